@@ -99,7 +99,7 @@ pub struct Cohort {
     /// The commands of the batch, and the hashes of their keys.
     commands: Commands,
     hashes: Vec<Hash>,
-    /// Commands whose buckets, and whose items, are prefetched.
+    /// Commands whose buckets, and whose items, are prefetched, or that are passed over.
     hashed: usize,
     fetched: usize,
     /// The part that the first command which is not hashed belongs to, or one before it.
@@ -154,6 +154,13 @@ impl Cohort {
             Bytes::Turn(range) => &self.bytes[range.clone()],
             Bytes::Own(bytes) => bytes.rest(),
         }
+    }
+
+    /// Whether a part can be left in front of its command `at`. The commands that one request
+    /// became are executed together: where they began it is parsed, and answered, again.
+    pub(crate) fn can_leave(&self, index: usize, at: usize) -> bool {
+        let list = &self.commands.list;
+        at == self.parts[index].commands.start || list[at - 1].start != list[at].start
     }
 
     /// Takes what of a part's bytes is behind so many, so that nothing of the part is left. `None`
@@ -215,6 +222,7 @@ impl Cohort {
         if index < self.hashed && !index.is_multiple_of(STRIDE) {
             return;
         }
+        self.pass_over(index);
         let all = self.commands.list.len();
         self.hash(all.min(index + HASHED_AHEAD), store, turn);
         if all == 1 {
@@ -225,6 +233,15 @@ impl Cohort {
             turn.prefetch_item(*hash);
         }
         self.fetched = fetched.max(self.fetched);
+    }
+
+    /// Commands before this one are not executed any more. What was not hashed of them never is:
+    /// their part may be left, and its bytes with it.
+    fn pass_over(&mut self, index: usize) {
+        if self.hashed < index {
+            self.hashes.resize(index, Hash::NONE);
+            (self.hashed, self.fetched) = (index, index);
+        }
     }
 
     /// Hashes the keys of the commands up to `until`.
@@ -276,5 +293,95 @@ impl Cohort {
         self.commands.shrink_to(BATCH_COMMANDS);
         self.hashes.clear();
         self.hashes.shrink_to(BATCH_COMMANDS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::{Settings, Shared};
+    use crate::store::StoreOptions;
+    use rhythm_net::Time;
+    use std::sync::Arc;
+
+    /// Has each input in two parts, prepares one command of each, and leaves the others.
+    fn leave_most_of(inputs: &[Vec<u8>]) {
+        let store = Arc::new(Store::new(StoreOptions::default()).expect("memory"));
+        let settings = Settings::default();
+        let shared = Shared::new(settings, Arc::clone(&store), Time::ZERO, 0, |_| {});
+        let mut worker = store.worker().expect("the first");
+        let clock = shared.clock(Time::ZERO);
+        let turn = Turn::new(worker.pin(), clock, &shared, shared.counters(0));
+        let mut cohort = Cohort::default();
+        let mut add = |bytes: &Vec<u8>, is_own: bool| {
+            let source = Source::Connection(ConnectionId::new(0, 0));
+            let mut input = Input::default();
+            assert!(input.append(bytes, 0));
+            match is_own {
+                true => cohort.add_own(source, Stream::default(), input),
+                false => cohort.add(source, Stream::default(), bytes),
+            }
+        };
+        for input in inputs {
+            add(input, true);
+            add(input, false);
+        }
+        let all = cohort.parse(&Rules::default());
+        assert_eq!(all, 0..2 * inputs.len(), "one batch");
+        for index in all {
+            let commands = cohort.part(index).commands.clone();
+            let (first, second) = (commands.start, commands.start + 1);
+            cohort.prepare(first, &store, &turn);
+            let bytes = &inputs[index / 2];
+            let [command, next] = [first, second].map(|at| cohort.commands().list[at]);
+            let key = command.key.of(bytes, &cohort.commands().decoded);
+            assert_eq!(cohort.hash_of(first), store.hash(key), "part {index}");
+            let rest = cohort.leave(index, next.start as usize).expect("memory");
+            assert_eq!(rest.rest(), &bytes[next.start as usize..]);
+        }
+    }
+
+    #[test]
+    fn parts_are_left_before_all_of_their_commands_are_hashed() {
+        let many = 3 * HASHED_AHEAD;
+        let keys: Vec<String> = (0..many).map(|key| format!("key{key}")).collect();
+        let each = |line: &dyn Fn(&str) -> Vec<u8>| -> Vec<u8> {
+            keys.iter().flat_map(|key| line(key)).collect()
+        };
+        let binary = |key: &str| {
+            let len = key.len() as u8;
+            let mut packet = [0; 24];
+            (packet[0], packet[3], packet[11]) = (0x80, len, len);
+            [&packet[..], key.as_bytes()].concat()
+        };
+        leave_most_of(&[
+            each(&|key| format!("get {key}\r\n").into()),
+            format!("gets {}\r\n", keys.join(" ")).into(),
+            each(&|key| format!("set {key} 0 0 1 noreply\r\nx\r\n").into()),
+            each(&|key| format!("mg {key} v q\r\n").into()),
+            each(&|key| format!("md {} b q\r\n", &key.repeat(4)[..4]).into()),
+            each(&binary),
+        ]);
+    }
+
+    #[test]
+    fn what_one_request_became_stays_together() {
+        let packet = |opcode| {
+            let mut packet = [0; 24];
+            (packet[0], packet[1]) = (0x80, opcode);
+            packet
+        };
+        let (noop, quit) = (packet(0x0a), packet(0x07));
+        let mut cohort = Cohort::default();
+        for _ in 0..2 {
+            let source = Source::Connection(ConnectionId::new(0, 0));
+            cohort.add(source, Stream::default(), &[noop, noop, quit].concat());
+        }
+        for index in cohort.parse(&Rules::default()) {
+            let commands = cohort.part(index).commands.clone();
+            let can: Vec<_> = commands.map(|at| cohort.can_leave(index, at)).collect();
+            // The last one closes the connection, behind the answer to what asked for that.
+            assert_eq!(can, [true, true, true, false]);
+        }
     }
 }

@@ -16,6 +16,7 @@ pub mod cohort;
 mod counters;
 pub mod execute;
 mod input;
+pub mod ring;
 pub mod server;
 pub mod shared;
 pub mod store;

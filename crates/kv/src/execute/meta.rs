@@ -59,12 +59,10 @@ impl Turn<'_> {
                 ..Marks::default()
             },
         };
-        let updated = self
-            .pinned
-            .update(at.hash, at.key, self.clock.now, |item| match item {
-                None => (Change::Store(new), true),
-                Some(_) => (Change::Keep, false),
-            });
+        let updated = self.update(at, |item| match item {
+            None => (Change::Store(new), true),
+            Some(_) => (Change::Keep, false),
+        });
         updated.is_ok_and(|updated| updated.outcome)
     }
 
@@ -89,12 +87,10 @@ impl Turn<'_> {
 
     /// Takes the right to renew an item, if nobody has it.
     fn win(&mut self, at: Place<'_>) -> bool {
-        let updated = self
-            .pinned
-            .update(at.hash, at.key, self.clock.now, |item| match item {
-                Some(item) if !item.is_won() => (Change::Win, true),
-                _ => (Change::Keep, false),
-            });
+        let updated = self.update(at, |item| match item {
+            Some(item) if !item.is_won() => (Change::Win, true),
+            _ => (Change::Keep, false),
+        });
         updated.is_ok_and(|updated| updated.outcome)
     }
 
@@ -197,9 +193,7 @@ impl Turn<'_> {
 
     /// Gives an item another expiry, which may have passed: so this comes behind the answer.
     fn expire(&mut self, at: Place<'_>, expires: u32) {
-        let updated = self.pinned.update(at.hash, at.key, self.clock.now, |_| {
-            (Change::Touch(expires), ())
-        });
+        let updated = self.update(at, |_| (Change::Touch(expires), ()));
         if updated.is_err() {
             // There is no room to have it live longer, or shorter.
             self.remove(at);
@@ -277,33 +271,31 @@ impl Turn<'_> {
     /// Marks an item as stale, drops its value, or both, instead of dropping it.
     fn invalidate(&mut self, at: Place<'_>, flags: &Flags) -> Option<bool> {
         let expires = flags.exptime.map(|exptime| self.seconds(exptime));
-        let updated = self
-            .pinned
-            .update(at.hash, at.key, self.clock.now, |item| match item {
-                None => (Change::Keep, None),
-                Some(item) if flags.cas.is_some_and(|cas| cas != item.cas()) => {
-                    (Change::Keep, Some(false))
-                }
-                Some(item) => {
-                    let (value, client_flags, marks) = match flags.drops_value {
-                        true => (NOTHING, 0, Marks::default()),
-                        false => (Value::Same, item.flags(), item.marks()),
-                    };
-                    let new = New {
-                        value,
-                        flags: client_flags,
-                        expires: expires.unwrap_or(item.expires()),
-                        cas: flags.new_cas,
-                        // Whoever comes next may win.
-                        marks: Marks {
-                            stale: flags.stale,
-                            won: false,
-                            ..marks
-                        },
-                    };
-                    (Change::Store(new), Some(true))
-                }
-            });
+        let updated = self.update(at, |item| match item {
+            None => (Change::Keep, None),
+            Some(item) if flags.cas.is_some_and(|cas| cas != item.cas()) => {
+                (Change::Keep, Some(false))
+            }
+            Some(item) => {
+                let (value, client_flags, marks) = match flags.drops_value {
+                    true => (NOTHING, 0, Marks::default()),
+                    false => (Value::Same, item.flags(), item.marks()),
+                };
+                let new = New {
+                    value,
+                    flags: client_flags,
+                    expires: expires.unwrap_or(item.expires()),
+                    cas: flags.new_cas,
+                    // Whoever comes next may win.
+                    marks: Marks {
+                        stale: flags.stale,
+                        won: false,
+                        ..marks
+                    },
+                };
+                (Change::Store(new), Some(true))
+            }
+        });
         // Without room to mark it, it goes: nobody may take it for fresh.
         match updated {
             Ok(updated) => updated.outcome,

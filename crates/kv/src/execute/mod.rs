@@ -17,6 +17,7 @@ mod operation;
 mod packet;
 mod stats;
 
+use crate::ring::Written;
 use crate::shared::{Clock, Counter, Counters, Shared};
 use crate::store::{Hash, Item, Large, Pinned};
 use crate::wire::{self, Command, Commands, Kind};
@@ -38,6 +39,8 @@ pub struct Turn<'a> {
     shared: &'a Shared,
     counters: &'a Counters,
     long: Option<(usize, Arc<Large>)>,
+    /// What was written, where somebody wants to know.
+    written: Option<Written>,
 }
 
 /// What a command is executed on.
@@ -63,7 +66,24 @@ impl<'a> Turn<'a> {
             shared,
             counters,
             long: None,
+            written: None,
         }
+    }
+
+    /// Has it note what is written.
+    pub(crate) fn noting(self, written: Written) -> Turn<'a> {
+        let written = Some(written);
+        Turn { written, ..self }
+    }
+
+    /// What was written so far, if that is noted.
+    pub(crate) fn written(&self) -> Option<&Written> {
+        self.written.as_ref()
+    }
+
+    /// The end of the turn: what was written in it.
+    pub(crate) fn end(self) -> Written {
+        self.written.unwrap_or_default()
     }
 
     /// Starts loading what of the table a key needs.

@@ -3,7 +3,7 @@
 
 use super::{Place, Turn};
 use crate::shared::{CHUNK_MAX, Counter};
-use crate::store::{Change, Item, Marks, New, NotStored, Value};
+use crate::store::{Change, Item, Marks, New, NotStored, Updated, Value};
 use crate::wire::{self, Mode, Rules, number};
 
 /// What became of a value to be stored.
@@ -139,6 +139,25 @@ fn decide<'a>(
 }
 
 impl Turn<'_> {
+    /// Changes what a key has. That there is nothing is noted, too: copies may be there.
+    pub(super) fn update<'v, T>(
+        &mut self,
+        at: Place<'_>,
+        mut decide: impl FnMut(Option<&Item<'_>>) -> (Change<'v>, T),
+    ) -> Result<Updated<T>, NotStored> {
+        let mut writes = false;
+        let now = self.clock.now;
+        let updated = self.pinned.update(at.hash, at.key, now, |item| {
+            let (change, outcome) = decide(item);
+            writes = item.is_none() || !matches!(change, Change::Keep);
+            (change, outcome)
+        });
+        if writes && let Some(written) = &mut self.written {
+            written.key(at.key);
+        }
+        updated
+    }
+
     /// Stores a value.
     pub(super) fn store(
         &mut self,
@@ -160,7 +179,7 @@ impl Turn<'_> {
         };
         let rules = &self.shared.rules;
         let now = self.clock.now;
-        let updated = self.pinned.update(at.hash, at.key, now, |item| {
+        let updated = self.update(at, |item| {
             if let (Mode::Add, Some(item)) = (store.mode, item) {
                 item.renew(now);
             }
@@ -203,13 +222,11 @@ impl Turn<'_> {
             let size = item.value().len() as u64;
             rules.item_size(at.key.len(), item.flags(), size) > u64::from(CHUNK_MAX)
         };
-        let updated = self
-            .pinned
-            .update(at.hash, at.key, self.clock.now, |item| match item {
-                Some(item) if chunked(item) => (Change::Keep, Summed::NotANumber),
-                Some(item) => delta.of(item),
-                None => delta.of_nothing(),
-            });
+        let updated = self.update(at, |item| match item {
+            Some(item) if chunked(item) => (Change::Keep, Summed::NotANumber),
+            Some(item) => delta.of(item),
+            None => delta.of_nothing(),
+        });
         let summed = match updated {
             Ok(updated) => match updated.outcome {
                 Summed::Yes(sum) => Summed::Yes(Sum {
@@ -233,21 +250,17 @@ impl Turn<'_> {
 
     /// Drops a key's item.
     pub(super) fn remove(&mut self, at: Place<'_>) {
-        let updated = self
-            .pinned
-            .update(at.hash, at.key, self.clock.now, |_| (Change::Remove, ()));
+        let updated = self.update(at, |_| (Change::Remove, ()));
         debug_assert!(updated.is_ok(), "to drop an item takes no room");
     }
 
     /// Drops a key's item, if it has the CAS id (0: whichever). Whether it was there, and had it.
     pub(super) fn delete(&mut self, at: Place<'_>, cas: u64) -> Option<bool> {
-        let updated = self
-            .pinned
-            .update(at.hash, at.key, self.clock.now, |item| match item {
-                None => (Change::Keep, None),
-                Some(item) if cas == 0 || cas == item.cas() => (Change::Remove, Some(true)),
-                Some(_) => (Change::Keep, Some(false)),
-            });
+        let updated = self.update(at, |item| match item {
+            None => (Change::Keep, None),
+            Some(item) if cas == 0 || cas == item.cas() => (Change::Remove, Some(true)),
+            Some(_) => (Change::Keep, Some(false)),
+        });
         let deleted = updated.map_or(None, |updated| updated.outcome);
         match deleted {
             Some(true) => self.count(Counter::DeleteHits),
@@ -260,7 +273,7 @@ impl Turn<'_> {
     /// Gives a key's item another expiry. Whether there was one.
     pub(super) fn touch(&mut self, at: Place<'_>, expires: u32) -> bool {
         let now = self.clock.now;
-        let updated = self.pinned.update(at.hash, at.key, now, |item| match item {
+        let updated = self.update(at, |item| match item {
             None => (Change::Keep, false),
             Some(item) => {
                 item.access(now);
@@ -291,6 +304,9 @@ impl Turn<'_> {
             false => now,
         };
         self.shared.store.flush_all(at, now);
+        if let Some(written) = &mut self.written {
+            written.flush(at.saturating_sub(now));
+        }
     }
 }
 

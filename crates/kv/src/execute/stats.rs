@@ -122,11 +122,48 @@ pub(super) fn packets(
     true
 }
 
+/// Tells how the ring is, as this node sees it: what is said of a node is about it and its range.
+/// Whether the server is in one.
+fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
+    let (Some(view), Some(ring)) = (&shared.ring, &shared.settings.ring) else {
+        return false;
+    };
+    let status = view.status();
+    let names = |set: u64| {
+        let members = ring.members.iter().enumerate();
+        let of_set = members.filter(|(node, _)| set & 1 << node != 0);
+        let names: Vec<&str> = of_set.map(|(_, member)| member.name.as_str()).collect();
+        names.join(",")
+    };
+    sink.put("node", &ring.members[ring.me].name);
+    sink.put("replicas", ring.replicas);
+    sink.put("replicate", if ring.is_acked { "acked" } else { "async" });
+    for ((member, of), range) in (ring.members.iter().zip(&status.nodes)).zip(&status.ranges) {
+        let ((is_alive, held), name) = (of, &member.name);
+        let server = match range.claim.epoch {
+            0 => String::new(),
+            _ => names(1 << range.claim.node),
+        };
+        sink.put(&format!("{name}:alive"), u8::from(*is_alive));
+        sink.put(&format!("{name}:unacknowledged"), held);
+        sink.put(&format!("{name}:server"), server);
+        sink.put(&format!("{name}:epoch"), range.claim.epoch);
+        sink.put(&format!("{name}:complete"), u8::from(range.is_complete));
+        sink.put(&format!("{name}:copies"), names(range.copies));
+        sink.put(
+            &format!("{name}:copying"),
+            names(range.targets & !range.copies),
+        );
+    }
+    true
+}
+
 /// Tells of a topic. Whether there is one of this name.
 fn tell(shared: &Shared, clock: &Clock, topic: &[u8], sink: &mut Sink<'_>) -> bool {
     match topic {
         b"" => general(shared, clock, sink),
         b"settings" => settings(shared, sink),
+        b"ring" => return ring(shared, sink),
         b"slabs" => {
             sink.put("active_slabs", 0);
             sink.put("total_malloced", shared.store.memory());

@@ -1,5 +1,6 @@
 //! One connection: what it sent that is no whole command yet, and what it has not taken.
 
+use super::held::Held;
 use crate::input::Input;
 use crate::shared::Place;
 use crate::wire::Stream;
@@ -20,10 +21,14 @@ pub(super) struct Client {
     /// Or a line's end, which is not in what there is.
     pub(super) or_line: bool,
     pub(super) out: Outgoing,
+    /// Answers that may not be sent yet.
+    pub(super) held: Held,
     /// It has a part in the cohort.
     pub(super) in_cohort: bool,
     /// Its input waits until its answers are taken, and no more is read.
     pub(super) is_stalled: bool,
+    /// Its input waits until the ring takes writes again.
+    pub(super) waits_for_room: bool,
     /// It is among those whose input goes on.
     pub(super) is_resumed: bool,
     /// It is closed when its answers are taken.
@@ -33,7 +38,7 @@ pub(super) struct Client {
     /// When bytes last came from it, or were taken by it.
     pub(super) moved: Time,
     /// What of the thread's sum is its.
-    pub(super) held: usize,
+    pub(super) counted: usize,
 }
 
 impl Client {
@@ -45,19 +50,31 @@ impl Client {
             needed: 0,
             or_line: false,
             out: Outgoing::new(),
+            held: Held::default(),
             in_cohort: false,
             is_stalled: false,
+            waits_for_room: false,
             is_resumed: false,
             is_closing: false,
             has_finished: false,
             moved: now,
-            held: 0,
+            counted: 0,
         }
     }
 
     /// Bytes it holds.
     pub(super) fn holds(&self) -> usize {
-        self.input.capacity() + self.out.unsent()
+        self.input.capacity() + self.unsent()
+    }
+
+    /// Bytes of answers that it has not taken, or that may not be sent yet.
+    pub(super) fn unsent(&self) -> usize {
+        self.out.unsent() + self.held.bytes()
+    }
+
+    /// Whether it has all answers.
+    pub(super) fn owes_nothing(&self) -> bool {
+        self.out.is_empty() && self.held.is_empty()
     }
 
     /// Whether with these bytes behind it the input is worth looking at again.

@@ -8,7 +8,10 @@
 //! ```
 
 mod admin;
+mod backbone;
 mod client;
+mod commands;
+mod held;
 mod listen;
 mod prepare;
 mod udp;
@@ -16,12 +19,15 @@ mod worker;
 
 pub use listen::{Address, BindError};
 
+use crate::ring::Membership;
 use crate::shared::{Settings, Shared};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::wire::Users;
+use backbone::Backbone;
+use commands::{Command, RingCommand};
 use prepare::Preparer;
-use rhythm_net::workers::{self, WorkerError, WorkerOptions, WorkerThread, Workers};
-use rhythm_net::{DriverOptions, Inbox, StartError, clock};
+use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
+use rhythm_net::{DriverOptions, Inbox, ListenOptions, Listener, Role, StartError, clock};
 use rhythm_observe::admin::Admin;
 use std::convert::Infallible;
 use std::io;
@@ -29,7 +35,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use worker::{Command, Worker};
+use worker::{Ring, Worker};
 
 /// Places for clients that are turned away or wait, beside those of the clients that are let in.
 const PLACES_BESIDE: usize = 1024;
@@ -61,6 +67,8 @@ pub enum ServerError {
 pub struct Server {
     addresses: Vec<Address>,
     workers: Workers<Command>,
+    /// The thread of the ring, if the server is in one.
+    backbone: Option<Workers<RingCommand>>,
     is_ending: Arc<AtomicBool>,
     admin: Option<Admin>,
     _preparer: Preparer,
@@ -118,7 +126,8 @@ impl Server {
             item_max: settings.item_max as usize,
             evict: settings.evict,
             cas: settings.cas,
-            workers: threads,
+            // One for the thread of the ring.
+            workers: threads + usize::from(settings.ring.is_some()),
             ..StoreOptions::default()
         })?);
         let preparer = Preparer::start(&store).map_err(ServerError::System)?;
@@ -141,9 +150,20 @@ impl Server {
         let start_unix = SystemTime::now().duration_since(UNIX_EPOCH);
         let start_unix = start_unix.map_or(0, |since| since.as_secs());
         let start = clock::monotonic();
+        let ring = settings.ring.clone();
         let shared = Shared::new(settings, store, start, start_unix, on_shut_down);
         let shared = Arc::new(shared);
+        let backbone = ring.map(|ring| start_backbone(&ring, &shared));
+        let backbone = backbone.transpose()?;
         let of_workers = Arc::clone(&shared);
+        let ring = backbone.as_ref().map(|backbone| {
+            let is_acked = shared
+                .settings
+                .ring
+                .as_ref()
+                .is_some_and(|ring| ring.is_acked);
+            (backbone.inboxes()[0].clone(), is_acked)
+        });
         let make = move |thread: WorkerThread<'_, Command>| {
             let shared = Arc::clone(&of_workers);
             if thread.restarts > 0 {
@@ -151,16 +171,39 @@ impl Server {
             }
             let store = Store::worker(&shared.store)?;
             let now = clock::monotonic();
-            Ok(Worker::new(shared, thread.index, store, held_max, now))
+            let view = shared.ring.clone();
+            let worker = Worker::new(shared, thread.index, store, held_max, now);
+            Ok(match (view, &ring) {
+                (Some(view), Some((backbone, is_acked))) => {
+                    let backbone = backbone.clone();
+                    worker.in_ring(Ring::new(view, backbone, thread.index, *is_acked, now))
+                }
+                _ => worker,
+            })
         };
         let workers = workers::start(&worker_options, entrances, make);
-        let workers = workers.map_err(ServerError::Start)?;
+        let workers = match workers {
+            Ok(workers) => workers,
+            Err(error) => {
+                if let Some(backbone) = backbone {
+                    backbone.stop();
+                }
+                return Err(ServerError::Start(error));
+            }
+        };
+        if let Some(backbone) = &backbone {
+            let all = workers.inboxes().to_vec();
+            backbone.inboxes()[0].send(RingCommand::Workers(all));
+        }
         let is_ending = Arc::default();
         let start = |listener| admin::start(listener, shared, &workers, &is_ending);
         let admin = match admin.map(start).transpose() {
             Ok(admin) => admin,
             Err(error) => {
                 workers.stop();
+                if let Some(backbone) = backbone {
+                    backbone.stop();
+                }
                 // That the listener did not start is what matters.
                 let _ = workers.join();
                 return Err(ServerError::Admin(error));
@@ -169,6 +212,7 @@ impl Server {
         Ok(Server {
             addresses,
             workers,
+            backbone,
             is_ending,
             admin,
             _preparer: preparer,
@@ -198,10 +242,50 @@ impl Server {
     /// # Errors
     /// A thread could not go on.
     pub fn join(self) -> Result<(), WorkerError> {
-        let ended = self.workers.join();
+        let mut ended = self.workers.join();
+        if let Some(backbone) = self.backbone {
+            backbone.stop();
+            ended = ended.and(backbone.join());
+        }
         if let Some(admin) = self.admin {
             admin.stop();
         }
         ended
     }
+}
+
+/// Starts the thread of the ring. It knows its workers when they are there.
+fn start_backbone(
+    ring: &Membership,
+    shared: &Arc<Shared>,
+) -> Result<Workers<RingCommand>, ServerError> {
+    let listener =
+        Listener::bind(ring.listen, &ListenOptions::default()).map_err(BindError::from)?;
+    let entrance = Entrance::listeners(Role::default(), vec![listener]);
+    let options = WorkerOptions {
+        name: "kv ring",
+        // What it knew is lost: then the server ends, and comes back as a new node.
+        restarts_max: 0,
+        driver: DriverOptions {
+            connections_max: 4 * ring.members.len() + 16,
+            outgoing_max: 2 * ring.members.len(),
+            ..DriverOptions::default()
+        },
+        ..WorkerOptions::default()
+    };
+    let session = SystemTime::now().duration_since(UNIX_EPOCH);
+    let session = session.map_or(1, |since| since.as_nanos() as u64);
+    let (shared, ring) = (Arc::clone(shared), ring.clone());
+    let make = move |_: WorkerThread<'_, RingCommand>| {
+        let store = Store::worker(&shared.store)?;
+        let now = clock::monotonic();
+        Ok(Backbone::new(
+            Arc::clone(&shared),
+            &ring,
+            session,
+            store,
+            now,
+        ))
+    };
+    workers::start(&options, vec![entrance], make).map_err(ServerError::Start)
 }

@@ -17,6 +17,7 @@ pub use prefixes::Prefixes;
 pub(crate) use settings::CHUNK_MAX;
 pub use settings::{Listen, MEMORY_GROWTH, Settings};
 
+use crate::ring::View;
 use crate::store::Store;
 use crate::wire::Rules;
 use rhythm_net::Time;
@@ -42,6 +43,8 @@ pub struct Shared {
     pub settings: Settings,
     /// Counts by the prefixes of keys (`stats detail`).
     pub prefixes: Prefixes,
+    /// What is seen of the ring, if the server is a node of one.
+    pub ring: Option<Arc<View>>,
     /// The clients of all threads.
     pub connected: Connected,
     /// Each thread's.
@@ -71,7 +74,12 @@ impl Shared {
             rules: settings.rules(),
             prefixes: Prefixes::new(settings.prefix_delimiter, settings.detail),
             connected: Connected::default(),
-            counters: (0..settings.threads).map(|_| Counters::default()).collect(),
+            // One more for the thread of the ring, which executes commands, too.
+            counters: (0..=settings.threads)
+                .map(|_| Counters::default())
+                .collect(),
+            ring: (settings.ring.as_ref())
+                .map(|ring| Arc::new(View::new(ring.placement(), ring.me))),
             figures: (0..settings.threads).map(|_| Figures::default()).collect(),
             baseline: Mutex::new([0; Counter::COUNT]),
             verbosity: AtomicU32::new(settings.verbosity),

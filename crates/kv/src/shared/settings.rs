@@ -1,5 +1,6 @@
 //! How a server is started: memcached's settings, with its defaults.
 
+use crate::ring::Membership;
 use crate::wire::{ITEM_HEADER, Protocol, Rules, Users};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -76,6 +77,8 @@ pub struct Settings {
     pub admin: Option<SocketAddr>,
     /// `--admin-hosts`: more names by which that may be asked.
     pub admin_hosts: Vec<String>,
+    /// `--ring`: the ring that the server is a node of, if it is.
+    pub ring: Option<Membership>,
     /// `-o idle_timeout`: connections that are silent for so long are closed.
     pub idle_timeout: Option<Duration>,
     /// `-o maxconns_fast`: clients beyond `-c` are told so, and do not wait.
@@ -119,6 +122,7 @@ impl Default for Settings {
             users: Arc::default(),
             admin: None,
             admin_hosts: Vec::new(),
+            ring: None,
             idle_timeout: None,
             turn_away: true,
             buffers_max: 1 << 30,

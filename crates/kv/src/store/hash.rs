@@ -13,6 +13,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 pub struct Hash(pub(super) u64);
 
 impl Hash {
+    /// In the place of a hash that nobody asks for.
+    pub(crate) const NONE: Hash = Hash(0);
+
     /// The halves, each of which names a bucket.
     #[inline]
     pub(super) fn halves(self) -> (u32, u32) {

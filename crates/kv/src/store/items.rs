@@ -141,6 +141,18 @@ impl Guard<'_> {
         })
     }
 
+    /// The items in a bucket, as the next of a walk; see [`Table::walk`]. False: it is over.
+    pub(super) fn walk(&self, bucket: usize, mut each: impl FnMut(Item<'_>)) -> bool {
+        let Some((locations, count)) = self.items.table.walk(bucket) else {
+            return false;
+        };
+        for location in &locations[..count] {
+            // SAFETY: it was in the table, under this guard, which outlasts the borrow.
+            each(unsafe { self.items.segments.item(*location) });
+        }
+        true
+    }
+
     /// Takes the locks of a hash.
     pub(super) fn lock(&self, hash: Hash) -> Held<'_> {
         Held {

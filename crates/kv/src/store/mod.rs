@@ -386,6 +386,19 @@ impl Pinned<'_> {
         debug_assert_eq!(hash, self.store.hash(key));
         (self.guard.find(hash, key)).filter(|item| self.store.is_valid(item, now))
     }
+
+    /// The items in the bucket `at`, valid or not, as the next step of a walk through all buckets
+    /// from 0 on; one walks at a time. False: there is none, and the walk is over. An item that is
+    /// there from the beginning of the walk to its end is seen, at least once; by the time that it
+    /// is, it may have been replaced.
+    pub fn walk(&self, at: usize, each: impl FnMut(Item<'_>)) -> bool {
+        self.guard.walk(at, each)
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        self.store
+    }
 }
 
 #[cfg(test)]

@@ -90,10 +90,10 @@ pub(super) fn parse(
         What::Store(store) => {
             if !rules.item_fits(key_len, store.flags, value_len as u64) {
                 request.what = What::Refused(Status::TooLarge);
-                out.request(at, Key::default(), request);
                 if parts.opcode == 0x01 {
                     out.push(at, key, Kind::Drop);
                 }
+                out.request(at, Key::default(), request);
                 stream.state = swallowing(value_len);
                 return done;
             }

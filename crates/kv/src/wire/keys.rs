@@ -32,7 +32,8 @@ impl Keys<'_> {
             }
             if word.len as usize > KEY_MAX {
                 out.list.truncate(before);
-                out.say(start, BAD_FORMAT);
+                // Were it to be parsed again, then with the keys before it.
+                out.say(self.at, BAD_FORMAT);
                 return done;
             }
             let kind = Kind::Get {

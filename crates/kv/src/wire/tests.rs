@@ -142,33 +142,29 @@ fn bytes_mean_the_same_wherever_they_are_parted() {
 
 #[test]
 fn a_get_goes_on_where_it_was_cut() {
-    let bytes = b"gets a b c\r\nget d\r\n";
-    let mut commands = Commands::default();
-    parse(
-        &mut Stream::default(),
-        &Rules::default(),
-        bytes,
-        100,
-        &mut commands,
-    );
-    let all = seen(bytes, &commands);
-    for (index, command) in commands.list.iter().enumerate() {
-        let rest = &bytes[command.start as usize..];
-        let state = match command.kind {
-            Kind::Get {
-                with_cas,
-                touch,
-                is_first: false,
-                ..
-            } => State::Keys(Get { with_cas, touch }),
-            _ => State::Between,
-        };
-        let mut stream = Stream {
-            protocol: Protocol::Ascii,
-            state,
-            is_stranger: false,
-        };
-        assert_eq!(parsed(&Rules::default(), &mut stream, [rest]), all[index..]);
+    let refused = format!("get a b {}\r\nget c\r\n", "k".repeat(251));
+    let get = Get {
+        with_cas: true,
+        touch: Some(1),
+    };
+    for bytes in [b"gets a b c\r\nget d\r\n", refused.as_bytes()] {
+        for before in [State::Between, State::Keys(get)] {
+            let stream = |state| Stream {
+                protocol: Protocol::Ascii,
+                state,
+                is_stranger: false,
+            };
+            let all = parsed(&Rules::default(), &mut stream(before), [bytes]);
+            let mut commands = Commands::default();
+            let rules = Rules::default();
+            parse(&mut stream(before), &rules, bytes, 100, &mut commands);
+            assert_eq!(commands.list.len(), all.len());
+            for (index, command) in commands.list.iter().enumerate() {
+                let rest = &bytes[command.start as usize..];
+                let mut again = stream(command.state(before));
+                assert_eq!(parsed(&rules, &mut again, [rest]), all[index..]);
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod commands;
 mod observing;
+mod pipelined;
 
 use rhythm_kv::server::{Address, Server};
 use rhythm_kv::shared::{Listen, Settings};

@@ -175,7 +175,51 @@ pub(crate) struct Args {
     #[arg(value_parser = values::host_name)]
     pub(super) admin_hosts: Vec<String>,
 
+    /// The nodes of the ring that this server is one of: a file; see docs/kv.md
+    #[arg(long, value_name = "FILE", requires = "node")]
+    pub(super) ring: Option<PathBuf>,
+
+    /// Which of the nodes in the file this is
+    #[arg(long, value_name = "NAME", requires = "ring")]
+    pub(super) node: Option<String>,
+
+    /// Where it listens for the other nodes [default: its address in the file]
+    #[arg(long, value_name = "ADDR:PORT", requires = "ring")]
+    pub(super) backbone: Option<SocketAddr>,
+
+    /// Nodes that have what this one serves, beside it
+    #[arg(long, value_name = "NUM", default_value_t = 1, requires = "ring")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(super) replicas: u8,
+
+    /// Answer writes at once (async), or when the copies exist (acked)
+    #[arg(long, value_name = "WHEN", default_value = "async", requires = "ring")]
+    #[arg(value_parser = ["async", "acked"])]
+    pub(super) replicate: String,
+
     /// Extended options, with commas between them; see docs/kv.md
     #[arg(short = 'o', long, value_name = "OPTIONS")]
     pub(super) extended: Vec<String>,
+
+    #[command(subcommand)]
+    pub(super) tool: Option<Tool>,
+}
+
+/// What else can be done.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Tool {
+    /// Ask how a ring is
+    #[command(subcommand)]
+    Ring(RingTool),
+}
+
+/// What can be asked of a ring.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum RingTool {
+    /// Show what its nodes see: who is there, who serves what, and who has copies
+    Status {
+        /// The file of the ring, or the address of one node
+        #[arg(value_name = "FILE|ADDR:PORT")]
+        of: String,
+    },
 }

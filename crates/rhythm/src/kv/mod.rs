@@ -3,6 +3,7 @@
 mod args;
 mod extended;
 mod relaunch;
+mod ring;
 mod settings;
 mod values;
 
@@ -23,6 +24,9 @@ use std::{env, fs};
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    if let Some(args::Tool::Ring(args::RingTool::Status { of })) = &args.tool {
+        return ring::status(of);
+    }
     if args.license {
         println!("rhythm is free under the Apache License 2.0 or the MIT license, as you like.");
         return Ok(ExitCode::SUCCESS);

@@ -1,7 +1,7 @@
 //! From what was typed to the settings of the server.
 
 use super::args::Args;
-use super::extended;
+use super::{extended, ring};
 use anyhow::{Context, Result, bail};
 use rhythm_kv::shared::{Listen, MEMORY_GROWTH, Settings};
 use rhythm_kv::wire::{Protocol, Users};
@@ -100,6 +100,16 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         settings.protocol = Protocol::Ascii;
         settings.users = Arc::new(users(file)?);
         settings.auth_file = Some(file.clone());
+    }
+    if let (Some(file), Some(node)) = (&args.ring, &args.node) {
+        if settings.udp_port.is_some() {
+            bail!("--ring: a node passes commands on over TCP alone; leave -U out");
+        }
+        let ring = ring::membership(file, node, args)?;
+        if args.port.is_none() {
+            settings.port = Some(ring.members[ring.me].port);
+        }
+        settings.ring = Some(ring);
     }
     for list in &args.extended {
         extended::apply(list, &mut settings, &mut remarks)?;
@@ -230,6 +240,11 @@ mod tests {
             ("-Y /nonexistent", "cannot read"),
             ("-t 0", "1..=1024"),
             ("-B x", "auto, ascii or binary"),
+            ("--ring /nonexistent --node a", "cannot read"),
+            ("--ring /nonexistent", "--node <NAME>"),
+            ("--replicas 2", "--ring <FILE>"),
+            ("--ring x --node a --replicate now", "async, acked"),
+            ("--ring x --node a -U 7", "leave -U out"),
             ("--admin 11212", "invalid socket address"),
             ("--admin-hosts cache.example", "--admin <ADDR:PORT>"),
             ("--admin [::1]:0 --admin-hosts a:1", "without a port"),

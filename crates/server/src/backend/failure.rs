@@ -76,6 +76,8 @@ pub enum Cause {
     LeftAlone,
     /// Too many queries are under way, of all or of one who asks.
     TooMany,
+    /// More is asked than it answers in time.
+    Overload,
     /// A query was too long to be sent.
     TooLong,
 }
@@ -105,9 +107,10 @@ impl fmt::Display for Cause {
             Cause::Status(status) => return write!(f, "it answered with status {status}"),
             Cause::LeftAlone => "it failed of late, and is left alone for now",
             Cause::TooMany => {
-                "too many requests to it are under way, for its speed or of one user \
+                "too many requests to it are under way, of all or of one user \
                  (`calls_per_user_max`)"
             }
+            Cause::Overload => "more is asked of it than it answers in time",
             Cause::TooLong => "the request is too long",
         };
         f.write_str(what)
@@ -122,7 +125,7 @@ impl Cause {
             Cause::Status(_) | Cause::Unwell | Cause::Refused => LaneError::BackendFailed,
             Cause::Late | Cause::Unsent => LaneError::BackendTimeout,
             Cause::Unreadable | Cause::Unfit(_) | Cause::NoInteger(_) => LaneError::BadAnswer,
-            Cause::LeftAlone | Cause::TooMany => LaneError::BackendRefused,
+            Cause::LeftAlone | Cause::TooMany | Cause::Overload => LaneError::BackendRefused,
             Cause::TooLong => LaneError::TooLarge,
         };
         Failure {
@@ -147,6 +150,7 @@ impl Cause {
             Cause::Status(_) | Cause::Unwell | Cause::Refused => "see in its own log what it lacks",
             Cause::LeftAlone => "see what the log says of it before",
             Cause::TooMany => "see what slows it down, or raise its `calls_per_user_max`",
+            Cause::Overload => "see what slows it down, or let it have more `connections_max`",
             Cause::TooLong => "bound the parameters that go into it by `max_length`",
         }
     }

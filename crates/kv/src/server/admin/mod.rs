@@ -2,7 +2,7 @@
 
 mod metrics;
 
-use super::worker::Command;
+use super::commands::Command;
 use crate::shared::Shared;
 use rhythm_net::workers::Workers;
 use rhythm_net::{Inbox, Listener, StartError};

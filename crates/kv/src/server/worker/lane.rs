@@ -1,11 +1,14 @@
 //! A connection's commands are executed and answered, as long as the answers are taken.
 
 use super::super::client::Client;
+use super::super::held::Until;
+use super::ring::{Ring, Way};
 use crate::cohort::Cohort;
 use crate::execute::{Then, Turn};
+use crate::ring::Written;
 use crate::store::{Large, Store};
-use crate::wire::{Get, Kind, State};
-use rhythm_net::{ConnectionId, Flushed, Part, Port, Shared};
+use crate::wire::Kind;
+use rhythm_net::{ConnectionId, Flushed, Part, Port, Shared, Time};
 use std::sync::Arc;
 
 /// Answers that a connection may leave untaken before its commands wait, in bytes.
@@ -22,6 +25,10 @@ pub(super) struct Lane<'a> {
     pub(super) written: u64,
     /// Answers that may stay untaken.
     pub(super) limit: usize,
+    pub(super) ring: Option<&'a mut Ring>,
+    pub(super) now: Time,
+    /// The turn wrote something for this connection.
+    pub(super) has_written: bool,
 }
 
 impl Lane<'_> {
@@ -36,21 +43,45 @@ impl Lane<'_> {
     ) -> bool {
         self.client.in_cohort = false;
         self.client.is_stalled = false;
+        self.client.waits_for_room = false;
         self.out.clear();
+        let written_before = turn.written().map_or(0, Written::count);
+        self.has_written = false;
         let commands = cohort.part(index).commands.clone();
         let mut closes = false;
         let mut cut = None;
         for at in commands.clone() {
-            let waits = self.client.out.unsent() > 0;
-            if waits && self.client.out.unsent() + self.out.len() > self.limit {
+            let unsent = self.client.unsent();
+            let is_full = unsent > 0 && unsent + self.out.len() > self.limit;
+            if (is_full || self.client.held.is_full()) && cohort.can_leave(index, at) {
                 cut = Some(at);
                 break;
             }
             cohort.prepare(at, store, turn);
             let part = cohort.part(index);
             let command = &cohort.commands().list[at];
+            let way = self.ring.as_ref().map_or(Way::Here, |ring| {
+                let held = &self.client.held;
+                ring.way(cohort, part, command, |range| held.asks_about(range))
+            });
+            match way {
+                Way::Here => {}
+                Way::There(range) => {
+                    if !self.pass_on(range, cohort, index, at) {
+                        return false;
+                    }
+                    continue;
+                }
+                Way::Wait => {
+                    cut = Some(at);
+                    self.wait_for_room();
+                    break;
+                }
+            }
             let hash = cohort.hash_of(at);
             let then = turn.execute(cohort.parsed(part), command, hash, self.out);
+            let written = turn.written().map_or(0, Written::count);
+            self.has_written = written > written_before;
             if let Some((at, long)) = turn.take_long()
                 && !self.send_long(at, long)
             {
@@ -82,15 +113,7 @@ impl Lane<'_> {
             client.input = rest;
             (client.needed, client.or_line) = (0, false);
             client.is_stalled = true;
-            client.stream.state = match command.kind {
-                Kind::Get {
-                    with_cas,
-                    touch,
-                    is_first: false,
-                    ..
-                } => State::Keys(Get { with_cas, touch }),
-                _ => State::Between,
-            };
+            client.stream.state = command.state(before.state);
             // Who it is was said before what was cut, or is still to be said.
             let done = &cohort.commands().list[commands.start..at];
             let has_entered = done
@@ -110,7 +133,7 @@ impl Lane<'_> {
         if client.is_closing || client.has_finished && !client.is_stalled {
             client.is_closing = true;
             self.port.pause(self.id);
-            if client.out.is_empty() {
+            if client.owes_nothing() {
                 self.port.close(self.id);
                 return false;
             }
@@ -122,9 +145,48 @@ impl Lane<'_> {
         true
     }
 
+    /// What the answers that are together wait for, if they may not be sent.
+    fn until(&mut self) -> Option<Until> {
+        let ring = self.ring.as_mut()?;
+        if ring.is_acked && self.has_written {
+            return Some(ring.holds(self.id));
+        }
+        (!self.client.held.is_empty()).then_some(Until::Before)
+    }
+
+    /// Passes a command on to who serves the range of its key. Whether the connection is still
+    /// there.
+    fn pass_on(&mut self, range: usize, cohort: &Cohort, index: usize, at: usize) -> bool {
+        if !self.out.is_empty() && !self.send() {
+            return false;
+        }
+        let part = cohort.part(index);
+        if let Some(ring) = &mut self.ring {
+            let (number, asked, bytes) = ring.forward(self.id, range, cohort, part, at);
+            self.client.held.expect(number, range, asked, bytes);
+        }
+        if let Kind::Get { is_last: true, .. } = cohort.commands().list[at].kind {
+            self.out.extend_from_slice(b"END\r\n");
+        }
+        true
+    }
+
+    /// Writes wait until the ring takes them.
+    fn wait_for_room(&mut self) {
+        self.client.waits_for_room = true;
+        if let Some(ring) = &mut self.ring {
+            ring.stalls(self.id, self.now);
+        }
+    }
+
     /// Sends the answers that are together. Whether the connection is still there.
     fn send(&mut self) -> bool {
         self.written += self.out.len() as u64;
+        if let Some(until) = self.until() {
+            self.client.held.push(until, self.out, None);
+            self.out.clear();
+            return true;
+        }
         let sent = self.client.out.send(self.port, self.id, self.out);
         self.out.clear();
         sent != Flushed::Gone
@@ -134,6 +196,13 @@ impl Lane<'_> {
     /// nothing is copied. Whether the connection is still there.
     fn send_long(&mut self, at: usize, long: Arc<Large>) -> bool {
         self.written += (self.out.len() + long.len()) as u64;
+        if let Some(until) = self.until() {
+            let (before, behind) = self.out.split_at(at);
+            self.client.held.push(until, before, Some(long));
+            self.client.held.push(until, behind, None);
+            self.out.clear();
+            return true;
+        }
         let long: Arc<dyn Shared> = long;
         let (before, behind) = self.out.split_at(at);
         let parts = [Part::Lent(before), Part::Kept(&long, 0), Part::Lent(behind)];

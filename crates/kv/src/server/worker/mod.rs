@@ -15,20 +15,24 @@
 
 mod lane;
 mod relief;
+mod ring;
+mod told;
 
 use super::client::Client;
+use super::commands::Command;
 use super::udp::Datagrams;
 use crate::cohort::{Cohort, Source};
 use crate::execute::Turn;
 use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
-use crate::wire::{Kind, Protocol, Rules, State, Stream, Users, udp};
+use crate::wire::{Kind, Protocol, Rules, State, Stream, udp};
 use lane::{Lane, SEND_BYTES, UNSENT_MAX};
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
     Time,
 };
+pub(super) use ring::Ring;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,15 +47,6 @@ const GRACE: Duration = Duration::from_secs(5);
 /// What is said to a client for whom there is no place.
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 
-/// What the threads are asked from outside.
-#[derive(Clone, Debug)]
-pub(super) enum Command {
-    /// These users may come in from now on.
-    Users(Arc<Users>),
-    /// End when the answers under way are taken.
-    End,
-}
-
 /// One thread.
 pub(super) struct Worker {
     shared: Arc<Shared>,
@@ -60,6 +55,8 @@ pub(super) struct Worker {
     rules: Rules,
     clients: ConnectionTable<Client>,
     cohort: Cohort,
+    /// Its part in the ring, if there is one.
+    ring: Option<Ring>,
     /// Answers of the part that is executed.
     out: Vec<u8>,
     datagrams: Datagrams,
@@ -102,6 +99,7 @@ impl Worker {
             store,
             clients: ConnectionTable::new(),
             cohort: Cohort::default(),
+            ring: None,
             out: Vec::new(),
             datagrams: Datagrams::default(),
             resumed: VecDeque::new(),
@@ -118,6 +116,12 @@ impl Worker {
             is_closing_idle: false,
             shared,
         }
+    }
+
+    /// Makes it a part of a ring.
+    pub(super) fn in_ring(self, ring: Ring) -> Worker {
+        let ring = Some(ring);
+        Worker { ring, ..self }
     }
 
     fn count(&self, counter: Counter, more: u64) {
@@ -159,7 +163,7 @@ impl Worker {
     /// Forgets a connection that is gone, or lets it go.
     fn forget(&mut self, id: ConnectionId) {
         if let Some(client) = self.clients.remove(id) {
-            self.held -= client.held;
+            self.held -= client.counted;
         }
     }
 
@@ -180,6 +184,9 @@ impl Worker {
         let store = Arc::clone(&self.shared.store);
         let clock = self.shared.clock(now);
         let mut turn = Turn::new(self.store.pin(), clock, &self.shared, counters);
+        if let Some(ring) = &mut self.ring {
+            turn = turn.noting(ring.take_written());
+        }
         let mut batch = 0..0;
         loop {
             let Some(index) = batch.next() else {
@@ -207,18 +214,22 @@ impl Worker {
                         id,
                         client,
                         out: &mut self.out,
+                        ring: self.ring.as_mut(),
+                        now,
+                        has_written: false,
                         written: 0,
                         limit,
                     };
                     let is_there = lane.run(&mut self.cohort, index, &store, &mut turn);
                     counters.add(Counter::BytesWritten, lane.written);
                     client.moved = now;
-                    if client.is_stalled && client.out.is_empty() {
+                    let waits = client.waits_for_room || !client.owes_nothing();
+                    if client.is_stalled && !waits {
                         resume(&mut self.resumed, id, client);
                     }
                     recount(&mut self.held, client);
                     if !is_there {
-                        self.held -= client.held;
+                        self.held -= client.counted;
                         self.clients.remove(id);
                     }
                 }
@@ -244,7 +255,10 @@ impl Worker {
                 }
             }
         }
-        drop(turn);
+        let written = turn.end();
+        if let Some(ring) = &mut self.ring {
+            ring.turn_ended(written, now);
+        }
         self.shared.figures(self.index).cohort_size.record(size, 1);
         counters.add(Counter::BytesWritten, self.datagrams.flush(port));
         self.cohort.clear();
@@ -280,8 +294,8 @@ fn is_sent_at_once(kind: &Kind, answer: &[u8]) -> bool {
 /// Has a thread's sum have what a connection holds by now.
 fn recount(held: &mut usize, client: &mut Client) {
     let holds = client.holds();
-    *held = *held - client.held + holds;
-    client.held = holds;
+    *held = *held - client.counted + holds;
+    client.counted = holds;
 }
 
 /// Has a connection's input go on when it is its turn.
@@ -376,13 +390,14 @@ impl Handler for Worker {
         let flushed = client.out.writable(port, id);
         match flushed {
             Flushed::Gone => return self.forget(id),
-            Flushed::All if client.is_closing => {
+            Flushed::All if client.is_closing && client.owes_nothing() => {
                 port.close(id);
                 return self.forget(id);
             }
             Flushed::All | Flushed::Some => {}
         }
-        if client.is_stalled && client.out.unsent() < UNSENT_MAX / 2 {
+        let waits = client.waits_for_room || client.unsent() >= UNSENT_MAX / 2;
+        if client.is_stalled && !waits {
             resume(&mut self.resumed, id, client);
         }
         recount(&mut self.held, client);
@@ -402,7 +417,7 @@ impl Handler for Worker {
         client.has_finished = true;
         if !client.is_stalled {
             client.is_closing = true;
-            if client.out.is_empty() {
+            if client.owes_nothing() {
                 port.close(id);
                 self.forget(id);
             }
@@ -419,6 +434,7 @@ impl Handler for Worker {
         if self.look_for_places_at.is_some_and(|at| at <= now) {
             self.let_waiting_in(port, now);
         }
+        self.tick_ring(now);
         if self.tend_at <= now {
             let has_more = self.store.pin().tend(self.shared.clock(now).now);
             self.tend_at = now + if has_more { TEND_AGAIN } else { TEND_EVERY };
@@ -457,6 +473,7 @@ impl Handler for Worker {
             self.look_for_places_at,
             Some(self.tend_at),
             self.ends_at,
+            self.ring.as_ref().and_then(Ring::wake_at),
         ];
         times.into_iter().flatten().min()
     }
@@ -484,6 +501,7 @@ impl rhythm_net::Worker for Worker {
     fn obey(&mut self, port: &mut dyn Port, command: Command, now: Time) {
         match command {
             Command::Users(users) => self.rules.users = users,
+            Command::Ring(told) => self.told(port, told, now),
             Command::End => {
                 port.stop_accepting();
                 self.ends_at = Some(now + GRACE);

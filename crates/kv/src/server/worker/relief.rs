@@ -34,7 +34,7 @@ impl Worker {
         self.relieve_from = until;
         let mut holding = [(Time::NEVER, None); CLOSED_MAX];
         for id in (from..until).filter_map(|slot| self.clients.id_at(slot)) {
-            let Some(client) = self.clients.get(id).filter(|client| client.held > 0) else {
+            let Some(client) = self.clients.get(id).filter(|client| client.counted > 0) else {
                 continue;
             };
             // The last one is the one that moved last of those that may be dropped.
@@ -90,7 +90,7 @@ impl Worker {
         let idle = self
             .clients
             .iter()
-            .filter(|(_, client)| client.out.is_empty());
+            .filter(|(_, client)| client.owes_nothing());
         let idle: Vec<_> = idle.map(|(id, _)| id).take(CLOSED_MAX).collect();
         self.is_closing_idle = idle.len() == CLOSED_MAX;
         for id in idle {

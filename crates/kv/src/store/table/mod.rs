@@ -40,6 +40,8 @@ pub(super) struct Table {
     items: AtomicU64,
     /// 1 while a thread splits a bucket.
     growing: AtomicU32,
+    /// Buckets that the walk has seen; 0: nobody walks.
+    walked: AtomicU64,
     chunks: Chunks<Bucket>,
 }
 
@@ -74,6 +76,7 @@ impl Table {
             size: AtomicU64::new(FIRST as u64),
             items: AtomicU64::new(0),
             growing: AtomicU32::new(0),
+            walked: AtomicU64::new(0),
             chunks: Chunks::new()?,
         })
     }
@@ -115,6 +118,35 @@ impl Table {
             let bucket = self.chunks.get(index);
             bucket.taken().map(|slot| bucket.location(slot))
         })
+    }
+
+    /// The locations in a bucket, as the next of a walk through all of them from 0 on, of which
+    /// there is one at a time. None: there is no such bucket, and the walk is over.
+    ///
+    /// What is in the table from its beginning to its end is seen, whatever else happens: nothing
+    /// moves from a bucket that was not walked to one that was, and a split moves to the end.
+    pub(super) fn walk(&self, index: usize) -> Option<([u32; SLOTS], usize)> {
+        if index as u64 >= self.size.load(Ordering::Acquire) {
+            self.walked.store(0, Ordering::Release);
+            return None;
+        }
+        let bucket = self.chunks.get(index);
+        let (mut locations, mut count) = ([0; SLOTS], 0);
+        bucket.lock();
+        for slot in bucket.taken() {
+            locations[count] = bucket.location(slot);
+            count += 1;
+        }
+        // Under the lock: who moves something holds those of both buckets.
+        self.walked.store(index as u64 + 1, Ordering::Release);
+        bucket.unlock();
+        Some((locations, count))
+    }
+
+    /// Would a move between these buckets, whose locks are held, hide an item from the walk?
+    fn hides(&self, from: usize, to: usize) -> bool {
+        let walked = self.walked.load(Ordering::Acquire);
+        (to as u64) < walked && from as u64 >= walked
     }
 
     /// Starts loading the buckets of a hash.
@@ -248,7 +280,7 @@ impl Table {
             }
             let other = self.chunks.get(to);
             let pair = Pair::of(hash, self.size.load(Ordering::Acquire));
-            let still = pair == Pair(first, second);
+            let still = pair == Pair(first, second) && !self.hides(from, to);
             let mut place = other.free().next().filter(|_| still);
             if place.is_none() && still && deep > 1 {
                 place = self.vacate(to, deep - 1, [held[0], held[1], to], oracle);

@@ -78,6 +78,7 @@ use super::{Backend, BackendCounts, Batch, Tell};
 use crate::owner::ConnectionOwner;
 use circuit::Circuit;
 use done::Done;
+use overload::Overload;
 use pace::Pace;
 use pipe::{Loss, Pipe};
 use rhythm_net::sparse::Sparse;
@@ -102,6 +103,7 @@ pub struct ConnectionPool<W: Wire> {
     /// The one to connect to next.
     peer_next: usize,
     statements: Statements,
+    overload: Overload,
     waiting: Waiting,
     pace: Pace,
     pipes: Vec<Pipe<W>>,
@@ -148,6 +150,7 @@ impl<W: Wire> ConnectionPool<W> {
             peers,
             peer_next: 0,
             statements: Statements::new(),
+            overload: Overload::default(),
             waiting: Waiting::default(),
             pace: Pace::new(options.depth_max),
             pipes: Vec::new(),
@@ -206,6 +209,7 @@ impl<W: Wire> ConnectionPool<W> {
                 self.refuse_waiting();
             }
             if self.waiting.is_empty() {
+                self.overload = Overload::default();
                 return;
             }
             let depth = self.depth();
@@ -241,7 +245,7 @@ impl<W: Wire> ConnectionPool<W> {
                 self.lose(port, at, Loss::Broken(None), now);
             }
         }
-        self.refuse_beyond();
+        self.refuse_beyond(now);
         self.connect(port, now);
         if W::IN_ORDER {
             self.slow_at = self.next_slow_at(now);
@@ -258,6 +262,7 @@ impl<W: Wire> ConnectionPool<W> {
             options,
             pace,
             statements,
+            overload,
             ..
         } = self;
         let pipe = &mut pipes[at];
@@ -297,6 +302,8 @@ impl<W: Wire> ConnectionPool<W> {
             if !sent.is_given_up {
                 let took = now.since(since.unwrap_or(sent.since));
                 statements.answered(&sent.query, took, now);
+                let is_slow = statements.is_slow(Rc::as_ptr(&sent.query.call));
+                overload.answered(&sent.query, is_slow, now);
             }
             done.tell_verdict(sent, &verdict, pipe.address);
             count += 1;

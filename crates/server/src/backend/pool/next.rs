@@ -45,18 +45,18 @@ fn held_long<W: Wire>(pipes: &[Pipe<W>], statements: &Statements, now: Time) -> 
 }
 
 /// Whether queries of a call take long now: it is slow, or one of them is.
-fn is_suspect<W: Wire>(
+pub(super) fn is_suspect<W: Wire>(
     pipes: &[Pipe<W>],
-    call: &Rc<Call>,
+    call: *const Call,
     statements: &Statements,
     now: Time,
 ) -> bool {
     let is_of_it = |pipe: &Pipe<W>| {
         let oldest = pipe.awaited.wanted().next();
-        oldest.is_some_and(|sent| Rc::ptr_eq(&sent.query.call, call))
+        oldest.is_some_and(|sent| Rc::as_ptr(&sent.query.call) == call)
     };
     let mut slow = pipes.iter().filter(|pipe| is_slow(pipe, statements, now));
-    statements.is_slow(Rc::as_ptr(call)) || slow.any(is_of_it)
+    statements.is_slow(call) || slow.any(is_of_it)
 }
 
 /// Whether queries wait of other calls than this one, that are not slow.
@@ -102,7 +102,7 @@ impl<W: Wire> ConnectionPool<W> {
                 return may;
             }
             let most = most_of(all, others_wait(waiting, call, statements));
-            let may = !is_suspect(pipes, call, statements, now)
+            let may = !is_suspect(pipes, Rc::as_ptr(call), statements, now)
                 || held_long(pipes, statements, now) < most;
             known.set((Rc::as_ptr(call), may));
             may

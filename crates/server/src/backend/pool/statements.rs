@@ -1,12 +1,11 @@
-//! What is known of each call that asks: how long its queries take.
+//! What is known of each call that asks: whether its queries take long.
 //!
-//! - A call is *slow* that takes many times as long as the others: the queries of such calls hold
-//!   some of the connections and no more (`next.rs`), as they would soon have them all. Queries
-//!   that are not answered in time count with the time that was given to them, where they are not
-//!   all of one who asks; of a call that is not slow, or of which nothing is known yet, each query
-//!   counts that has taken as long.
-//! - How long a query takes, and those of its request that follow, tells how many can be answered
-//!   in time of those that wait (`overload.rs`).
+//! A call is *slow* that takes many times as long as the others: the queries of such calls hold
+//! some of the connections and no more (`next.rs`), as they would soon have them all. Queries that
+//! are not answered in time count with the time that was given to them; of a call that is not slow,
+//! or of which nothing is known yet, each query counts that has taken as long. What takes long for
+//! one who asks, again and again, counts once: it is his doing, and others' queries of the same
+//! call are not to be held back for it.
 
 use super::super::awaited::Taken;
 use rhythm_engine::program::Call;
@@ -40,12 +39,13 @@ struct Took {
 
 impl Took {
     fn add(&mut self, took: Duration, now: Time) {
-        if now.since(self.halved) >= HALVED_AFTER {
+        let halvings = now.since(self.halved).as_nanos() / HALVED_AFTER.as_nanos();
+        if halvings > 0 {
             self.halved = now;
-            // The mean stays.
-            let half = self.count.div_ceil(2);
-            self.sum = self.mean().unwrap_or_default() * half;
-            self.count = half;
+            // The mean stays, if it is not too old.
+            let left = (u64::from(self.count) >> halvings.min(63)) as u32;
+            self.sum = self.mean().unwrap_or_default() * left;
+            self.count = left;
         }
         self.sum = self.sum.saturating_add(took);
         self.count = self.count.saturating_add(1);
@@ -61,13 +61,20 @@ impl Took {
 struct Statement {
     call: Rc<Call>,
     took: Took,
-    /// The same of those that were answered.
-    answered: Took,
-    /// Whose query was not answered in time last.
-    late_of: Option<u64>,
+    was_answered: bool,
+    /// Whose query took long last.
+    long_of: Option<u64>,
     is_slow: bool,
     /// A query of it is slow that has taken so long.
     patience: Duration,
+}
+
+impl Statement {
+    /// Of one who asks a query took long. Whether the one before was of another.
+    fn is_of_another(&mut self, asker: u64) -> bool {
+        let before = self.long_of.replace(asker);
+        before.is_some_and(|before| before != asker)
+    }
 }
 
 /// See the module's text.
@@ -75,9 +82,6 @@ struct Statement {
 pub(super) struct Statements {
     /// Those that asked of late.
     known: Vec<Statement>,
-    /// All answers, and those to requests' first calls.
-    all: Took,
-    first: Took,
     looked: Time,
 }
 
@@ -86,8 +90,6 @@ impl Statements {
     pub(super) fn new() -> Statements {
         Statements {
             known: Vec::new(),
-            all: Took::default(),
-            first: Took::default(),
             looked: Time::ZERO,
         }
     }
@@ -106,8 +108,8 @@ impl Statements {
         self.known.push(Statement {
             call: call.clone(),
             took: Took::default(),
-            answered: Took::default(),
-            late_of: None,
+            was_answered: false,
+            long_of: None,
             is_slow: false,
             patience: Duration::MAX,
         });
@@ -130,23 +132,19 @@ impl Statements {
     /// A query was answered, for which a pipe was held so long.
     pub(super) fn answered(&mut self, query: &Taken, took: Duration, now: Time) {
         if let Some(known) = self.of_mut(&query.call) {
-            known.took.add(took, now);
-            known.answered.add(took, now);
-        }
-        self.all.add(took, now);
-        if query.step == 0 {
-            self.first.add(took, now);
+            known.was_answered = true;
+            if took < known.patience || known.is_of_another(query.asker) {
+                known.took.add(took, now);
+            }
         }
     }
 
-    /// A query was not answered in time, for which a pipe was held so long. One after the other of
-    /// one who asks are his doing.
+    /// A query was not answered in time, for which a pipe was held so long.
     pub(super) fn was_late(&mut self, query: &Taken, took: Duration, now: Time) {
-        if let Some(known) = self.of_mut(&query.call) {
-            let before = known.late_of.replace(query.asker);
-            if before.is_some_and(|asker| asker != query.asker) {
-                known.took.add(took, now);
-            }
+        if let Some(known) = self.of_mut(&query.call)
+            && known.is_of_another(query.asker)
+        {
+            known.took.add(took, now);
         }
     }
 
@@ -194,7 +192,7 @@ impl Statements {
     /// Whether a call is slow, or nothing is known of it yet.
     pub(super) fn may_be_slow(&self, call: *const Call) -> bool {
         let known = self.of(call);
-        known.is_slow || known.answered.count == 0
+        known.is_slow || !known.was_answered
     }
 
     /// Whether a query of this call is slow that has taken so long.
@@ -206,16 +204,5 @@ impl Statements {
     /// A query of this call is slow that has taken so long.
     pub(super) fn patience(&self, call: *const Call) -> Duration {
         self.of(call).patience
-    }
-
-    /// How long a query of this call holds a pipe, and those that follow of its request where it is
-    /// the first; nothing where that is not known.
-    pub(super) fn cost(&self, call: *const Call, step: u32) -> Duration {
-        let took = self.of(call).answered.mean().unwrap_or_default();
-        let (all, first) = (self.all.sum, self.first.sum);
-        match step == 0 && !first.is_zero() {
-            true => took.mul_f64(all.div_duration_f64(first)),
-            false => took,
-        }
     }
 }

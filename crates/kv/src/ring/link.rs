@@ -1,0 +1,204 @@
+//! Messages to and from one neighbor, in their order, each once, whatever becomes of frames.
+//!
+//! ```text
+//!   write --> open --> frames: 1 2 3 | 4 5 | 6      acknowledged frames go; those under way stay
+//!                              acked  under way     until they are, and are sent again, all of
+//!                                           ^       them, when the neighbor misses one or says
+//!                                           |       nothing for too long (go-back-N)
+//!                                    as many bytes as the neighbor's credit allows
+//! ```
+//!
+//! What comes out of order is dropped: frames are rarely lost on a backbone. Memory is bounded by
+//! who writes: [`Link::held`] says how much there is.
+
+use rhythm_net::Time;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A frame's messages are closed when they have so many bytes.
+const FRAME: usize = 64 << 10;
+/// Frames that a neighbor misses are sent again no sooner than so long after they were.
+const AGAIN_MIN: Duration = Duration::from_millis(2);
+/// Buffers that are kept to be used again.
+const SPARE: usize = 8;
+
+/// One direction each of messages with one neighbor.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// Frames that are not acknowledged; the first has the place `first`.
+    frames: VecDeque<Vec<u8>>,
+    first: u64,
+    /// Of these, so many were sent, with so many bytes.
+    sent: usize,
+    sent_bytes: usize,
+    /// Messages that will be the last frame's.
+    open: Vec<u8>,
+    /// Bytes of all these.
+    held: usize,
+    /// What the neighbor allows to be under way.
+    credit: usize,
+    /// When the frames under way are sent again.
+    again_at: Time,
+    /// When they were last.
+    sent_at: Time,
+    /// Nothing is under way or to be sent; else when the neighbor last acknowledged something.
+    is_idle: bool,
+    moved_at: Time,
+    /// Up to which place all has come from the neighbor.
+    received: u64,
+    /// It is to be told so.
+    owes_ack: bool,
+    /// Something came out of order.
+    gap: bool,
+    /// Batches, and the place of the last of each.
+    marks: VecDeque<(u64, u64)>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Link {
+    pub(super) fn new(now: Time) -> Link {
+        Link {
+            frames: VecDeque::new(),
+            first: 1,
+            sent: 0,
+            sent_bytes: 0,
+            open: Vec::new(),
+            held: 0,
+            credit: 0,
+            again_at: Time::NEVER,
+            sent_at: Time::ZERO,
+            is_idle: true,
+            moved_at: now,
+            received: 0,
+            owes_ack: false,
+            gap: false,
+            marks: VecDeque::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Bytes that are not acknowledged.
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Since when frames are under way of which none is acknowledged; none: nothing is.
+    pub(super) fn stuck_since(&self) -> Option<Time> {
+        (self.sent > 0).then_some(self.moved_at)
+    }
+
+    /// Up to which place all has come.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether something came out of order since this was last asked.
+    pub(super) fn take_gap(&mut self) -> bool {
+        std::mem::take(&mut self.gap)
+    }
+
+    /// Appends a message.
+    pub(super) fn write(&mut self, message: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.open.len();
+        message(&mut self.open);
+        self.held += self.open.len() - before;
+        if self.open.len() >= FRAME {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            let next = self.spare.pop().unwrap_or_default();
+            self.frames
+                .push_back(std::mem::replace(&mut self.open, next));
+        }
+    }
+
+    /// All that was written so far belongs to this batch or an earlier one.
+    pub(super) fn mark(&mut self, batch: u64) {
+        let place = self.first + self.frames.len() as u64 - u64::from(self.open.is_empty());
+        if place >= self.first {
+            self.marks.push_back((batch, place));
+        }
+    }
+
+    /// The last batch that the neighbor has; none: it has all.
+    pub(super) fn confirmed(&self) -> Option<u64> {
+        self.marks.front().map(|(batch, _)| batch - 1)
+    }
+
+    /// The neighbor has all up to this place, and allows so many bytes under way.
+    pub(super) fn acknowledged(&mut self, ack: u64, credit: u32, gap: bool, now: Time) {
+        self.credit = credit as usize;
+        while self.sent > 0 && self.first <= ack {
+            let Some(mut frame) = self.frames.pop_front() else {
+                break;
+            };
+            self.first += 1;
+            self.sent -= 1;
+            self.sent_bytes -= frame.len();
+            self.held -= frame.len();
+            self.moved_at = now;
+            if self.spare.len() < SPARE && frame.capacity() <= 2 * FRAME {
+                frame.clear();
+                self.spare.push(frame);
+            }
+        }
+        self.is_idle = self.frames.is_empty();
+        while self.marks.front().is_some_and(|(_, place)| *place <= ack) {
+            self.marks.pop_front();
+        }
+        if gap && now.since(self.sent_at) >= AGAIN_MIN {
+            self.send_again();
+        }
+    }
+
+    fn send_again(&mut self) {
+        (self.sent, self.sent_bytes) = (0, 0);
+    }
+
+    /// Messages came that have this place. Whether they are next.
+    pub(super) fn accept(&mut self, seq: u64) -> bool {
+        self.owes_ack = true;
+        let is_next = seq == self.received + 1;
+        self.gap |= seq > self.received + 1;
+        self.received += u64::from(is_next);
+        is_next
+    }
+
+    /// Has `send` send what may be sent now, each with its place; or nothing (place 0) where the
+    /// neighbor is to be told what has come.
+    pub(super) fn flush(&mut self, again: Duration, now: Time, mut send: impl FnMut(u64, &[u8])) {
+        self.close();
+        if self.sent > 0 && self.again_at <= now {
+            self.send_again();
+        }
+        if self.is_idle && !self.frames.is_empty() {
+            (self.is_idle, self.moved_at) = (false, now);
+        }
+        while let Some(frame) = self.frames.get(self.sent) {
+            // One may be longer than the credit.
+            if self.sent > 0 && self.sent_bytes + frame.len() > self.credit {
+                break;
+            }
+            send(self.first + self.sent as u64, frame);
+            self.sent += 1;
+            self.sent_bytes += frame.len();
+            self.sent_at = now;
+            self.again_at = now + again;
+            self.owes_ack = false;
+        }
+        if self.sent == 0 {
+            self.again_at = Time::NEVER;
+        }
+        if std::mem::take(&mut self.owes_ack) {
+            send(0, &[]);
+        }
+    }
+
+    /// When frames are to be sent again.
+    pub(super) fn wake_at(&self) -> Time {
+        self.again_at
+    }
+}

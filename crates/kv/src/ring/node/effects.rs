@@ -1,0 +1,46 @@
+//! What a node wants done, and who waits for it.
+
+/// Names what a worker waits for: its number among the workers, and the worker's number for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket {
+    /// The worker.
+    pub worker: usize,
+    /// Its number.
+    pub number: u64,
+}
+
+/// What is to be done for a node.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Frames for each node, one behind the other.
+    pub frames: Vec<Vec<u8>>,
+    /// What was written under these tickets is where it has to be.
+    pub released: Vec<Ticket>,
+    /// Answers to commands that were forwarded; none: it is not known whether it was executed.
+    pub answers: Vec<(Ticket, Option<Vec<u8>>)>,
+    /// Commands to be executed, and told by `Node::executed`.
+    pub executes: Vec<Execute>,
+    /// All workers are to have handed over what they wrote until now: then `Node::fenced`.
+    pub fence: Option<u64>,
+}
+
+/// Who wants an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A client of this node.
+    Here(u64),
+    /// A client of another, when so much had been lost with it.
+    There {
+        node: usize,
+        losses: u64,
+        number: u64,
+    },
+}
+
+/// A command to be executed on this node's store.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Execute {
+    pub(super) origin: Origin,
+    /// The command, whole, as a client wrote it.
+    pub command: Vec<u8>,
+}

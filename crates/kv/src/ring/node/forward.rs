@@ -1,0 +1,210 @@
+//! Commands about keys that another node serves: they go there, and their answers come back.
+//!
+//! A command is sent once. Where the other does not serve the range (any more) it says so, and the
+//! command waits until it is known who does. If the other dies before it answers, nobody knows
+//! whether it was executed, and the client is told that.
+
+use super::super::local::Local;
+use super::super::wire::{Message, Of};
+use super::super::written::Written;
+use super::effects::{Effects, Execute, Origin, Ticket};
+use super::forwards::{Came, Forward};
+use super::{Node, Waiter};
+use rhythm_net::Time;
+use std::time::Duration;
+
+/// A command that was refused is sent again no sooner than this.
+const AGAIN: Duration = Duration::from_millis(2);
+
+impl Node {
+    /// A client of this node sent a command about a key of a range that another serves. Its answer
+    /// comes under the ticket.
+    pub fn forward(
+        &mut self,
+        ticket: Ticket,
+        range: usize,
+        command: Vec<u8>,
+        now: Time,
+        out: &mut Effects,
+    ) {
+        self.forwards.last += 1;
+        let forward = Forward {
+            ticket,
+            range,
+            command,
+            sent_to: None,
+            until: now + self.options.patience,
+            again_at: now,
+        };
+        let number = self.forwards.last;
+        self.forwards.all.insert(number, forward);
+        // Behind those that wait for the same.
+        self.forwards.held.push_back(number);
+        self.dispatch_all(now, out);
+    }
+
+    /// Sends those that wait to where they are executed, if that is known.
+    pub(super) fn dispatch_all(&mut self, now: Time, out: &mut Effects) {
+        let mut blocked = 0_u64;
+        for _ in 0..self.forwards.held.len() {
+            if let Some(number) = self.forwards.held.pop_front()
+                && let Some(range) = self.dispatch(number, blocked, now, out)
+            {
+                // Those behind it keep their order.
+                blocked |= 1 << range;
+                self.forwards.held.push_back(number);
+            }
+        }
+    }
+
+    /// Sends one, unless it has to wait; then tells its range.
+    fn dispatch(
+        &mut self,
+        number: u64,
+        blocked: u64,
+        now: Time,
+        out: &mut Effects,
+    ) -> Option<usize> {
+        let forward = self.forwards.all.get_mut(&number)?;
+        if forward.until <= now {
+            out.answers.push((forward.ticket, None));
+            self.forwards.all.remove(&number);
+            return None;
+        }
+        let may = forward.again_at <= now && blocked & 1 << forward.range == 0;
+        let sent = self.forwards.sent.get(&forward.range);
+        let route = self.view.route(forward.range);
+        let may = may && sent.is_none_or(|(to, _)| Some(*to) == route);
+        let mut send = |to: usize| {
+            let sent = self.forwards.sent.entry(forward.range);
+            sent.or_insert((to, 0)).1 += 1;
+            forward.sent_to = Some(to);
+        };
+        match route.filter(|_| may) {
+            Some(node) if node == self.me => {
+                send(node);
+                let origin = Origin::Here(number);
+                let command = std::mem::take(&mut forward.command);
+                out.executes.push(Execute { origin, command });
+            }
+            Some(node) if self.peers[node].link.held() <= self.options.queue_max => {
+                send(node);
+                forward.again_at = now + AGAIN;
+                let of = Of {
+                    range: forward.range as u8,
+                    epoch: self.claims[forward.range].epoch,
+                };
+                let message = Message::Forward(of, number, &forward.command);
+                (self.peers[node].link).write(|out| message.write(out));
+            }
+            _ => return Some(forward.range),
+        }
+        None
+    }
+
+    /// Another node sent a command.
+    pub(super) fn forwarded(
+        &mut self,
+        from: usize,
+        of: Of,
+        number: u64,
+        command: &[u8],
+        out: &mut Effects,
+    ) {
+        let losses = self.peers[from].losses;
+        let command = command.to_vec();
+        self.forwards.came.push_back(Came {
+            of,
+            from,
+            losses,
+            number,
+            command,
+        });
+        self.take_on(out);
+    }
+
+    /// Takes on what other nodes sent, as long as they take the answers, and the targets what is
+    /// written.
+    pub(super) fn take_on(&mut self, out: &mut Effects) {
+        let most = self.options.queue_max;
+        while let Some(came) = self.forwards.came.front()
+            && self.peers[came.from].link.held() <= most
+            && !self.view.is_full()
+            && !self.is_undecided(came.of)
+            && let Some(came) = self.forwards.came.pop_front()
+        {
+            if self.peers[came.from].losses == came.losses {
+                self.take(came, out);
+            }
+        }
+    }
+
+    /// Whether it is not said yet who will serve a range: this node hands it over, and may not come
+    /// to an end with it. Were commands refused now, others of the same order might not be later.
+    fn is_undecided(&self, of: Of) -> bool {
+        let range = usize::from(of.range);
+        range < self.peers.len() && self.handing[range].is_some() && of == self.of(range)
+    }
+
+    fn take(&mut self, came: Came, out: &mut Effects) {
+        let Came {
+            of,
+            from,
+            losses,
+            number,
+            command,
+        } = came;
+        let range = usize::from(of.range);
+        // Under the claim that it was sent under: commands that were sent in one order are all
+        // executed, or all refused.
+        let is_mine = range < self.peers.len()
+            && self.view.route(range) == Some(self.me)
+            && of == self.of(range);
+        if !is_mine {
+            let link = &mut self.peers[from].link;
+            return link.write(|out| Message::Refused(number).write(out));
+        }
+        let origin = Origin::There {
+            node: from,
+            losses,
+            number,
+        };
+        out.executes.push(Execute { origin, command });
+    }
+
+    /// A command was executed, with this answer, and wrote this.
+    pub fn executed(
+        &mut self,
+        execute: &Execute,
+        answer: Vec<u8>,
+        written: &Written,
+        local: &Local<'_, '_>,
+        out: &mut Effects,
+    ) {
+        let batch = self.replicate(written, local);
+        match self.options.acked && !written.is_empty() {
+            true => {
+                let waiter = Waiter::Answer(execute.origin, answer);
+                self.waiting.push_back((batch, waiter));
+            }
+            false => self.answer(execute.origin, answer, out),
+        }
+    }
+
+    pub(super) fn answer(&mut self, origin: Origin, answer: Vec<u8>, out: &mut Effects) {
+        match origin {
+            Origin::Here(number) => self.forwards.answered(number, &answer, out),
+            Origin::There {
+                node,
+                losses,
+                number,
+            } => {
+                let peer = &mut self.peers[node];
+                if peer.losses == losses && peer.session != 0 {
+                    peer.link
+                        .write(|out| Message::Answer(number, &answer).write(out));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Commands on their way to other nodes, and from them.
+
+use super::super::wire::Of;
+use super::effects::{Effects, Ticket};
+use rhythm_net::Time;
+use std::collections::{BTreeMap, VecDeque};
+
+#[derive(Debug)]
+pub(super) struct Forward {
+    pub(super) ticket: Ticket,
+    pub(super) range: usize,
+    pub(super) command: Vec<u8>,
+    /// The node that it was sent to; none: it waits.
+    pub(super) sent_to: Option<usize>,
+    pub(super) until: Time,
+    pub(super) again_at: Time,
+}
+
+/// A command that came from another node.
+#[derive(Debug)]
+pub(super) struct Came {
+    pub(super) of: Of,
+    pub(super) from: usize,
+    pub(super) losses: u64,
+    pub(super) number: u64,
+    pub(super) command: Vec<u8>,
+}
+
+/// Those that are not answered.
+#[derive(Debug, Default)]
+pub(super) struct Forwards {
+    pub(super) all: BTreeMap<u64, Forward>,
+    /// Of these, those that wait.
+    pub(super) held: VecDeque<u64>,
+    /// Of each range, how many were sent where: others go there, or wait until these are answered
+    /// or refused.
+    pub(super) sent: BTreeMap<usize, (usize, usize)>,
+    pub(super) last: u64,
+    /// Of other nodes' clients: what waits for room.
+    pub(super) came: VecDeque<Came>,
+}
+
+impl Forwards {
+    pub(super) fn has_held(&self) -> bool {
+        !self.held.is_empty() || !self.came.is_empty()
+    }
+
+    pub(super) fn answered(&mut self, number: u64, answer: &[u8], out: &mut Effects) {
+        if let Some(forward) = self.all.remove(&number) {
+            self.returned(forward.range);
+            out.answers.push((forward.ticket, Some(answer.to_vec())));
+        }
+    }
+
+    pub(super) fn refused(&mut self, number: u64) {
+        if let Some(forward) = self.all.get_mut(&number)
+            && forward.sent_to.take().is_some()
+        {
+            let range = forward.range;
+            // In front of those that came later.
+            let behind = self.held.partition_point(|other| *other < number);
+            self.held.insert(behind, number);
+            self.returned(range);
+        }
+    }
+
+    /// One that was sent is answered or refused, or nobody knows.
+    fn returned(&mut self, range: usize) {
+        if let Some((_, count)) = self.sent.get_mut(&range) {
+            *count -= 1;
+            if *count == 0 {
+                self.sent.remove(&range);
+            }
+        }
+    }
+
+    /// What was sent to a node that is gone is not answered.
+    pub(super) fn lose(&mut self, node: usize, out: &mut Effects) {
+        self.sent.retain(|_, (to, _)| *to != node);
+        self.all.retain(|_, forward| {
+            let is_lost = forward.sent_to == Some(node);
+            if is_lost {
+                out.answers.push((forward.ticket, None));
+            }
+            !is_lost
+        });
+    }
+}

@@ -1,0 +1,436 @@
+//! A node of the ring: what it knows of the others, and what it does.
+//!
+//! 1. Every node sends every other a frame now and then. One that is silent for too long is dead;
+//!    its ranges are taken by the next round the ring that has them complete (`ranges.rs`).
+//! 2. What the workers wrote of a range that this node serves goes to the range's *targets*: the
+//!    next nodes round the ring, until enough of them have the range complete. Under `acked` the
+//!    workers are told when they have it.
+//! 3. A node that becomes a target is sent the whole range, bit by bit, beside what is written
+//!    meanwhile (`sync.rs`). When it has it complete, it counts; and if it comes before the one
+//!    that serves the range, it is given it.
+//! 4. Commands about a range that another node serves go to that one, and their answers come back
+//!    (`forward.rs`).
+//!
+//! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
+//! says that writes are to wait; one that takes nothing at all for too long is taken for dead.
+
+mod effects;
+mod forward;
+mod forwards;
+mod options;
+mod progress;
+mod ranges;
+mod sync;
+
+use super::link::Link;
+use super::local::Local;
+use super::view::{RangeStatus, Status, View};
+use super::wire::{self, Claim, Head, Message, Messages};
+use super::written::Written;
+use effects::Origin;
+pub use effects::{Effects, Execute, Ticket};
+use forwards::Forwards;
+pub use options::Options;
+use progress::{Handing, Incoming, Pass, Sync};
+use rhythm_net::Time;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Another node, as this one knows it.
+#[derive(Debug)]
+struct Peer {
+    /// Its session; 0: it is not there, as far as is known.
+    session: u64,
+    /// Its last one: what comes of an earlier one is late.
+    last_session: u64,
+    /// Ours with it.
+    mine: u64,
+    /// How often what was under way with it was lost.
+    losses: u64,
+    heard: Time,
+    /// How many frames it had sent when it said what is known of it.
+    count: u64,
+    /// How many it was sent.
+    sent: u64,
+    /// When it is sent the next, if nothing else is.
+    beat_at: Time,
+    complete: u64,
+    /// The epoch of each range's claim that it knew of when it said so.
+    epochs: Vec<u32>,
+    link: Link,
+}
+
+/// Who waits until all before it is confirmed.
+#[derive(Debug)]
+enum Waiter {
+    Worker(Ticket),
+    Answer(Origin, Vec<u8>),
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Node {
+    me: usize,
+    ring: u64,
+    options: Options,
+    view: Arc<View>,
+    started: Time,
+    peers: Vec<Peer>,
+    /// What is known of each range.
+    claims: Vec<Claim>,
+    /// The ranges that this node has complete.
+    complete: u64,
+    /// The last second in which something of a range was put or written here.
+    touched: Vec<u32>,
+    /// The second that the store's clock last showed.
+    second: u32,
+    /// Of ranges that this node serves: who gets them, and how far each is.
+    targets: Vec<u64>,
+    syncs: Vec<Vec<Sync>>,
+    handing: Vec<Option<Handing>>,
+    /// Of ranges that it gets.
+    incoming: Vec<Option<Incoming>>,
+    pass: Pass,
+    fences: u64,
+    batch: u64,
+    waiting: VecDeque<(u64, Waiter)>,
+    forwards: Forwards,
+}
+
+impl Node {
+    /// A node that just began, in this session: a number greater than those of its earlier lives.
+    /// `ring` tells this ring's members from those of others.
+    pub fn new(ring: u64, session: u64, options: Options, view: Arc<View>, now: Time) -> Node {
+        let nodes = view.placement().nodes();
+        let peer = || Peer {
+            session: 0,
+            last_session: 0,
+            mine: session,
+            losses: 0,
+            heard: now,
+            count: 0,
+            sent: 0,
+            beat_at: now,
+            complete: 0,
+            epochs: vec![0; nodes],
+            link: Link::new(now),
+        };
+        Node {
+            me: view.me(),
+            ring,
+            options,
+            view,
+            started: now,
+            peers: (0..nodes).map(|_| peer()).collect(),
+            claims: vec![Claim::default(); nodes],
+            complete: 0,
+            touched: vec![0; nodes],
+            second: 0,
+            targets: vec![0; nodes],
+            syncs: vec![vec![Sync::None; nodes]; nodes],
+            handing: vec![None; nodes],
+            incoming: vec![None; nodes],
+            pass: Pass::default(),
+            fences: 0,
+            batch: 1,
+            waiting: VecDeque::new(),
+            forwards: Forwards::default(),
+        }
+    }
+
+    /// The nodes that are there, a bit each, this one among them.
+    pub fn alive(&self) -> u64 {
+        let others = (0..self.peers.len()).filter(|node| self.is_alive(*node));
+        others.fold(0, |set, node| set | 1 << node)
+    }
+
+    /// Who claims a range, as far as is known.
+    pub fn claim(&self, range: usize) -> Claim {
+        self.claims[range]
+    }
+
+    /// The ranges that this node has complete, a bit each.
+    pub fn complete(&self) -> u64 {
+        self.complete
+    }
+
+    /// Who gets a range from this node, a bit each; 0 where another serves it.
+    pub fn targets(&self, range: usize) -> u64 {
+        self.targets[range]
+    }
+
+    /// How the ring is, as far as this node knows.
+    pub fn status(&self) -> Status {
+        let all = 0..self.peers.len();
+        let node = |node| (self.is_alive(node), self.peers[node].link.held());
+        let range = |range: usize| {
+            let is_copy = |node: &usize| self.syncs[range][*node] == Sync::Done;
+            let copies = (0..self.peers.len()).filter(is_copy);
+            RangeStatus {
+                claim: self.claims[range],
+                targets: self.targets[range],
+                copies: copies.fold(0, |set, node| set | 1 << node),
+                is_complete: self.complete & 1 << range != 0,
+            }
+        };
+        Status {
+            nodes: all.clone().map(node).collect(),
+            ranges: all.map(range).collect(),
+        }
+    }
+
+    fn is_alive(&self, node: usize) -> bool {
+        node == self.me || self.peers[node].session != 0
+    }
+
+    /// A frame came. `local` is this node's store.
+    pub fn frame(&mut self, bytes: &[u8], local: &mut Local<'_, '_>, now: Time, out: &mut Effects) {
+        let Ok((head, messages)) = wire::read(bytes) else {
+            return;
+        };
+        self.second = local.now();
+        let from = usize::from(head.from);
+        let is_ours = head.ring == self.ring && head.claims.len() == self.peers.len();
+        if !is_ours || from >= self.peers.len() || from == self.me {
+            return;
+        }
+        if !self.meet(from, &head, now, out) {
+            return;
+        }
+        let peer = &mut self.peers[from];
+        peer.heard = now;
+        if head.count > peer.count {
+            (peer.count, peer.complete) = (head.count, head.complete);
+            let epochs = head.claims.iter().map(|claim| claim.epoch);
+            (peer.epochs.iter_mut().zip(epochs)).for_each(|(old, new)| *old = new);
+        }
+        for (range, claim) in head.claims.iter().enumerate() {
+            self.learn(range, *claim);
+        }
+        let peer = &mut self.peers[from];
+        // What it says before it knows of this session is about an earlier one.
+        if head.peer == peer.mine {
+            (peer.link).acknowledged(head.ack, head.credit, head.gap, now);
+            if head.seq > 0 && peer.link.accept(head.seq) {
+                for message in Messages::new(messages) {
+                    self.message(from, message, local, out);
+                }
+            }
+        }
+        self.decide(now, out);
+    }
+
+    /// Whether a frame is of its sender's last session; begins a new one.
+    fn meet(&mut self, from: usize, head: &Head, now: Time, out: &mut Effects) -> bool {
+        let peer = &mut self.peers[from];
+        if head.session < peer.last_session {
+            return false;
+        }
+        if head.session > peer.last_session {
+            if peer.last_session != 0 {
+                self.lose(from, now, out);
+            }
+            let peer = &mut self.peers[from];
+            (peer.last_session, peer.count, peer.complete) = (head.session, 0, 0);
+        }
+        self.peers[from].session = head.session;
+        true
+    }
+
+    /// What is under way with a node, and known of it, is gone.
+    fn lose(&mut self, node: usize, now: Time, out: &mut Effects) {
+        let peer = &mut self.peers[node];
+        (peer.session, peer.complete) = (0, 0);
+        peer.epochs.fill(0);
+        peer.losses += 1;
+        peer.link = Link::new(now);
+        for range in &mut self.syncs {
+            range[node] = Sync::None;
+        }
+        self.forwards.lose(node, out);
+    }
+
+    fn message(
+        &mut self,
+        from: usize,
+        message: Message<'_>,
+        local: &mut Local<'_, '_>,
+        out: &mut Effects,
+    ) {
+        match message {
+            Message::Put(of, copy) => {
+                if self.follows(from, of) {
+                    self.touched[usize::from(of.range)] = local.now();
+                    local.put(copy);
+                }
+            }
+            Message::Drop(of, key) => {
+                if self.follows(from, of) {
+                    local.remove(key, |_| true);
+                }
+            }
+            Message::Flush(seconds) => local.flush(seconds),
+            Message::Begin(of) => self.begin(from, of, local.now()),
+            Message::Ready(of) => self.ready(from, of),
+            Message::End(of) => self.end(from, of),
+            Message::Complete(of) => self.completed(from, of),
+            Message::Leave(of) => self.leave(from, of),
+            Message::Serve(of, complete) => self.serve(from, of, complete),
+            Message::Forward(of, number, command) => {
+                self.forwarded(from, of, number, command, out);
+            }
+            Message::Answer(number, answer) => self.forwards.answered(number, answer, out),
+            Message::Refused(number) => self.forwards.refused(number),
+        }
+    }
+
+    /// The time has come: see [`wake_at`](Self::wake_at).
+    pub fn tick(&mut self, local: &mut Local<'_, '_>, now: Time, out: &mut Effects) {
+        self.second = local.now();
+        for node in 0..self.peers.len() {
+            let peer = &mut self.peers[node];
+            let silent = now.since(peer.heard) >= self.options.dead_after;
+            let stuck = peer.link.stuck_since();
+            let stuck = stuck.is_some_and(|since| now.since(since) >= self.options.stuck_after);
+            if node != self.me && peer.session != 0 && (silent || stuck) {
+                tracing::warn!(node, silent, "a node of the ring is taken for dead");
+                // A new session: who was only slow begins anew, too.
+                peer.mine += 1;
+                self.lose(node, now, out);
+            }
+        }
+        self.proceed(local);
+        self.step(local, now);
+        self.decide(now, out);
+        self.dispatch_all(now, out);
+        self.take_on(out);
+    }
+
+    /// A worker wrote this in ranges that it may write. Under `acked` the ticket is released when
+    /// the targets have it.
+    pub fn written(&mut self, ticket: Ticket, written: &Written, local: &Local<'_, '_>) {
+        let batch = self.replicate(written, local);
+        if self.options.acked {
+            self.waiting.push_back((batch, Waiter::Worker(ticket)));
+        }
+    }
+
+    /// Sends the targets what was written, as a batch.
+    fn replicate(&mut self, written: &Written, local: &Local<'_, '_>) -> u64 {
+        let mut reached = 0_u64;
+        if let Some(seconds) = written.flushed() {
+            for node in self.others() {
+                if self.is_alive(node) {
+                    let link = &mut self.peers[node].link;
+                    link.write(|out| Message::Flush(seconds).write(out));
+                    reached |= 1 << node;
+                }
+            }
+        }
+        for key in written.keys() {
+            let range = self.view.placement().range(key);
+            if !self.serves(range) {
+                continue;
+            }
+            let of = self.of(range);
+            for node in bits(self.targets[range]) {
+                (self.peers[node].link).write(|out| local.tell(of, key, out));
+            }
+            reached |= self.targets[range];
+        }
+        self.batch += 1;
+        for node in bits(reached) {
+            self.peers[node].link.mark(self.batch);
+        }
+        self.batch
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let me = self.me;
+        (0..self.peers.len()).filter(move |node| *node != me)
+    }
+
+    /// Whether a node has all of a batch that it is to have.
+    fn has(&self, node: usize, batch: u64) -> bool {
+        (self.peers[node].link.confirmed()).is_none_or(|confirmed| confirmed >= batch)
+    }
+
+    fn release(&mut self, out: &mut Effects) {
+        let links = self.peers.iter().filter_map(|peer| peer.link.confirmed());
+        let confirmed = links.min().unwrap_or(u64::MAX);
+        while let Some((batch, _)) = self.waiting.front()
+            && *batch <= confirmed
+            && let Some((_, waiter)) = self.waiting.pop_front()
+        {
+            match waiter {
+                Waiter::Worker(ticket) => out.released.push(ticket),
+                Waiter::Answer(origin, answer) => self.answer(origin, answer, out),
+            }
+        }
+    }
+
+    /// Appends the frames that may be sent now, and says who is released.
+    pub fn flush(&mut self, now: Time, out: &mut Effects) {
+        self.release(out);
+        out.frames.resize_with(self.peers.len(), Vec::new);
+        let mut fullest = 0;
+        for node in self.others() {
+            let peer = &mut self.peers[node];
+            let mut head = Head {
+                from: self.me as u8,
+                ring: self.ring,
+                session: peer.mine,
+                peer: peer.session,
+                count: peer.sent,
+                seq: 0,
+                ack: peer.link.received(),
+                credit: self.options.window,
+                gap: peer.link.take_gap(),
+                complete: self.complete,
+                claims: std::mem::take(&mut self.claims),
+            };
+            let frames = &mut out.frames[node];
+            let mut send = |seq: u64, messages: &[u8]| {
+                head.count += 1;
+                head.seq = seq;
+                wire::write(&head, messages, frames);
+            };
+            if peer.session != 0 {
+                (peer.link).flush(self.options.again_after, now, &mut send);
+            }
+            if peer.beat_at <= now {
+                send(0, &[]);
+            }
+            if head.count > peer.sent {
+                (peer.sent, peer.beat_at) = (head.count, now + self.options.heartbeat);
+            }
+            self.claims = head.claims;
+            fullest = fullest.max(peer.link.held());
+        }
+        self.view.set_full(fullest > self.options.queue_max);
+    }
+
+    /// When [`tick`](Self::tick) is to be called at the latest.
+    pub fn wake_at(&self, now: Time) -> Time {
+        let others = self.others().map(|node| {
+            let peer = &self.peers[node];
+            peer.beat_at.min(peer.link.wake_at())
+        });
+        let beat = others.min().unwrap_or(Time::NEVER);
+        let is_busy = self.pass.is_under_way() || self.has_pass() || self.forwards.has_held();
+        match is_busy {
+            true => beat.min(now + Duration::from_millis(1)),
+            false => beat,
+        }
+    }
+}
+
+/// The numbers of the bits that are set.
+fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(bit)
+    })
+}

@@ -1,0 +1,78 @@
+//! How far things are with a range: handed over, sent, received.
+
+use super::super::wire::Of;
+use rhythm_net::Time;
+
+/// A range that is being handed over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handing {
+    pub(super) to: usize,
+    pub(super) stage: HandingStage,
+    /// When the fence was last asked for.
+    pub(super) asked: Time,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum HandingStage {
+    /// Until this fence, workers may write.
+    Fence(u64),
+    /// Until the targets have this batch, not all of them have what was written.
+    Flush(u64),
+    /// Until the other has this batch, it does not serve.
+    Serve(u64),
+}
+
+/// How far a target is with a range that this node serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sync {
+    /// It does not get it.
+    None,
+    /// It was told that it will.
+    Begun,
+    /// It waits for the next walk.
+    Ready,
+    /// The walk sends it what it meets.
+    Walking,
+    /// It was sent all.
+    Ended,
+    /// It has the range complete.
+    Done,
+}
+
+/// A range that this node is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Incoming {
+    pub(super) of: Of,
+    /// What was put here before this second is not of it.
+    pub(super) since: u32,
+    pub(super) stage: IncomingStage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IncomingStage {
+    /// The second has not come.
+    Waiting,
+    /// It comes.
+    Coming,
+    /// It came; the next walk drops what did not.
+    Came,
+    /// The walk does.
+    Walking,
+}
+
+/// A walk through the table.
+#[derive(Debug, Default)]
+pub(super) struct Pass {
+    /// Where it is, if there is one.
+    pub(super) bucket: Option<usize>,
+    /// Bytes that may still be sent, and when they were last reckoned.
+    pub(super) allowance: usize,
+    pub(super) reckoned: Time,
+    pub(super) keys: Vec<u8>,
+}
+
+impl Pass {
+    pub(super) fn is_under_way(&self) -> bool {
+        self.bucket.is_some()
+    }
+}

@@ -1,0 +1,263 @@
+//! Who serves a range: claims, taking over from the dead, handing over to who comes first.
+//!
+//! ```text
+//!   nobody serves it, and this node is the first that has it ---> take: a claim of the next epoch
+//!   this node serves it, and one before it has it complete
+//!     --> hold commands --> fence: all writes of workers are known
+//!         --> all targets have them --> Serve --> the other has that: it serves
+//! ```
+//!
+//! Messages about a range bear the epoch of the claim under which they are said; those of an older
+//! claim than the receiver knows are late, and dropped.
+
+use super::super::wire::{Claim, Message, Of};
+use super::effects::Effects;
+use super::progress::{Handing, HandingStage, Sync};
+use super::{Node, bits};
+use rhythm_net::Time;
+use std::time::Duration;
+
+/// A fence that is not answered for so long is asked for again.
+const FENCE_AGAIN: Duration = Duration::from_secs(1);
+
+impl Node {
+    /// Whether this node serves a range. While it hands it over it does, but takes no commands.
+    pub(super) fn serves(&self, range: usize) -> bool {
+        usize::from(self.claims[range].node) == self.me
+            && self.claims[range].epoch > 0
+            && self.complete & 1 << range != 0
+    }
+
+    /// Who serves a range, of the nodes that are there.
+    fn server(&self, range: usize) -> Option<usize> {
+        let Claim { epoch, node } = self.claims[range];
+        let node = usize::from(node);
+        let has = |complete: u64| complete & 1 << range != 0;
+        let serves = match node == self.me {
+            true => self.serves(range),
+            // Before it has heard of the claim itself, what it said was about an earlier one.
+            false => {
+                let peer = &self.peers[node];
+                let is_late = peer.epochs[range] < epoch;
+                epoch > 0 && self.is_alive(node) && (is_late || has(peer.complete))
+            }
+        };
+        serves.then_some(node)
+    }
+
+    /// A range under the claim that is known.
+    pub(super) fn of(&self, range: usize) -> Of {
+        Of {
+            range: range as u8,
+            epoch: self.claims[range].epoch,
+        }
+    }
+
+    /// Somebody knows of this claim.
+    pub(super) fn learn(&mut self, range: usize, claim: Claim) {
+        if claim <= self.claims[range] || usize::from(claim.node) >= self.peers.len() {
+            return;
+        }
+        let is_given = self.handing[range].is_some_and(|handing| {
+            handing.to == usize::from(claim.node) && claim.epoch == self.claims[range].epoch + 1
+        });
+        if self.serves(range) && !is_given {
+            // Whoever serves it now may have what this node has not.
+            tracing::warn!(range, epoch = claim.epoch, "another node serves this range");
+            self.complete &= !(1 << range);
+        }
+        self.adopt(range, claim);
+    }
+
+    /// From now on this claim counts.
+    fn adopt(&mut self, range: usize, claim: Claim) {
+        if usize::from(self.claims[range].node) == self.me {
+            // Workers may have written until now.
+            self.touched[range] = self.second;
+        }
+        self.claims[range] = claim;
+        self.handing[range] = None;
+        self.incoming[range] = None;
+        self.targets[range] = 0;
+        self.syncs[range].fill(Sync::None);
+    }
+
+    /// Whether a message about a range is of who serves it, by the claim that counts.
+    pub(super) fn follows(&mut self, from: usize, of: Of) -> bool {
+        let range = usize::from(of.range);
+        if range >= self.peers.len() {
+            return false;
+        }
+        let claim = Claim {
+            epoch: of.epoch,
+            node: from as u8,
+        };
+        self.learn(range, claim);
+        claim == self.claims[range]
+    }
+
+    /// Who served the range until now gives it to this node.
+    pub(super) fn serve(&mut self, from: usize, of: Of, complete: u64) {
+        let range = usize::from(of.range);
+        // It is the claim of the one who gives it, and one more.
+        let Some(epoch) = of.epoch.checked_add(1) else {
+            return;
+        };
+        if !self.follows(from, of) || self.complete & 1 << range == 0 {
+            return;
+        }
+        tracing::info!(range, epoch, "this node serves its range again");
+        let node = self.me as u8;
+        self.adopt(range, Claim { epoch, node });
+        for node in bits(complete).filter(|node| *node < self.peers.len()) {
+            self.syncs[range][node] = Sync::Done;
+        }
+    }
+
+    /// Takes what nobody serves, hands over what another should serve, and says who gets what.
+    pub(super) fn decide(&mut self, now: Time, out: &mut Effects) {
+        for range in 0..self.peers.len() {
+            if self.server(range).is_none() && self.is_next(range, now) {
+                let epoch = self.claims[range].epoch.saturating_add(1);
+                tracing::info!(range, epoch, "this node takes a range");
+                let node = self.me as u8;
+                self.adopt(range, Claim { epoch, node });
+                self.complete |= 1 << range;
+            }
+            if self.serves(range) {
+                self.aim(range);
+                self.hand_over(range, now, out);
+            }
+            let route = match self.handing[range] {
+                Some(_) => None,
+                None => self.server(range),
+            };
+            if route != self.view.route(range) {
+                self.view.set_route(range, route);
+                self.dispatch_all(now, out);
+            }
+        }
+    }
+
+    /// Whether a range that nobody serves is this node's to take.
+    fn is_next(&self, range: usize, now: Time) -> bool {
+        // At the start, others may be there that were not heard of yet.
+        let is_settled = now.since(self.started) >= self.options.dead_after
+            || self.others().all(|node| self.is_alive(node));
+        let mut alive = (self.view.placement().around(range)).filter(|node| self.is_alive(*node));
+        let has = |node: &usize| {
+            let complete = match *node == self.me {
+                true => self.complete,
+                false => self.peers[*node].complete,
+            };
+            complete & 1 << range != 0
+        };
+        let first = alive.clone().find(has).or_else(|| alive.next());
+        is_settled && first == Some(self.me)
+    }
+
+    /// Finds the targets of a range: those before this node, and the next that have it complete, as
+    /// many as are wanted; and those before these that are there.
+    fn aim(&mut self, range: usize) {
+        for node in self.others() {
+            // It says that it has not: it took itself for one who was relieved by somebody else.
+            let has = self.peers[node].complete & 1 << range != 0;
+            let sync = &mut self.syncs[range][node];
+            if *sync == Sync::Done && !has {
+                *sync = Sync::None;
+            }
+        }
+        let mut targets = 0;
+        let (mut count, mut is_before) = (0, true);
+        for node in self.view.placement().around(range) {
+            if node == self.me {
+                is_before = false;
+            } else if self.is_alive(node) && (is_before || count < self.options.replicas) {
+                targets |= 1 << node;
+                count += usize::from(self.syncs[range][node] == Sync::Done);
+            }
+        }
+        let of = self.of(range);
+        for node in self.others() {
+            let sync = &mut self.syncs[range][node];
+            let message = match (targets & 1 << node != 0, *sync) {
+                (true, Sync::None) => {
+                    *sync = Sync::Begun;
+                    Message::Begin(of)
+                }
+                (false, was) if was != Sync::None => {
+                    *sync = Sync::None;
+                    Message::Leave(of)
+                }
+                _ => continue,
+            };
+            if self.is_alive(node) {
+                (self.peers[node].link).write(|out| message.write(out));
+            }
+        }
+        self.targets[range] = targets;
+    }
+
+    /// Gives a range to the first before this node that has it complete.
+    fn hand_over(&mut self, range: usize, now: Time, out: &mut Effects) {
+        let mut before = (self.view.placement().around(range)).take_while(|node| *node != self.me);
+        let to = before.find(|node| self.syncs[range][*node] == Sync::Done);
+        let Some(handing) = self.handing[range] else {
+            if let Some(to) = to {
+                self.fences += 1;
+                let (stage, asked) = (HandingStage::Fence(self.fences), now);
+                self.handing[range] = Some(Handing { to, stage, asked });
+                out.fence = Some(self.fences);
+            }
+            return;
+        };
+        let Handing { to, mut asked, .. } = handing;
+        if self.syncs[range][to] != Sync::Done {
+            // It is gone. Commands that came meanwhile waited, and are executed here.
+            self.handing[range] = None;
+            return;
+        }
+        let stage = match handing.stage {
+            // A worker may have panicked, and what it was asked is lost.
+            HandingStage::Fence(fence) if now.since(asked) >= FENCE_AGAIN => {
+                out.fence = Some(self.fences);
+                asked = now;
+                HandingStage::Fence(fence)
+            }
+            HandingStage::Flush(batch) if self.others().all(|node| self.has(node, batch)) => {
+                let done = (self.others()).filter(|node| self.syncs[range][*node] == Sync::Done);
+                let done = done.fold(1 << self.me, |set, node| set | 1_u64 << node);
+                let message = Message::Serve(self.of(range), done & !(1 << to));
+                self.batch += 1;
+                let link = &mut self.peers[to].link;
+                link.write(|out| message.write(out));
+                link.mark(self.batch);
+                HandingStage::Serve(self.batch)
+            }
+            HandingStage::Serve(batch) if self.has(to, batch) => {
+                let epoch = self.claims[range].epoch + 1;
+                let node = to as u8;
+                return self.adopt(range, Claim { epoch, node });
+            }
+            stage => stage,
+        };
+        self.handing[range] = Some(Handing { to, stage, asked });
+    }
+
+    /// What workers wrote until this fence was asked for is known.
+    pub fn fenced(&mut self, fence: u64) {
+        let others: Vec<usize> = self.others().collect();
+        for range in 0..self.peers.len() {
+            if let Some(handing) = &mut self.handing[range]
+                && let HandingStage::Fence(of) = handing.stage
+                && of <= fence
+            {
+                self.batch += 1;
+                handing.stage = HandingStage::Flush(self.batch);
+                for node in &others {
+                    self.peers[*node].link.mark(self.batch);
+                }
+            }
+        }
+    }
+}

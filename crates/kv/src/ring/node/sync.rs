@@ -1,0 +1,208 @@
+//! Ranges that are sent whole, to nodes that do not have them.
+//!
+//! ```text
+//!   server                        target
+//!   Begin  ---------------------> notes the second; waits for the next if it got something in it
+//!          <--------------------- Ready
+//!   a walk through the table: the keys of the range, what they have now
+//!   End    ---------------------> drops what it has of the range from before that second: what it
+//!                                 was not sent is not there any more
+//!          <--------------------- Complete
+//! ```
+//!
+//! What is written meanwhile is sent, too, before and behind; as what is sent of a key is what it
+//! has at that moment, it does not matter which comes first. Deletes need no tombstones: a key that
+//! is gone is sent as gone, or is not sent.
+//!
+//! One walk serves all who wait when it begins: it sends, and it drops.
+
+use super::super::local::Local;
+use super::super::wire::{Message, Of};
+use super::progress::{Incoming, IncomingStage, Sync};
+use super::{Node, bits};
+use rhythm_net::Time;
+
+/// Buckets of the table looked at in one step, and keys from which on that is over.
+const BUCKETS: usize = 2048;
+const KEYS: usize = 512;
+
+impl Node {
+    /// Tells who serves a range.
+    fn tell(&mut self, node: usize, message: Message<'_>) {
+        (self.peers[node].link).write(|out| message.write(out));
+    }
+
+    pub(super) fn begin(&mut self, from: usize, of: Of, second: u32) {
+        if self.follows(from, of) {
+            let range = usize::from(of.range);
+            let since = second + u32::from(self.touched[range] == second);
+            let stage = IncomingStage::Waiting;
+            self.incoming[range] = Some(Incoming { of, since, stage });
+        }
+    }
+
+    pub(super) fn ready(&mut self, from: usize, of: Of) {
+        self.advance(from, of, Sync::Begun, Sync::Ready);
+    }
+
+    pub(super) fn end(&mut self, from: usize, of: Of) {
+        if self.follows(from, of)
+            && let Some(incoming) = &mut self.incoming[usize::from(of.range)]
+            && incoming.stage == IncomingStage::Coming
+        {
+            incoming.stage = IncomingStage::Came;
+        }
+    }
+
+    pub(super) fn completed(&mut self, from: usize, of: Of) {
+        self.advance(from, of, Sync::Ended, Sync::Done);
+    }
+
+    fn advance(&mut self, from: usize, of: Of, before: Sync, behind: Sync) {
+        let range = usize::from(of.range);
+        if range < self.peers.len() && self.serves(range) && of == self.of(range) {
+            let sync = &mut self.syncs[range][from];
+            if *sync == before {
+                *sync = behind;
+            }
+        }
+    }
+
+    pub(super) fn leave(&mut self, from: usize, of: Of) {
+        if self.follows(from, of) {
+            let range = usize::from(of.range);
+            self.incoming[range] = None;
+            self.complete &= !(1 << range);
+        }
+    }
+
+    /// Says that it is ready where the second has come.
+    pub(super) fn proceed(&mut self, local: &Local<'_, '_>) {
+        for range in 0..self.peers.len() {
+            if let Some(incoming) = &mut self.incoming[range]
+                && incoming.stage == IncomingStage::Waiting
+                && incoming.since <= local.now()
+            {
+                incoming.stage = IncomingStage::Coming;
+                let of = incoming.of;
+                let server = usize::from(self.claims[range].node);
+                self.tell(server, Message::Ready(of));
+            }
+        }
+    }
+
+    /// Whether somebody waits for a walk, or for the second in which it may be ready.
+    pub(super) fn has_pass(&self) -> bool {
+        let sends = self.syncs.iter().flatten().any(|sync| *sync == Sync::Ready);
+        let mut incoming = self.incoming.iter().flatten();
+        sends
+            || incoming.any(|incoming| {
+                matches!(incoming.stage, IncomingStage::Came | IncomingStage::Waiting)
+            })
+    }
+
+    /// A step of the walk, or its beginning.
+    pub(super) fn step(&mut self, local: &mut Local<'_, '_>, now: Time) {
+        let rate = self.options.sync_rate as u128;
+        let earned = rate * now.since(self.pass.reckoned).as_nanos() / 1_000_000_000;
+        // What was not used for a while is not saved up.
+        let most = (self.options.sync_rate / 100).max(1);
+        self.pass.allowance = most.min(self.pass.allowance.saturating_add(earned as usize));
+        self.pass.reckoned = now;
+        if self.pass.bucket.is_none() {
+            if !self.has_pass() {
+                return;
+            }
+            self.turn(
+                Sync::Ready,
+                Sync::Walking,
+                IncomingStage::Came,
+                IncomingStage::Walking,
+            );
+            self.pass.bucket = Some(0);
+        }
+        let half = self.options.queue_max / 2;
+        let mut met = 0;
+        for _ in 0..BUCKETS {
+            let is_full = self
+                .others()
+                .any(|node| self.peers[node].link.held() > half);
+            let Some(bucket) = self.pass.bucket.filter(|_| !is_full) else {
+                return;
+            };
+            if self.pass.allowance == 0 || met >= KEYS {
+                return;
+            }
+            let mut keys = std::mem::take(&mut self.pass.keys);
+            let is_there = local.walk(bucket, |key| {
+                keys.push(key.len() as u8);
+                keys.extend_from_slice(key);
+            });
+            let mut rest = &keys[..];
+            while let Some((length, behind)) = rest.split_first() {
+                let (key, behind) = behind.split_at(usize::from(*length));
+                rest = behind;
+                met += 1;
+                self.visit(key, local);
+            }
+            keys.clear();
+            self.pass.keys = keys;
+            self.pass.bucket = Some(bucket + 1);
+            if !is_there {
+                self.pass.bucket = None;
+                self.finish();
+                return;
+            }
+        }
+    }
+
+    /// The walk met a key.
+    fn visit(&mut self, key: &[u8], local: &mut Local<'_, '_>) {
+        let range = self.view.placement().range(key);
+        if let Some(incoming) = self.incoming[range]
+            && incoming.stage == IncomingStage::Walking
+        {
+            local.remove(key, |item| item.last_access() < incoming.since);
+        }
+        if self.serves(range) {
+            let of = self.of(range);
+            for node in bits(self.targets[range]) {
+                if self.syncs[range][node] == Sync::Walking {
+                    let before = self.peers[node].link.held();
+                    (self.peers[node].link).write(|out| local.tell(of, key, out));
+                    let sent = self.peers[node].link.held() - before;
+                    self.pass.allowance = self.pass.allowance.saturating_sub(sent);
+                }
+            }
+        }
+    }
+
+    /// The walk is over.
+    fn finish(&mut self) {
+        for range in 0..self.peers.len() {
+            let of = self.of(range);
+            for node in 0..self.peers.len() {
+                if self.syncs[range][node] == Sync::Walking {
+                    self.tell(node, Message::End(of));
+                    self.syncs[range][node] = Sync::Ended;
+                }
+            }
+            if let Some(incoming) = self.incoming[range]
+                && incoming.stage == IncomingStage::Walking
+            {
+                self.incoming[range] = None;
+                self.complete |= 1 << range;
+                let server = usize::from(self.claims[range].node);
+                self.tell(server, Message::Complete(incoming.of));
+            }
+        }
+    }
+
+    /// All that are at one step are at another.
+    fn turn(&mut self, sync: Sync, to_sync: Sync, stage: IncomingStage, to_stage: IncomingStage) {
+        let syncs = self.syncs.iter_mut().flatten();
+        (syncs.filter(|at| **at == sync)).for_each(|at| *at = to_sync);
+        let incoming = self.incoming.iter_mut().flatten();
+        (incoming.filter(|at| at.stage == stage)).for_each(|at| at.stage = to_stage);
+    }
+}

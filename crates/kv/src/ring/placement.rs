@@ -1,0 +1,101 @@
+//! Which node owns a key: consistent hashing as libmemcached's weighted ketama does it, so that
+//! ordinary clients ask the owner of a key.
+//!
+//! Each node has 160 points on a circle of 32 bits: four from each MD5 of `HOST:PORT-i`, for i from
+//! 0 to 39, where HOST and PORT are as clients write them (memcached's own port, 11211, is left
+//! out). A key belongs to the node of the first point at or behind the key's own, which is the
+//! first four bytes of its MD5. The keys of one node are its *range*.
+
+use super::NODES_MAX;
+use md5::{Digest, Md5};
+
+/// Digests for the points of a node.
+const DIGESTS: usize = 40;
+/// Points of a digest.
+const PER_DIGEST: usize = 4;
+/// memcached's port, which libmemcached leaves out of the names of points.
+const USUAL_PORT: u16 = 11211;
+
+/// The circle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Points in order, and whose they are.
+    points: Vec<(u32, u8)>,
+    nodes: usize,
+}
+
+impl Placement {
+    /// The circle of nodes that clients know by these hosts and ports, [`NODES_MAX`] at most.
+    pub fn new<'a>(nodes: impl IntoIterator<Item = (&'a str, u16)>) -> Placement {
+        let mut points = Vec::new();
+        let mut count = 0;
+        for (index, (host, port)) in nodes.into_iter().enumerate() {
+            assert!(index < NODES_MAX, "a ring has {NODES_MAX} nodes at most");
+            count += 1;
+            for i in 0..DIGESTS {
+                let name = match port {
+                    USUAL_PORT => format!("{host}-{i}"),
+                    _ => format!("{host}:{port}-{i}"),
+                };
+                let digest = Md5::digest(name);
+                for part in 0..PER_DIGEST {
+                    points.push((word(&digest, part), index as u8));
+                }
+            }
+        }
+        points.sort_unstable();
+        let nodes = count;
+        Placement { points, nodes }
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// The range that a key is in: the node whose own it is.
+    #[inline]
+    pub fn range(&self, key: &[u8]) -> usize {
+        let at = word(&Md5::digest(key), 0);
+        let behind = self.points.partition_point(|(point, _)| *point < at);
+        let (_, node) = self.points[behind % self.points.len()];
+        node.into()
+    }
+
+    /// The nodes round the ring: the one whose range it is, and who comes after it.
+    pub fn around(&self, range: usize) -> impl Iterator<Item = usize> + Clone + use<> {
+        let nodes = self.nodes;
+        (range..range + nodes).map(move |node| node % nodes)
+    }
+}
+
+/// A word of a digest, the first byte lowest.
+fn word(digest: &[u8], part: usize) -> u32 {
+    let bytes = &digest[part * 4..part * 4 + 4];
+    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What libmemcached 1.1.4 (`memcached_server_by_key`, weighted ketama) says of the keys `key0`
+    /// to `key63` and these servers.
+    #[test]
+    fn owners_are_those_of_libmemcached() {
+        let said = "1002020001002000021112212221121222011211202101000020002000221012";
+        let servers = [("10.0.0.1", 11211), ("10.0.0.2", 11212), ("cache-3", 11213)];
+        let placement = Placement::new(servers);
+        let ours: String = (0..64)
+            .map(|number| placement.range(format!("key{number}").as_bytes()))
+            .map(|range| range.to_string())
+            .collect();
+        assert_eq!(ours, said);
+    }
+
+    #[test]
+    fn who_comes_after_goes_round() {
+        let placement = Placement::new([("a", 1), ("b", 2), ("c", 3)]);
+        assert_eq!(placement.around(1).collect::<Vec<_>>(), [1, 2, 0]);
+    }
+}

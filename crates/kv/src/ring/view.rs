@@ -1,0 +1,105 @@
+//! What workers see of the ring: who serves a key now, and whether there is room for writes; and
+//! how the ring is, for those who ask.
+
+use super::Placement;
+use super::wire::Claim;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// No node: commands wait in front of the range until it is known who serves it.
+const NOBODY: u8 = u8::MAX;
+
+/// How the ring is, as one node sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Whether each node is there, and the bytes that it has not acknowledged.
+    pub nodes: Vec<(bool, usize)>,
+    /// Each range.
+    pub ranges: Vec<RangeStatus>,
+}
+
+/// How a range is, as one node sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RangeStatus {
+    /// Who claims it.
+    pub claim: Claim,
+    /// The nodes, a bit each, that are sent it; known to who serves it.
+    pub targets: u64,
+    /// Of these, those that have it complete.
+    pub copies: u64,
+    /// This node has it complete.
+    pub is_complete: bool,
+}
+
+/// Shared by a node, which writes it, and the workers.
+#[derive(Debug)]
+pub struct View {
+    placement: Placement,
+    me: u8,
+    routes: Box<[AtomicU8]>,
+    is_full: AtomicBool,
+    status: Mutex<Status>,
+}
+
+impl View {
+    /// For this node of the ring. Nobody serves anything yet.
+    pub fn new(placement: Placement, me: usize) -> View {
+        View {
+            routes: (0..placement.nodes())
+                .map(|_| AtomicU8::new(NOBODY))
+                .collect(),
+            placement,
+            me: me as u8,
+            is_full: AtomicBool::new(false),
+            status: Mutex::default(),
+        }
+    }
+
+    /// Who owns what.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// This node.
+    pub fn me(&self) -> usize {
+        self.me.into()
+    }
+
+    /// Whether another node serves a range, or none as yet.
+    #[inline]
+    pub fn is_elsewhere(&self, range: usize) -> bool {
+        // Pairs with `set_route`: who sees that a range came here sees its items.
+        self.routes[range].load(Ordering::Acquire) != self.me
+    }
+
+    /// Who serves a range.
+    pub(super) fn route(&self, range: usize) -> Option<usize> {
+        let node = self.routes[range].load(Ordering::Relaxed);
+        (node != NOBODY).then_some(node.into())
+    }
+
+    pub(super) fn set_route(&self, range: usize, node: Option<usize>) {
+        let node = node.map_or(NOBODY, |node| node as u8);
+        self.routes[range].store(node, Ordering::Release);
+    }
+
+    /// Neighbors take less than is written: writes are to wait.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// How the ring is.
+    pub fn status(&self) -> Status {
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.clone()
+    }
+
+    pub(crate) fn set_status(&self, status: Status) {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+}

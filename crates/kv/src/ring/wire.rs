@@ -1,0 +1,487 @@
+//! The frames of the backbone: bytes <-> messages, without I/O.
+//!
+//! ```text
+//!   byte 0   2   3    4      8      16     24      32    40   48    52      60
+//!        | RK | 1 | from | length | ring | session | peer | count | seq | ack | ...
+//!
+//!   magic, version, who sends, bytes of the whole frame; which ring; the sender's session and the
+//!   receiver's as the sender knows it; how many frames it sent; the place of this one's messages
+//!   in their order (0: none), and up to which place it has the receiver's; then the credit, flags,
+//!   the ranges that the sender has complete, and what it knows of each range; then messages, and a
+//!   checksum of all that (SipHash-1-3 under a fixed key: against accidents, not against attackers,
+//!   who must be kept off the backbone).
+//! ```
+//!
+//! All numbers are little-endian. What is in a frame is bounded by its length, which the reader
+//! bounds.
+
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+
+/// The frames' format; a node of another is not understood, and not spoken to.
+const VERSION: u8 = 1;
+const MAGIC: [u8; 2] = *b"RK";
+/// Bytes in front of what is known of the ranges.
+const FIXED: usize = 74;
+/// Bytes of what is known of a range.
+const CLAIM: usize = 5;
+/// Bytes of the checksum.
+const SUM: usize = 8;
+/// The bytes from which the length of a frame is known.
+pub(crate) const PREFIX: usize = 8;
+
+/// Who serves a range, as far as a node knows: the claim of the highest epoch counts, and of two of
+/// one epoch that of the higher node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Claim {
+    /// How often it was claimed; 0: never.
+    pub epoch: u32,
+    /// By whom.
+    pub node: u8,
+}
+
+/// What every frame says beside its messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Who sends.
+    pub from: u8,
+    /// Which ring: a digest of its members.
+    pub ring: u64,
+    /// The sender's session with the receiver.
+    pub session: u64,
+    /// The receiver's session, as the sender knows it; 0: not yet.
+    pub peer: u64,
+    /// Frames that the sender has sent the receiver, with this one.
+    pub count: u64,
+    /// The place of the messages; 0: there are none.
+    pub seq: u64,
+    /// All messages up to this place have come.
+    pub ack: u64,
+    /// Bytes of messages that the receiver may have under way.
+    pub credit: u32,
+    /// Messages came, but not the ones that come next: those from `ack` on are to be sent again.
+    pub gap: bool,
+    /// The ranges of which the sender has all, a bit each.
+    pub complete: u64,
+    /// What the sender knows of each range.
+    pub claims: Vec<Claim>,
+}
+
+/// An item as it travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy<'a> {
+    /// The key, up to 255 bytes.
+    pub key: &'a [u8],
+    /// The client's flags.
+    pub flags: u32,
+    /// Seconds that it has left; 0: it does not expire.
+    pub left: u32,
+    /// What is noted of it: `STALE`, `WON`, `FETCHED`, `ENCODED`.
+    pub marks: u8,
+    /// The value.
+    pub value: &'a [u8],
+}
+
+/// It was invalidated.
+pub(crate) const STALE: u8 = 1;
+/// A client has won the right to renew it.
+pub(crate) const WON: u8 = 2;
+/// It was fetched.
+pub(crate) const FETCHED: u8 = 4;
+/// Its key came in base64.
+pub(crate) const ENCODED: u8 = 8;
+
+/// What nodes tell each other, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// The key has this item now.
+    Put(Of, Copy<'a>),
+    /// The key has none now.
+    Drop(Of, &'a [u8]),
+    /// All items are gone in so many seconds; 0: now.
+    Flush(u32),
+    /// All items of the range follow, when the receiver is ready: what it has, and does not get
+    /// between that and `End`, is not there any more.
+    Begin(Of),
+    /// Answers `Begin`.
+    Ready(Of),
+    /// These were all items of the range.
+    End(Of),
+    /// Answers `End`: the receiver has the range complete.
+    Complete(Of),
+    /// The receiver gets no more of the range.
+    Leave(Of),
+    /// The receiver serves the range from now on, under this claim; these nodes, a bit each, have
+    /// it complete.
+    Serve(Of, u64),
+    /// A client's command about a key of the range, which the receiver is to execute.
+    Forward(Of, u64, &'a [u8]),
+    /// The answer to the command of this number.
+    Answer(u64, &'a [u8]),
+    /// The command of this number was not executed: the range is served elsewhere.
+    Refused(u64),
+}
+
+/// A range under an epoch of its claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Of {
+    /// Which.
+    pub range: u8,
+    /// The epoch of the claim under which it is said.
+    pub epoch: u32,
+}
+
+/// Why bytes are no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// Of another protocol, or another version of this.
+    #[error("it speaks another protocol, or another version of it")]
+    Foreign,
+    /// Longer than may be, or shorter than can be.
+    #[error("a frame of {0} bytes")]
+    Length(usize),
+    /// The checksum is another.
+    #[error("a frame was damaged")]
+    Damaged,
+}
+
+/// The length of the frame that begins with these bytes, if they tell it.
+///
+/// # Errors
+/// They begin no frame, or one longer than `most` bytes.
+pub fn length(bytes: &[u8], most: usize) -> Result<Option<usize>, WireError> {
+    let Some(prefix) = bytes.first_chunk::<PREFIX>() else {
+        return Ok(None);
+    };
+    if prefix[..2] != MAGIC || prefix[2] != VERSION {
+        return Err(WireError::Foreign);
+    }
+    let [.., a, b, c, d] = *prefix;
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    match (FIXED + SUM..=most).contains(&length) {
+        true => Ok(Some(length)),
+        false => Err(WireError::Length(length)),
+    }
+}
+
+/// Appends a frame.
+pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
+    let length = FIXED + CLAIM * head.claims.len() + messages.len() + SUM;
+    let start = out.len();
+    out.reserve(length);
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&[VERSION, head.from]);
+    out.extend_from_slice(&(length as u32).to_le_bytes());
+    for word in [head.ring, head.session, head.peer, head.count, head.seq] {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    out.extend_from_slice(&head.ack.to_le_bytes());
+    out.extend_from_slice(&head.credit.to_le_bytes());
+    out.extend_from_slice(&head.complete.to_le_bytes());
+    out.extend_from_slice(&[0, u8::from(head.gap), 0, 0, 0, head.claims.len() as u8]);
+    debug_assert_eq!(out.len() - start, FIXED);
+    for claim in &head.claims {
+        out.extend_from_slice(&claim.epoch.to_le_bytes());
+        out.push(claim.node);
+    }
+    out.extend_from_slice(messages);
+    let sum = checksum(&out[start..]);
+    out.extend_from_slice(&sum.to_le_bytes());
+}
+
+/// Reads a whole frame: its head and its messages.
+///
+/// # Errors
+/// It is none, or was damaged.
+pub fn read(frame: &[u8]) -> Result<(Head, &[u8]), WireError> {
+    if length(frame, frame.len())? != Some(frame.len()) {
+        return Err(WireError::Length(frame.len()));
+    }
+    let (body, sum) = frame.split_at(frame.len() - SUM);
+    if checksum(body).to_le_bytes() != sum {
+        return Err(WireError::Damaged);
+    }
+    let mut reader = Reader(&body[PREFIX..]);
+    let head = reader.head(frame[3]).ok_or(WireError::Damaged)?;
+    Ok((head, reader.0))
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(0x7268_7974_686d, 0x6b76);
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+impl Message<'_> {
+    /// Appends it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut of = |tag: u8, of: Of| {
+            out.extend_from_slice(&[tag, of.range]);
+            out.extend_from_slice(&of.epoch.to_le_bytes());
+        };
+        match *self {
+            Message::Put(at, copy) => {
+                of(1, at);
+                out.extend_from_slice(&copy.flags.to_le_bytes());
+                out.extend_from_slice(&copy.left.to_le_bytes());
+                out.extend_from_slice(&[copy.marks, copy.key.len() as u8]);
+                out.extend_from_slice(copy.key);
+                bytes(copy.value, out);
+            }
+            Message::Drop(at, key) => {
+                of(2, at);
+                out.push(key.len() as u8);
+                out.extend_from_slice(key);
+            }
+            Message::Flush(seconds) => {
+                out.push(3);
+                out.extend_from_slice(&seconds.to_le_bytes());
+            }
+            Message::Begin(at) => of(4, at),
+            Message::Ready(at) => of(5, at),
+            Message::End(at) => of(6, at),
+            Message::Complete(at) => of(7, at),
+            Message::Leave(at) => of(8, at),
+            Message::Serve(at, complete) => {
+                of(9, at);
+                out.extend_from_slice(&complete.to_le_bytes());
+            }
+            Message::Forward(at, number, command) => {
+                of(10, at);
+                out.extend_from_slice(&number.to_le_bytes());
+                bytes(command, out);
+            }
+            Message::Answer(number, answer) => {
+                out.push(11);
+                out.extend_from_slice(&number.to_le_bytes());
+                bytes(answer, out);
+            }
+            Message::Refused(number) => {
+                out.push(12);
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+        }
+    }
+}
+
+fn bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// The messages of a frame, one by one. Bytes that are none end them.
+pub struct Messages<'a>(Reader<'a>);
+
+impl<'a> Messages<'a> {
+    /// Those in these bytes.
+    pub fn new(messages: &'a [u8]) -> Messages<'a> {
+        Messages(Reader(messages))
+    }
+
+    /// Whether all bytes were understood so far.
+    pub fn is_at_end(&self) -> bool {
+        self.0.0.is_empty()
+    }
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Message<'a>;
+
+    fn next(&mut self) -> Option<Message<'a>> {
+        let mut ahead = Reader(self.0.0);
+        let message = ahead.message()?;
+        self.0 = ahead;
+        Some(message)
+    }
+}
+
+/// Takes bytes from the front, where there are enough.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| byte)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn of(&mut self) -> Option<Of> {
+        let (range, epoch) = (self.byte()?, self.u32()?);
+        Some(Of { range, epoch })
+    }
+
+    fn key(&mut self) -> Option<&'a [u8]> {
+        let length = self.byte()?;
+        self.take(length.into())
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()?;
+        self.take(length as usize)
+    }
+
+    fn head(&mut self, from: u8) -> Option<Head> {
+        let mut head = Head {
+            from,
+            ring: self.u64()?,
+            session: self.u64()?,
+            peer: self.u64()?,
+            count: self.u64()?,
+            seq: self.u64()?,
+            ack: self.u64()?,
+            credit: self.u32()?,
+            complete: self.u64()?,
+            gap: self.array::<2>()?[1] != 0,
+            claims: Vec::new(),
+        };
+        let [.., ranges] = self.array::<4>()?;
+        for _ in 0..ranges {
+            let (epoch, node) = (self.u32()?, self.byte()?);
+            head.claims.push(Claim { epoch, node });
+        }
+        Some(head)
+    }
+
+    fn message(&mut self) -> Option<Message<'a>> {
+        Some(match self.byte()? {
+            1 => {
+                let of = self.of()?;
+                let (flags, left, marks) = (self.u32()?, self.u32()?, self.byte()?);
+                let (key, value) = (self.key()?, self.bytes()?);
+                let copy = Copy {
+                    key,
+                    flags,
+                    left,
+                    marks,
+                    value,
+                };
+                Message::Put(of, copy)
+            }
+            2 => Message::Drop(self.of()?, self.key()?),
+            3 => Message::Flush(self.u32()?),
+            4 => Message::Begin(self.of()?),
+            5 => Message::Ready(self.of()?),
+            6 => Message::End(self.of()?),
+            7 => Message::Complete(self.of()?),
+            8 => Message::Leave(self.of()?),
+            9 => Message::Serve(self.of()?, self.u64()?),
+            10 => Message::Forward(self.of()?, self.u64()?, self.bytes()?),
+            11 => Message::Answer(self.u64()?, self.bytes()?),
+            12 => Message::Refused(self.u64()?),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head() -> Head {
+        Head {
+            from: 2,
+            ring: 0x1122_3344_5566_7788,
+            session: 1 << 63,
+            peer: 7,
+            count: 8,
+            seq: 9,
+            ack: 10,
+            credit: 11,
+            gap: true,
+            complete: 0b101,
+            claims: vec![Claim { epoch: 1, node: 0 }, Claim { epoch: 2, node: 2 }],
+        }
+    }
+
+    fn messages() -> Vec<Message<'static>> {
+        let of = Of { range: 1, epoch: 5 };
+        let copy = Copy {
+            key: b"key",
+            flags: 4,
+            left: 100,
+            marks: STALE | ENCODED,
+            value: b"value",
+        };
+        vec![
+            Message::Put(of, copy),
+            Message::Drop(of, b"other"),
+            Message::Flush(10),
+            Message::Begin(of),
+            Message::Ready(of),
+            Message::End(of),
+            Message::Complete(of),
+            Message::Leave(of),
+            Message::Serve(of, 6),
+            Message::Forward(of, 1 << 40, b"get key\r\n"),
+            Message::Answer(1 << 40, b"END\r\n"),
+            Message::Refused(3),
+        ]
+    }
+
+    fn written(messages: &[Message<'_>]) -> Vec<u8> {
+        let (mut body, mut frame) = (Vec::new(), Vec::new());
+        messages.iter().for_each(|message| message.write(&mut body));
+        write(&head(), &body, &mut frame);
+        frame
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let frame = written(&messages());
+        let (read_head, body) = read(&frame).unwrap();
+        assert_eq!(read_head, head());
+        let mut read = Messages::new(body);
+        assert_eq!(read.by_ref().collect::<Vec<_>>(), messages());
+        assert!(read.is_at_end());
+    }
+
+    #[test]
+    fn every_change_of_a_frame_is_seen() {
+        let mut frame = written(&messages());
+        for at in 0..frame.len() {
+            for bit in 0..8 {
+                frame[at] ^= 1 << bit;
+                // Who sends is in no checksum of the rest but in that of the frame.
+                assert!(read(&frame).is_err(), "byte {at}, bit {bit}");
+                frame[at] ^= 1 << bit;
+            }
+            assert!(read(&frame[..at]).is_err(), "{at} bytes of it");
+        }
+        assert_eq!(
+            length(&frame, frame.len() - 1),
+            Err(WireError::Length(frame.len()))
+        );
+        assert_eq!(length(&frame[..PREFIX - 1], 1 << 20), Ok(None));
+    }
+
+    #[test]
+    fn messages_that_are_cut_short_are_none() {
+        for message in messages() {
+            let mut bytes = Vec::new();
+            message.write(&mut bytes);
+            for end in 0..bytes.len() {
+                let mut cut = Messages::new(&bytes[..end]);
+                assert_eq!(cut.next(), None, "{message:?}");
+                assert_eq!(cut.is_at_end(), end == 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The thread of the ring: its sockets on the backbone, and the [`Node`] between them and the
+//! workers.
+//!
+//! ```text
+//!   workers -- Turn: what was written, commands to be passed on --> Node -- frames --> connections
+//!           <- Told: released, answers, fences --------------------      <- frames --  to and from
+//!                                                                                      the others
+//! ```
+//!
+//! To each other node there is a connection on which frames go, and from each comes one. Where one
+//! breaks, its frames are lost, and sent again on the next: the node sees to that.
+
+use super::commands::{Command, Forward, RingCommand, Told};
+use crate::execute::{Parsed, Turn};
+use crate::ring::{
+    Effects, Execute, Local, Membership, Node, Options, Ticket, View, Written, wire,
+};
+use crate::shared::Shared;
+use crate::store::Worker as StoreWorker;
+use crate::wire::{self as memcached, Commands, Rules, Stream};
+use rhythm_net::{
+    Accepted, ConnectionId, ConnectionTable, Ended, Flushed, Handler, Inbox, Outgoing, Peer, Port,
+    Time,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long after a connection failed the next is begun.
+const AGAIN: Duration = Duration::from_millis(100);
+/// Bytes that a connection may have untaken before frames for it are dropped, beside the longest.
+const UNTAKEN_MAX: usize = 16 << 20;
+/// Bytes of a frame beside the longest item's.
+const BESIDE_ITEM: usize = 256 << 10;
+/// How often it is told how the ring is.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// A connection on which frames go.
+#[derive(Debug, Default)]
+struct Line {
+    id: Option<ConnectionId>,
+    is_open: bool,
+    out: Outgoing,
+    again_at: Time,
+}
+
+/// See the head of this file.
+pub(super) struct Backbone {
+    shared: Arc<Shared>,
+    view: Arc<View>,
+    rules: Rules,
+    node: Node,
+    store: StoreWorker,
+    me: usize,
+    peers: Vec<Peer>,
+    lines: Vec<Line>,
+    /// Bytes of frames that are not whole, by the connection on which they come.
+    coming: ConnectionTable<Vec<u8>>,
+    workers: Vec<Inbox<Command>>,
+    effects: Effects,
+    told: Vec<Told>,
+    /// The last fence, and the workers that have not answered it.
+    fence: (u64, usize),
+    commands: Commands,
+    wake_at: Time,
+    tell_at: Time,
+}
+
+impl Backbone {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        ring: &Membership,
+        session: u64,
+        store: StoreWorker,
+        now: Time,
+    ) -> Backbone {
+        let new = || Arc::new(View::new(ring.placement(), ring.me));
+        let view = shared.ring.clone().unwrap_or_else(new);
+        let options = Options {
+            replicas: ring.replicas,
+            acked: ring.is_acked,
+            ..Options::default()
+        };
+        let peers = ring.members.iter();
+        let peers = peers.map(|member| Peer::tcp(member.name.as_str(), member.backbone));
+        let node = Node::new(ring.digest(), session, options, Arc::clone(&view), now);
+        Backbone {
+            rules: Rules {
+                users: Arc::default(),
+                ..shared.rules.clone()
+            },
+            node,
+            view,
+            store,
+            me: ring.me,
+            peers: peers.collect(),
+            lines: ring.members.iter().map(|_| Line::default()).collect(),
+            coming: ConnectionTable::new(),
+            workers: Vec::new(),
+            effects: Effects::default(),
+            told: Vec::new(),
+            fence: (0, 0),
+            commands: Commands::default(),
+            wake_at: now,
+            tell_at: now,
+            shared,
+        }
+    }
+
+    /// The longest frame.
+    fn frame_max(&self) -> usize {
+        self.shared.settings.item_max as usize + BESIDE_ITEM
+    }
+
+    /// Has the node do something with the store at hand, and executes what it wants executed.
+    fn with(&mut self, now: Time, act: impl FnOnce(&mut Node, &mut Local<'_, '_>, &mut Effects)) {
+        let second = self.shared.clock(now).now;
+        let mut pinned = self.store.pin();
+        let mut local = Local::new(&mut pinned, second);
+        act(&mut self.node, &mut local, &mut self.effects);
+        drop(pinned);
+        let mut executes = std::mem::take(&mut self.effects.executes);
+        for execute in executes.drain(..) {
+            self.execute(&execute, now);
+        }
+        if let Some(fence) = self.effects.fence.take() {
+            self.fence = (fence, self.workers.len());
+            self.told
+                .iter_mut()
+                .for_each(|told| told.fence = Some(fence));
+            if self.workers.is_empty() {
+                self.node.fenced(fence);
+            }
+        }
+    }
+
+    /// Executes a command that another node, or a worker of this one, passed on.
+    fn execute(&mut self, execute: &Execute, now: Time) {
+        let bytes = &execute.command[..];
+        self.commands.clear();
+        let mut stream = Stream::default();
+        memcached::parse(
+            &mut stream,
+            &self.rules,
+            bytes,
+            usize::MAX,
+            &mut self.commands,
+        );
+        let clock = self.shared.clock(now);
+        let counters = self.shared.counters(self.shared.settings.threads);
+        let pinned = self.store.pin();
+        let turn = Turn::new(pinned, clock, &self.shared, counters);
+        let mut turn = turn.noting(Written::default());
+        let mut answer = Vec::new();
+        for command in &self.commands.list {
+            let commands = &self.commands;
+            let parsed = Parsed { bytes, commands };
+            let key = command.key.of(bytes, &commands.decoded);
+            let hash = self.shared.store.hash(key);
+            let before = answer.len();
+            // It closes nothing here: the connection is the other node's.
+            let _ = turn.execute(parsed, command, hash, &mut answer);
+            if let Some((at, long)) = turn.take_long() {
+                debug_assert!(at >= before);
+                answer.splice(at..at, long.iter().copied());
+            }
+        }
+        let written = turn.end();
+        let mut pinned = self.store.pin();
+        let local = Local::new(&mut pinned, clock.now);
+        let (node, effects) = (&mut self.node, &mut self.effects);
+        node.executed(execute, answer, &written, &local, effects);
+    }
+
+    /// Sends what the node has to say, to the others and to the workers.
+    fn send(&mut self, port: &mut dyn Port, now: Time) {
+        self.node.flush(now, &mut self.effects);
+        for node in 0..self.lines.len() {
+            if node == self.me {
+                continue;
+            }
+            let frames = std::mem::take(&mut self.effects.frames[node]);
+            let untaken_max = UNTAKEN_MAX + self.frame_max();
+            let line = &mut self.lines[node];
+            match line.id {
+                None if line.again_at <= now => {
+                    line.again_at = now + AGAIN;
+                    // Where it fails, the next try comes.
+                    line.id = port.connect(&self.peers[node]).ok();
+                }
+                // What finds no room is lost, as any frame may be.
+                Some(id)
+                    if line.is_open
+                        && !frames.is_empty()
+                        && line.out.unsent() < untaken_max
+                        && line.out.send(port, id, &frames) == Flushed::Gone =>
+                {
+                    *line = Line::default();
+                }
+                _ => {}
+            }
+            let mut frames = frames;
+            frames.clear();
+            self.effects.frames[node] = frames;
+        }
+        for ticket in self.effects.released.drain(..) {
+            let Ticket { worker, number } = ticket;
+            self.told[worker].released = Some(number);
+        }
+        for (ticket, answer) in self.effects.answers.drain(..) {
+            self.told[ticket.worker]
+                .answers
+                .push((ticket.number, answer));
+        }
+        for (worker, told) in self.workers.iter().zip(&mut self.told) {
+            if told.released.is_some() || !told.answers.is_empty() || told.fence.is_some() {
+                worker.send(Command::Ring(std::mem::take(told)));
+            }
+        }
+        if self.tell_at <= now {
+            self.tell_at = now + TELL_EVERY;
+            self.view.set_status(self.node.status());
+        }
+        self.wake_at = self.node.wake_at(now).min(now + TELL_EVERY);
+    }
+
+    /// Takes the whole frames that came on a connection. False: what came is none.
+    fn take_frames(&mut self, id: ConnectionId, bytes: &[u8], now: Time) -> bool {
+        let most = self.frame_max();
+        let Some(coming) = self.coming.get_mut(id) else {
+            return true;
+        };
+        let mut own = std::mem::take(coming);
+        own.extend_from_slice(bytes);
+        let mut rest = &own[..];
+        let is_ours = loop {
+            match wire::length(rest, most) {
+                Ok(Some(length)) if length <= rest.len() => {
+                    let (frame, behind) = rest.split_at(length);
+                    self.with(now, |node, local, out| node.frame(frame, local, now, out));
+                    rest = behind;
+                }
+                Ok(_) => break true,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection of the backbone is dropped");
+                    break false;
+                }
+            }
+        };
+        let done = own.len() - rest.len();
+        own.drain(..done);
+        if own.is_empty() {
+            own.shrink_to(most.min(1 << 20));
+        }
+        if let Some(coming) = self.coming.get_mut(id) {
+            *coming = own;
+        }
+        is_ours
+    }
+
+    fn line(&mut self, id: ConnectionId) -> Option<&mut Line> {
+        self.lines.iter_mut().find(|line| line.id == Some(id))
+    }
+}
+
+impl Drop for Backbone {
+    /// A server whose ring is gone does not go on by itself.
+    fn drop(&mut self) {
+        self.workers.iter().for_each(Inbox::stop);
+    }
+}
+
+impl Handler for Backbone {
+    fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, _: Time) {
+        self.coming.insert(accepted.connection, Vec::new());
+    }
+
+    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
+        if !self.take_frames(id, bytes, now) {
+            port.abort(id);
+            self.coming.remove(id);
+        }
+    }
+
+    fn connected(&mut self, _: &mut dyn Port, id: ConnectionId, _: Time) {
+        if let Some(line) = self.line(id) {
+            line.is_open = true;
+        }
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, _: Time) {
+        if let Some(line) = self.line(id)
+            && line.out.writable(port, id) == Flushed::Gone
+        {
+            *line = Line::default();
+        }
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
+        if how == Ended::PeerFinished {
+            port.abort(id);
+        }
+        self.coming.remove(id);
+        if let Some(line) = self.line(id) {
+            *line = Line {
+                again_at: now + AGAIN,
+                ..Line::default()
+            };
+        }
+    }
+
+    fn tick(&mut self, _: &mut dyn Port, now: Time) {
+        self.with(now, |node, local, out| node.tick(local, now, out));
+    }
+
+    fn idle(&mut self, port: &mut dyn Port, now: Time) {
+        self.send(port, now);
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        Some(self.wake_at)
+    }
+}
+
+impl rhythm_net::Worker for Backbone {
+    type Command = RingCommand;
+
+    fn obey(&mut self, _: &mut dyn Port, command: RingCommand, now: Time) {
+        match command {
+            RingCommand::Workers(workers) => {
+                self.told.resize_with(workers.len(), Told::default);
+                self.workers = workers;
+            }
+            RingCommand::Turn {
+                worker,
+                ticket: number,
+                written,
+                forwards,
+            } => self.with(now, |node, local, out| {
+                if !written.is_empty() {
+                    node.written(Ticket { worker, number }, &written, local);
+                }
+                for Forward {
+                    number,
+                    range,
+                    command,
+                } in forwards
+                {
+                    let ticket = Ticket { worker, number };
+                    node.forward(ticket, range, command, now, out);
+                }
+            }),
+            RingCommand::Fenced { fence } => {
+                let (asked, left) = &mut self.fence;
+                if *asked == fence {
+                    *left -= 1;
+                    if *left == 0 {
+                        self.with(now, |node, _, _| node.fenced(fence));
+                    }
+                }
+            }
+        }
+    }
+}

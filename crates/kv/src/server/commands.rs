@@ -1,0 +1,59 @@
+//! What the threads are asked: the workers from outside and by the thread of the ring, and that one
+//! by the workers.
+
+use crate::ring::Written;
+use crate::wire::Users;
+use rhythm_net::Inbox;
+use std::sync::Arc;
+
+/// What a worker is asked.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// These users may come in from now on.
+    Users(Arc<Users>),
+    /// End when the answers under way are taken.
+    End,
+    /// What the ring tells.
+    Ring(Told),
+}
+
+/// What the ring tells a worker.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// All tickets up to this one are released.
+    pub(super) released: Option<u64>,
+    /// Answers to commands that were passed on, by their numbers; none: nobody knows whether it was
+    /// executed.
+    pub(super) answers: Vec<(u64, Option<Vec<u8>>)>,
+    /// To be answered when all that was written until now is handed over.
+    pub(super) fence: Option<u64>,
+}
+
+/// What the thread of the ring is asked.
+#[derive(Debug)]
+pub(super) enum RingCommand {
+    /// These are the workers.
+    Workers(Vec<Inbox<Command>>),
+    /// What a worker's turn, or several, wrote and could not execute.
+    Turn {
+        /// Which worker.
+        worker: usize,
+        /// Its ticket for what was written.
+        ticket: u64,
+        written: Written,
+        forwards: Vec<Forward>,
+    },
+    /// All that one of the workers wrote before this fence is handed over.
+    Fenced { fence: u64 },
+}
+
+/// A command whose key another node serves.
+#[derive(Debug)]
+pub(super) struct Forward {
+    /// Under which its answer comes.
+    pub(super) number: u64,
+    /// The range of its key.
+    pub(super) range: usize,
+    /// As its client wrote it.
+    pub(super) command: Vec<u8>,
+}

@@ -1,0 +1,172 @@
+//! Answers of one connection that may not be sent yet: the ring has to confirm what they confirm,
+//! or another node gives them. What comes behind such an answer waits for it.
+
+use crate::store::Large;
+use rhythm_net::{ConnectionId, Flushed, Outgoing, Part, Port, Shared};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Answers that wait at a time before a connection's commands do.
+const PIECES_MAX: usize = 4096;
+/// What behind the values of a `get` that was forwarded is not its answer's.
+const END: &[u8] = b"END\r\n";
+
+/// What an answer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// The answers before it alone.
+    Before,
+    /// This ticket is released.
+    Released(u64),
+    /// The answer under this number comes, about a key of this range.
+    Answered(u64, usize),
+}
+
+/// The command whose answer another node gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// A key of a `get`: the end of the answer comes with the last.
+    Key,
+    /// A line.
+    Line,
+    /// One that may have no answer, or a packet: it cannot be told that nobody knows.
+    Quiet,
+}
+
+#[derive(Debug)]
+struct Piece {
+    until: Until,
+    asked: Asked,
+    bytes: Vec<u8>,
+    /// Bytes of the command that has no answer yet.
+    command: usize,
+    /// A long value, behind the bytes.
+    long: Option<Arc<Large>>,
+}
+
+/// The answers that wait, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pieces: VecDeque<Piece>,
+    bytes: usize,
+    /// Nobody knows what became of a command, and its protocol has no way to say so.
+    is_broken: bool,
+}
+
+impl Held {
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Whether as many wait as may.
+    pub(super) fn is_full(&self) -> bool {
+        self.pieces.len() >= PIECES_MAX
+    }
+
+    /// Bytes of them.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether a command about a key of this range has no answer yet: those that follow go the
+    /// same way.
+    pub(super) fn asks_about(&self, range: usize) -> bool {
+        let mut pieces = self.pieces.iter();
+        pieces.any(|piece| matches!(piece.until, Until::Answered(_, of) if of == range))
+    }
+
+    /// Whether the connection cannot go on.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Appends answers.
+    pub(super) fn push(&mut self, until: Until, bytes: &[u8], long: Option<Arc<Large>>) {
+        self.bytes += bytes.len() + long.as_ref().map_or(0, |long| long.len());
+        self.pieces.push_back(Piece {
+            until,
+            asked: Asked::Line,
+            bytes: bytes.to_vec(),
+            command: 0,
+            long,
+        });
+    }
+
+    /// Appends the place of an answer that another node gives, to a command of so many bytes.
+    pub(super) fn expect(&mut self, number: u64, range: usize, asked: Asked, command: usize) {
+        self.bytes += command;
+        self.pieces.push_back(Piece {
+            until: Until::Answered(number, range),
+            asked,
+            bytes: Vec::new(),
+            command,
+            long: None,
+        });
+    }
+
+    /// All tickets up to this one are released.
+    pub(super) fn release(&mut self, ticket: u64) {
+        for piece in &mut self.pieces {
+            if matches!(piece.until, Until::Released(until) if until <= ticket) {
+                piece.until = Until::Before;
+            }
+        }
+    }
+
+    /// Another node gave an answer; none: nobody knows whether the command was executed.
+    pub(super) fn answer(&mut self, number: u64, answer: Option<Vec<u8>>) {
+        let mut pieces = self.pieces.iter_mut();
+        let is = |piece: &&mut Piece| matches!(piece.until, Until::Answered(of, _) if of == number);
+        let Some(piece) = pieces.find(is) else {
+            return;
+        };
+        if answer.is_none() && piece.asked != Asked::Line {
+            // Nothing from here on is sent.
+            self.is_broken = true;
+            return;
+        }
+        piece.until = Until::Before;
+        piece.bytes = match (answer, piece.asked) {
+            (Some(mut answer), Asked::Key) => {
+                if answer.ends_with(END) {
+                    answer.truncate(answer.len() - END.len());
+                }
+                answer
+            }
+            (Some(answer), _) => answer,
+            (None, _) => b"SERVER_ERROR the node of this key is gone\r\n".to_vec(),
+        };
+        self.bytes = self.bytes - piece.command + piece.bytes.len();
+    }
+
+    /// Sends what waits no longer.
+    pub(super) fn flush(
+        &mut self,
+        out: &mut Outgoing,
+        port: &mut dyn Port,
+        id: ConnectionId,
+    ) -> Flushed {
+        let mut together = Vec::new();
+        while let Some(piece) = self.pieces.front()
+            && piece.until == Until::Before
+            && let Some(piece) = self.pieces.pop_front()
+        {
+            self.bytes -= piece.bytes.len();
+            together.extend_from_slice(&piece.bytes);
+            if let Some(long) = piece.long {
+                self.bytes -= long.len();
+                let long: Arc<dyn Shared> = long;
+                let parts = [Part::Lent(&together), Part::Kept(&long, 0)];
+                if out.gather(port, id, &parts) == Flushed::Gone {
+                    return Flushed::Gone;
+                }
+                together.clear();
+            }
+        }
+        match together.is_empty() {
+            true if out.is_empty() => Flushed::All,
+            true => Flushed::Some,
+            false => out.send(port, id, &together),
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! A worker's part in the ring: it says what it wrote, passes on commands whose keys another node
+//! serves, and holds answers back until they may be sent.
+//!
+//! Where clients are answered at once, what several turns wrote is handed over together: nobody
+//! waits for it.
+
+use super::super::commands::{Forward, RingCommand};
+use super::super::held::{Asked, Until};
+use crate::cohort::{Cohort, Part};
+use crate::ring::{View, Written};
+use crate::wire::{Command, Commands, Kind, What};
+use rhythm_net::{ConnectionId, Inbox, Time};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long what was written is kept to be handed over together, and how much.
+const TOGETHER: Duration = Duration::from_millis(5);
+const TOGETHER_BYTES: usize = 64 << 10;
+/// How often it is seen whether there is room for writes again.
+const ROOM_EVERY: Duration = Duration::from_millis(2);
+
+/// Where a command is executed.
+pub(super) enum Way {
+    /// Here.
+    Here,
+    /// By who serves this range.
+    There(usize),
+    /// Nowhere yet: there is no room for writes.
+    Wait,
+}
+
+/// See the head of this file.
+pub(crate) struct Ring {
+    view: Arc<View>,
+    backbone: Inbox<RingCommand>,
+    worker: usize,
+    pub(super) is_acked: bool,
+    /// The ticket of what is written in this turn; its numbers are those of commands, too.
+    ticket: u64,
+    written: Written,
+    forwards: Vec<Forward>,
+    hand_at: Option<Time>,
+    /// Connections that wait for a ticket, or for the answer under a number.
+    waiting: VecDeque<(u64, ConnectionId)>,
+    asking: HashMap<u64, ConnectionId>,
+    /// Connections whose writes wait for room.
+    stalled: Vec<ConnectionId>,
+    look_at: Option<Time>,
+}
+
+impl Ring {
+    pub(crate) fn new(
+        view: Arc<View>,
+        backbone: Inbox<RingCommand>,
+        worker: usize,
+        is_acked: bool,
+        now: Time,
+    ) -> Ring {
+        Ring {
+            view,
+            backbone,
+            worker,
+            is_acked,
+            // Greater than those of a worker before this one on its thread.
+            ticket: now.as_nanos(),
+            written: Written::default(),
+            forwards: Vec::new(),
+            hand_at: None,
+            waiting: VecDeque::new(),
+            asking: HashMap::new(),
+            stalled: Vec::new(),
+            look_at: None,
+        }
+    }
+
+    /// Where a command of a connection is executed that has asked about some ranges already.
+    pub(super) fn way(
+        &self,
+        cohort: &Cohort,
+        part: &Part,
+        command: &Command,
+        asks_about: impl Fn(usize) -> bool,
+    ) -> Way {
+        let parsed = cohort.parsed(part);
+        let key = command.key.of(parsed.bytes, &parsed.commands.decoded);
+        let has_key = match command.kind {
+            Kind::Get { .. } | Kind::Store { .. } | Kind::Delete { .. } => true,
+            Kind::Arithmetic { .. } | Kind::Touch { .. } | Kind::Meta { .. } | Kind::Drop => true,
+            Kind::Binary { index } => {
+                let what = parsed.commands.binary[index as usize].what;
+                !matches!(
+                    what,
+                    What::Flush { .. }
+                        | What::Noop
+                        | What::Version
+                        | What::Stat
+                        | What::Quit
+                        | What::Refused(_)
+                )
+            }
+            _ => false,
+        };
+        if has_key {
+            let range = self.view.placement().range(key);
+            if self.view.is_elsewhere(range) || asks_about(range) {
+                return Way::There(range);
+            }
+        }
+        let reads = matches!(command.kind, Kind::Get { touch: None, .. }) || !has_key;
+        match self.view.is_full() && !reads {
+            true => Way::Wait,
+            false => Way::Here,
+        }
+    }
+
+    /// Passes a command on. The number of its answer, how that is to be read, and the command's
+    /// bytes.
+    pub(super) fn forward(
+        &mut self,
+        id: ConnectionId,
+        range: usize,
+        cohort: &Cohort,
+        part: &Part,
+        at: usize,
+    ) -> (u64, Asked, usize) {
+        self.ticket += 1;
+        let number = self.ticket;
+        let (command, asked) = text(cohort, part, at);
+        let bytes = command.len();
+        self.forwards.push(Forward {
+            number,
+            range,
+            command,
+        });
+        self.asking.insert(number, id);
+        (number, asked, bytes)
+    }
+
+    /// A connection has answers that wait for the ticket of this turn.
+    pub(super) fn holds(&mut self, id: ConnectionId) -> Until {
+        if self.waiting.back() != Some(&(self.ticket, id)) {
+            self.waiting.push_back((self.ticket, id));
+        }
+        Until::Released(self.ticket)
+    }
+
+    /// A connection's writes wait for room.
+    pub(super) fn stalls(&mut self, id: ConnectionId, now: Time) {
+        self.stalled.push(id);
+        self.look_at.get_or_insert(now + ROOM_EVERY);
+    }
+
+    /// A turn begins: what it writes goes here.
+    pub(super) fn take_written(&mut self) -> Written {
+        std::mem::take(&mut self.written)
+    }
+
+    /// A turn ended that wrote this.
+    pub(super) fn turn_ended(&mut self, written: Written, now: Time) {
+        self.written = written;
+        let is_urgent = self.is_acked || self.written.bytes() >= TOGETHER_BYTES;
+        let is_due = self.hand_at.is_some_and(|at| at <= now);
+        if !self.forwards.is_empty() || !self.written.is_empty() && (is_urgent || is_due) {
+            self.hand_over();
+        } else if !self.written.is_empty() {
+            self.hand_at.get_or_insert(now + TOGETHER);
+        }
+    }
+
+    /// Hands over what was written, and the commands to be passed on.
+    fn hand_over(&mut self) {
+        self.hand_at = None;
+        let worker = self.worker;
+        self.backbone.send(RingCommand::Turn {
+            worker,
+            ticket: self.ticket,
+            written: std::mem::take(&mut self.written),
+            forwards: std::mem::take(&mut self.forwards),
+        });
+        self.ticket += 1;
+    }
+
+    /// What falls due; the connections for whose writes there is room again.
+    pub(super) fn tick(&mut self, now: Time) -> Vec<ConnectionId> {
+        if self.hand_at.is_some_and(|at| at <= now) {
+            self.hand_over();
+        }
+        if self.look_at.is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        self.look_at = self.view.is_full().then_some(now + ROOM_EVERY);
+        match self.look_at {
+            Some(_) => Vec::new(),
+            None => std::mem::take(&mut self.stalled),
+        }
+    }
+
+    /// A fence was asked for.
+    pub(super) fn fence(&mut self, fence: u64) {
+        self.hand_over();
+        self.backbone.send(RingCommand::Fenced { fence });
+    }
+
+    /// The next connection that waits for this ticket, which is released, or an earlier one.
+    pub(super) fn released(&mut self, ticket: u64) -> Option<ConnectionId> {
+        let (_, id) = *self.waiting.front().filter(|(of, _)| *of <= ticket)?;
+        self.waiting.pop_front();
+        Some(id)
+    }
+
+    /// The connection that asked under this number, which is answered.
+    pub(super) fn answered(&mut self, number: u64) -> Option<ConnectionId> {
+        self.asking.remove(&number)
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Time> {
+        [self.hand_at, self.look_at].into_iter().flatten().min()
+    }
+}
+
+/// A command as its client wrote it, or the like for a key of several; and how its answer is read.
+fn text(cohort: &Cohort, part: &Part, at: usize) -> (Vec<u8>, Asked) {
+    let parsed = cohort.parsed(part);
+    let list = &parsed.commands.list;
+    let command = &list[at];
+    let key = command.key.of(parsed.bytes, &parsed.commands.decoded);
+    let line = |before: &str| [before.as_bytes(), key, b"\r\n"].concat();
+    match command.kind {
+        Kind::Get {
+            with_cas, touch, ..
+        } => {
+            let plural = if with_cas { "s" } else { "" };
+            let text = match touch {
+                Some(exptime) => line(&format!("gat{plural} {exptime} ")),
+                None => line(&format!("get{plural} ")),
+            };
+            (text, Asked::Key)
+        }
+        Kind::Drop => {
+            let text = [b"delete ", key, b" noreply\r\n"].concat();
+            (text, Asked::Quiet)
+        }
+        kind => {
+            let start = command.start as usize;
+            let next = list[at + 1..part.commands.end].iter();
+            let mut next = next.map(|next| next.start as usize);
+            let end = next.find(|next| *next > start);
+            let end = end.unwrap_or(part.parsed.consumed);
+            let asked = match is_quiet(kind, parsed.commands) {
+                true => Asked::Quiet,
+                false => Asked::Line,
+            };
+            (parsed.bytes[start..end].to_vec(), asked)
+        }
+    }
+}
+
+/// Whether a command has no answer where all is well, or one of a form that no error is.
+fn is_quiet(kind: Kind, commands: &Commands) -> bool {
+    match kind {
+        Kind::Store { quiet, .. } | Kind::Delete { quiet } => quiet,
+        Kind::Arithmetic { quiet, .. } | Kind::Touch { quiet, .. } => quiet,
+        Kind::Meta { index, .. } => commands.meta[index as usize].quiet,
+        _ => true,
+    }
+}

@@ -1,0 +1,72 @@
+//! What the ring tells a worker, and what of the ring falls due.
+
+use super::super::commands::Told;
+use super::lane::UNSENT_MAX;
+use super::{Worker, recount, resume};
+use rhythm_net::{ConnectionId, Flushed, Port, Time};
+
+impl Worker {
+    /// What of the ring falls due.
+    pub(super) fn tick_ring(&mut self, now: Time) {
+        let Some(ring) = &mut self.ring else {
+            return;
+        };
+        for id in ring.tick(now) {
+            if let Some(client) = self.clients.get_mut(id)
+                && std::mem::take(&mut client.waits_for_room)
+            {
+                resume(&mut self.resumed, id, client);
+            }
+        }
+    }
+
+    /// The ring told something.
+    pub(super) fn told(&mut self, port: &mut dyn Port, told: Told, now: Time) {
+        let Some(ring) = &mut self.ring else {
+            return;
+        };
+        if let Some(fence) = told.fence {
+            ring.fence(fence);
+        }
+        let mut moved = Vec::new();
+        if let Some(ticket) = told.released {
+            while let Some(id) = ring.released(ticket) {
+                if let Some(client) = self.clients.get_mut(id) {
+                    client.held.release(ticket);
+                    moved.push(id);
+                }
+            }
+        }
+        for (number, answer) in told.answers {
+            if let Some(id) = ring.answered(number)
+                && let Some(client) = self.clients.get_mut(id)
+            {
+                client.held.answer(number, answer);
+                moved.push(id);
+            }
+        }
+        moved.dedup();
+        for id in moved {
+            self.move_on(port, id, now);
+        }
+    }
+
+    /// Sends what a connection's answers no longer wait for, and has it go on.
+    fn move_on(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        client.moved = now;
+        if client.held.flush(&mut client.out, port, id) == Flushed::Gone {
+            return self.forget(id);
+        }
+        if client.held.is_broken() || client.is_closing && client.owes_nothing() {
+            port.close(id);
+            return self.forget(id);
+        }
+        if client.is_stalled && !client.waits_for_room && client.unsent() < UNSENT_MAX / 2 {
+            resume(&mut self.resumed, id, client);
+        }
+        recount(&mut self.held, client);
+    }
+}

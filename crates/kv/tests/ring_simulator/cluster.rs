@@ -1,0 +1,294 @@
+//! One node with its store and a worker, as a server has them, but for threads and sockets.
+
+use rhythm_kv::ring::Placement;
+use rhythm_kv::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written};
+use rhythm_kv::store::{Change, Marks, New, Pinned, Store, StoreOptions, Value, Worker};
+use rhythm_net::Time;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Set(u64),
+    Delete(u64),
+    Get,
+}
+
+/// An answer: what was found, if it was a get.
+pub(crate) type Answer = Option<u64>;
+
+/// What the worker hands over, in this order.
+enum Handed {
+    Written(Ticket, Written),
+    Forward(Ticket, usize, Vec<u8>),
+    Fenced(u64),
+}
+
+pub(crate) struct Live {
+    pub(crate) node: Node,
+    pub(crate) view: Arc<View>,
+    store: Worker,
+    handed: VecDeque<Handed>,
+    tickets: u64,
+    /// Clients' commands without an answer, and the answer that is ready.
+    pub(crate) waiting: BTreeMap<u64, (usize, Answer)>,
+    /// Of these, those that were forwarded, and their range.
+    forwarded: BTreeMap<u64, usize>,
+    skew: u32,
+    is_acked: bool,
+}
+
+/// What becomes of a client's command: its number, and the answer; none: nobody knows.
+pub(crate) type Done = (usize, Option<Answer>);
+
+pub(crate) fn key(number: usize) -> String {
+    format!("key-{number}")
+}
+
+fn command(op: Op, key: usize) -> Vec<u8> {
+    let text = match op {
+        Op::Set(write) => format!("set {key} {write}"),
+        Op::Delete(_) => format!("delete {key} 0"),
+        Op::Get => format!("get {key} 0"),
+    };
+    text.into_bytes()
+}
+
+fn parsed(command: &[u8]) -> (Op, usize) {
+    let text = std::str::from_utf8(command).expect("text");
+    let words: Vec<&str> = text.split(' ').collect();
+    let (key, write) = (words[1].parse().unwrap(), words[2].parse().unwrap());
+    match words[0] {
+        "set" => (Op::Set(write), key),
+        "delete" => (Op::Delete(0), key),
+        _ => (Op::Get, key),
+    }
+}
+
+/// Executes a command on the store.
+fn execute(op: Op, number: usize, now: u32, pinned: &mut Pinned<'_>, w: &mut Written) -> Answer {
+    let key = key(number);
+    let key = key.as_bytes();
+    let hash = pinned.store().hash(key);
+    match op {
+        Op::Set(write) => {
+            let value = write.to_string();
+            let new = New {
+                value: Value::Bytes(value.as_bytes()),
+                flags: 7,
+                expires: 0,
+                cas: None,
+                marks: Marks::default(),
+            };
+            let set = pinned.update(hash, key, now, |_| (Change::Store(new), ()));
+            set.expect("there is room");
+            w.key(key);
+            None
+        }
+        Op::Delete(_) => {
+            let gone = pinned.update(hash, key, now, |_| (Change::Remove, ()));
+            gone.expect("it needs none");
+            w.key(key);
+            None
+        }
+        Op::Get => {
+            let item = pinned.get(hash, key, now)?;
+            Some(std::str::from_utf8(item.value()).ok()?.parse().unwrap())
+        }
+    }
+}
+
+impl Live {
+    pub(crate) fn new(
+        placement: &Placement,
+        me: usize,
+        options: &Options,
+        session: u64,
+        now: Time,
+    ) -> Live {
+        let view = Arc::new(View::new(placement.clone(), me));
+        let store = Store::new(StoreOptions {
+            memory: 1 << 20,
+            workers: 1,
+            secret: Some([session, me as u64]),
+            ..StoreOptions::default()
+        });
+        let store = Store::worker(&Arc::new(store.expect("memory"))).expect("a seat");
+        Live {
+            node: Node::new(11, session, options.clone(), Arc::clone(&view), now),
+            view,
+            store,
+            handed: VecDeque::new(),
+            tickets: 0,
+            waiting: BTreeMap::new(),
+            forwarded: BTreeMap::new(),
+            skew: 100 + 7 * me as u32,
+            is_acked: options.acked,
+        }
+    }
+
+    fn second(&self, now: Time) -> u32 {
+        self.skew + (now.as_nanos() / 1_000_000_000) as u32
+    }
+
+    /// A client's commands come, in this order. Those that are answered at once, and that one was
+    /// forwarded.
+    pub(crate) fn ask(&mut self, ops: &[(usize, Op, usize)], now: Time) -> (Vec<Done>, u64) {
+        let second = self.second(now);
+        let mut done = Vec::new();
+        let mut written = Written::default();
+        let (mut batch, mut count) = (Vec::new(), 0);
+        for (client, op, number) in ops {
+            let range = self.view.placement().range(key(*number).as_bytes());
+            let goes_on = self.forwarded.values().any(|other| *other == range);
+            if self.view.is_elsewhere(range) || goes_on {
+                // What was written before is handed over before.
+                self.hand(&mut written, &mut batch, &mut done);
+                self.tickets += 1;
+                let ticket = Ticket {
+                    worker: 0,
+                    number: self.tickets,
+                };
+                self.waiting.insert(self.tickets, (*client, None));
+                self.forwarded.insert(self.tickets, range);
+                let command = command(*op, *number);
+                self.handed
+                    .push_back(Handed::Forward(ticket, range, command));
+                count += 1;
+                continue;
+            }
+            let answer = execute(*op, *number, second, &mut self.store.pin(), &mut written);
+            batch.push((*client, answer));
+        }
+        self.hand(&mut written, &mut batch, &mut done);
+        (done, count)
+    }
+
+    fn hand(&mut self, written: &mut Written, batch: &mut Vec<(usize, Answer)>, d: &mut Vec<Done>) {
+        let written = std::mem::take(written);
+        if written.is_empty() {
+            d.extend(
+                batch
+                    .drain(..)
+                    .map(|(client, answer)| (client, Some(answer))),
+            );
+            return;
+        }
+        self.tickets += 1;
+        let ticket = Ticket {
+            worker: 0,
+            number: self.tickets,
+        };
+        self.handed.push_back(Handed::Written(ticket, written));
+        for (client, answer) in batch.drain(..) {
+            match self.is_acked {
+                // One ticket for all: the clients of a batch are numbered one after the other.
+                true => drop(self.waiting.insert(self.tickets, (client, answer))),
+                false => d.push((client, Some(answer))),
+            }
+            if self.is_acked {
+                self.tickets += 1;
+            }
+        }
+    }
+
+    /// The node takes some of what the worker handed over, all that came before a time.
+    pub(crate) fn take(&mut self, count: usize, now: Time, effects: &mut Effects) {
+        let second = self.second(now);
+        for _ in 0..count {
+            let Some(handed) = self.handed.pop_front() else {
+                return;
+            };
+            let mut pinned = self.store.pin();
+            let local = Local::new(&mut pinned, second);
+            match handed {
+                Handed::Written(ticket, written) => self.node.written(ticket, &written, &local),
+                Handed::Forward(ticket, range, command) => {
+                    self.node.forward(ticket, range, command, now, effects);
+                }
+                Handed::Fenced(fence) => self.node.fenced(fence),
+            }
+        }
+    }
+
+    pub(crate) fn frame(&mut self, bytes: &[u8], now: Time, effects: &mut Effects) {
+        let second = self.second(now);
+        let mut pinned = self.store.pin();
+        let mut local = Local::new(&mut pinned, second);
+        self.node.frame(bytes, &mut local, now, effects);
+    }
+
+    pub(crate) fn tick(&mut self, now: Time, effects: &mut Effects) {
+        let second = self.second(now);
+        let mut pinned = self.store.pin();
+        let mut local = Local::new(&mut pinned, second);
+        self.node.tick(&mut local, now, effects);
+    }
+
+    /// Does what the node wants done, and tells whose commands are answered.
+    pub(crate) fn settle(&mut self, now: Time, effects: &mut Effects) -> Vec<Done> {
+        let second = self.second(now);
+        while let Some(first) = (!effects.executes.is_empty()).then(|| effects.executes.remove(0)) {
+            self.run(&first, second, effects);
+        }
+        if let Some(fence) = effects.fence.take() {
+            self.handed.push_back(Handed::Fenced(fence));
+        }
+        self.node.flush(now, effects);
+        let mut done = Vec::new();
+        for ticket in effects.released.drain(..) {
+            // Those of the same batch have the numbers that follow, up to the next ticket.
+            let mut number = ticket.number;
+            while let Some((client, answer)) = self.waiting.remove(&number) {
+                done.push((client, Some(answer)));
+                number += 1;
+                if self.forwarded.contains_key(&number) {
+                    break;
+                }
+            }
+        }
+        for (ticket, answer) in effects.answers.drain(..) {
+            self.forwarded.remove(&ticket.number);
+            if let Some((client, _)) = self.waiting.remove(&ticket.number) {
+                let read = |text: Vec<u8>| String::from_utf8(text).unwrap().parse().ok();
+                done.push((client, answer.map(read)));
+            }
+        }
+        done
+    }
+
+    fn run(&mut self, forwarded: &Execute, second: u32, effects: &mut Effects) {
+        let mut written = Written::default();
+        let mut pinned = self.store.pin();
+        let (op, number) = parsed(&forwarded.command);
+        let answer = execute(op, number, second, &mut pinned, &mut written);
+        let answer = answer.map_or(String::new(), |write| write.to_string());
+        let local = Local::new(&mut pinned, second);
+        (self.node).executed(forwarded, answer.into_bytes(), &written, &local, effects);
+    }
+
+    /// All valid items of a range.
+    pub(crate) fn items(&mut self, range: usize, now: Time) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let second = self.second(now);
+        let placement = self.view.placement().clone();
+        let pinned = self.store.pin();
+        let mut items = BTreeMap::new();
+        let mut bucket = 0;
+        loop {
+            let is_there = pinned.walk(bucket, |item| {
+                let hash = pinned.store().hash(item.key());
+                if placement.range(item.key()) == range
+                    && let Some(item) = pinned.get(hash, item.key(), second)
+                {
+                    assert_eq!(item.flags(), 7);
+                    items.insert(item.key().to_vec(), item.value().to_vec());
+                }
+            });
+            if !is_there {
+                return items;
+            }
+            bucket += 1;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What is known of each key, and what a read of it may find.
+//!
+//! A key has one client, who writes it in one order. So a read may find the last write that was
+//! acknowledged, or one sent after it that was not (yet); one of which nobody knows what became of
+//! it may come about for a while. Where writes may be lost (no acknowledgments of replicas, or more
+//! nodes died at a time than copies allow), a read may find any value that was ever written.
+
+use std::collections::BTreeSet;
+
+/// How long after it is given up a command may still be executed, in microseconds: frames are under
+/// way for a time.
+const FLOATS: u64 = 2_000_000;
+
+/// The number of a write; its value is made of it. 0 is that there is nothing, at first.
+pub(crate) type Write = u64;
+
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// What may be there, by number: greater ones came later.
+    possible: BTreeSet<Write>,
+    /// Given up, and until when they may come about.
+    floating: Vec<(Write, u64)>,
+    ever: BTreeSet<Write>,
+    /// Writes that say that there is nothing.
+    deletes: BTreeSet<Write>,
+    acknowledged: Write,
+    /// The last read: who served it, and the write it found.
+    seen: Option<((u32, u8), Write)>,
+}
+
+impl History {
+    pub(crate) fn new() -> History {
+        History {
+            possible: BTreeSet::from([0]),
+            ever: BTreeSet::from([0]),
+            deletes: BTreeSet::from([0]),
+            ..History::default()
+        }
+    }
+
+    pub(crate) fn sent(&mut self, write: Write, is_delete: bool) {
+        self.possible.insert(write);
+        self.ever.insert(write);
+        if is_delete {
+            self.deletes.insert(write);
+        }
+    }
+
+    pub(crate) fn acknowledged(&mut self, write: Write, now: u64) {
+        self.floating.retain(|(_, until)| *until > now);
+        self.acknowledged = self.acknowledged.max(write);
+        let (acknowledged, floating) = (self.acknowledged, &self.floating);
+        self.possible.retain(|other| {
+            *other >= acknowledged || floating.iter().any(|(float, _)| float == other)
+        });
+    }
+
+    pub(crate) fn given_up(&mut self, write: Write, now: u64) {
+        self.floating.push((write, now + FLOATS));
+    }
+
+    /// From now on anything that was ever written may be there.
+    pub(crate) fn lose(&mut self) {
+        self.possible = self.ever.clone();
+        self.acknowledged = 0;
+        self.seen = None;
+    }
+
+    /// A read, served under this claim, found this (0: nothing). What is wrong with it.
+    pub(crate) fn read(&mut self, found: Option<Write>, claim: (u32, u8)) -> Result<(), String> {
+        self.read_late(found)?;
+        if let (Some(write), Some((before, last))) = (found, self.seen)
+            && before == claim
+            && write < last
+            && !self.floating.iter().any(|(float, _)| *float == write)
+        {
+            return Err(format!("found {write} after {last}, {self:?}"));
+        }
+        if let Some(write) = found {
+            self.seen = Some((claim, write));
+        }
+        Ok(())
+    }
+
+    /// A read that was under way for a while: by whom it was served is not known.
+    pub(crate) fn read_late(&self, found: Option<Write>) -> Result<(), String> {
+        let is_possible = match found {
+            Some(write) => self.possible.contains(&write) && !self.deletes.contains(&write),
+            None => self.possible.intersection(&self.deletes).next().is_some(),
+        };
+        match is_possible {
+            true => Ok(()),
+            false => Err(format!("found {found:?}, {self:?}")),
+        }
+    }
+}

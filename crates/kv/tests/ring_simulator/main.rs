@@ -1,0 +1,46 @@
+//! A ring of nodes in one thread, from one seed: virtual time, a network that loses, repeats,
+//! delays and reorders frames, nodes that die with all they had and come back empty, neighbors that
+//! cannot hear each other for a while. The nodes and their stores are the real ones.
+//!
+//! `RING_SEEDS=10000 cargo test -p rhythm-kv --test ring_simulator` runs so many; `RING_FIRST`
+//! says from where, and `RING_SEED=4711` replays one. What is checked of the histories stands in
+//! `history.rs`.
+
+mod cluster;
+mod history;
+mod network;
+mod random;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_and_all_replicas_become_the_same() {
+    if let Some(seed) = number("RING_SEED") {
+        println!("{:?}", world::run(seed));
+        return;
+    }
+    let first = number("RING_FIRST").unwrap_or(0);
+    let seeds = number("RING_SEEDS").unwrap_or(60);
+    let mut all = world::Counts::default();
+    for seed in first..first + seeds {
+        match catch_unwind(AssertUnwindSafe(|| world::run(seed))) {
+            Ok(counts) => all.add(&counts),
+            Err(panic) => {
+                println!("RING_SEED={seed} replays it");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+    println!("{all:?}");
+    // All that may happen did.
+    assert!(
+        all.acknowledged > 0 && all.reads > 0 && all.crashes > 0,
+        "{all:?}"
+    );
+    assert!(all.forwarded > 0 && all.partitions > 0, "{all:?}");
+}

@@ -1,0 +1,517 @@
+//! The world: what happens when, by the seed, and what must hold.
+
+use crate::cluster::{Answer, Done, Live, Op, key};
+use crate::history::{History, Write};
+use crate::network::{self, CALM, Weather};
+use crate::random::Random;
+use rhythm_kv::ring::{Effects, Options, Placement};
+use rhythm_net::Time;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+
+/// How long clients are at it, in microseconds, and how long the ring has to become whole again.
+const BUSY: u64 = 12_000_000;
+const WHOLE_WITHIN: u64 = 30_000_000;
+
+/// What happened in a run, or in several.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) acknowledged: u64,
+    pub(crate) unknown: u64,
+    pub(crate) reads: u64,
+    pub(crate) forwarded: u64,
+    pub(crate) crashes: u64,
+    pub(crate) partitions: u64,
+    pub(crate) frames: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Counts) {
+        self.acknowledged += other.acknowledged;
+        self.unknown += other.unknown;
+        self.reads += other.reads;
+        self.forwarded += other.forwarded;
+        self.crashes += other.crashes;
+        self.partitions += other.partitions;
+        self.frames += other.frames;
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A frame arrives.
+    Frame(usize, Vec<u8>),
+    /// A node's time has come.
+    Tick(usize, u64),
+    /// A node takes what its worker handed over until then.
+    Take(usize, u64, usize),
+    /// A client is to do something.
+    Client(usize),
+    /// Somebody dies, comes back, or does not hear another.
+    Mischief,
+    Back(usize),
+    Heal,
+}
+
+/// A command under way: its client, node, key, what it writes, and when it was sent.
+struct Asked {
+    client: usize,
+    node: usize,
+    key: usize,
+    op: Op,
+    at: u64,
+    claim: (u32, u8),
+}
+
+struct World {
+    now: u64,
+    random: Random,
+    weather: Weather,
+    placement: Placement,
+    options: Options,
+    nodes: Vec<Option<Live>>,
+    /// How often a node was begun.
+    lives: Vec<u64>,
+    ticks: Vec<u64>,
+    deaf: Vec<Vec<bool>>,
+    queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    number: u64,
+    keys: Vec<History>,
+    clients: usize,
+    busy: Vec<usize>,
+    asked: BTreeMap<usize, Asked>,
+    commands: usize,
+    writes: Write,
+    /// Clients ask for nothing more.
+    is_quiet: bool,
+    /// Checks of what may be lost are off: nodes that cannot hear each other each serve all.
+    is_split: bool,
+    /// Nodes that may still die without a loss: there is another copy of everything.
+    spare: usize,
+    /// When writes were last lost, as they may be.
+    lost_at: u64,
+    counts: Counts,
+    trace: bool,
+}
+
+pub(crate) fn run(seed: u64) -> Counts {
+    let mut random = Random::new(seed);
+    let count = 2 + random.below(4) as usize;
+    let names: Vec<String> = (0..count).map(|node| format!("node-{node}")).collect();
+    let placement = Placement::new(names.iter().map(|name| (name.as_str(), 4711)));
+    let options = Options {
+        replicas: 1 + random.below(2.min(count as u64 - 1)) as usize,
+        acked: random.percent(70),
+        queue_max: 1 << 16,
+        window: [600, 4000, 1 << 20][random.below(3) as usize],
+        sync_rate: [2000, 1 << 20][random.below(2) as usize],
+        again_after: Duration::from_millis(20 + random.below(100)),
+        ..Options::default()
+    };
+    let clients = 1 + random.below(6) as usize;
+    let keys_each = 1 + random.below(30) as usize;
+    let mut world = World {
+        now: 0,
+        weather: Weather::new(&mut random),
+        placement,
+        options,
+        nodes: (0..count).map(|_| None).collect(),
+        lives: vec![0; count],
+        ticks: vec![0; count],
+        deaf: vec![vec![false; count]; count],
+        queue: BinaryHeap::new(),
+        number: 0,
+        keys: (0..clients * keys_each).map(|_| History::new()).collect(),
+        clients,
+        busy: vec![0; clients],
+        asked: BTreeMap::new(),
+        commands: 0,
+        writes: 0,
+        is_quiet: false,
+        is_split: false,
+        spare: 0,
+        lost_at: 0,
+        counts: Counts::default(),
+        trace: std::env::var_os("RING_TRACE").is_some(),
+        random,
+    };
+    for node in 0..count {
+        let at = world.random.below(400_000);
+        world.push(at, Event::Back(node));
+    }
+    for client in 0..clients {
+        let at = 500_000 + world.random.below(1_000_000);
+        world.push(at, Event::Client(client));
+    }
+    world.push(2_000_000, Event::Mischief);
+    world.go(BUSY);
+    world.quiet();
+    world.counts
+}
+
+impl World {
+    fn push(&mut self, after: u64, event: Event) {
+        self.number += 1;
+        let at = self.now + after;
+        self.queue.push(Reverse((at, self.number, event)));
+    }
+
+    fn time(&self) -> Time {
+        Time::from_nanos(1000 * self.now)
+    }
+
+    fn go(&mut self, until: u64) {
+        while let Some(Reverse((at, _, _))) = self.queue.peek()
+            && *at <= until
+            && let Some(Reverse((at, _, event))) = self.queue.pop()
+        {
+            self.now = at;
+            self.happen(event);
+        }
+        self.now = until;
+    }
+
+    fn happen(&mut self, event: Event) {
+        let now = self.time();
+        match event {
+            Event::Frame(to, frame) => {
+                let from = usize::from(frame[3]);
+                if !self.deaf[from][to] {
+                    self.with(to, |live, effects| live.frame(&frame, now, effects));
+                }
+            }
+            Event::Tick(node, number) => {
+                if self.ticks[node] == number {
+                    self.with(node, |live, effects| live.tick(now, effects));
+                }
+            }
+            Event::Take(node, life, count) => {
+                if self.lives[node] == life {
+                    self.with(node, |live, effects| live.take(count, now, effects));
+                }
+            }
+            Event::Client(client) => self.ask(client),
+            Event::Mischief => self.mischief(),
+            Event::Back(node) => {
+                if self.nodes[node].is_none() {
+                    self.lives[node] += 1;
+                    let session = 1000 * self.lives[node];
+                    let live = Live::new(&self.placement, node, &self.options, session, now);
+                    self.nodes[node] = Some(live);
+                    self.say(|| format!("node {node} begins"));
+                    self.with(node, |live, effects| live.tick(now, effects));
+                }
+            }
+            Event::Heal => self.deaf.iter_mut().for_each(|from| from.fill(false)),
+        }
+    }
+
+    fn say(&self, what: impl FnOnce() -> String) {
+        if self.trace {
+            println!("{:>9} {}", self.now, what());
+        }
+    }
+
+    /// Has a node do something, and sends what it has to say.
+    fn with(&mut self, node: usize, act: impl FnOnce(&mut Live, &mut Effects)) {
+        let now = self.time();
+        let Some(live) = &mut self.nodes[node] else {
+            return;
+        };
+        let mut effects = Effects::default();
+        let state = |live: &Live| {
+            let ranges = 0..live.view.placement().nodes();
+            let of = |range| (live.node.claim(range), live.node.targets(range));
+            (
+                live.node.alive(),
+                live.node.complete(),
+                ranges.map(of).collect::<Vec<_>>(),
+            )
+        };
+        let before = self.trace.then(|| state(live));
+        act(live, &mut effects);
+        if let Some(before) = before
+            && before != state(live)
+        {
+            let (alive, complete, ranges) = state(live);
+            println!(
+                "{:>9} node {node}: alive {alive:b}, complete {complete:b}",
+                self.now
+            );
+            for (range, (claim, targets)) in ranges.iter().enumerate() {
+                let (epoch, of) = (claim.epoch, claim.node);
+                println!("    range {range}: epoch {epoch} of {of}, targets {targets:b}");
+            }
+        }
+        let fences = effects.fence.is_some();
+        let done = live.settle(now, &mut effects);
+        let wake_at = live.node.wake_at(now).as_nanos() / 1000 + 1;
+        self.ticks[node] += 1;
+        let after = wake_at.saturating_sub(self.now).min(1_000_000);
+        self.push(after, Event::Tick(node, self.ticks[node]));
+        if fences {
+            self.take_later(node, 1);
+        }
+        for (to, bytes) in effects.frames.iter().enumerate() {
+            for frame in network::frames(bytes) {
+                self.counts.frames += 1;
+                for (late, damaged) in network::arrivals(self.weather, &mut self.random) {
+                    let mut frame = frame.clone();
+                    if damaged {
+                        let at = 8 + self.random.below(frame.len() as u64 - 8) as usize;
+                        frame[at] ^= 1 << self.random.below(8);
+                    }
+                    self.push(late, Event::Frame(to, frame));
+                }
+            }
+        }
+        self.answered(done);
+    }
+
+    fn take_later(&mut self, node: usize, count: usize) {
+        // A worker's turn may last: what it hands over comes in order all the same.
+        let after = 1 + self.random.below(3) * self.random.below(3000);
+        self.push(after, Event::Take(node, self.lives[node], count));
+    }
+
+    /// A client sends some commands to one node.
+    fn ask(&mut self, client: usize) {
+        let count = self.nodes.len();
+        let node = self.random.below(count as u64) as usize;
+        let now = self.time();
+        let each = self.keys.len() / self.clients;
+        let key = client * each + self.random.below(each as u64) as usize;
+        let burst = 1 + self.random.below(3);
+        let Some(live) = self.nodes[node]
+            .as_mut()
+            .filter(|live| !live.view.is_full())
+        else {
+            let after = 1000 + self.random.below(20_000);
+            return self.push(after, Event::Client(client));
+        };
+        let mut ops = Vec::new();
+        for _ in 0..burst {
+            let op = match self.random.below(10) {
+                0..5 => Op::Set(self.writes + 1),
+                5 => Op::Delete(self.writes + 1),
+                _ => Op::Get,
+            };
+            if let Op::Set(write) | Op::Delete(write) = op {
+                self.writes = write;
+                self.keys[key].sent(write, matches!(op, Op::Delete(_)));
+            }
+            self.commands += 1;
+            let range = self.placement.range(crate::cluster::key(key).as_bytes());
+            let claim = live.node.claim(range);
+            let asked = Asked {
+                client,
+                node,
+                key,
+                op,
+                at: self.now,
+                claim: (claim.epoch, claim.node),
+            };
+            self.asked.insert(self.commands, asked);
+            ops.push((self.commands, op, key));
+        }
+        self.busy[client] = ops.len();
+        let (done, forwarded) = live.ask(&ops, now);
+        self.counts.forwarded += forwarded;
+        if self.trace {
+            println!(
+                "{:>9} client {client} at {node}: {ops:?} -> {done:?}",
+                self.now
+            );
+        }
+        self.take_later(node, ops.len());
+        self.answered(done);
+    }
+
+    fn answered(&mut self, done: Vec<Done>) {
+        for (command, answer) in done {
+            let asked = self.asked.remove(&command).expect("asked once");
+            self.say(|| format!("command {command} {:?}: {answer:?}", asked.op));
+            self.judge(&asked, answer);
+            self.busy[asked.client] -= 1;
+            if self.busy[asked.client] == 0 && !self.is_quiet {
+                let after = 10 + self.random.below(2) * self.random.below(50_000);
+                self.push(after, Event::Client(asked.client));
+            }
+        }
+    }
+
+    fn judge(&mut self, asked: &Asked, answer: Option<Answer>) {
+        let history = &mut self.keys[asked.key];
+        match (asked.op, answer) {
+            (Op::Set(write) | Op::Delete(write), Some(_)) => {
+                self.counts.acknowledged += 1;
+                // Who acknowledged it may have died since, with all there was of it.
+                if asked.at > self.lost_at {
+                    history.acknowledged(write, self.now);
+                }
+                if self.is_split {
+                    history.lose();
+                }
+            }
+            (Op::Set(write) | Op::Delete(write), None) => {
+                self.counts.unknown += 1;
+                history.given_up(write, self.now);
+            }
+            (Op::Get, Some(found)) => {
+                self.counts.reads += 1;
+                // Who answers a get that was forwarded may be another by then.
+                let claim = match asked.at == self.now {
+                    true => asked.claim,
+                    false => (0, asked.node as u8),
+                };
+                if asked.at == self.now && !self.is_split {
+                    let read = history.read(found, claim);
+                    read.unwrap_or_else(|wrong| panic!("{}: {wrong}", key(asked.key)));
+                } else {
+                    let seen = history.read_late(found);
+                    seen.unwrap_or_else(|wrong| panic!("{}: {wrong}", key(asked.key)));
+                }
+            }
+            (Op::Get, None) => {}
+        }
+    }
+
+    /// All that is there serves something, and has as many copies as there are to be.
+    fn is_whole(&self) -> bool {
+        let live: Vec<(usize, &Live)> = (self.nodes.iter().enumerate())
+            .filter_map(|(node, live)| Some((node, live.as_ref()?)))
+            .collect();
+        let all = live.iter().fold(0, |set, (node, _)| set | 1_u64 << node);
+        (0..self.nodes.len()).all(|range| {
+            let mut servers = live.iter().filter(|(node, live)| {
+                let claim = live.node.claim(range);
+                claim.epoch > 0
+                    && usize::from(claim.node) == *node
+                    && live.node.complete() & 1 << range != 0
+            });
+            let (server, others) = (servers.next(), servers.next());
+            let Some((server, of)) = server.filter(|_| others.is_none()) else {
+                return false;
+            };
+            let first = self
+                .placement
+                .around(range)
+                .find(|node| all & 1 << node != 0);
+            let copies = live.iter().filter(|(node, live)| {
+                of.node.targets(range) & 1 << node != 0 && live.node.complete() & 1 << range != 0
+            });
+            let wanted = self.options.replicas.min(live.len() - 1);
+            first == Some(*server)
+                && of.node.alive() == all
+                && of.node.targets(range).count_ones() as usize == wanted
+                && copies.count() == wanted
+                && live
+                    .iter()
+                    .all(|(_, live)| live.node.claim(range) == of.node.claim(range))
+        })
+    }
+
+    fn mischief(&mut self) {
+        let count = self.nodes.len();
+        let alive = self.nodes.iter().flatten().count();
+        if self.is_whole() {
+            self.spare = self.options.replicas.min(alive - 1);
+        }
+        let victim = self.random.below(count as u64) as usize;
+        let is_bold = self.random.percent(5);
+        match self.random.below(10) {
+            // Somebody dies.
+            0..6 if self.nodes[victim].is_some() && alive > 1 && (self.spare > 0 || is_bold) => {
+                self.crash(victim);
+                let after = [30_000, 300_000, 1_500_000, 6_000_000];
+                let after = after[self.random.below(4) as usize] + self.random.below(100_000);
+                self.push(after, Event::Back(victim));
+            }
+            // Two do not hear each other, shortly, or for long enough to be taken for dead.
+            6..8 => {
+                let other = self.random.below(count as u64) as usize;
+                if victim != other {
+                    let long = self.random.percent(10);
+                    if long && !self.is_split {
+                        self.is_split = true;
+                        self.keys.iter_mut().for_each(History::lose);
+                    }
+                    self.counts.partitions += 1;
+                    self.say(|| format!("{victim} and {other} deaf, long: {long}"));
+                    self.deaf[victim][other] = true;
+                    self.deaf[other][victim] = self.random.percent(70);
+                    let after = if long { 2_000_000 } else { 150_000 };
+                    self.push(after, Event::Heal);
+                }
+            }
+            _ => {}
+        }
+        let after = 50_000 + self.random.below(1_500_000);
+        self.push(after, Event::Mischief);
+    }
+
+    fn crash(&mut self, victim: usize) {
+        self.counts.crashes += 1;
+        let is_spare = self.spare > 0;
+        self.spare -= usize::from(is_spare);
+        self.say(|| format!("node {victim} dies"));
+        self.nodes[victim] = None;
+        self.ticks[victim] += 1;
+        let gone: Vec<usize> = (self.asked.iter())
+            .filter(|(_, asked)| asked.node == victim)
+            .map(|(command, _)| *command)
+            .collect();
+        self.answered(gone.into_iter().map(|command| (command, None)).collect());
+        if !self.options.acked || !is_spare {
+            self.keys.iter_mut().for_each(History::lose);
+            self.lost_at = self.now;
+        }
+    }
+
+    /// Everybody comes back, and after a while all is as it should be.
+    fn quiet(&mut self) {
+        self.weather = CALM;
+        self.is_quiet = true;
+        let rest: Vec<_> = self.queue.drain().collect();
+        for Reverse((at, number, event)) in rest {
+            if !matches!(event, Event::Mischief | Event::Client(_)) {
+                self.queue.push(Reverse((at, number, event)));
+            }
+        }
+        self.happen(Event::Heal);
+        for node in 0..self.nodes.len() {
+            self.happen(Event::Back(node));
+        }
+        let until = self.now + WHOLE_WITHIN;
+        while !(self.is_whole() && self.asked.is_empty()) && self.now < until {
+            self.go(self.now + 100_000);
+        }
+        // What is under way to copies.
+        self.go(self.now + 1_000_000);
+        assert!(self.is_whole(), "the ring is not whole");
+        assert!(self.asked.is_empty(), "commands without an answer");
+        let now = self.time();
+        for range in 0..self.nodes.len() {
+            let mut of = |node: usize| {
+                let live = self.nodes[node].as_mut().expect("all are there");
+                (live.items(range, now), live.node.targets(range))
+            };
+            let (items, targets) = of(range);
+            for node in (0..64).filter(|node| targets & 1 << node != 0) {
+                assert_eq!(of(node).0, items, "range {range} at {range} and {node}");
+            }
+        }
+        for number in 0..self.keys.len() {
+            let range = self.placement.range(key(number).as_bytes());
+            let live = self.nodes[range].as_mut().expect("all are there");
+            let (done, _) = live.ask(&[(0, Op::Get, number)], now);
+            let [(_, Some(found))] = done[..] else {
+                panic!("a read of {} is not answered: {done:?}", key(number));
+            };
+            let claim = live.node.claim(range);
+            let read = self.keys[number].read(found, (claim.epoch, claim.node));
+            read.unwrap_or_else(|wrong| panic!("{}: {wrong}", key(number)));
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! `rhythm kv --ring`: three processes, of which one after the other is killed under load. Every
+//! write that was confirmed is there, whoever died, and it says how long nobody served its keys.
+//!
+//! `RHYTHM_KILLS=200` kills so many; without it each node once.
+
+use crate::server::NEVER;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+/// Clients at a time, and keys of each.
+const CLIENTS: usize = 4;
+const KEYS: u64 = 200;
+/// How long a write may be on its way whose client was told nothing.
+const FLOATS: Duration = Duration::from_secs(2);
+
+struct Ring {
+    file: PathBuf,
+    clients: Vec<SocketAddr>,
+    nodes: Vec<Option<Child>>,
+}
+
+impl Ring {
+    /// Starts all nodes.
+    fn start(test: &str) -> Ring {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+        fs::create_dir_all(&folder).expect("a folder can be made");
+        // Each has to know all addresses before any of them listens.
+        let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let listeners: Vec<TcpListener> = (0..6).map(|_| free()).collect();
+        let places = listeners.iter().map(|one| one.local_addr().expect("bound"));
+        let places: Vec<SocketAddr> = places.collect();
+        let mut text = String::new();
+        for (node, name) in NAMES.iter().enumerate() {
+            let (client, backbone) = (places[node], places[node + 3]);
+            text += &format!(
+                "[[node]]\nname = \"{name}\"\nclient = \"{client}\"\nbackbone = \"{backbone}\"\n"
+            );
+        }
+        let file = folder.join("ring.toml");
+        fs::write(&file, text).expect("a file can be written");
+        drop(listeners);
+        let mut ring = Ring {
+            file,
+            clients: places[..3].to_vec(),
+            nodes: vec![None, None, None],
+        };
+        (0..3).for_each(|node| ring.begin(node));
+        ring.until_whole();
+        ring
+    }
+
+    fn begin(&mut self, node: usize) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+        command.arg("kv").arg("--ring").arg(&self.file);
+        command.args(["--node", NAMES[node], "--replicate", "acked"]);
+        command.args(["-l", "127.0.0.1", "-t", "2"]);
+        let child = command.stderr(Stdio::null()).spawn();
+        self.nodes[node] = Some(child.expect("it starts"));
+    }
+
+    fn kill(&mut self, node: usize) {
+        if let Some(mut child) = self.nodes[node].take() {
+            child.kill().expect("it is there");
+            child.wait().expect("it ends");
+        }
+    }
+
+    /// Waits until all nodes are there and serve what is theirs.
+    fn until_whole(&self) {
+        let start = Instant::now();
+        let mut status = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+        status.args(["kv", "ring", "status"]).arg(&self.file);
+        loop {
+            let output = status.output().expect("it starts");
+            if output.status.success() {
+                return;
+            }
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(start.elapsed() < NEVER, "{said}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        (0..3).for_each(|node| self.kill(node));
+    }
+}
+
+/// A client of all nodes.
+struct Client<'a> {
+    places: &'a [SocketAddr],
+    streams: Vec<Option<BufReader<TcpStream>>>,
+}
+
+impl Client<'_> {
+    fn new(places: &[SocketAddr]) -> Client<'_> {
+        let streams = places.iter().map(|_| None).collect();
+        Client { places, streams }
+    }
+
+    /// The first line of the answer, and what follows it; none where the node gave none.
+    fn ask(&mut self, node: usize, command: &str) -> Option<(String, Vec<u8>)> {
+        let answer = self.try_ask(node, command);
+        if answer.is_err() {
+            self.streams[node] = None;
+        }
+        answer.ok()
+    }
+
+    fn try_ask(&mut self, node: usize, command: &str) -> std::io::Result<(String, Vec<u8>)> {
+        let stream = match &mut self.streams[node] {
+            Some(stream) => stream,
+            none => {
+                let stream = TcpStream::connect(self.places[node])?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(NEVER))?;
+                none.insert(BufReader::new(stream))
+            }
+        };
+        stream.get_mut().write_all(command.as_bytes())?;
+        let mut line = String::new();
+        if stream.read_line(&mut line)? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut value = Vec::new();
+        if let Some(length) = line.strip_prefix("VALUE ") {
+            let length = length.trim().rsplit(' ').next().expect("a length");
+            value.resize(length.parse().expect("a number"), 0);
+            stream.read_exact(&mut value)?;
+            let mut end = [0; 7];
+            stream.read_exact(&mut end)?;
+            assert_eq!(&end, b"\r\nEND\r\n");
+        }
+        Ok((line, value))
+    }
+}
+
+/// A client's work: it writes and reads its keys at any node, and knows what it may find.
+fn work(index: usize, places: &[SocketAddr], ends: &AtomicBool, confirmed: &AtomicU64) {
+    let mut client = Client::new(places);
+    let mut possible: BTreeMap<u64, BTreeSet<Option<u64>>> = BTreeMap::new();
+    let mut given_up = Vec::new();
+    let mut random = index as u64 + 1;
+    let mut writes = 0;
+    while !ends.load(Ordering::Relaxed) {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        let (node, key) = ((random >> 33) as usize % 3, (random >> 40) % KEYS);
+        let name = format!("key-{index}-{key}");
+        let may_be = possible.entry(key).or_insert(BTreeSet::from([None]));
+        if random >> 63 == 0 {
+            writes += 1;
+            may_be.insert(Some(writes));
+            let value = writes.to_string();
+            let command = format!("set {name} 0 0 {}\r\n{value}\r\n", value.len());
+            match client.ask(node, &command) {
+                Some((line, _)) if line == "STORED\r\n" => {
+                    // What was given up just now may still be on its way.
+                    given_up.retain(|(_, at): &(u64, Instant)| at.elapsed() < FLOATS);
+                    let floats = given_up.iter().map(|(write, _)| Some(*write));
+                    let floats: BTreeSet<_> = floats.collect();
+                    *may_be = may_be.intersection(&floats).copied().collect();
+                    may_be.insert(Some(writes));
+                    confirmed.fetch_add(1, Ordering::Relaxed);
+                }
+                // It may have been executed, or be yet.
+                _ => {
+                    given_up.push((writes, Instant::now()));
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
+        } else {
+            let found = match client.ask(node, &format!("get {name}\r\n")) {
+                Some((line, value)) if line.starts_with("VALUE") => {
+                    Some(String::from_utf8(value).expect("digits"))
+                }
+                Some((line, _)) if line == "END\r\n" => None,
+                _ => {
+                    thread::sleep(Duration::from_millis(5));
+                    continue;
+                }
+            };
+            let found = found.map(|digits| digits.parse().expect("digits"));
+            assert!(
+                may_be.contains(&found),
+                "{name} at {node}: {found:?}, not of {may_be:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_was_confirmed_is_there_whichever_node_is_killed() {
+    let mut ring = Ring::start("kv-ring");
+    let kills = std::env::var("RHYTHM_KILLS").ok();
+    let kills = kills.and_then(|number| number.parse().ok()).unwrap_or(3);
+    let (ends, confirmed) = (AtomicBool::new(false), AtomicU64::new(0));
+    let places = ring.clients.clone();
+    let mut gaps = Vec::new();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..CLIENTS)
+            .map(|index| {
+                let (places, ends, confirmed) = (&places, &ends, &confirmed);
+                scope.spawn(move || work(index, places, ends, confirmed))
+            })
+            .collect();
+        for round in 0..kills {
+            thread::sleep(Duration::from_millis(300 + 37 * (round as u64 % 11)));
+            let victim = round % 3;
+            ring.kill(victim);
+            let died = Instant::now();
+            // Keys of every range, asked for at a node that is there.
+            let mut client = Client::new(&places);
+            for probe in 0..30 {
+                let node = (victim + 1 + probe % 2) % 3;
+                let command = format!("set probe-{probe} 0 0 1\r\nx\r\n");
+                let is_stored = |client: &mut Client<'_>| {
+                    client
+                        .ask(node, &command)
+                        .is_some_and(|(line, _)| line == "STORED\r\n")
+                };
+                while !is_stored(&mut client) {
+                    assert!(died.elapsed() < NEVER, "nobody serves probe-{probe}");
+                    thread::sleep(Duration::from_millis(2));
+                }
+            }
+            gaps.push(died.elapsed());
+            ring.begin(victim);
+            ring.until_whole();
+            if workers.iter().any(|worker| worker.is_finished()) {
+                break;
+            }
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    let confirmed = confirmed.into_inner();
+    let longest = gaps.iter().max().expect("at least one was killed");
+    println!("{kills} kills, {confirmed} writes confirmed, longest without service {longest:?}");
+    assert!(confirmed > 0);
+}
