@@ -28,7 +28,7 @@ pub(crate) mod upkeep;
 use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
 use crate::clients::connection::{Connection, Waiting};
 use crate::clients::held::Held;
-use crate::clients::input::Input;
+use crate::clients::input::{Incoming, Input};
 use crate::clients::outbox::Outbox;
 use crate::clients::quantum::Quantum;
 use crate::clients::stall::Stall;
@@ -51,6 +51,7 @@ pub struct Clients {
     /// Those that give way next, the slowest last (`relief.rs`).
     slowest: Vec<((bool, Time), ConnectionId)>,
     deserted: u64,
+    too_slow: u64,
     quantum: Quantum,
     /// Answers that hosts owe to clients that are gone, and what of them was sent.
     pub(crate) gone: Vec<(HostId, Given)>,
@@ -76,6 +77,7 @@ impl Clients {
             held: Held::new(limits.held_max),
             slowest: Vec::new(),
             deserted: 0,
+            too_slow: 0,
             quantum: Quantum::new(),
             gone: Vec::new(),
             due: Vec::new(),
@@ -266,6 +268,18 @@ impl Clients {
         Some(sent)
     }
 
+    /// What has come of a connection's next request, without its content.
+    pub fn part(&self, id: ConnectionId) -> Option<Incoming<'_>> {
+        let input = self.connections.get(id)?.input.as_deref()?;
+        Some(input.part())
+    }
+
+    /// Connections that were dropped, since the beginning, because the client took an answer, or
+    /// sent what a host takes in pieces, more slowly than it may.
+    pub fn too_slow(&self) -> u64 {
+        self.too_slow
+    }
+
     /// A host takes the content of a request again: its stall is over.
     pub fn resume(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(id)
@@ -306,6 +320,7 @@ impl Clients {
             };
             match connection.waiting {
                 Waiting::Body if connection.receiving.is_some() => {
+                    self.too_slow += 1;
                     port.abort(id);
                     self.remove(id);
                 }
@@ -317,6 +332,7 @@ impl Clients {
                     self.remove(id);
                 }
                 Waiting::Output => {
+                    self.too_slow += 1;
                     port.abort(id);
                     self.remove(id);
                 }

@@ -125,6 +125,8 @@ impl Admin {
             name: "admin",
             driver: DriverOptions {
                 connections_max: CONNECTIONS_MAX,
+                crowded_cure: "they are the admin listener's, which are always so many; see who \
+                               keeps them open",
                 ..DriverOptions::default()
             },
             ..WorkerOptions::default()

@@ -61,7 +61,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if !service.warnings.is_empty() {
         eprintln!("{}\n", summary(&service.warnings));
     }
-    let files = folder.static_files(&service.config.statics)?;
+    let config = &service.config.statics;
+    let statics = Statics::new(&config.mount, folder.static_files(config)?);
+    for warning in statics.warnings() {
+        eprintln!("warning: {warning}");
+    }
     if let Some(device) = args.device {
         return conform::run(device, &args.cuda, args.cohort_size, service);
     }
@@ -77,7 +81,6 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
                 print!("\n{}", backend.to_toml());
             }
             let options = ServerOptions::of(&service);
-            let statics = Statics::new(&service.config.statics.mount, files);
             let memory = Memory::of(&service, &options, &statics);
             println!("\n# The most memory that these settings allow, in bytes (docs/settings.md),");
             println!("# with {}:", so_many(memory.workers, "worker"));

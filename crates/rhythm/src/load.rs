@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Load a server with users who walk the Banking workload, and check every page; or load memcached
 /// servers, side by side, and check every value.
 ///
+/// Of web servers it knows the pages of services/banking alone; what loads any other service is a
+/// general load generator, such as wrk.
+///
 /// Exits with 1 if any page or value was wrong or any request failed. A memcached is loaded with
 /// the mix of 16-byte keys, 512-byte values and 10 % writes, unless flags say otherwise; several
 /// take turns, and are compared with the first.

@@ -246,6 +246,9 @@ fn warn(site: &Site) {
     for warning in &service.warnings {
         tracing::warn!("{warning}");
     }
+    for warning in site.statics().warnings() {
+        tracing::warn!("{warning}");
+    }
     // Flags may have made it what it is.
     let of_file = |message: &str| service.warnings.iter().any(|it| it.message == message);
     if let Some(mistake) = service.config.server.drain_mistake()

@@ -33,6 +33,10 @@ fn flags_that_mean_nothing_are_refused_with_what_would_be_right() {
         (&["besim", "--fail", "NaN"], "a number from 0 to 100"),
         (&["besim", "--users", "0"], "0 is not in 1..=1073741824"),
         (
+            &["kv", "--admin", "localhost:29312"],
+            "an IP address and a port, such as 127.0.0.1:29312",
+        ),
+        (
             &["load", "http://127.0.0.1:1", "--rate", "0"],
             "a number above 0",
         ),
@@ -157,6 +161,26 @@ fn what_cannot_be_read_hides_no_other_mistake() {
     }
 }
 
+#[test]
+fn a_backend_that_is_wrong_is_told_of_once_and_its_calls_are_not_blamed() {
+    let toml = "[backend.bank]\nkind = \"besim\"\nurl = \"https://bank.example/besim\"\n";
+    let folder = service("tls", toml);
+    let page = "+++\nroute = \"GET /ask\"\n[[step]]\ncall = \"bank\"\nrequest = \"1&99\"\n\
+                row = \"a(b)\"\n[[step]]\ncheck = \"a.status == 0\"\nelse = \"none.html\"\n\
+                +++\n{{ a.b }}\n";
+    std::fs::write(folder.join("pages/ask.html"), page).expect("a file");
+    let output = rhythm(&["check"]).arg(&folder).output();
+    let said = errors(&output.expect("the binary runs"));
+    for told in [
+        "service.toml:3:8: error: this is no address of a backend",
+        "TLS (https) is not spoken",
+        "2 errors, 0 warnings",
+    ] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
+    assert!(!said.lines().any(|line| line.trim() == "hint:"), "{said}");
+}
+
 /// What a server logs of a reload that fails: so many lines after the first.
 fn log_of_a_reload(format: &str, lines_after: usize) -> Vec<String> {
     let folder = service(&format!("reload_{format}"), "");
@@ -223,7 +247,7 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
         &format!("[backend.bank]\nkind = \"besim\"\nurl = \"http://{gone}/besim\"\n"),
     );
     let page = "+++\nroute = \"GET /ask\"\n[params]\nn = { in = \"query\", type = \"int\" }\n\
-                [[step]]\ncall = \"bank\"\nrequest = \"1&3&{{ n }}\"\n\
+                [[step]]\nstatus = 200\n[[step]]\ncall = \"bank\"\nrequest = \"1&3&{{ n }}\"\n\
                 rows = \"a(a, b, c, d, e, f, g)\"\n+++\n{{ a | length }}";
     std::fs::write(folder.join("pages/ask.html"), page).expect("a file can be written");
     let page = "+++\nroute = \"POST /login\"\n[[step]]\nsession = \"create\"\nuser = \"7\"\n\
@@ -262,7 +286,7 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
             "502",
             "a request failed",
             &[
-                "page=\"ask\" step=1 backend=\"bank\"",
+                "page=\"ask\" step=2 backend=\"bank\"",
                 &*format!("address=\"{gone}\""),
                 "no connection could be opened: connection refused",
             ][..],

@@ -319,6 +319,7 @@ fn worker_options(options: &ServerOptions) -> WorkerOptions {
         pin: options.pin,
         driver: DriverOptions {
             connections_max: options.connections_max.div_ceil(threads).max(1),
+            crowded_cure: "raise `limits.connections_max`, which the workers share",
             addresses: (options.connections_per_address_max)
                 .map(|max| Arc::new(Addresses::new(max.get()))),
             // Each backend's pool bounds its own, in a site that a reload brings, too.

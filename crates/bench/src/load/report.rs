@@ -147,6 +147,14 @@ impl Report {
     pub fn passed(&self) -> bool {
         self.pages > 0 && self.invalid == 0 && self.errors.is_empty()
     }
+
+    /// Whether it looks as if the server had other pages than the workload's: all were answered,
+    /// and none was right.
+    fn is_of_another_service(&self) -> bool {
+        self.errors.values().sum::<u64>() + self.invalid > 0
+            && self.files.whole == 0
+            && self.pages <= self.invalid
+    }
 }
 
 /// Where latencies are counted, in nanoseconds.

@@ -44,9 +44,10 @@ pub(super) fn next(
     };
     let length = end + 1;
     let simple = match (words, keys, line) {
-        (Words::Ascii, 1.., b"END") | (Words::Meta, 1, b"EN") | (Words::Meta, 2.., b"MN") => {
-            Some(Piece::End)
-        }
+        // A miss names the key that was asked for, as memcached's do.
+        (Words::Ascii, 1.., b"END")
+        | (Words::Meta, 1, b"EN" | [b'E', b'N', b' ', ..])
+        | (Words::Meta, 2.., b"MN") => Some(Piece::End),
         (Words::Ascii, 0, b"STORED") | (Words::Meta, 0, b"HD") => Some(Piece::Stored),
         _ => refused(line),
     };
@@ -125,6 +126,7 @@ mod tests {
         for (words, keys, text, piece) in [
             (Words::Ascii, 3, "END\r\n", Piece::End),
             (Words::Meta, 1, "EN\r\n", Piece::End),
+            (Words::Meta, 1, "EN ka\r\n", Piece::End),
             (Words::Meta, 2, "MN\r\n", Piece::End),
             (Words::Ascii, 0, "STORED\r\n", Piece::Stored),
             (Words::Meta, 0, "HD\r\n", Piece::Stored),
@@ -150,6 +152,7 @@ mod tests {
         ] {
             assert!(read(Words::Ascii, keys, text).is_err(), "{text}");
         }
+        assert!(next(Words::Meta, 1, 9, b"ENka\r\n").is_err());
         assert!(next(Words::Ascii, 1, 9, &[b'x'; LINE_MAX]).is_err());
     }
 }

@@ -45,9 +45,11 @@ lane_errors! {
     /// A text that the `int` or `float` filter cannot read.
     NotANumber = 4, 500, "not_a_number", "a text that is no number in the page";
     /// The page is larger than the limit, or the arena is full.
-    TooLarge = 5, 500, "too_large", "the page or its data is larger than the limit";
+    TooLarge = 5, 500, "too_large", "the page is longer than `limits.response_bytes_max`, or makes \
+        more text than `limits.stage_text_bytes_max`, or finds no room in `cohort.arena_bytes_max`";
     /// A loop of more turns than the limit.
-    TooManyTurns = 6, 500, "too_many_turns", "a loop of the page takes too many turns";
+    TooManyTurns = 6, 500, "too_many_turns", "the page's loops take more turns than \
+        `limits.stage_turns_max`";
     /// A backend's answer does not follow its protocol or has not the rows the page expects.
     BadAnswer = 7, 502, "bad_answer", "the backend answered something the page cannot read";
     /// The backend could not be reached or broke off.
@@ -57,7 +59,8 @@ lane_errors! {
     /// The backend did not answer in time.
     BackendTimeout = 10, 504, "backend_timeout", "the backend did not answer in time";
     /// No slot for a new session is free.
-    SessionsFull = 11, 503, "sessions_full", "no session is free";
+    SessionsFull = 11, 503, "sessions_full", "no session is free: all of `session.sessions_max` \
+        are in use";
     /// The device failed.
     DeviceFailed = 12, 500, "device_failed", "the device failed";
     /// Other cohorts have the memory that it needs.

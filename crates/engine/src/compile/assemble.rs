@@ -121,6 +121,7 @@ impl<'a> Assembly<'_, 'a> {
     fn stages(&mut self, page: &mut PageUnderWay<'a>) {
         let header = &page.file.header;
         let mut steps = header.steps.iter().peekable();
+        let mut step_number = 0;
         // The step that has given the answer, after which nothing is to follow.
         let mut answered: Option<&Step<'a>> = None;
         loop {
@@ -162,6 +163,7 @@ impl<'a> Assembly<'_, 'a> {
                 }
             }
             for step in steps.by_ref() {
+                step_number += 1;
                 if let Some(before) = answered.replace(step)
                     && matches!(
                         before.kind,
@@ -192,7 +194,8 @@ impl<'a> Assembly<'_, 'a> {
             let stage = std::mem::replace(&mut compiler.stage, StageBuilder::new());
             drop(compiler);
             let call_index = call.is_some().then_some(page.calls.len());
-            page.stages.push(stage.finish(self.fragments, call_index));
+            page.stages
+                .push(stage.finish(self.fragments, call_index, step_number));
             let Some((declaration, form)) = call else {
                 break;
             };

@@ -158,10 +158,16 @@ impl StageBuilder {
     }
 
     /// The finished program.
-    pub(crate) fn finish(mut self, fragments: &mut Fragments, call: Option<usize>) -> StageProgram {
+    pub(crate) fn finish(
+        mut self,
+        fragments: &mut Fragments,
+        call: Option<usize>,
+        step: usize,
+    ) -> StageProgram {
         let root = self.close(fragments);
         self.program.body = root.ops;
         self.program.call = call;
+        self.program.step = step;
         self.program
     }
 

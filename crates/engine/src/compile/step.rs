@@ -4,7 +4,7 @@ use super::build::{Sink, index_of};
 use super::compiler::{Compiler, Result};
 use super::redirect;
 use super::value::{Literal, Operand};
-use crate::diagnostic::{How, Report, Reported, did_you_mean, did_you_mean_or};
+use crate::diagnostic::{How, Report, Reported, did_you_mean_or};
 use crate::program::{
     Comparison, Escape, For, Form, Header, Op, Query, Register, SessionFields, Type,
 };
@@ -192,7 +192,8 @@ pub(super) fn page_named<'a>(
     if lost_pages.contains(name.value.as_str()) {
         return Err(Reported);
     }
-    let hint = did_you_mean(&name.value, pages.iter().map(|file| file.file_name));
+    let names = pages.iter().map(|file| file.file_name);
+    let hint = did_you_mean_or(&name.value, names, "write it; it needs no route of its own");
     let message = format!("there is no pages/{}", name.value);
     Err(report.error(name.place, message, hint))
 }

@@ -14,6 +14,9 @@ pub struct StageProgram {
     pub body: Block,
     /// The call that ends the stage; `None` for the last, whose lanes are finished at its end.
     pub call: Option<usize>,
+    /// How many of its page's `[[step]]`s are done at its end: the number, from 1 on, of the one
+    /// that has the call.
+    pub step: usize,
 }
 
 /// One call to a backend, between two stages.

@@ -115,7 +115,8 @@ section! {
         /// begin a session does not. To be 0 behind a proxy, whose address is that of all.
         failed_sign_ins_per_address_max: Option<NonZeroU32> = NonZeroU32::new(120);
             count(1, 1_000_000).or_none("any number").restart(),
-        /// For how long sign-ins count.
+        /// For how long sign-ins count. They drain evenly: after all that may be, the next may be
+        /// as soon as its share of this time is over.
         sign_in_window: Duration = Duration::from_secs(60); timeout().restart(),
         /// Refuse (403) what other sites have a browser send: requests that are no GET or HEAD, for
         /// pages with a session or that begin one, whose `Origin` is neither `Host` nor in

@@ -204,7 +204,12 @@ fn read_backend<'a>(
         own: BTreeMap::new(),
     };
     for key in kind.map_or(&[][..], |kind| kind.keys) {
-        let value = keys.own(key, report).unwrap_or(match key.default {
+        let value = keys.own(key, report);
+        if value.is_none() && keys.has(key.name) {
+            // What is wrong with calls of it cannot be told.
+            backend.kind = "";
+        }
+        let value = value.unwrap_or(match key.default {
             Setting::Text(default) => Setting::Text(default.to_owned()),
             Setting::Int(default) => Setting::Int(default),
         });

@@ -60,6 +60,15 @@ impl Input {
         self.body.is_some()
     }
 
+    /// What it has of a request, as far as that is kept, without its content.
+    pub(crate) fn part(&self) -> Incoming<'_> {
+        Incoming {
+            head: &self.head,
+            bytes: &self.bytes,
+            content: &[],
+        }
+    }
+
     /// Whether a head has begun.
     pub(crate) fn is_partial(&self) -> bool {
         self.head.is_partial()
@@ -242,6 +251,15 @@ impl<'a> Reading<'a> {
             head: self.head(),
             bytes: self.bytes(),
             content: self.content(),
+        }
+    }
+
+    /// What has come of the request at hand, without its content.
+    pub fn part(&self) -> Incoming<'_> {
+        Incoming {
+            head: self.head(),
+            bytes: self.bytes(),
+            content: &[],
         }
     }
 

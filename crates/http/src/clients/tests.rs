@@ -85,6 +85,7 @@ fn a_client_that_is_too_slow_for_a_stream_as_a_whole_is_dropped() {
             clients.check().unwrap();
         }
         assert_eq!(!clients.has(ID), is_dropped, "{pause} ms");
+        assert_eq!(clients.too_slow(), u64::from(is_dropped), "{pause} ms");
     }
 }
 

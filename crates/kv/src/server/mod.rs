@@ -137,6 +137,7 @@ impl Server {
             pin: settings.pin,
             driver: DriverOptions {
                 connections_max: settings.connections_max as usize + PLACES_BESIDE,
+                crowded_cure: "raise -c (--conn-limit)",
                 outgoing_max: 0,
                 datagram_bytes: DATAGRAM_BYTES,
                 ..DriverOptions::default()

@@ -54,6 +54,8 @@ pub struct DriverOptions {
     /// Accepted connections open at one time, those being closed included. At the bound, clients
     /// wait in the listeners' queues, unless [`Handler::crowded`] makes room.
     pub connections_max: usize,
+    /// What helps where all of them are in use, for the log.
+    pub crowded_cure: &'static str,
     /// Where the connections of each address are counted and bounded, if anywhere. Clients beyond
     /// are turned away.
     pub addresses: Option<Arc<Addresses>>,
@@ -74,6 +76,7 @@ impl Default for DriverOptions {
     fn default() -> DriverOptions {
         DriverOptions {
             connections_max: 16_384,
+            crowded_cure: "see who keeps them open",
             addresses: None,
             outgoing_max: 1_024,
             receive_bytes: 64 * 1024,
@@ -115,6 +118,7 @@ pub struct Driver {
     /// The handler was told that the listeners are closed.
     told_closed: bool,
     connections_max: usize,
+    crowded_cure: &'static str,
     addresses: Option<Arc<Addresses>>,
     wakers: Vec<(Token, Waker)>,
     buffer: Box<[u8]>,
@@ -149,6 +153,7 @@ impl Driver {
             warnings: Sparse::every(WARN_EVERY),
             told_closed: false,
             connections_max: options.connections_max,
+            crowded_cure: options.crowded_cure,
             addresses: options.addresses.clone(),
             wakers: Vec::new(),
             buffer: vec![0; options.receive_bytes.max(1)].into_boxed_slice(),

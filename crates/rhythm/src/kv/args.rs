@@ -167,7 +167,7 @@ pub(crate) struct Args {
     pub(super) napi_ids: Option<u32>,
 
     /// Tell health and figures over HTTP at this address (/healthz, /metrics) [default: nowhere]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::address)]
     pub(super) admin: Option<SocketAddr>,
 
     /// More names by which the admin listener may be asked, with commas between them

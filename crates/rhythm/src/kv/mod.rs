@@ -82,8 +82,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     std::thread::Builder::new()
         .name("ending".into())
         .spawn(move || match endings.recv() {
-            Ok(true) => handle.end(),
-            Ok(false) | Err(_) => handle.stop(),
+            Ok(true) => {
+                tracing::info!("shutting down: answers under way are finished");
+                handle.end();
+            }
+            Ok(false) => {
+                tracing::info!("shutting down at once");
+                handle.stop();
+            }
+            Err(_) => handle.stop(),
         })
         .context("cannot start a thread")?;
     let ended = server.join();
@@ -110,7 +117,10 @@ fn on_signal(
                 return;
             };
             match settings::users(file) {
-                Ok(read) => handle.set_users(Arc::new(read)),
+                Ok(read) => {
+                    handle.set_users(Arc::new(read));
+                    tracing::info!(file = %file.display(), "the users were read again");
+                }
                 Err(error) => tracing::warn!("the users stay as they were: {error:#}"),
             }
         }

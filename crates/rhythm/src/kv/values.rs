@@ -2,6 +2,7 @@
 
 use rhythm_kv::wire::Protocol;
 use rhythm_protocol::http::uri::is_host_name;
+use std::net::SocketAddr;
 
 pub(super) fn octal(text: &str) -> Result<u32, &'static str> {
     let mask = u32::from_str_radix(text, 8).ok();
@@ -41,6 +42,19 @@ pub(super) fn item_size(text: &str) -> Result<u64, &'static str> {
         .and_then(|size| size.checked_mul(unit));
     size.filter(|size| (1 << 10..=1 << 30).contains(size))
         .ok_or("a size from 1k to 1024m")
+}
+
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port = text
+            .rsplit_once(':')
+            .and_then(|(_, port)| port.parse::<u16>().ok());
+        let port = port.unwrap_or(11281);
+        format!(
+            "an IP address and a port, such as 127.0.0.1:{port}, for this machine alone, or \
+             0.0.0.0:{port}, or [::]:{port} with IPv6"
+        )
+    })
 }
 
 pub(super) fn host_name(text: &str) -> Result<String, &'static str> {

@@ -3,10 +3,11 @@
 use crate::server::*;
 use rustix::process::Signal;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[test]
@@ -174,7 +175,7 @@ fn a_file_grows_while_it_is_sent_and_ends_the_connection() {
 fn an_encoded_file_is_sent_in_place_of_its_own_until_that_is_changed() {
     let folder = service("encoded", "");
     let [plain, encoded] = ["a.css", "a.css.gz"].map(|name| folder.join("static").join(name));
-    write(&encoded, "as if by gzip");
+    write(&encoded, b"\x1f\x8bas if by gzip");
     let made = UNIX_EPOCH + Duration::from_millis(1_000_000_000_123);
     let touch = |path: &Path, at: SystemTime| {
         let file = File::options().append(true).open(path);
@@ -187,7 +188,10 @@ fn an_encoded_file_is_sent_in_place_of_its_own_until_that_is_changed() {
     let get = |headers: &str| get_with(&server.address, "/static/a.css", headers);
     let answer = get("Accept-Encoding: gzip\r\n");
     assert!(answer.contains("Content-Encoding: gzip\r\n"), "{answer}");
-    assert!(answer.ends_with("\r\n\r\nas if by gzip"), "{answer}");
+    assert!(
+        answer.ends_with("\r\n\r\n\x1f\u{fffd}as if by gzip"),
+        "{answer}"
+    );
     assert!(get("").ends_with("\r\n\r\nbody {}"));
     touch(&plain, made + Duration::from_millis(1));
     server.signal(Signal::HUP);
@@ -196,4 +200,21 @@ fn an_encoded_file_is_sent_in_place_of_its_own_until_that_is_changed() {
     let answer = get("Accept-Encoding: gzip\r\n");
     assert!(!answer.contains("Content-Encoding"), "{answer}");
     assert!(answer.ends_with("\r\n\r\nbody {}"), "{answer}");
+    drop(server);
+    // It is told before it matters, too.
+    let checked = rhythm(&folder, "check").output().expect("it is built");
+    let told = String::from_utf8_lossy(&checked.stderr);
+    let cure = "a.css.gz is not sent in place of a.css; compress it again, or remove it";
+    assert!(checked.status.success() && told.contains(cure), "{told}");
+    let mut starts = rhythm(&folder, "serve")
+        .args(["--listen", "127.0.0.1:0", "--no-admin"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it is built");
+    let log = BufReader::new(starts.stderr.take().expect("it is piped")).lines();
+    let log = log.map(|line| line.expect("UTF-8"));
+    let before: Vec<String> = log.take_while(|line| !line.contains("serving")).collect();
+    starts.kill().expect("it is there");
+    starts.wait().expect("it is there");
+    assert!(before.iter().any(|line| line.contains(cure)), "{before:?}");
 }

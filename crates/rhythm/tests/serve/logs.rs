@@ -3,7 +3,8 @@
 use crate::server::*;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -145,4 +146,40 @@ fn nobody_reads_the_log_and_the_server_goes_on() {
         std::thread::sleep(Duration::from_millis(10));
     };
     assert!(ended);
+}
+
+#[test]
+fn the_access_log_names_what_is_refused_where_its_request_line_came_whole() {
+    let folder = service("refused", "[limits]\nbody_timeout = \"50ms\"\n");
+    let log = folder.join("refused.log");
+    let path = log.to_str().expect("a plain path");
+    let server = Server::start(&folder, &["--access-log", path]);
+    let head = "HTTP/1.1\r\nHost: x\r\n";
+    for (request, line) in [
+        (
+            format!("POST /long {head}Content-Length: 65537\r\n\r\n"),
+            "\"POST /long HTTP/1.1\" 413 ",
+        ),
+        (
+            format!("POST /late {head}Content-Length: 2\r\n\r\na"),
+            "\"POST /late HTTP/1.1\" 408 ",
+        ),
+        (
+            format!("GET /many {head}{}\r\n", "A: b\r\n".repeat(101)),
+            "\"GET /many HTTP/1.1\" 431 ",
+        ),
+        ("GET\r\n\r\n".to_owned(), "\"-\" 400 "),
+    ] {
+        let mut stream = TcpStream::connect(&server.address).expect("it listens");
+        stream.set_read_timeout(Some(NEVER)).expect("a duration");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("it answers");
+        let began = Instant::now();
+        let is_there = |text: String| text.lines().any(|logged| logged.contains(line));
+        while !fs::read_to_string(&log).is_ok_and(is_there) {
+            assert!(began.elapsed() < NEVER, "{line} is logged");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
 }

@@ -179,12 +179,13 @@ impl Responder {
             body
         });
         if let Some(answered) = given {
-            self.host_answered(peer.ip(), Some(request), answered);
+            self.keep_line(request);
+            self.host_answered(peer.ip(), answered);
         }
     }
 
     /// Answers a request that cannot be understood, or is not wanted, and takes no more from the
-    /// connection.
+    /// connection. The access log has its request line, where [`Responder::keep_part`] kept it.
     pub(crate) fn refuse(
         &mut self,
         port: &mut dyn Port,
@@ -202,7 +203,19 @@ impl Responder {
             Body::Empty
         });
         self.refusals.unclear(status, peer.ip(), now);
-        self.host_answered(peer.ip(), None, answered);
+        self.host_answered(peer.ip(), answered);
+    }
+
+    /// Keeps the request line of what is refused next, if it came whole.
+    pub(crate) fn keep_part(&mut self, part: Option<Incoming<'_>>) {
+        match part.filter(|part| part.head.has_line()) {
+            Some(part) => self.keep_line(part),
+            // It could not be understood.
+            None => {
+                self.line.clear();
+                self.line.push(b'-');
+            }
+        }
     }
 
     /// Keeps what the log says of a request that is handed to a host next.
@@ -272,18 +285,12 @@ impl Responder {
         &self.date
     }
 
-    /// Counts and logs an answer of the host path.
-    fn host_answered(&mut self, peer: IpAddr, request: Option<Incoming<'_>>, answered: Answered) {
+    /// Counts an answer of the host path, and logs it with the line that was kept.
+    fn host_answered(&mut self, peer: IpAddr, answered: Answered) {
         self.metrics.host_answered(answered.status);
         let Some(log) = &mut self.log else {
             return;
         };
-        self.line.clear();
-        match request {
-            Some(Incoming { head, bytes, .. }) => LogEntry::write(head, bytes, &mut self.line),
-            // It could not be understood.
-            None => self.line.push(b'-'),
-        }
         let entry = LogEntry {
             peer,
             request: &self.line,

@@ -169,8 +169,8 @@ impl LaneAnswers<'_> {
         let Some(left_out) = self.failures.line(kind, self.now) else {
             return;
         };
-        let page = &*self.site.service.pages[self.page].name;
-        let (step, status) = (self.stage, error.status());
+        let program = &self.site.service.pages[self.page];
+        let (page, status) = (&*program.name, error.status());
         let is_of_backend = cause.is_some()
             || matches!(
                 error,
@@ -182,10 +182,16 @@ impl LaneAnswers<'_> {
         let backend = match self.asked {
             Some(backend) if is_of_backend => backend,
             _ => {
-                tracing::warn!(page, step, status, left_out, "a request failed: {error}");
+                let stage = self.stage;
+                tracing::warn!(page, stage, status, left_out, "a request failed: {error}");
                 return;
             }
         };
+        let asking = self
+            .stage
+            .checked_sub(1)
+            .map(|before| &program.stages[before]);
+        let step = asking.map(|stage| stage.step);
         tracing::warn!(
             page,
             step,

@@ -42,6 +42,7 @@ impl fmt::Display for Failure {
             Some(Cause::Unwell | Cause::Refused) => {
                 f.write_str("the backend answered that it does not do what it was asked")
             }
+            Some(Cause::TooLong) => f.write_str("what the backend is asked is too long"),
             _ => self.error.fmt(f),
         }
     }
@@ -105,7 +106,10 @@ impl fmt::Display for Cause {
             }
             Cause::Status(status) => return write!(f, "it answered with status {status}"),
             Cause::LeftAlone => "it failed of late, and is left alone for now",
-            Cause::TooMany => "too many requests to it are under way",
+            Cause::TooMany => {
+                "too many requests to it are under way, of all or of one user \
+                 (`calls_per_user_max`)"
+            }
             Cause::Overload => "more is asked of it than it answers in time",
             Cause::TooLong => "the request is too long",
         };
@@ -145,7 +149,7 @@ impl Cause {
             }
             Cause::Status(_) | Cause::Unwell | Cause::Refused => "see in its own log what it lacks",
             Cause::LeftAlone => "see what the log says of it before",
-            Cause::TooMany => "see what slows it down",
+            Cause::TooMany => "see what slows it down, or raise its `calls_per_user_max`",
             Cause::Overload => "see what slows it down, or let it have more `connections_max`",
             Cause::TooLong => "bound the parameters that go into it by `max_length`",
         }

@@ -84,6 +84,8 @@ pub struct WorkerMetrics {
     pub held_bytes: Count,
     /// Connections dropped because all of a worker's held too much.
     pub gave_way: Count,
+    /// Connections dropped because their client took an answer, or sent, too slowly.
+    pub too_slow: Count,
     /// Answers that no page gave: static files and errors, by class of status.
     pub host_answers: [Count; 5],
     /// Sessions begun.

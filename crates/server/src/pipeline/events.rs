@@ -91,6 +91,7 @@ impl Handler for Pipeline {
         let mut expired = Vec::new();
         self.clients.expire(port, heard, &mut expired);
         for id in expired {
+            self.responder.keep_part(self.clients.part(id));
             (self.responder).refuse(port, &mut self.clients, id, 408, heard);
         }
         self.backends.tick(port, heard);

@@ -6,6 +6,7 @@ use crate::site::epoch::Epoch;
 use rhythm_http::Clients;
 use rhythm_net::Time;
 use rhythm_net::sparse::Sparse;
+use rhythm_observe::Count;
 use std::time::Duration;
 
 /// How often gauges are set.
@@ -16,10 +17,30 @@ const EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Gauges {
     at: Time,
     stale: bool,
-    /// Connections that had given way by then, and by the last line of the log that told of them.
-    gave_way: u64,
+    gave_way: Dropped,
+    too_slow: Dropped,
+}
+
+/// Connections that are dropped for one reason, as far as they are counted, and told of.
+#[derive(Debug, Default)]
+struct Dropped {
+    counted: u64,
     told: u64,
     lines: Sparse,
+}
+
+impl Dropped {
+    /// So many are dropped since the beginning: counts them, and says of how many a line of the
+    /// log is to tell now.
+    fn count(&mut self, dropped: u64, metric: &Count, now: Time) -> Option<u64> {
+        metric.add(dropped - self.counted);
+        self.counted = dropped;
+        if dropped == self.told {
+            return None;
+        }
+        self.lines.line(now)?;
+        Some(dropped - std::mem::replace(&mut self.told, dropped))
+    }
 }
 
 impl Gauges {
@@ -28,9 +49,8 @@ impl Gauges {
         Gauges {
             at: Time::ZERO,
             stale: true,
-            gave_way: 0,
-            told: 0,
-            lines: Sparse::default(),
+            gave_way: Dropped::default(),
+            too_slow: Dropped::default(),
         }
     }
 
@@ -55,7 +75,7 @@ impl Gauges {
         self.stale.then_some(self.at + EVERY)
     }
 
-    /// Sets those of connections and cohorts, and tells of connections that have given way.
+    /// Sets those of connections and cohorts, and tells of connections that were dropped.
     pub(super) fn set(
         &mut self,
         metrics: &WorkerMetrics,
@@ -66,16 +86,20 @@ impl Gauges {
         metrics.connections.set(clients.open() as u64);
         metrics.held_bytes.set(clients.held() as u64);
         let gave_way = clients.gave_way();
-        metrics.gave_way.add(gave_way - self.gave_way);
-        self.gave_way = gave_way;
-        if gave_way > self.told && self.lines.line(self.at).is_some() {
-            let connections = gave_way - self.told;
+        if let Some(connections) = self.gave_way.count(gave_way, &metrics.gave_way, self.at) {
             tracing::warn!(
                 connections,
                 "connections are dropped, the slowest first: all of a worker's hold more than \
                  limits.worker_bytes_max"
             );
-            self.told = gave_way;
+        }
+        let too_slow = clients.too_slow();
+        if let Some(connections) = self.too_slow.count(too_slow, &metrics.too_slow, self.at) {
+            tracing::info!(
+                connections,
+                "connections are dropped: their clients take answers, or send, more slowly than \
+                 limits.rate_bytes_min, for limits.send_timeout or body_timeout"
+            );
         }
         metrics.lent_bytes.set(cohorts.lent() as u64);
         let pool = &cohorts.pool;

@@ -113,6 +113,7 @@ impl Pipeline {
                 let site = &self.epoch.site;
                 match self.intake.early_refusal(site, reading.request()) {
                     Some(status) => {
+                        self.responder.keep_part(Some(reading.request()));
                         (self.responder).refuse(port, &mut self.clients, id, status, now);
                     }
                     None => self.clients.send_continue(port, id, now),
@@ -129,6 +130,7 @@ impl Pipeline {
                 true
             }
             Next::Refuse(status) => {
+                self.responder.keep_part(Some(reading.part()));
                 (self.responder).refuse(port, &mut self.clients, id, status, now);
                 false
             }

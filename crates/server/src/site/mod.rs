@@ -225,6 +225,11 @@ impl Site {
         }
     }
 
+    /// Its static files.
+    pub fn statics(&self) -> &Statics {
+        &self.statics
+    }
+
     /// The service.
     pub fn service(&self) -> &Arc<Service> {
         &self.service

@@ -6,7 +6,8 @@
 //!
 //! A file that lies beside another as its encoded form, as `a.css.gz` beside `a.css`, is an entry
 //! as any other, and the other's second representation (RFC 9110, section 8): which one answers is
-//! decided by what the client accepts. One that is older is none: what it was made of has changed.
+//! decided by what the client accepts. One that is older is none: what it was made of has changed;
+//! and one that does not begin as its encoding does.
 
 use rhythm_protocol::http::date;
 use rhythm_protocol::http::encoding::{Encoding, Encodings};
@@ -20,8 +21,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Bytes of streamed files of one volume that are on their way to one worker, at most.
 pub(crate) const READ_BYTES_MAX: usize = 2 << 20;
 
-/// The endings of files that are encoded forms of others, those to be preferred first.
-const ENDINGS: [(Encoding, &str); 1] = [(Encoding::Gzip, ".gz")];
+/// The endings of files that are encoded forms of others, those to be preferred first, and what
+/// such files begin with (of gzip: RFC 1952, section 2.3.1).
+const ENDINGS: [(Encoding, &str, [u8; 2]); 1] = [(Encoding::Gzip, ".gz", [0x1f, 0x8b])];
 
 /// A file as its owner gives it.
 #[derive(Clone, Debug)]
@@ -96,6 +98,19 @@ pub(crate) enum Content {
     Streamed(Arc<StreamedFile>),
 }
 
+impl Content {
+    /// Whether it can be read and begins so.
+    fn begins(&self, start: [u8; 2]) -> bool {
+        match self {
+            Content::Kept(bytes) => bytes.starts_with(&start),
+            Content::Streamed(file) => {
+                let mut read = [0; 2];
+                file.length >= 2 && file.source.read(0, &mut read).is_ok() && read == start
+            }
+        }
+    }
+}
+
 /// A file that is read while it is sent.
 #[derive(Debug)]
 pub(crate) struct StreamedFile {
@@ -112,6 +127,7 @@ pub struct Statics {
     mount: String,
     entries: Vec<Entry>,
     by_path: HashMap<String, u32>,
+    warnings: Vec<String>,
 }
 
 impl Statics {
@@ -136,25 +152,36 @@ impl Statics {
     /// Finds what lies beside files in another encoding.
     fn find_encoded(&mut self) {
         for index in 0..self.entries.len() {
-            for (encoding, ending) in ENDINGS {
+            for (encoding, ending, start) in ENDINGS {
                 let entry = &self.entries[index];
                 let Some(&beside) = self.by_path.get(&format!("{}{ending}", entry.path)) else {
                     continue;
                 };
                 let beside = &self.entries[beside as usize];
-                if beside.plain.modified < entry.plain.modified {
-                    let (path, of) = (&*beside.path, &*entry.path);
-                    tracing::warn!(
-                        path,
-                        of,
-                        "a static file is older than what it encodes: not sent in its place"
-                    );
+                let mistake = if beside.plain.modified < entry.plain.modified {
+                    Some("is older than what it encodes")
+                } else if !beside.plain.content.begins(start) {
+                    Some("is not of the encoding that its name ends in")
+                } else {
+                    None
+                };
+                if let Some(mistake) = mistake {
+                    self.warnings.push(format!(
+                        "a static file {mistake}: {} is not sent in place of {}; compress it \
+                         again, or remove it",
+                        beside.path, entry.path
+                    ));
                     continue;
                 }
                 let encoded = beside.plain.clone().encoded(encoding);
                 self.entries[index].encoded.push(encoded);
             }
         }
+    }
+
+    /// What looks like a mistake in them, with what helps: those are served all the same.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// How many there are.

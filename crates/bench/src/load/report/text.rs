@@ -85,6 +85,13 @@ impl fmt::Display for Report {
         for (kind, count) in &self.errors {
             writeln!(f, "  {count:>10} {kind}")?;
         }
+        if self.is_of_another_service() {
+            writeln!(
+                f,
+                "\nnothing was right: users walk the pages of services/banking, and of no other \
+                 service; a general load generator, such as wrk, loads any"
+            )?;
+        }
         for failure in &self.failures {
             writeln!(f, "\n{}: {}", failure.request, failure.reason)?;
             for line in failure.excerpt.lines() {

@@ -82,7 +82,8 @@ fn one(server: &ServerReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     writeln!(
         f,
-        "  {} hits, {} misses ({:.2} %), {} writes, {} connections",
+        "  {} hits, {} misses ({:.2} %), {} writes; {} connections opened, \
+         for the filling and each slice anew",
         server.hits,
         server.misses,
         100.0 * server.misses as f64 / keys.max(1) as f64,

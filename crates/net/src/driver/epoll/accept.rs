@@ -112,8 +112,8 @@ impl Driver {
                 let connections = self.connections_max;
                 tracing::warn!(
                     connections,
-                    "clients wait: all the connections that this worker may have are in use: \
-                     raise connections_max, which the workers share"
+                    "clients wait: all the connections that this worker may have are in use: {}",
+                    self.crowded_cure
                 );
             }
         }

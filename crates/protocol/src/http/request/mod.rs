@@ -131,6 +131,14 @@ impl RequestHead {
         !self.cursor.finished && (self.line.complete || self.cursor.scanned() > empty)
     }
 
+    /// Whether the request line came whole, so that there are a method, a target and a version,
+    /// whatever became of what follows it.
+    #[inline]
+    #[must_use]
+    pub fn has_line(&self) -> bool {
+        self.line.complete
+    }
+
     /// The method.
     #[inline]
     #[must_use]

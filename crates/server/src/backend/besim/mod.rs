@@ -34,7 +34,8 @@ pub(in crate::backend) const KIND: Kind = Kind {
                 default: Setting::Text(EMBEDDED),
                 check: check_url,
                 wrong: "this is no address of a backend",
-                hint: "\"embedded\", or such as \"http://127.0.0.1:8081/besim\"",
+                hint: "\"embedded\", or such as \"http://127.0.0.1:8081/besim\"; TLS (https) is \
+                       not spoken: put a proxy that speaks it between",
             },
             BackendKey {
                 name: "users",

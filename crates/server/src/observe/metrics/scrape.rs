@@ -132,6 +132,12 @@ fn clients(w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
         "Connections dropped because all of a worker's held too much",
         gave_way,
     )?;
+    let too_slow = sums(w, "worker", |m| &m.too_slow);
+    to.counters(
+        "connections_too_slow",
+        "Connections dropped because their client took an answer, or sent, more slowly than it may",
+        too_slow,
+    )?;
     let host = sums_by(w, "worker", ("class", CLASSES), |m| &m.host_answers);
     to.counters(
         "host_answers",
