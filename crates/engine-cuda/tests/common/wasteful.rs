@@ -32,6 +32,7 @@ fn turns(first: Register, body: Block) -> Op {
 pub fn wasteful() -> Arc<Service> {
     use Type::{Int, Text};
     let ask = StageProgram {
+        step: 1,
         registers: vec![Int, Int, Int, Int, Text, Text],
         constants: vec![],
         body: vec![
@@ -58,6 +59,7 @@ pub fn wasteful() -> Arc<Service> {
     };
     // So many registers that they are not in shared memory.
     let show = StageProgram {
+        step: 0,
         registers: [vec![Int; 12], vec![Text; 2], vec![Int; 200]].concat(),
         constants: vec![],
         body: vec![

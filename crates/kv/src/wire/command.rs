@@ -1,7 +1,6 @@
 //! What parsing makes: commands, of all protocols.
 
 use super::base64;
-use super::stream::State;
 use std::ops::Range;
 
 /// The longest key, in bytes (memcached's `KEY_MAX_LENGTH`).
@@ -205,23 +204,6 @@ pub struct Command {
     pub key: Key,
     /// What it wants.
     pub kind: Kind,
-}
-
-impl Command {
-    /// What its bytes are to be parsed again as, if what they came in was parsed as `before`.
-    pub(crate) fn state(&self, before: State) -> State {
-        match self.kind {
-            Kind::Get {
-                with_cas,
-                touch,
-                is_first: false,
-                ..
-            } => State::Keys(Get { with_cas, touch }),
-            // A mistake in keys that are gone on with is still one of their line.
-            _ if self.start == 0 => before,
-            _ => State::Between,
-        }
-    }
 }
 
 /// Commands as they were parsed.

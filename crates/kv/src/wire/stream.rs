@@ -1,6 +1,6 @@
 //! What a connection is in the middle of, and what the server allows it.
 
-use super::command::Get;
+use super::command::{Command, Get, Kind};
 use std::sync::Arc;
 
 /// What memcached keeps of an item beside key and value, in bytes. With a CAS id it is 8 more; the
@@ -42,6 +42,23 @@ pub enum State {
     Swallow(u64),
     /// Of no interest any more.
     Closed,
+}
+
+impl State {
+    /// What a command's bytes are to be parsed again as, if what they came in was parsed as this.
+    pub(crate) fn again(self, command: &Command) -> State {
+        match command.kind {
+            Kind::Get {
+                with_cas,
+                touch,
+                is_first: false,
+                ..
+            } => State::Keys(Get { with_cas, touch }),
+            // A mistake in keys that are gone on with is still one of their line.
+            _ if command.start == 0 => self,
+            _ => State::Between,
+        }
+    }
 }
 
 /// What a connection is in the middle of.

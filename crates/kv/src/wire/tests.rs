@@ -161,7 +161,7 @@ fn a_get_goes_on_where_it_was_cut() {
             assert_eq!(commands.list.len(), all.len());
             for (index, command) in commands.list.iter().enumerate() {
                 let rest = &bytes[command.start as usize..];
-                let mut again = stream(command.state(before));
+                let mut again = stream(before.again(command));
                 assert_eq!(parsed(&rules, &mut again, [rest]), all[index..]);
             }
         }

@@ -113,7 +113,7 @@ impl Lane<'_> {
             client.input = rest;
             (client.needed, client.or_line) = (0, false);
             client.is_stalled = true;
-            client.stream.state = command.state(before.state);
+            client.stream.state = before.state.again(&command);
             // Who it is was said before what was cut, or is still to be said.
             let done = &cohort.commands().list[commands.start..at];
             let has_entered = done

@@ -59,6 +59,7 @@ mod options;
 mod overload;
 mod pace;
 mod pipe;
+mod refusing;
 mod share;
 mod spare;
 mod statements;

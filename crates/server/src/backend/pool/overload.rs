@@ -15,13 +15,7 @@
 //! Calls that are slow (`statements.rs`) are a line by themselves: others pass them.
 
 use super::super::awaited::Taken;
-use super::super::failure::Cause;
-use super::super::wire::Wire;
-use super::ConnectionPool;
-use super::next::is_suspect;
-use rhythm_engine::program::Call;
 use rhythm_net::Time;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// Answers are counted for at least this part of the time that those who wait may wait.
@@ -68,31 +62,18 @@ impl Overload {
             answered.count += 1;
         }
     }
-}
 
-impl<W: Wire> ConnectionPool<W> {
-    /// Refuses what cannot be answered in time.
-    pub(super) fn refuse_beyond(&mut self, now: Time) {
-        let all = self.options.connections_max.max(1);
-        // Where answers come in order, each holds its connection by itself when it is its turn.
-        let depth = if W::IN_ORDER { 1 } else { self.depth() };
-        let few = all * depth;
-        let (pipes, statements, done) = (&self.pipes, &self.statements, &mut self.done);
-        // Those of which queries take long now are not waited for by others either.
-        let kinds: Vec<(*const Call, usize, usize)> = (self.waiting.of_calls())
-            .map(|(call, count)| {
-                let is_slow = is_suspect(pipes, call, statements, now);
-                (call, usize::from(is_slow), count)
-            })
-            .collect();
-        let mut waiting = [0; 2];
-        for (_, kind, count) in &kinds {
-            waiting[*kind] += count;
-        }
-        let most_wait = self.options.timeout / 2;
+    /// How many of each kind may wait where so many do, for so long at most; each of so `few` has
+    /// its turn with the next answers.
+    pub(super) fn left(
+        &mut self,
+        waiting: [usize; 2],
+        few: usize,
+        most_wait: Duration,
+        now: Time,
+    ) -> [usize; 2] {
         let mut left = [usize::MAX; 2];
-        for ((answered, waiting), left) in self.overload.0.iter_mut().zip(waiting).zip(&mut left) {
-            // Each of so few has its turn with the next answers.
+        for ((answered, waiting), left) in self.0.iter_mut().zip(waiting).zip(&mut left) {
             if waiting <= few {
                 *answered = Answered::default();
                 continue;
@@ -102,24 +83,7 @@ impl<W: Wire> ConnectionPool<W> {
                 *left = most.max(few);
             }
         }
-        if waiting
-            .iter()
-            .zip(left)
-            .all(|(waiting, left)| *waiting <= left)
-        {
-            return;
-        }
-        self.waiting.sift(
-            |query| {
-                let of_it = |(of, ..): &&(_, _, _)| *of == Rc::as_ptr(&query.call);
-                let kind = kinds.iter().find(of_it).map_or(0, |(_, kind, _)| *kind);
-                let left = &mut left[kind];
-                let fits = *left > 0;
-                *left = left.saturating_sub(1);
-                fits || query.step > 0 || query.retries > 0
-            },
-            |query| done.tell(query, Err(Cause::Overload.at(None))),
-        );
+        left
     }
 }
 
