@@ -52,15 +52,13 @@ impl<'f> QueryPlan<'f> {
             }
         }
         match parts {
-            [
-                Source::Literal(b"1"),
-                Source::Literal(command),
-                parts @ ..,
-            ] if last > 0 => Some(QueryPlan {
-                command: Query::command_named(command)?,
-                parts,
-                count: last - 1,
-            }),
+            [Source::Literal(b"1"), Source::Literal(command), parts @ ..] if last > 0 => {
+                Some(QueryPlan {
+                    command: Query::command_named(command)?,
+                    parts,
+                    count: last - 1,
+                })
+            }
             _ => None,
         }
     }
@@ -98,7 +96,10 @@ mod tests {
         assert_eq!((plan.command, plan.count), (12, 5));
         let [one, two] = [0, 1].map(Source::Argument);
         let (date, three) = (Source::Literal(b"2026-01-15"), Source::Argument(2));
-        assert_eq!(plan.parts[..5], [one, two, date, Source::Literal(b""), three]);
+        assert_eq!(
+            plan.parts[..5],
+            [one, two, date, Source::Literal(b""), three]
+        );
         assert_eq!(QueryPlan::of(&form(&["1&0"])).unwrap().count, 0);
         for pieces in [
             // Another workload or none, a command that each names itself, arguments of two parts,
