@@ -245,7 +245,7 @@ mod tests {
             ("--replicas 2", "--ring <FILE>"),
             ("--ring x --node a --replicate now", "async, acked"),
             ("--ring x --node a -U 7", "leave -U out"),
-            ("--admin 11212", "invalid socket address"),
+            ("--admin 11212", "an IP address and a port"),
             ("--admin-hosts cache.example", "--admin <ADDR:PORT>"),
             ("--admin [::1]:0 --admin-hosts a:1", "without a port"),
         ] {
