@@ -318,7 +318,7 @@ impl Driver {
                 }
                 self.ready(handler, id, flags);
                 told += 1;
-                is_long = index % CLOCK_EVERY == 0 && monotonic().since(began) >= TURN_MAX;
+                is_long = told % CLOCK_EVERY == 0 && monotonic().since(began) >= TURN_MAX;
             } else if data & DATAGRAMS != 0 {
                 self.receive_datagrams(handler, data as u32);
                 told += 1;
@@ -387,6 +387,8 @@ impl Driver {
                 came += 1;
             }
         }
+        let sockets = &self.sockets;
+        (self.patient).forget_gone(sockets.len(), |id| sockets.has(id));
         let mut was_short = self.patient.since().is_some();
         let mut ready = std::mem::take(&mut self.ready_listeners);
         for index in ready.drain(..) {

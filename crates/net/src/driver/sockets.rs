@@ -138,6 +138,11 @@ impl Sockets {
         self.connections.len() + self.datagrams.len()
     }
 
+    /// Whether there is such a connection.
+    pub(crate) fn has(&self, id: ConnectionId) -> bool {
+        self.connections.get(id.key()).is_some()
+    }
+
     pub(crate) fn get(&mut self, id: ConnectionId) -> Option<&mut Connection> {
         self.connections.get_mut(id.key())
     }

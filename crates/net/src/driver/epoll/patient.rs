@@ -14,6 +14,8 @@ use std::time::Duration;
 /// than it may be.
 const ROOM_MAX: usize = 16;
 const ROOM_MIN: usize = 2;
+/// An empty line keeps memory for so many.
+const KEPT: usize = 64;
 /// How long a turn may be by them: who comes in one such and is answered in the next has waited no
 /// longer than a turn at most.
 const PATIENT_MAX: Duration = Duration::from_nanos(TURN_MAX.as_nanos() as u64 / 2);
@@ -50,7 +52,7 @@ impl Patient {
         let (id, _) = self.line.pop_front()?;
         if self.line.is_empty() {
             // A crowd of them is rare.
-            self.line = VecDeque::new();
+            self.line.shrink_to(KEPT);
         }
         Some(id)
     }
@@ -63,6 +65,14 @@ impl Patient {
     /// Nobody waits any more: the connections are gone.
     pub(super) fn forget(&mut self) {
         self.line = VecDeque::new();
+    }
+
+    /// Forgets connections that are gone if they may be the most: nothing else takes them away as
+    /// long as others are before them. `open` connections there are in all.
+    pub(super) fn forget_gone(&mut self, open: usize, is_there: impl Fn(ConnectionId) -> bool) {
+        if self.line.len() > 2 * open {
+            self.line.retain(|(id, _)| is_there(*id));
+        }
     }
 
     /// A turn took so long that served so many of them, and so many others. If it had room for no
@@ -102,6 +112,20 @@ mod tests {
             room_after(PATIENT_MAX / 2, [2, 0], true);
         }
         assert_eq!(room_after(PATIENT_MAX / 2, [16, 0], true), ROOM_MAX);
+    }
+
+    #[test]
+    fn connections_that_are_gone_do_not_pile_up() {
+        let mut patient = Patient::new();
+        // The first is there all the time; of the others each is gone when the next has come.
+        for n in 0..100_000 {
+            patient.push(ConnectionId::new(n, 1), Time::ZERO);
+            patient.forget_gone(2, |id| id.slot() == 0 || id.slot() == n);
+            assert!(patient.line.len() <= 4, "{n}");
+        }
+        assert_eq!(patient.pop(), Some(ConnectionId::new(0, 1)));
+        while patient.pop().is_some() {}
+        assert!(patient.line.capacity() <= KEPT);
     }
 
     #[test]

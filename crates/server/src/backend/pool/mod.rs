@@ -302,8 +302,7 @@ impl<W: Wire> ConnectionPool<W> {
             circuit.judge(&sent, &verdict, now);
             if !sent.is_given_up {
                 let took = now.since(since.unwrap_or(sent.since));
-                statements.answered(&sent.query, took, now);
-                let is_slow = statements.is_slow(Rc::as_ptr(&sent.query.call));
+                let is_slow = statements.answered(&sent.query, took, now);
                 overload.answered(&sent.query, is_slow, now);
             }
             done.tell_verdict(sent, &verdict, pipe.address);
@@ -422,6 +421,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
     fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
         let deadline = batch.deadline.min(now + self.options.timeout);
         let call = self.statements.share(batch.call);
+        let may_be_slow = self.statements.may_be_slow(Rc::as_ptr(&call));
         let pieces = call.form.pieces.iter();
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
         for (query, (&key, &asker)) in batch.keys.iter().zip(batch.askers).enumerate() {
@@ -451,7 +451,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
                 step: batch.step,
                 retries: 0,
                 is_alone: false,
-                may_be_slow: self.statements.may_be_slow(Rc::as_ptr(&call)),
+                may_be_slow,
             };
             query.is_alone = self.is_alone(&query);
             self.done.take_over(bytes, asker);

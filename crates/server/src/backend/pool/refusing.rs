@@ -5,6 +5,7 @@ use super::super::failure::Cause;
 use super::super::wire::Wire;
 use super::ConnectionPool;
 use super::next::is_suspect;
+use super::overload::Overload;
 use rhythm_engine::program::Call;
 use rhythm_net::Time;
 use std::rc::Rc;
@@ -16,6 +17,10 @@ impl<W: Wire> ConnectionPool<W> {
         // Where answers come in order, each holds its connection by itself when it is its turn.
         let depth = if W::IN_ORDER { 1 } else { self.depth() };
         let few = all * depth;
+        if self.waiting.len() <= few {
+            self.overload = Overload::default();
+            return;
+        }
         let (pipes, statements, done) = (&self.pipes, &self.statements, &mut self.done);
         // Those of which queries take long now are not waited for by others either.
         let kinds: Vec<(*const Call, usize, usize)> = (self.waiting.of_calls())

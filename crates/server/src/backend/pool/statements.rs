@@ -129,14 +129,16 @@ impl Statements {
         (self.known.iter_mut()).find(|known| Rc::ptr_eq(&known.call, call))
     }
 
-    /// A query was answered, for which a pipe was held so long.
-    pub(super) fn answered(&mut self, query: &Taken, took: Duration, now: Time) {
-        if let Some(known) = self.of_mut(&query.call) {
-            known.was_answered = true;
-            if took < known.patience || known.is_of_another(query.asker) {
-                known.took.add(took, now);
-            }
+    /// A query was answered, for which a pipe was held so long. Whether its call is slow.
+    pub(super) fn answered(&mut self, query: &Taken, took: Duration, now: Time) -> bool {
+        let Some(known) = self.of_mut(&query.call) else {
+            return false;
+        };
+        known.was_answered = true;
+        if took < known.patience || known.is_of_another(query.asker) {
+            known.took.add(took, now);
         }
+        known.is_slow
     }
 
     /// A query was not answered in time, for which a pipe was held so long.
