@@ -180,7 +180,7 @@ impl Cohorts {
     }
 
     /// The context that takes lanes of a page, with room in its cohort for texts of so many bytes,
-    /// and for one more answer.
+    /// for so many that are kept of their requests, and for one more answer.
     ///
     /// # Errors
     /// Why there is none.
@@ -189,7 +189,8 @@ impl Cohorts {
         &mut self,
         epoch: &Arc<Epoch>,
         page: u32,
-        bytes: usize,
+        texts: usize,
+        kept: usize,
         now: Time,
     ) -> Result<ContextId, NotOpen> {
         let key = CohortKey {
@@ -204,28 +205,30 @@ impl Cohorts {
         let open = self.pool.open(key, since_origin(now), prepare);
         let id = open.ok_or(NotOpen::NoContext)?;
         let cohort = self.pool.cohort(id);
-        let has_room = self.reserve(id, bytes, bytes)
+        let has_room = self.reserve(id, texts, kept)
             && (cohort.is_empty()
                 || cohort.len() < epoch.sizes(page).lanes_max()
                     && self.expects(id, epoch, page, cohort.len() + 1));
         match (cohort.is_empty(), has_room) {
             (true, true) => self.flights[id as usize].begin(epoch, now),
             (false, true) => {}
-            (true, false) if !cohort.arena.could_hold(bytes) => {
+            (true, false) if !cohort.arena.could_hold(texts) => {
                 self.close_again(id);
                 return Err(NotOpen::TooLarge);
             }
             (true, false) => {
-                if let Err(why) = self.find_memory(id, bytes) {
+                if let Err(why) = self.find_memory(id, texts, kept) {
                     self.close_again(id);
                     return Err(why);
                 }
                 self.flights[id as usize].begin(epoch, now);
             }
             (false, false) => {
-                // The cohort holds as much as it can: an empty one takes the lane.
-                self.pool.close(id);
-                return self.open(epoch, page, bytes, now);
+                // If it holds as much as it can, an empty one takes the lane.
+                if cohort.len() >= epoch.sizes(page).lanes_max() || !self.give_back_kept(id) {
+                    self.pool.close(id);
+                }
+                return self.open(epoch, page, texts, kept, now);
             }
         }
         Ok(id)

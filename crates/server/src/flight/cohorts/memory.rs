@@ -52,8 +52,8 @@ impl Flight {
 }
 
 impl Cohorts {
-    /// Whether a cohort has room for texts of so many bytes, and for what is kept of their
-    /// requests: as much at most for the log and for conditions, both.
+    /// Whether a cohort has room for texts of so many bytes, and for so many that are kept of their
+    /// requests, for the log and for conditions.
     #[inline]
     pub(super) fn reserve(&self, id: ContextId, texts: usize, kept: usize) -> bool {
         self.pool.cohort(id).arena.reserve(texts)
@@ -209,16 +209,29 @@ impl Cohorts {
     /// # Errors
     /// Others have it, which will end; or nobody has, and it will never be there.
     #[cold]
-    pub(super) fn find_memory(&mut self, id: ContextId, bytes: usize) -> Result<(), NotOpen> {
-        self.give_output_back(id);
-        self.forget_free();
-        if self.reserve(id, bytes, bytes) {
+    pub(super) fn find_memory(
+        &mut self,
+        id: ContextId,
+        texts: usize,
+        kept: usize,
+    ) -> Result<(), NotOpen> {
+        self.give_back_kept(id);
+        if self.reserve(id, texts, kept) {
             return Ok(());
         }
         match self.others_have_none(id) {
             true => Err(NotOpen::TooLarge),
             false => Err(NotOpen::NoMemory),
         }
+    }
+
+    /// Gives back what is kept of earlier cohorts: by a cohort that forms, for its answers, and by
+    /// free contexts. Whether that was anything for this cohort.
+    #[cold]
+    pub(super) fn give_back_kept(&mut self, id: ContextId) -> bool {
+        let before = self.flights[id as usize].share.bytes();
+        self.give_output_back(id);
+        self.forget_free() || self.flights[id as usize].share.bytes() < before
     }
 
     /// Gives back what free contexts keep. Whether anything was lent of it.
