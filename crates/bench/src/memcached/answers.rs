@@ -1,5 +1,6 @@
 //! Answers of a server: bytes to what they say, without I/O.
 
+use super::binary;
 use super::options::Words;
 use memchr::memchr;
 
@@ -33,6 +34,9 @@ pub(super) fn next(
     largest: usize,
     bytes: &[u8],
 ) -> Result<Option<(Piece<'_>, usize)>, String> {
+    if words == Words::Binary {
+        return binary::next(keys, largest, bytes);
+    }
     let Some(end) = memchr(b'\n', &bytes[..bytes.len().min(LINE_MAX)]) else {
         return match bytes.len() {
             LINE_MAX.. => Err(nonsense(bytes)),
@@ -96,7 +100,8 @@ fn refused(line: &[u8]) -> Option<Piece<'_>> {
     is_error.then_some(Piece::Refused { line, goes_on })
 }
 
-fn nonsense(line: &[u8]) -> String {
+/// Says that this is no answer.
+pub(super) fn nonsense(line: &[u8]) -> String {
     let start = &line[..line.len().min(60)];
     format!("no answer of memcached: \"{}\"", start.escape_ascii())
 }
