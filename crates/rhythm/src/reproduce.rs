@@ -2,7 +2,6 @@
 
 use crate::machine;
 use anyhow::{Context, Result};
-use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_bench::reproduce::{self, ReproduceOptions};
 use rhythm_engine::settings::duration;

@@ -40,6 +40,7 @@ impl Turns {
                 continue;
             };
             let value: f64 = value.parse().ok()?;
+            let name = name.trim_end_matches("{}");
             let bound = name.strip_prefix("_bucket{le=\"");
             match (name, bound.and_then(|bound| bound.strip_suffix("\"}"))) {
                 ("_sum", _) => turns.seconds = value,
@@ -103,8 +104,8 @@ mod tests {
     fn turns_since_a_time_have_a_mean_and_bounds() {
         let text = |sum: f64, counts: [u32; 3]| {
             format!(
-                "HTTP/1.1 200 OK\r\n\r\n# TYPE {NAME} histogram\n{NAME}_sum {sum}\n\
-                 {NAME}_count {2}\n{NAME}_bucket{{le=\"0.000002\"}} {0}\n\
+                "HTTP/1.1 200 OK\r\n\r\n# TYPE {NAME} histogram\n{NAME}_sum{{}} {sum}\n\
+                 {NAME}_count{{}} {2}\n{NAME}_bucket{{le=\"0.000002\"}} {0}\n\
                  {NAME}_bucket{{le=\"0.000004\"}} {1}\n{NAME}_bucket{{le=\"+Inf\"}} {2}\n",
                 counts[0], counts[1], counts[2]
             )

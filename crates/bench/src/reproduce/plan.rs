@@ -82,7 +82,7 @@ impl Load {
 
 /// How long a slice loads before it measures.
 fn warmup(duration: Duration) -> Duration {
-    duration.min(MemcachedOptions::default().warmup)
+    (duration / 4).min(MemcachedOptions::default().warmup)
 }
 
 /// The points of the charts of rates.

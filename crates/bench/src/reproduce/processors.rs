@@ -47,6 +47,7 @@ impl Processors {
     pub(super) fn tell(&self) -> String {
         match self.list.len() {
             0 | 1 => "servers and load share one processor".to_owned(),
+            2 => "all servers on one processor, the load on the other".to_owned(),
             count => format!("servers on {} processors, the load on another", count - 1),
         }
     }

@@ -76,7 +76,7 @@ impl Measured {
             operations_per_s: report.operations_per_s,
             gbit_s: report.operations_per_s * bits / 1e9,
             latency: report.latency,
-            operations_per_cpu_s: report.cpu_us.map(|us| 1e6 / us),
+            operations_per_cpu_s: report.cpu_us.filter(|us| *us > 0.0).map(|us| 1e6 / us),
             passed: report.passed(),
         }
     }

@@ -62,7 +62,7 @@ fn write_all(report: &KvReport, to: &mut String) -> std::fmt::Result {
         let latency = response.latency;
         writeln!(
             to,
-            "| {}{} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {} | up to {}, {} |",
+            "| {}{} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {} | {}, {} |",
             response.setup,
             wrong(response.passed),
             latency.p50,
