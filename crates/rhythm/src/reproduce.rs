@@ -121,6 +121,7 @@ fn version(program: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     #[test]
     fn what_is_typed_is_understood() {

@@ -8,9 +8,8 @@
 //! Numbers are big-endian, as memcached's `protocol_binary.txt` has them. A get names its key in
 //! the answer (`GETK`); of several all but the last are quiet (`GETKQ`), and a `NOOP` ends them.
 
-use super::answers::Piece;
-use super::client::Asked;
 use super::items::Items;
+use super::piece::{Piece, nonsense};
 
 const HEADER: usize = 24;
 const REQUEST: u8 = 0x80;
@@ -22,23 +21,28 @@ const GETKQ: u8 = 0x0d;
 /// The longest text of an error.
 const ERROR_MAX: usize = 2048;
 
-/// Appends a request for keys, or, with the version to be written, a write.
-pub(super) fn write_request(asked: &Asked, version: u32, items: &Items, out: &mut Vec<u8>) {
-    if asked.is_write {
-        let key = asked.keys[0].0;
-        return packet(SET, &[0; 8], out, |out| {
-            let from = out.len();
-            items.write_key(key, out);
-            let length = out.len() - from;
-            items.write_value(key, version, out);
-            length
-        });
-    }
-    let many = asked.keys.len() > 1;
-    for (key, _) in &asked.keys {
+/// Appends the write of a version of a key.
+pub(super) fn write_set(key: u32, version: u32, items: &Items, out: &mut Vec<u8>) {
+    packet(SET, &[0; 8], out, |out| {
+        let from = out.len();
+        items.write_key(key, out);
+        let length = out.len() - from;
+        items.write_value(key, version, out);
+        length
+    });
+}
+
+/// Appends a request for so many keys.
+pub(super) fn write_get(
+    keys: impl ExactSizeIterator<Item = u32>,
+    items: &Items,
+    out: &mut Vec<u8>,
+) {
+    let many = keys.len() > 1;
+    for key in keys {
         packet(if many { GETKQ } else { GETK }, &[], out, |out| {
             let from = out.len();
-            items.write_key(*key, out);
+            items.write_key(key, out);
             out.len() - from
         });
     }
@@ -70,7 +74,7 @@ pub(super) fn next(
         // Another protocol's answer may be shorter than a header.
         return match bytes.first() {
             None | Some(&ANSWER) => Ok(None),
-            _ => Err(super::answers::nonsense(bytes)),
+            _ => Err(nonsense(bytes)),
         };
     };
     let pair = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -78,10 +82,10 @@ pub(super) fn next(
     let body = u32::from_be_bytes([header[8], header[9], header[10], header[11]]) as usize;
     let front = usize::from(extras) + usize::from(key);
     if header[0] != ANSWER || front > body {
-        return Err(super::answers::nonsense(header));
+        return Err(nonsense(header));
     }
     if body - front > largest.max(ERROR_MAX) {
-        let header = super::answers::nonsense(header);
+        let header = nonsense(header);
         return Err(format!("{header}: longer than any value stored"));
     }
     let length = HEADER + body;
@@ -98,7 +102,7 @@ pub(super) fn next(
             line: value,
             goes_on: true,
         },
-        _ => return Err(super::answers::nonsense(header)),
+        _ => return Err(nonsense(header)),
     };
     Ok(Some((piece, length)))
 }

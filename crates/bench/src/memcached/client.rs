@@ -90,7 +90,10 @@ pub(super) fn write_request(
         out.extend_from_slice(&[0, 0, 0, 1, 0, 0]);
     }
     if words == Words::Binary {
-        return binary::write_request(asked, version, items, out);
+        return match asked.is_write {
+            true => binary::write_set(asked.keys[0].0, version, items, out),
+            false => binary::write_get(asked.keys.iter().map(|(key, _)| *key), items, out),
+        };
     }
     if asked.is_write {
         return write_set(words, asked.keys[0].0, version, items, out);

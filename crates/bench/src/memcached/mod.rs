@@ -29,6 +29,7 @@ mod error;
 mod hello;
 mod items;
 mod options;
+mod piece;
 mod report;
 mod sizes;
 mod target;

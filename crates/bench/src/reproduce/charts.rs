@@ -2,40 +2,19 @@
 
 mod bars;
 mod curves;
+mod style;
 
-use super::ReproduceError;
+use super::error::ReproduceError;
 use super::report::{KvReport, Measured, Point};
 use bars::{Bars, Series};
 use curves::{Curve, Curves};
-use plotters::drawing::DrawingAreaErrorKind;
-use plotters::style::{Color, RGBAColor, RGBColor};
 use std::fmt::Display;
 
-/// Writing to memory does not fail, but the charts' makers cannot know.
-type DrawError = DrawingAreaErrorKind<std::io::Error>;
-
-/// The size of a chart, in pixels.
-const SIZE: (u32, u32) = (960, 540);
-const FONT: &str = "sans-serif";
 /// The paper's line.
 const LINE_GBIT_S: f64 = 10.0;
 /// The paper's response time, in microseconds: client and network, and internal, at least and at
 /// most.
 const PAPER: [(&str, f64, f64); 2] = [("paper, best", 33.0, 2.0), ("paper, worst", 35.0, 6.0)];
-
-/// Colors that people who see few can tell apart, too (Okabe and Ito's).
-const COLORS: [RGBColor; 6] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-];
-
-fn color(number: usize) -> RGBAColor {
-    COLORS[number % COLORS.len()].to_rgba()
-}
 
 fn failed(error: impl Display) -> ReproduceError {
     ReproduceError::Chart(error.to_string())

@@ -30,7 +30,7 @@ impl Meter {
     fn of(powercap: &Path) -> Option<Meter> {
         let mut packages = Vec::new();
         for zone in fs::read_dir(powercap).ok()?.flatten() {
-            // `intel-rapl:0` is a package (of AMD's processors, too), `intel-rapl:0:0` a part of it.
+            // `intel-rapl:0` is a package (of AMD's processors, too), `intel-rapl:0:0` a part.
             let name = zone.file_name();
             let number = name
                 .to_str()

@@ -1,11 +1,12 @@
 //! Servers started, loaded and stopped: a point, a response time, and joules.
 
 use super::energy::Meter;
+use super::error::ReproduceError;
 use super::figures::Turns;
+use super::options::ReproduceOptions;
 use super::plan::{self, Load, Setup};
 use super::report::{Energy, Measured, Point, Response};
 use super::servers::{Running, Servers};
-use super::{ReproduceError, ReproduceOptions};
 use crate::memcached::{self, MemcachedOptions, MemcachedProgress, ServerReport, Words};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};

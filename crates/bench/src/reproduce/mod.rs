@@ -16,45 +16,23 @@
 
 mod charts;
 mod energy;
+mod error;
 mod figures;
 mod measure;
+mod options;
 mod plan;
 mod processors;
 mod report;
 mod servers;
 mod table;
 
+pub use error::ReproduceError;
+pub use options::ReproduceOptions;
 pub use report::{Energy, KvReport, Measured, Point, Response};
 
-use crate::memcached::MemcachedError;
 use measure::Measurer;
 use servers::Servers;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// How to make the charts.
-#[derive(Clone, Debug)]
-pub struct ReproduceOptions {
-    /// The `rhythm` program, whose servers are measured.
-    pub program: PathBuf,
-    /// The memcached to compare with; where there is none of this name, kv is measured alone.
-    pub memcached: PathBuf,
-    /// Where the charts and tables go; made if it is not there.
-    pub out: PathBuf,
-    /// How long a server is measured at each point, all slices together.
-    pub duration: Duration,
-    /// The slices of this time, in which the servers take turns.
-    pub slices: usize,
-    /// Keys at most; of long values there are fewer.
-    pub keys: u32,
-    /// The machine, which the report tells.
-    pub machine: String,
-    /// The version of the program, which the report tells.
-    pub commit: String,
-    /// The command line, which the report tells.
-    pub command: String,
-}
+use std::path::Path;
 
 /// How it is getting on: this is point `done` of `of`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,50 +43,6 @@ pub struct ReproduceProgress<'a> {
     pub of: usize,
     /// What is measured now.
     pub what: &'a str,
-}
-
-/// Why there are no charts.
-#[derive(Debug, thiserror::Error)]
-pub enum ReproduceError {
-    /// A server does not start, or does not go on.
-    #[error("{server} does not serve{}", why(.said))]
-    Server {
-        /// Which.
-        server: String,
-        /// The end of what it said.
-        said: String,
-    },
-    /// The load generator.
-    #[error(transparent)]
-    Load(#[from] MemcachedError),
-    /// A chart could not be drawn.
-    #[error("a chart: {0}")]
-    Chart(String),
-    /// A file, or what is temporary.
-    #[error("{}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The report as JSON.
-    #[error("the report as JSON")]
-    Json(#[from] serde_json::Error),
-}
-
-fn why(said: &str) -> String {
-    match said {
-        "" => String::new(),
-        said => format!(": {said}"),
-    }
-}
-
-impl ReproduceError {
-    fn file(path: &Path) -> impl FnOnce(io::Error) -> ReproduceError {
-        let path = path.to_owned();
-        |source| ReproduceError::File { path, source }
-    }
 }
 
 /// Measures all, and writes charts, tables and data into the folder; `progress` is called at each
@@ -148,6 +82,18 @@ pub fn run(
     }
     tell("joules");
     report.energy = measurer.energy()?;
-    report.write(&options.out)?;
+    write(&report, &options.out)?;
     Ok(report)
+}
+
+/// Writes the charts, the tables and the data.
+fn write(report: &KvReport, out: &Path) -> Result<(), ReproduceError> {
+    let mut files = charts::draw(report)?;
+    files.push(("kv.md", table::markdown(report)));
+    files.push(("kv.json", serde_json::to_string_pretty(report)? + "\n"));
+    for (name, text) in files {
+        let path = out.join(name);
+        std::fs::write(&path, text).map_err(ReproduceError::file(&path))?;
+    }
+    Ok(())
 }

@@ -1,13 +1,11 @@
 //! What came of it: points, response times and joules, as data.
 
 use super::figures::Turns;
+use super::options::ReproduceOptions;
 use super::plan::Load;
-use super::{ReproduceError, ReproduceOptions, charts, table};
 use crate::load::Latency;
 use crate::memcached::ServerReport;
 use serde::Serialize;
-use std::fs;
-use std::path::Path;
 
 /// All that was measured.
 #[derive(Clone, Debug, Serialize)]
@@ -121,8 +119,7 @@ impl Response {
     }
 
     /// What is the client's and the network's, on average.
-    #[must_use]
-    pub fn outside_us(&self) -> Option<f64> {
+    pub(super) fn outside_us(&self) -> Option<f64> {
         let internal = self.internal_us?;
         Some((self.latency.mean - internal).max(0.0))
     }
@@ -167,17 +164,5 @@ impl KvReport {
     /// The points of a chart.
     pub(super) fn of_chart<'a>(&'a self, chart: &'a str) -> impl Iterator<Item = &'a Point> {
         self.points.iter().filter(move |point| point.chart == chart)
-    }
-
-    /// Writes the charts, the tables and the data.
-    pub(super) fn write(&self, out: &Path) -> Result<(), ReproduceError> {
-        let mut files = charts::draw(self)?;
-        files.push(("kv.md", table::markdown(self)));
-        files.push(("kv.json", serde_json::to_string_pretty(self)? + "\n"));
-        for (name, text) in files {
-            let path = out.join(name);
-            fs::write(&path, text).map_err(ReproduceError::file(&path))?;
-        }
-        Ok(())
     }
 }

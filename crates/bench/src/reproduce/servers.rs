@@ -1,9 +1,10 @@
 //! The servers that are measured: processes on free ports of this machine, with a temporary folder,
 //! that end when they are dropped.
 
+use super::error::ReproduceError;
 use super::figures::Turns;
+use super::options::ReproduceOptions;
 use super::processors::Processors;
-use super::{ReproduceError, ReproduceOptions};
 use crate::memcached::SCHEME;
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -387,8 +387,8 @@ impl Pinned<'_> {
         (self.guard.find(hash, key)).filter(|item| self.store.is_valid(item, now))
     }
 
-    /// The item that the key has, valid or not: for who has just made it, perhaps in a second all of
-    /// which a flush takes.
+    /// The item that the key has, valid or not: for who has just made it, perhaps in a second all
+    /// of which a flush takes.
     pub fn made(&self, hash: Hash, key: &[u8]) -> Option<Item<'_>> {
         debug_assert_eq!(hash, self.store.hash(key));
         self.guard.find(hash, key)

@@ -1,8 +1,9 @@
 //! What a worker does with the answers that arrive.
 
-use super::super::answers::{self, Piece};
+use super::super::answers;
 use super::super::client::{Asked, FRAME, judge};
 use super::super::options::Words;
+use super::super::piece::Piece;
 use super::{Task, Worker};
 use rhythm_net::Port;
 use rhythm_net::clock::monotonic;

@@ -1,6 +1,6 @@
 //! Bars in groups, beside each other or one on the other.
 
-use super::{DrawError, FONT, SIZE, color};
+use super::style::{DrawError, FONT, SIZE, color};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 

@@ -1,6 +1,6 @@
 //! Curves over a logarithmic axis, with levels to compare them with.
 
-use super::{DrawError, FONT, SIZE, color};
+use super::style::{DrawError, FONT, SIZE, color};
 use plotters::prelude::*;
 
 /// A curve: its points from left to right.
