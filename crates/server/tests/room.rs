@@ -316,31 +316,3 @@ fn requests_that_wait_for_memory_go_on_and_others_pass_them() {
     }
     stop(server);
 }
-
-#[test]
-fn calls_that_wait_come_together_only_where_their_answers_will_have_room() {
-    let service = service_of(PAGES, SERVICE);
-    let mut options = options_of(&service);
-    options.pipeline.contexts = 4;
-    options.pipeline.formation.lanes_max = 1;
-    // There is room for two lanes, their questions and their answers.
-    options.pipeline.cohort_bytes = CohortBytes {
-        arena_max: 1 << 30,
-        first_part: 2_800,
-        common_max: 0,
-    };
-    let parts = parts(site_of(service), Box::new(|| Err("no".into())));
-    let server = rhythm_server::Server::start(options, parts).expect("it starts");
-    let metrics = server.metrics().worker(0);
-    let long = "x".repeat(400);
-    let ask = |q: &str| format!("GET /ask?q={q}{long} HTTP/1.1\r\nHost: h\r\n\r\n");
-    for response in answers(each_asks(&server, 1, &ask("")), 1) {
-        assert_eq!(response.status, 200);
-    }
-    for response in answers(each_asks(&server, 8, &ask("late")), 8) {
-        assert_eq!(response.text(), format!("[late{long}]"));
-    }
-    let page = metrics.page("ask");
-    assert!(page.stragglers.get() > 0, "some came together");
-    stop(server);
-}

@@ -135,8 +135,8 @@ pub fn site_with(service: Service, files: Vec<StaticFile>) -> Arc<Site> {
     Arc::new(Site::new(Arc::new(service), statics, settings).expect("a sound site"))
 }
 
-/// A backend that answers with its last argument, but keeps `never` for itself and answers what
-/// begins with `late` after a while.
+/// A backend that answers with its last argument, but keeps `never` for itself and answers `late`
+/// after a while.
 #[derive(Default)]
 pub struct Echo {
     answers: QueryAnswers,
@@ -174,7 +174,7 @@ impl Backend for Echo {
     fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
         for (query, key) in batch.keys.iter().enumerate() {
             let text = last(batch.call, batch.queries, query);
-            if text.starts_with(b"late") {
+            if text == b"late" {
                 self.late.push((now + LATE, *key, text));
             } else if text != b"never" {
                 self.told.push((*key, text));
