@@ -11,7 +11,7 @@ mod phase;
 mod waits;
 
 pub use bytes::CohortBytes;
-pub(crate) use memory::{Needs, NextPass};
+pub(crate) use memory::NextPass;
 pub(crate) use phase::{Phase, Wait};
 
 use crate::flight::lane_requests::LaneRequests;
@@ -102,6 +102,17 @@ impl Flight {
             phase => unreachable!("a cohort waits for a backend and is {phase:?}"),
         }
     }
+}
+
+/// What stragglers of a cohort need where they go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs {
+    /// How many they are.
+    pub(crate) lanes: usize,
+    /// Bytes of texts that they have.
+    pub(crate) bytes: usize,
+    /// Bytes that are kept of their requests.
+    pub(crate) kept: usize,
 }
 
 /// Why no context takes a request.

@@ -11,7 +11,7 @@
 //!   is. An answer for which there is none fails its lane (`MemoryShort`, 503). Of a page that has
 //!   not been answered yet, no more lanes ask together than find much memory each.
 
-use super::{Cohorts, Flight, NotOpen, Phase};
+use super::{Cohorts, Flight, Needs, NotOpen, Phase};
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::Pass;
@@ -47,17 +47,6 @@ pub(crate) enum NextPass {
     Wait,
     /// Those that were left out have failed.
     GivenUp,
-}
-
-/// What stragglers of a cohort need where they go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Needs {
-    /// How many they are.
-    pub(crate) lanes: usize,
-    /// Bytes of texts that they have.
-    pub(crate) bytes: usize,
-    /// Bytes that are kept of their requests.
-    pub(crate) kept: usize,
 }
 
 impl Flight {
