@@ -11,7 +11,7 @@ mod phase;
 mod waits;
 
 pub use bytes::CohortBytes;
-pub(crate) use memory::NextPass;
+pub(crate) use memory::{Needs, NextPass};
 pub(crate) use phase::{Phase, Wait};
 
 use crate::flight::lane_requests::LaneRequests;
@@ -260,14 +260,12 @@ impl Cohorts {
         free == 1 && self.pool.len() >= CONTEXTS_MANY && !self.waiting.is_empty()
     }
 
-    /// The context that takes stragglers of a cohort, with room in its cohort for texts of so many
-    /// bytes and for so many that are kept of their requests, prepared for them: the one that takes
-    /// such already, or a free one.
+    /// The context that takes stragglers of a cohort, with room in its cohort for what they need,
+    /// prepared for them: the one that takes such already, or a free one.
     pub(crate) fn open_for_stragglers(
         &mut self,
         from: ContextId,
-        bytes: usize,
-        kept: usize,
+        needs: Needs,
         now: Time,
     ) -> Option<ContextId> {
         let key = self.pool.key(from);
@@ -286,7 +284,7 @@ impl Cohorts {
         };
         let into = self.pool.open(key, since_origin(now), prepare)?;
         if self.pool.cohort(into).is_empty() {
-            if !self.reserve(into, bytes, kept) {
+            if !self.has_room_for(into, from, needs) {
                 self.close_again(into);
                 return None;
             }
@@ -395,8 +393,15 @@ impl Cohorts {
         assert_eq!(flight.requests.left(), 0, "a context is freed unanswered");
         assert!(flight.asked.is_empty(), "a context is freed while it waits");
         let cohort = self.pool.cohort(id);
+        // What those took that moved, or found no memory for more, tells nothing.
+        let tells = |state: &&LaneState| match state {
+            LaneState::Finished => true,
+            LaneState::Failed(error) => *error != LaneError::MemoryShort,
+            _ => false,
+        };
+        let telling = cohort.lanes.iter().filter(tells).count();
         if let Some(epoch) = flight.epoch.take()
-            && !cohort.is_empty()
+            && 2 * telling >= cohort.len().max(1)
         {
             let page = self.pool.key(id).page;
             let own = cohort.arena.used() - epoch.program(page).texts.len();
