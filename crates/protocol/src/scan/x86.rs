@@ -220,8 +220,11 @@ impl Simd for Avx2 {
     fn differ(self, one: [__m256i; 2], other: [__m256i; 2]) -> u64 {
         // SAFETY: `self` proves AVX2.
         let equal = unsafe {
-            let [low, high] = core::array::from_fn(|i| _mm256_cmpeq_epi8(one[i], other[i]));
-            mask_avx2(self, low, high)
+            mask_avx2(
+                self,
+                _mm256_cmpeq_epi8(one[0], other[0]),
+                _mm256_cmpeq_epi8(one[1], other[1]),
+            )
         };
         !equal
     }

@@ -459,13 +459,12 @@ impl RequestHead {
         Ok(())
     }
 
-    /// Whether more is asked of a known header than its place: what [`RequestHead::take_known`]
-    /// reads the value of.
+    /// Whether more is asked of a known header than its place, or a number: what
+    /// [`RequestHead::take_known`] reads the value of.
     fn is_judged(known: Known) -> bool {
         matches!(
             known,
             Known::Host
-                | Known::ContentLength
                 | Known::TransferEncoding
                 | Known::Connection
                 | Known::AcceptEncoding

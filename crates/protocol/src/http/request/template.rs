@@ -5,16 +5,17 @@
 //! client again and again, differ in the request line and in some values, such as the cookie's. A
 //! [`HeadTemplate`] keeps the bytes of a head and what was found in it. Another head is like it
 //! where its header lines, block by block, are the same bytes but in values that nothing in the
-//! head hangs on, and what differs there is neither space nor control character nor beyond ASCII.
-//! Then its lines are the template's, as far further on as its request line is longer, and only
-//! that line is parsed, if it is another. A head that is not like it is parsed as any is.
+//! head hangs on, or only the length of the content, and what differs there is neither space nor
+//! control character nor beyond ASCII. Then its lines are the template's, as far further on as its
+//! request line is longer, and only that line is parsed, if it is another. A head that is not like
+//! it is parsed as any is.
 //!
 //! It holds what a head *is*, never what it asks for: with a template and without one a head is the
 //! same, for any bytes.
 
 use super::line::RequestLine;
 use super::{HeadLimits, RequestHead};
-use crate::http::head::HEAD_CAPACITY;
+use crate::http::head::{HEAD_CAPACITY, Known, decimal};
 use crate::scan::{Simd, find_byte};
 
 /// Bytes of a block that is compared at once.
@@ -23,7 +24,8 @@ const BLOCK: usize = 64;
 /// Longer heads make no template.
 const BYTES_MAX: usize = 2048;
 
-/// A template is kept for so many heads in a row that are not like it, at most.
+/// A template is kept for so many heads in a row that are not like it, at most, and at first: where
+/// none is like another, few are made templates in vain.
 const WORTH_MAX: u8 = 8;
 
 /// What the last heads looked like. See the module's text.
@@ -85,7 +87,10 @@ impl HeadTemplate {
         let by = (line_length as u16).wrapping_sub(self.line_length as u16);
         head.headers.become_like(&self.head.headers, by);
         head.pending = self.head.pending;
-        if head.finish().is_err() {
+        let length = head.headers.known(Known::ContentLength);
+        let length = length.map(|value| decimal(value.of(bytes)));
+        head.pending.content_length = length.flatten();
+        if length == Some(None) || head.finish().is_err() {
             // Whoever parses it finds the same.
             head.clear();
             return None;
@@ -108,7 +113,7 @@ impl HeadTemplate {
         if head.line.empty_lines > 0 || bytes.len() > BYTES_MAX {
             return;
         }
-        self.worth = 1;
+        self.worth = WORTH_MAX;
         self.line_length = line_end + 1;
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
@@ -156,11 +161,15 @@ fn request_line<S: Simd>(s: S, window: &[u8], limits: &HeadLimits) -> Option<(Re
 /// Whether header lines are like those of a template, as many bytes.
 #[inline(always)]
 fn is_like<S: Simd>(s: S, fields: &[u8], own: &[u8], free: &[u64]) -> bool {
-    free.iter().enumerate().all(|(index, free)| {
+    // A loop, since a closure is not always compiled with the instructions of `s`.
+    for (index, free) in free.iter().enumerate() {
         let start = block_start(index, own.len());
         let block = s.load(&fields[start..]);
         let differ = s.differ(block, s.load(&own[start..]));
         // A value begins and ends with what is no space, as it does in the template.
-        differ == 0 || differ & (!free | s.unprintable(block) | s.eq(block, b' ')) == 0
-    })
+        if differ != 0 && differ & (!free | s.unprintable(block) | s.eq(block, b' ')) != 0 {
+            return false;
+        }
+    }
+    true
 }
