@@ -76,9 +76,9 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Where the text of a column's item is. Each column has its texts one behind the other, but the
-    /// processor sees one load that goes from column to column: what is next in each has to be
-    /// asked for.
+    /// Where the text of a column's item is. Each column has its texts one behind the other, but
+    /// the processor sees one load that goes from column to column: what is next in each has to
+    /// be asked for.
     #[inline(always)]
     pub(super) fn view(self, column: &[View], item: usize) -> View {
         let view = column[item];
@@ -339,8 +339,8 @@ impl<'a> Out<'a> {
     }
 }
 
-/// Appends the first bytes of a constant, and a short text behind it that has nothing to escape, and
-/// gives what is left.
+/// Appends the first bytes of a constant, and a short text behind it that has nothing to escape,
+/// and gives what is left.
 ///
 /// # Errors
 /// All of it: the text is another, or there is no room.
