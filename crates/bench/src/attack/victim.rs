@@ -1,8 +1,9 @@
 //! A client that has nothing to do with an attack, and what it feels of it.
 //!
-//! One request a millisecond on a connection that is kept. A request that falls due before the
-//! answer to the one before has come is sent late, and waits from when it was due (no coordinated
-//! omission); one that is sent late because the victim's own thread was, from when it is sent.
+//! One request a millisecond on a connection that is kept. Those that fall due before the answer to
+//! the one before has come are not sent, and count all the same, each as if its answer had come with
+//! that one (no coordinated omission; they would otherwise queue up behind each other, which is not
+//! the server's doing).
 
 use super::report::{Felt, Waits};
 use super::{AttackError, AttackOptions, VICTIM_PRIORITY, set_priority};
@@ -95,24 +96,26 @@ impl Victim {
 fn ask(mut client: Client, phase: &AtomicUsize) -> [Told; 2] {
     let mut told = [Told::new(), Told::new()];
     let mut due = Instant::now();
-    let mut is_late = false;
     loop {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         let Some(told) = told.get_mut(phase.load(Ordering::Relaxed)) else {
             return told;
         };
-        let from = if is_late { due } else { Instant::now() };
+        let sent = Instant::now();
         let outcome = client.answer();
-        due += EVERY;
         let now = Instant::now();
-        if let Err(error) = outcome {
-            told.fail(error);
-            // What fell due meanwhile is not asked: it would fail the same way, at once.
-            due = now + RETRY;
-        } else {
-            told.nanos.saturating_record((now - from).as_nanos() as u64);
+        match outcome {
+            Ok(()) => told.answered(now - sent),
+            Err(error) => told.fail(error),
         }
-        is_late = now > due;
+        due += EVERY;
+        if now > due {
+            due = now;
+        }
+        if client.stream.is_none() {
+            // What fell due meanwhile would fail the same way, at once.
+            due += RETRY;
+        }
     }
 }
 
@@ -131,6 +134,15 @@ impl Told {
             failed: 0,
             failure: None,
         }
+    }
+
+    /// An answer came after so long, and with it those to the requests that fell due meanwhile.
+    fn answered(&mut self, waited: Duration) {
+        let [waited, every] = [waited, EVERY].map(|time| time.as_nanos() as u64);
+        // What is longer than can be told of is told of as the longest.
+        let waited = waited.min(self.nanos.high());
+        let recorded = self.nanos.record_correct(waited, every);
+        debug_assert!(recorded.is_ok(), "{waited} ns are not too long");
     }
 
     fn fail(&mut self, error: io::Error) {
