@@ -58,7 +58,9 @@ fn each_attack_is_made_and_what_others_felt_is_told() {
         assert_eq!(page.last(), Some(&"MB"), "{said}");
     }
     assert_eq!(
-        said.lines().count(),
+        (said.lines())
+            .filter(|line| !line.contains("not let in"))
+            .count(),
         2 + 2 * attacks.len(),
         "nothing failed: {said}"
     );
