@@ -1,6 +1,7 @@
 //! What loads servers and measures them: the load generators of web servers ([`load`]) and of
 //! memcached servers ([`memcached`]), attacks and what others feel of them ([`attack`]), the paper's
-//! emulation ([`emulate`]) and the limit that no server beats ([`limit`]).
+//! emulation ([`emulate`]), the limit that no server beats ([`limit`]), and the charts of the
+//! microservers' poster ([`reproduce`]).
 #![forbid(unsafe_code)]
 
 pub mod attack;
@@ -8,3 +9,4 @@ pub mod emulate;
 pub mod limit;
 pub mod load;
 pub mod memcached;
+pub mod reproduce;

@@ -1,9 +1,9 @@
 //! A client that has nothing to do with an attack, and what it feels of it.
 //!
-//! One request a millisecond on a connection that is kept. Those that fall due before the answer to
-//! the one before has come are not sent, and count all the same, each as if its answer had come with
-//! that one (no coordinated omission; they would otherwise queue up behind each other, which is not
-//! the server's doing).
+//! One request a millisecond on a connection that is kept. Those that fall due before the answer
+//! to the one before has come are not sent, and count all the same, each as if its answer had come
+//! with that one (no coordinated omission; they would otherwise queue up behind each other, which
+//! is not the server's doing).
 
 use super::report::{Felt, Waits};
 use super::{AttackError, AttackOptions, VICTIM_PRIORITY, set_priority};

@@ -3,10 +3,10 @@
 use super::server::*;
 use std::process::{Command, Output};
 
-fn attack(server: &str, flags: &[&str]) -> (bool, String) {
+fn attack(server: &str, page: &str, flags: &[&str]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
     command.args(["bench", "attack", "--server", server, "--duration", "100ms"]);
-    command.args(["--page", "/hello", "--file", "/static/a.css"]);
+    command.args(["--page", page, "--file", "/static/a.css"]);
     let output = command.args(flags).output();
     let Output {
         status,
@@ -26,7 +26,7 @@ fn each_attack_is_made_and_what_others_felt_is_told() {
     let pid = server.child.id().to_string();
     let flags = ["--connections", "4", "--pid", &pid, "--big-page", "/big"];
     let flags = [&flags[..], &["--sign-in", "/hello"]].concat();
-    let (is_well, said) = attack(&server.address, &flags);
+    let (is_well, said) = attack(&server.address, "/hello", &flags);
     assert!(is_well, "{said}");
     let attacks = [
         "unread-pages",
@@ -70,15 +70,15 @@ fn each_attack_is_made_and_what_others_felt_is_told() {
 #[test]
 fn what_cannot_be_measured_is_refused() {
     let server = Server::start(&service("unattacked", ""), &[]);
-    let (is_well, said) = attack(&server.address, &["churn", "--page", "/nothing"]);
+    let (is_well, said) = attack(&server.address, "/nothing", &["churn"]);
     assert!(
         !is_well && said.contains("/nothing is not answered with status 200"),
         "{said}"
     );
     assert!(said.contains("status 404"), "{said}");
-    let (is_well, said) = attack(&server.address, &["big-pages"]);
+    let (is_well, said) = attack(&server.address, "/hello", &["big-pages"]);
     assert!(!is_well && said.contains("--big-page"), "{said}");
-    let (is_well, said) = attack("192.0.2.1:80", &["churn"]);
+    let (is_well, said) = attack("192.0.2.1:80", "/hello", &["churn"]);
     assert!(
         !is_well && said.contains("may be another machine"),
         "{said}"
