@@ -54,7 +54,7 @@ pub enum ServerError {
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The backbone's interface.
-    #[error("--backbone: {0}")]
+    #[error(transparent)]
     Link(#[from] LinkError),
     /// Memory.
     #[error(transparent)]

@@ -29,6 +29,8 @@ const LATER: u64 = 3;
 /// The shortest and the longest that is waited for an acknowledgment.
 const AGAIN_MIN: Duration = Duration::from_millis(5);
 const AGAIN_MAX: Duration = Duration::from_millis(50);
+/// Room for bytes that is kept where there are none.
+const KEPT: usize = 1 << 20;
 /// How often who is not known yet is called.
 const CALL_EVERY: Duration = Duration::from_millis(100);
 
@@ -40,15 +42,15 @@ struct Sent {
     order: u64,
     at: Time,
     is_again: bool,
-    /// It has come, or is taken for lost; neither: it is under way.
-    has_come: bool,
-    is_lost: bool,
+    fate: Fate,
 }
 
-impl Sent {
-    fn is_under_way(&self) -> bool {
-        !self.has_come && !self.is_lost
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    UnderWay,
+    /// It is taken for lost, or was not sent yet: it is to be sent.
+    Lost,
+    Came,
 }
 
 /// See the head of this file.
@@ -195,7 +197,7 @@ impl Stream {
     fn acknowledged(&mut self, ack: u64, got: u64, now: Time) {
         let (mut latest, mut came) = (None, 0);
         let mut count = |sent: &Sent, trip: &mut Option<(Duration, Duration)>| {
-            if !sent.has_come {
+            if sent.fate != Fate::Came {
                 came += 1;
                 latest = latest.max(Some(sent.order));
                 if !sent.is_again {
@@ -212,11 +214,11 @@ impl Stream {
             self.bytes.drain(..sent.length);
         }
         // What it says may be of before what is known by now.
-        if ack + 1 == self.first {
+        if ack.checked_add(1) == Some(self.first) {
             for (at, sent) in self.sent.iter_mut().enumerate() {
                 if got & 1 << at != 0 {
                     count(sent, &mut self.trip);
-                    sent.has_come = true;
+                    sent.fate = Fate::Came;
                 }
             }
         }
@@ -225,8 +227,8 @@ impl Stream {
         self.grow(came);
         let mut lost = None;
         for sent in &mut self.sent {
-            if sent.is_under_way() && sent.order + LATER <= latest {
-                sent.is_lost = true;
+            if sent.fate == Fate::UnderWay && sent.order + LATER <= latest {
+                sent.fate = Fate::Lost;
                 lost = lost.max(Some(sent.order));
             }
         }
@@ -235,6 +237,9 @@ impl Stream {
         }
         if self.sent.is_empty() {
             self.again_at = Time::NEVER;
+        }
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(KEPT);
         }
     }
 
@@ -288,11 +293,14 @@ impl Stream {
             self.again_at = Time::NEVER;
             self.agains += 1;
             for sent in &mut self.sent {
-                sent.is_lost |= sent.is_under_way();
+                if sent.fate == Fate::UnderWay {
+                    sent.fate = Fate::Lost;
+                }
             }
             self.shrink(WINDOW_MIN);
         }
-        let mut under_way = self.sent.iter().filter(|sent| sent.is_under_way()).count();
+        let is_under_way = |sent: &&Sent| sent.fate == Fate::UnderWay;
+        let mut under_way = self.sent.iter().filter(is_under_way).count();
         let again_at = now + self.patience();
         let (mut at, mut start) = (0, 0);
         while under_way < self.window && at < WINDOW {
@@ -307,15 +315,14 @@ impl Stream {
                     order: 0,
                     at: now,
                     is_again: false,
-                    has_come: false,
-                    is_lost: true,
+                    fate: Fate::Lost,
                 });
-            } else if self.sent[at].is_lost {
-                self.sent[at].is_again = true;
+            } else {
+                self.sent[at].is_again |= self.sent[at].fate == Fate::Lost;
             }
             let sent = &mut self.sent[at];
-            if sent.is_lost {
-                (sent.is_lost, sent.at, sent.order) = (false, now, self.orders);
+            if sent.fate == Fate::Lost {
+                (sent.fate, sent.at, sent.order) = (Fate::UnderWay, now, self.orders);
                 self.orders += 1;
                 under_way += 1;
                 piece.seq = self.first + at as u64;
