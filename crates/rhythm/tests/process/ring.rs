@@ -7,11 +7,11 @@ use crate::number;
 use crate::server::NEVER;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -75,9 +75,16 @@ impl<'a> Ring<'a> {
             command: Box::new(command),
             nodes: vec![None, None, None],
         };
-        (0..3).for_each(|node| ring.begin(node));
+        for node in 0..3 {
+            File::create(ring.log(node)).expect("a file can be made");
+            ring.begin(node);
+        }
         ring.until_whole();
         ring
+    }
+
+    fn log(&self, node: usize) -> PathBuf {
+        self.file.with_file_name(format!("{}.log", NAMES[node]))
     }
 
     fn begin(&mut self, node: usize) {
@@ -85,7 +92,9 @@ impl<'a> Ring<'a> {
         command.arg("--ring").arg(&self.file);
         command.args(["--node", NAMES[node], "--replicate", self.replicate]);
         command.args(["-t", "2"]);
-        let child = command.stderr(Stdio::null()).spawn();
+        // What it says is kept beside the file of the ring, for who wants to know what went on.
+        let log = fs::OpenOptions::new().append(true).open(self.log(node));
+        let child = command.stderr(log.expect("it is there")).spawn();
         self.nodes[node] = Some(child.expect("it starts"));
     }
 
