@@ -1,7 +1,7 @@
 //! A ring of nodes in one thread, from one seed: virtual time, a network that loses, repeats,
 //! delays and reorders frames, nodes that die with all they had and come back empty, neighbors that
-//! cannot hear each other for a while. The nodes and their stores are the real ones. In two seeds of
-//! five frames go in pieces, as over Ethernet (`streams.rs` has that by itself).
+//! cannot hear each other for a while. The nodes and their stores are the real ones. In two seeds
+//! of five frames go in pieces, as over Ethernet (`streams.rs` has that by itself).
 //!
 //! `RING_SEEDS=10000 cargo test -p rhythm-kv --test ring_simulator` runs so many; `RING_FIRST`
 //! says from where, and `RING_SEED=4711` replays one. What is checked of the histories stands in

@@ -1,7 +1,7 @@
-//! Streams over Ethernet by themselves: two nodes that send each other long and short frames through
-//! a network that loses, doubles, damages, delays and reorders pieces, and of which one begins anew
-//! now and then, in half of the seeds. What comes is what was sent, in order; some is lost only when
-//! one begins anew, and where so much is untaken that no more is to be kept.
+//! Streams over Ethernet by themselves: two nodes that send each other long and short frames
+//! through a network that loses, doubles, damages, delays and reorders pieces, and of which one
+//! begins anew now and then, in half of the seeds. What comes is what was sent, in order; some is
+//! lost only when one begins anew, and where so much is untaken that no more is to be kept.
 
 use crate::network::{self, Weather};
 use crate::random::Random;
@@ -24,6 +24,9 @@ pub(crate) struct Counts {
     pub(crate) lives: u64,
     pub(crate) dropped: u64,
 }
+
+/// When it comes, its number, to whom, and the piece.
+type UnderWay = (u64, u64, usize, Vec<u8>);
 
 struct End {
     ether: Ether,
@@ -57,7 +60,7 @@ pub(crate) fn run(seed: u64) -> Counts {
         came: 0,
     };
     let mut ends = [end(0), end(1)];
-    let mut under_way: BinaryHeap<Reverse<(u64, u64, usize, Vec<u8>)>> = BinaryHeap::new();
+    let mut under_way = BinaryHeap::<Reverse<UnderWay>>::new();
     let (mut now, mut number, mut restarts_at) = (0, 0, BUSY / 2);
     loop {
         let time = Time::from_nanos(1000 * now);

@@ -113,7 +113,7 @@ pub(crate) fn run(seed: u64) -> Counts {
     };
     // Of its own: seeds that do without are what they always were.
     let mut of_ether = Random::new(!seed);
-    let pieces = [128, 1500, 9000][of_ether.below(3) as usize];
+    let pieces = [576, 1500, 9000][of_ether.below(3) as usize];
     let ether = of_ether.percent(40).then_some(pieces);
     let clients = 1 + random.below(6) as usize;
     let keys_each = 1 + random.below(30) as usize;

@@ -1,5 +1,5 @@
-//! Datagrams (UDP, frames of a link): many are received in one system call and handed over together, and many are
-//! sent in one.
+//! Datagrams (UDP, frames of a link): many are received in one system call and handed over
+//! together, and many are sent in one.
 //!
 //! ```text
 //!   recvmmsg ---> &[Datagram] ---> Handler::datagrams       what was ready is a cohort
@@ -69,7 +69,8 @@ impl DatagramSocket {
         })
     }
 
-    /// Where it is; the port is the one given by the system if 0 was asked for.
+    /// Where it is; the port is the one given by the system if 0 was asked for. Of a link: all
+    /// stations on it.
     pub fn local_address(&self) -> SocketAddr {
         self.address
     }

@@ -1,8 +1,8 @@
 //! What one Ethernet frame carries: bytes <-> pieces, without I/O.
 //!
 //! ```text
-//!   byte 0   2   3      4    5   6        8      16      24    32     40    48    56
-//!        | RE | 1 | from | to | 0 | length | ring | stream | peer | seq | ack | got | bytes | sum |
+//!   byte 0   2   3      4    5   6        8      16     24    32    40    48    56
+//!        | RE | 1 | from | to | 0 | length | ring | mine | peer | seq | ack | got | bytes | sum |
 //!
 //!   magic, version, who sends to whom, how many bytes of the stream follow; which ring; the
 //!   sender's stream, and the receiver's as the sender knows it; the place of these bytes among the

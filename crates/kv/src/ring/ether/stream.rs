@@ -4,7 +4,7 @@
 //! ```text
 //!   unsent --> under way (64 pieces at most, fewer after losses) --> acknowledged: gone
 //!                 ^                    |
-//!                 +-- sent again ------+  three that were sent later have come, or nothing has been
+//!                 +-- sent again ------+  three that were sent later have come, or nothing was
 //!                                         heard of it for too long (twice as long each time)
 //!
 //!   received:  1 2 3 4 | 6 7   bytes up to 4 are the reader's; 6 and 7 wait for 5
@@ -22,8 +22,9 @@ use std::time::Duration;
 
 /// Pieces under way at one time: a word has a bit for each.
 const WINDOW: usize = 64;
-/// So many at least, however many were lost.
-const WINDOW_MIN: usize = 4;
+/// So many at least, however many were lost: those of all neighbors find room with a receiver, and
+/// what says that a node is there gets through where much is lost for other reasons.
+const WINDOW_MIN: usize = 16;
 /// One is lost when so many that were sent later have come.
 const LATER: u64 = 3;
 /// The shortest and the longest that is waited for an acknowledgment.

@@ -1,5 +1,5 @@
-//! The backbone over TCP: to each other node there is a connection on which frames go, and from each
-//! comes one. Where one breaks, its frames are lost.
+//! The backbone over TCP: to each other node there is a connection on which frames go, and from
+//! each comes one. Where one breaks, its frames are lost.
 
 use crate::ring::Membership;
 use rhythm_net::{ConnectionId, ConnectionTable, Ended, Flushed, Outgoing, Peer, Port, Time};

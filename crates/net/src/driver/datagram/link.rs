@@ -1,4 +1,4 @@
-//! Frames of a link (Ethernet) as datagrams: an AF_PACKET socket of one interface and one EtherType.
+//! Frames of a link (Ethernet) as datagrams: an AF_PACKET socket of one interface and EtherType.
 //!
 //! The system writes and reads the frames' headers: bytes are what a frame carries (padded with
 //! zeros to 46 where it is less), and a peer is a [`station`], as its link-local IPv6 address with

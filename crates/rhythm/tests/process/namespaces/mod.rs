@@ -56,8 +56,8 @@ fn address(net: usize, node: usize, host: usize, port: u16) -> SocketAddr {
     SocketAddr::from(([10, net as u8, node as u8, host as u8], port))
 }
 
-/// Kills the nodes of a ring in turn, under load, and tells what came of it; none where there can be
-/// no namespaces.
+/// Kills the nodes of a ring in turn, under load, and tells what came of it; none where there can
+/// be no namespaces.
 fn killed(test: &str, backbone: Backbone, replicate: &'static str) -> Option<Outcome> {
     let network = match Network::new() {
         Ok(network) => network,

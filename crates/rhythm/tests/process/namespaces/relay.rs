@@ -1,9 +1,9 @@
-//! A bad network between nodes: a thread that passes on what they send each other, late, and some of
-//! it not at all.
+//! A bad network between nodes: a thread that passes on what they send each other, late, and some
+//! of it not at all.
 //!
 //! Ethernet frames go from one link to another, as by a switch that knows nodes by the names in
-//! them; one in a hundred is dropped, and each has a delay of its own, so they come out of order. Of
-//! TCP it passes on bytes, some of them much later, as what was lost and is sent again.
+//! them; one in a hundred is dropped, and each has a delay of its own, so they come out of order.
+//! Of TCP it passes on bytes, some of them much later, as what was lost and is sent again.
 
 use rhythm_net::workers::{self, Entrance, Worker, WorkerOptions, Workers};
 use rhythm_net::{
