@@ -3,6 +3,7 @@
 
 mod kv;
 mod namespaces;
+mod reproduce;
 mod ring;
 mod server;
 
