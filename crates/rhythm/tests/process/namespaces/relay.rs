@@ -30,6 +30,9 @@ enum What {
     Bytes(ConnectionId),
 }
 
+/// When it comes, its number, what it is, and its bytes.
+type Late = (Time, u64, What, Vec<u8>);
+
 /// One side of a connection that is passed on.
 struct Side {
     other: ConnectionId,
@@ -44,7 +47,7 @@ struct Relay {
     nodes: Vec<Peer>,
     links: Vec<Link>,
     sides: HashMap<ConnectionId, Side>,
-    late: BinaryHeap<Reverse<(Time, u64, What, Vec<u8>)>>,
+    late: BinaryHeap<Reverse<Late>>,
     count: u64,
 }
 
