@@ -2,6 +2,7 @@
 //! system gives it less than it wants.
 
 mod kv;
+mod namespaces;
 mod reproduce;
 mod ring;
 mod server;
