@@ -1,7 +1,7 @@
 //! The attacks: what each does, with how many connections.
 
-use super::Aims;
 use super::crowd::{Crowd, NO_ROOM};
+use super::options::Aims;
 use rhythm_besim::mix::mix64;
 
 /// An attack.

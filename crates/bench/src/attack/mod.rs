@@ -13,17 +13,18 @@
 
 mod attacks;
 mod crowd;
+mod options;
+mod priority;
 mod report;
 mod victim;
 
 pub use attacks::{ATTACKS, Attack};
+pub use options::{Aims, AttackError, AttackOptions};
 pub use report::{Felt, Row, Waits};
 
 use crowd::Crowd;
+use priority::{ATTACK_PRIORITY, set_priority};
 use rhythm_net::resource::raise_open_files;
-use rustix::thread::gettid;
-use std::net::SocketAddr;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 use victim::{Phase, Victim};
@@ -32,79 +33,6 @@ use victim::{Phase, Victim};
 const AFTERMATH: Duration = Duration::from_millis(200);
 /// What a server has between an attack and the next.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Real-time priorities; a server is given one between them.
-const VICTIM_PRIORITY: u8 = 20;
-const ATTACK_PRIORITY: u8 = 5;
-
-/// Whom to attack, and how.
-#[derive(Clone, Debug)]
-pub struct AttackOptions {
-    /// The server: one of this machine.
-    pub server: SocketAddr,
-    /// Its process, whose memory is looked at.
-    pub pid: Option<u32>,
-    /// For how long it is quiet before each attack, and for how long each is made.
-    pub duration: Duration,
-    /// Connections of each attack, in the place of its own number.
-    pub connections: Option<usize>,
-    /// Whether victims go before the attack wherever the system may choose, by real-time
-    /// priorities; else they wait for the attack's thread as well.
-    pub has_priorities: bool,
-    /// What is asked for.
-    pub aims: Aims,
-}
-
-/// What victims and attacks ask for: targets of requests.
-#[derive(Clone, Debug)]
-pub struct Aims {
-    /// A page.
-    pub page: String,
-    /// A file.
-    pub file: String,
-    /// A page that takes a form with `userid` and `password`.
-    pub sign_in: String,
-    /// A page of megabytes, if there is one.
-    pub big_page: Option<String>,
-}
-
-impl Default for Aims {
-    /// Those of services/banking.
-    fn default() -> Aims {
-        Aims {
-            page: "/bank/login.php".to_owned(),
-            file: "/bank/static/logo.svg".to_owned(),
-            sign_in: "/bank/login.php".to_owned(),
-            big_page: None,
-        }
-    }
-}
-
-/// Why there is nothing to report.
-#[derive(Debug, thiserror::Error)]
-pub enum AttackError {
-    /// Others' servers are not attacked.
-    #[error("{0} may be another machine: servers on loopback addresses alone are attacked")]
-    NotLocal(SocketAddr),
-    /// The attack needs a page that was not named.
-    #[error("{0} asks for a page of megabytes: name one with --big-page")]
-    NoBigPage(&'static str),
-    /// The server is not there.
-    #[error("cannot connect to {0}")]
-    Connect(SocketAddr, #[source] io::Error),
-    /// It is not answered even while nothing else happens.
-    #[error("{0} is not answered with status 200")]
-    Unanswered(String, #[source] io::Error),
-    /// What is said of a process cannot be read.
-    #[error("cannot read the memory of process {0}")]
-    Memory(u32, #[source] io::Error),
-    /// Priorities cannot be had.
-    #[error("no real-time priority: chrt (of util-linux) and the right to it are needed: {0}")]
-    Priority(String),
-    /// Threads cannot be had.
-    #[error("cannot begin")]
-    Begin(#[from] io::Error),
-}
-
 /// Makes one attack, and tells what others felt of it.
 ///
 /// # Errors
@@ -160,18 +88,6 @@ fn make(attack: &'static Attack, options: &AttackOptions) -> Result<(u64, u64), 
         Ok(crowd.disperse())
     })?;
     thread.join().expect("an attack does not panic")
-}
-
-/// Gives the calling thread a real-time priority.
-fn set_priority(priority: u8) -> Result<(), AttackError> {
-    let refused = |why: &dyn ToString| Err(AttackError::Priority(why.to_string()));
-    let id = gettid().as_raw_nonzero().to_string();
-    let arguments = ["--rr", "--pid", &priority.to_string(), &id];
-    match Command::new("chrt").args(arguments).output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => refused(&String::from_utf8_lossy(&output.stderr).trim()),
-        Err(error) => refused(&error),
-    }
 }
 
 /// The most memory that a process has had resident.

@@ -5,8 +5,9 @@
 //! with that one (no coordinated omission; they would otherwise queue up behind each other, which
 //! is not the server's doing).
 
+use super::options::{AttackError, AttackOptions};
+use super::priority::{VICTIM_PRIORITY, set_priority};
 use super::report::{Felt, Waits};
-use super::{AttackError, AttackOptions, VICTIM_PRIORITY, set_priority};
 use crate::load::{AnswerReader, latency_histogram};
 use hdrhistogram::Histogram;
 use rustix::thread::set_current_timer_slack;

@@ -1,8 +1,9 @@
 //! From operations to steps, once for each page.
 
 use super::compute;
-use super::rows;
-use super::step::{Choice, ColumnRef, Key, Needed, Row, Step, Steps, Values, word};
+use super::keys::{Key, word};
+use super::row_plan;
+use super::step::{Choice, ColumnRef, Needed, Row, Step, Steps, Values};
 use super::write::{Appended, HALF, MOVE};
 use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::{
@@ -253,7 +254,7 @@ impl<'a> Fuse<'a> {
                 if !op.body.iter().all(|op| self.op(op)) {
                     return false;
                 }
-                let rows = rows::planned(op, &self.steps, before, self.reads);
+                let rows = row_plan::planned(op, &self.steps, before, self.reads);
                 match &rows {
                     Some((_, parts)) => {
                         let [list, cells, moves, ..] = before;

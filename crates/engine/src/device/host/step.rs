@@ -4,7 +4,7 @@
 //! each page, a launch fills the table with the columns of its cohort, and `walk` has each lane
 //! take all steps.
 
-use super::rows::RowPart;
+use super::keys::Key;
 use super::strip::Pack;
 use super::write::{Appended, HALF, MOVE};
 use crate::cohort::{Column, Span, View};
@@ -238,19 +238,6 @@ pub(super) enum Row {
     Item { position: Register, spans: u16 },
 }
 
-/// A text of 1 to 8 bytes as [`Step::Is`] has it.
-pub(super) fn word(text: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[8 - text.len()..].copy_from_slice(text);
-    u64::from_le_bytes(bytes)
-}
-
-/// A constant of 1 to 8 bytes that a text may be, as [`Step::Is`] has it.
-pub(super) struct Key {
-    pub(super) length: u32,
-    pub(super) word: u64,
-}
-
 /// A short constant to append where a condition is true, or a key is found.
 pub(super) struct Choice {
     pub(super) condition: Register,
@@ -328,4 +315,25 @@ impl Steps {
         self.parts.truncate(parts);
         self.ops.truncate(ops);
     }
+}
+
+/// A part of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RowPart {
+    /// A constant of at most [`MOVE`] bytes, padded.
+    Constant { length: u32, constant: [u8; MOVE] },
+    /// Such a constant, and a text of a column behind it, perhaps escaped for HTML.
+    Text {
+        escaped: bool,
+        column: u16,
+        length: u32,
+        constant: [u8; MOVE],
+    },
+    /// [`Step::Match`], with the text of a column.
+    Match {
+        count: u8,
+        column: u16,
+        first_key: u32,
+        first: u32,
+    },
 }

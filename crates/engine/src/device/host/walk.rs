@@ -9,8 +9,9 @@
 //! [`Step::Compute`] is what is seldom wanted: `compute` does it.
 
 use super::compute::Cells;
+use super::keys::{high_word, matching};
 use super::rows::Rows;
-use super::step::{Choice, Columns, Key, Row, Step, Steps, word};
+use super::step::{Choice, Columns, Row, Step, Steps};
 use super::strip::{Fate, Lanes, Registers};
 use super::write::{Appended, MOVE, Out, Regions, Texts};
 use crate::cohort::{Arena, LaneError, Segment, SessionChange, Span, View};
@@ -109,7 +110,8 @@ impl Walk<'_, '_> {
                 } => {
                     let view = self.registers.view(text, lane);
                     let keys = &self.steps.keys[first_key as usize..][..usize::from(count)];
-                    let choice = &self.steps.choices[first as usize + matching(texts, view, keys)];
+                    let choice =
+                        &self.steps.choices[first as usize + matching(texts.bytes, view, keys)];
                     out.short(&choice.constant, usize::from(choice.length))
                 }
                 Step::Int { from } => out.int(self.registers.int(from, lane)),
@@ -365,22 +367,6 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Which key a text is, or how many keys there are where it is none.
-#[inline(always)]
-pub(super) fn matching(texts: Texts<'_>, view: View, keys: &[Key]) -> usize {
-    let word = match view.length {
-        1..=8 => high_word(texts.bytes, view),
-        // No key has this length.
-        _ => 0,
-    };
-    let mut found = keys.len();
-    for (at, key) in keys.iter().enumerate().rev() {
-        let is_it = (key.length == view.length) & (key.word == word);
-        found = hint::select_unpredictable(is_it, at, found);
-    }
-    found
-}
-
 /// Where an item of a lane's list is, if the list has it.
 #[inline(always)]
 fn item(span: Span, position: u64) -> Option<usize> {
@@ -399,14 +385,4 @@ fn is_equal(texts: &[u8], left: View, right: View) -> bool {
     }
     let text = |view: View| &texts[view.offset as usize..][..view.length as usize];
     text(left) == text(right)
-}
-
-/// A text of 1 to 8 bytes as [`Step::Is`] has it.
-#[inline(always)]
-fn high_word(texts: &[u8], view: View) -> u64 {
-    let text = &texts[view.offset as usize..];
-    match text.first_chunk() {
-        Some(bytes) => u64::from_le_bytes(*bytes) << (64 - 8 * view.length),
-        None => word(&text[..view.length as usize]),
-    }
 }

@@ -14,7 +14,7 @@
 //! same, for any bytes.
 
 use super::line::RequestLine;
-use super::{HeadLimits, RequestHead};
+use super::parsed::{HeadLimits, RequestHead};
 use crate::http::head::{HEAD_CAPACITY, Known, decimal};
 use crate::scan::{Simd, find_byte};
 
