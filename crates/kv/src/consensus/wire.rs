@@ -47,11 +47,12 @@ pub(super) fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
 }
 
 pub(super) fn take_entry(taker: &mut Taker<'_>) -> Option<Entry> {
-    let mut entry = Entry::default();
-    entry.index = taker.u64()?;
-    entry.term = taker.u64()?;
-    entry.data = taker.bytes()?.to_vec().into();
-    Some(entry)
+    Some(Entry {
+        index: taker.u64()?,
+        term: taker.u64()?,
+        data: taker.bytes()?.to_vec().into(),
+        ..Entry::default()
+    })
 }
 
 pub(super) fn put_entries(out: &mut Vec<u8>, entries: &[Entry]) {
@@ -70,11 +71,12 @@ pub(super) fn put_state(out: &mut Vec<u8>, state: &HardState) {
 }
 
 pub(super) fn take_state(taker: &mut Taker<'_>) -> Option<HardState> {
-    let mut state = HardState::default();
-    state.term = taker.u64()?;
-    state.vote = taker.u64()?;
-    state.commit = taker.u64()?;
-    Some(state)
+    Some(HardState {
+        term: taker.u64()?,
+        vote: taker.u64()?,
+        commit: taker.u64()?,
+        ..HardState::default()
+    })
 }
 
 pub(super) fn put_snapshot(out: &mut Vec<u8>, snapshot: &Snapshot) {
@@ -149,21 +151,23 @@ pub(super) fn decode(digest: u64, frame: &[u8], voters: &ConfState) -> Result<Me
 }
 
 fn message(mut taker: Taker<'_>, voters: &ConfState) -> Option<Message> {
-    let mut message = Message::default();
-    message.msg_type = *TYPES.get(usize::from(taker.u8()?))?;
-    message.to = taker.u64()?;
-    message.from = taker.u64()?;
-    message.term = taker.u64()?;
-    message.log_term = taker.u64()?;
-    message.index = taker.u64()?;
-    message.commit = taker.u64()?;
-    message.commit_term = taker.u64()?;
-    message.request_snapshot = taker.u64()?;
-    message.reject_hint = taker.u64()?;
-    message.priority = taker.u64()? as i64;
-    message.reject = taker.u64()? != 0;
-    message.entries = take_entries(&mut taker)?.into();
-    message.context = taker.bytes()?.to_vec().into();
+    let mut message = Message {
+        msg_type: *TYPES.get(usize::from(taker.u8()?))?,
+        to: taker.u64()?,
+        from: taker.u64()?,
+        term: taker.u64()?,
+        log_term: taker.u64()?,
+        index: taker.u64()?,
+        commit: taker.u64()?,
+        commit_term: taker.u64()?,
+        request_snapshot: taker.u64()?,
+        reject_hint: taker.u64()?,
+        priority: taker.u64()? as i64,
+        reject: taker.u64()? != 0,
+        entries: take_entries(&mut taker)?.into(),
+        context: taker.bytes()?.to_vec().into(),
+        ..Message::default()
+    };
     let snapshot = take_snapshot(&mut taker, voters)?;
     if !snapshot.is_empty() {
         message.set_snapshot(snapshot);
@@ -178,8 +182,10 @@ mod tests {
     #[test]
     fn a_message_is_the_same_behind_its_frame_and_nothing_when_damaged() {
         let voters = ConfState::from((vec![1, 2, 3], vec![]));
-        let mut sent = Message::default();
-        sent.msg_type = MessageType::MsgSnapshot;
+        let mut sent = Message {
+            msg_type: MessageType::MsgSnapshot,
+            ..Message::default()
+        };
         (sent.to, sent.from, sent.term) = (1, 2, 3);
         (sent.log_term, sent.index, sent.commit, sent.commit_term) = (4, 5, 6, 7);
         (sent.request_snapshot, sent.reject_hint, sent.priority) = (8, 9, -1);
@@ -189,8 +195,10 @@ mod tests {
         (entry.index, entry.term) = (10, 11);
         entry.data = b"data".to_vec().into();
         sent.entries = vec![entry.clone(), entry].into();
-        let mut snapshot = Snapshot::default();
-        snapshot.data = b"all".to_vec().into();
+        let mut snapshot = Snapshot {
+            data: b"all".to_vec().into(),
+            ..Snapshot::default()
+        };
         snapshot.mut_metadata().index = 12;
         snapshot.mut_metadata().term = 13;
         snapshot.mut_metadata().set_conf_state(voters.clone());

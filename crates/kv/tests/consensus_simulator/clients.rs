@@ -241,7 +241,7 @@ impl Clients {
     /// Nothing is asked any more.
     pub(crate) fn check(self) {
         for (at, history) in self.histories.into_iter().enumerate() {
-            if !history.clone().is_linearizable() {
+            if !history.is_linearizable() {
                 history.print();
                 panic!("the history of key {at} is not linearizable");
             }

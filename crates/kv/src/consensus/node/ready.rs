@@ -168,8 +168,10 @@ impl<D: Disk> Node<D> {
             return Ok(());
         };
         let mut log = store.clone();
-        let mut snapshot = Snapshot::default();
-        snapshot.data = self.keyspace.snapshot().into();
+        let mut snapshot = Snapshot {
+            data: self.keyspace.snapshot().into(),
+            ..Snapshot::default()
+        };
         let of = snapshot.mut_metadata();
         (of.index, of.term) = (self.applied, term);
         of.set_conf_state(log.voters.clone());

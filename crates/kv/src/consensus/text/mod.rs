@@ -193,7 +193,7 @@ fn one(kind: Kind, key: Vec<u8>, of: &Commands, bytes: &[u8], session: Option<u6
         }
         Kind::Meta { verb, index } => {
             let flags = &of.meta[index as usize];
-            let text = meta::each(flags.text, bytes).map(<[u8]>::to_vec).collect();
+            let text: Vec<_> = meta::each(flags.text, bytes).map(<[u8]>::to_vec).collect();
             match refused(verb, flags, &text) {
                 Some(said) => Asked::Say(said.into()),
                 None => of_meta(verb, flags, key, text, stored),
@@ -211,7 +211,7 @@ fn one(kind: Kind, key: Vec<u8>, of: &Commands, bytes: &[u8], session: Option<u6
 }
 
 /// Why a meta command is not executed, if it is not.
-fn refused(verb: Verb, flags: &Flags, text: &Vec<Vec<u8>>) -> Option<&'static str> {
+fn refused(verb: Verb, flags: &Flags, text: &[Vec<u8>]) -> Option<&'static str> {
     let known: &[u8] = match verb {
         Verb::Get => b"vfkOsctq",
         Verb::Set => b"FCMTkOcsq",
