@@ -9,7 +9,7 @@ mod ring;
 mod settings;
 mod values;
 
-use crate::logs;
+use crate::{allocator, logs};
 use anyhow::{Context, Result};
 pub(crate) use args::Args;
 use rhythm_engine::settings::LogFormat;
@@ -59,6 +59,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         resource::raise_open_files().context("cannot raise the limit of open files")?;
     // Where there is no room now, it is looked for as clients come.
     let _ = resource::make_room_for_files(u64::from(settings.connections_max).min(open_files));
+    allocator::give_back().context("cannot start a thread")?;
     let server = Server::start(settings, move |graceful| {
         // None listens any more when it ends already.
         let _ = by_client.send(graceful);

@@ -13,7 +13,8 @@
 //! - `stages`: what is kept of each page: its stages' plans;
 //! - `plan`: the parts of a stage; `fuse`: what can run as one, as `step`s;
 //! - `blocks`: which parts are run for which lanes;
-//! - `walk`: lanes taking their steps, with `compute` (cells from cells) and `write` (output);
+//! - `walk`: lanes taking their steps, with `compute` (cells from cells), `rows` (loops that append
+//!   a row for each item) and `write` (output);
 //! - `texts`, `control`, `output`: what runs one operation at a time;
 //! - `md5`: many digests at once.
 //!
@@ -28,6 +29,7 @@ mod md5;
 mod output;
 mod plan;
 mod positions;
+mod rows;
 mod stages;
 mod step;
 mod strip;

@@ -68,7 +68,7 @@ impl Plan {
 }
 
 /// Counts how often each register is read.
-fn count_reads(block: &[Op], reads: &mut [u32]) {
+pub(super) fn count_reads(block: &[Op], reads: &mut [u32]) {
     for op in block {
         op.each_read(|register| reads[usize::from(register)] += 1);
         for inner in op.blocks() {

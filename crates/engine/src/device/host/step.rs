@@ -4,6 +4,7 @@
 //! each page, a launch fills the table with the columns of its cohort, and `walk` has each lane
 //! take all steps.
 
+use super::rows::RowPart;
 use super::strip::Pack;
 use super::write::{Appended, HALF, MOVE};
 use crate::cohort::{Column, Span, View};
@@ -204,6 +205,16 @@ pub(super) enum Step {
         length: Register,
         body: u32,
     },
+    /// Takes all turns of a loop that only appends a row for each item of a list, or goes on at
+    /// `none` where there is no turn.
+    Rows {
+        count: Register,
+        spans: u16,
+        /// What a row has: so many, from `first` on.
+        parts: u16,
+        first: u32,
+        none: u32,
+    },
     /// Sets the answer's status.
     Status(u16),
     /// Sets the answer's file.
@@ -290,28 +301,31 @@ pub(super) struct Steps {
     pub(super) moves: Vec<[u8; MOVE]>,
     pub(super) choices: Vec<Choice>,
     pub(super) keys: Vec<Key>,
+    pub(super) parts: Vec<RowPart>,
     /// What computes cells.
     pub(super) ops: Vec<Op>,
 }
 
 impl Steps {
-    pub(super) fn lengths(&self) -> [usize; 6] {
+    pub(super) fn lengths(&self) -> [usize; 7] {
         [
             self.list.len(),
             self.cells.len(),
             self.moves.len(),
             self.choices.len(),
             self.keys.len(),
+            self.parts.len(),
             self.ops.len(),
         ]
     }
 
-    pub(super) fn truncate(&mut self, [list, cells, moves, choices, keys, ops]: [usize; 6]) {
+    pub(super) fn truncate(&mut self, [list, cells, moves, choices, keys, parts, ops]: [usize; 7]) {
         self.list.truncate(list);
         self.cells.truncate(cells);
         self.moves.truncate(moves);
         self.choices.truncate(choices);
         self.keys.truncate(keys);
+        self.parts.truncate(parts);
         self.ops.truncate(ops);
     }
 }

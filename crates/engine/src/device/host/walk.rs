@@ -9,18 +9,16 @@
 //! [`Step::Compute`] is what is seldom wanted: `compute` does it.
 
 use super::compute::Cells;
+use super::rows::Rows;
 use super::step::{Choice, Columns, Key, Row, Step, Steps, word};
 use super::strip::{Fate, Lanes, Registers};
 use super::write::{Appended, MOVE, Out, Regions, Texts};
 use crate::cohort::{Arena, LaneError, Segment, SessionChange, Span, View};
 use crate::device::functions;
 use crate::program::{FragmentId, PageProgram, StageProgram};
-use crate::session::prefetch::{prefetch, prefetch_at};
+use crate::session::prefetch::prefetch;
 use rhythm_protocol::scan::{Simd, Task};
 use std::hint;
-
-/// Bytes of a line of the caches.
-const LINE: usize = 64;
 
 /// How many lanes ahead a region's first lines are fetched.
 const AHEAD: usize = 3;
@@ -170,6 +168,33 @@ impl Walk<'_, '_> {
                     }
                     true
                 }
+                Step::Rows {
+                    count,
+                    spans,
+                    parts,
+                    first,
+                    none,
+                } => {
+                    let turns = self.registers.int(count, lane).max(0);
+                    if !self.takes(lane, turns) {
+                        return Fate::Failed(LaneError::TooManyTurns);
+                    }
+                    if turns == 0 {
+                        next = none as usize;
+                    }
+                    let index = self.lanes.index[usize::from(lane)] as usize;
+                    let rows = Rows {
+                        span: self.columns.spans[usize::from(spans)][index],
+                        columns: &self.columns.texts,
+                        parts: &self.steps.parts[first as usize..][..usize::from(parts)],
+                        steps: self.steps,
+                        texts,
+                    };
+                    match rows.append(s, turns as u64, out) {
+                        Some(fits) => fits,
+                        None => return Fate::Failed(LaneError::OutOfRange),
+                    }
+                }
                 Step::Finish => return Fate::Finished,
                 _ => match self.set(step, lane, texts) {
                     Ok(()) => true,
@@ -208,15 +233,7 @@ impl Walk<'_, '_> {
                 item(columns.spans[usize::from(spans)][index], position)?
             }
         };
-        // Each column has its texts one behind the other, but the processor sees one load that goes
-        // from column to column: what is next in each has to be asked for.
-        let load = |cell: &Appended| {
-            let views = columns.texts[usize::from(cell.column)];
-            let view = views[at];
-            prefetch_at(views, at + LINE / size_of::<View>());
-            prefetch_at(texts.bytes, view.offset as usize + LINE);
-            view
-        };
+        let load = |cell: &Appended| texts.view(columns.texts[usize::from(cell.column)], at);
         Some(match keeps {
             false => out.cells(s, texts, cells, load),
             true => out.cells(s, texts, cells, |cell| {
@@ -350,7 +367,7 @@ impl Walk<'_, '_> {
 
 /// Which key a text is, or how many keys there are where it is none.
 #[inline(always)]
-fn matching(texts: Texts<'_>, view: View, keys: &[Key]) -> usize {
+pub(super) fn matching(texts: Texts<'_>, view: View, keys: &[Key]) -> usize {
     let word = match view.length {
         1..=8 => high_word(texts.bytes, view),
         // No key has this length.

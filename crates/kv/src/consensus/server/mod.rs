@@ -18,6 +18,7 @@ mod worker;
 use super::bytes::checksum;
 use super::folder::{Folder, FolderError};
 use super::node::{Node, OpenError, Options};
+use peers::OF_NODES;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{
     DriverOptions, ListenError, ListenOptions, Listener, Peer, Role, StartError, clock,
@@ -37,7 +38,6 @@ pub const NODES_MAX: usize = 7;
 /// Bytes of the journal, beside what it began with, from which on it is written anew.
 const JOURNAL_BYTES: u64 = 16 << 20;
 const OF_CLIENTS: Role = Role(0);
-const OF_NODES: Role = Role(1);
 
 /// A node, as all nodes know it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,9 +3,11 @@
 
 use crate::consensus::folder::Folder;
 use crate::consensus::node::Node;
-use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Outgoing, Peer, Port, Time};
+use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Outgoing, Peer, Port, Role, Time};
 use std::time::Duration;
 
+/// What the listener is for at which other nodes arrive.
+pub(super) const OF_NODES: Role = Role(1);
 /// How long after a connection failed the next is begun.
 const AGAIN: Duration = Duration::from_millis(100);
 /// Bytes that a connection may have untaken before frames for it are dropped, beside one frame.

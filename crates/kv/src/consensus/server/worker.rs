@@ -1,8 +1,7 @@
 //! The thread: events to clients and peers, and at a turn's end all that came to the node.
 
-use super::OF_NODES;
 use super::clients::{Asks, Clients};
-use super::peers::Peers;
+use super::peers::{OF_NODES, Peers};
 use crate::consensus::folder::Folder;
 use crate::consensus::node::{Effects, Node, Request, Ticket};
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Peer, Port, Time};

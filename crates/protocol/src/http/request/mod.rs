@@ -12,6 +12,7 @@
 
 mod error;
 mod line;
+mod template;
 
 use super::encoding::{AcceptEncoding, Encodings};
 use super::head::{
@@ -24,6 +25,7 @@ use line::{RequestLine, is_host};
 pub use error::RequestError;
 pub use line::Method;
 pub(crate) use line::TARGET;
+pub use template::HeadTemplate;
 
 /// Empty lines skipped before a request line (RFC 9112 section 2.2).
 const EMPTY_LINES_MAX: u8 = 2;
@@ -250,6 +252,40 @@ pub fn parse_head(
     parse_head_with(Level::active(), head, bytes, limits)
 }
 
+/// [`parse_head`], quicker where the head is like those before it.
+///
+/// # Errors
+/// As [`parse_head`].
+#[inline]
+pub fn parse_head_like(
+    template: &mut HeadTemplate,
+    head: &mut RequestHead,
+    bytes: &[u8],
+    limits: &HeadLimits,
+) -> Result<Progress, RequestError> {
+    parse_head_like_with(Level::active(), template, head, bytes, limits)
+}
+
+/// [`parse_head_like`] with a level of the caller's choice.
+///
+/// # Errors
+/// As [`parse_head`].
+#[inline]
+pub fn parse_head_like_with(
+    level: Level,
+    template: &mut HeadTemplate,
+    head: &mut RequestHead,
+    bytes: &[u8],
+    limits: &HeadLimits,
+) -> Result<Progress, RequestError> {
+    level.run(ParseHead {
+        template: Some(template),
+        head,
+        bytes,
+        limits,
+    })
+}
+
 /// [`parse_head`] with a level of the caller's choice.
 ///
 /// # Errors
@@ -262,6 +298,7 @@ pub fn parse_head_with(
     limits: &HeadLimits,
 ) -> Result<Progress, RequestError> {
     level.run(ParseHead {
+        template: None,
         head,
         bytes,
         limits,
@@ -269,6 +306,7 @@ pub fn parse_head_with(
 }
 
 struct ParseHead<'a> {
+    template: Option<&'a mut HeadTemplate>,
     head: &'a mut RequestHead,
     bytes: &'a [u8],
     limits: &'a HeadLimits,
@@ -280,6 +318,7 @@ impl Task for ParseHead<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Result<Progress, RequestError> {
         let ParseHead {
+            template,
             head,
             bytes,
             limits,
@@ -287,11 +326,21 @@ impl Task for ParseHead<'_> {
         if head.cursor.finished {
             head.clear();
         }
+        // What came in part is parsed on from there.
+        let mut template = template.filter(|_| head.cursor.scanned() == 0);
+        if let Some(template) = &mut template
+            && let Some(head_len) = template.apply(s, head, bytes, limits)
+        {
+            return Ok(Progress::Complete { head_len });
+        }
         let mut cursor = head.cursor;
         let mut lines = RequestLines { head, limits };
         let result = scan_head(s, bytes, limits.head_max, &mut cursor, &mut lines);
         cursor.finished = !matches!(result, Ok(Progress::Partial));
-        lines.head.cursor = cursor;
+        head.cursor = cursor;
+        if let (Some(template), Ok(Progress::Complete { head_len })) = (template, &result) {
+            template.missed(head, &bytes[..*head_len], limits);
+        }
         result
     }
 }
@@ -408,6 +457,19 @@ impl RequestHead {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether more is asked of a known header than its place, or a number: what
+    /// [`RequestHead::take_known`] reads the value of.
+    fn is_judged(known: Known) -> bool {
+        matches!(
+            known,
+            Known::Host
+                | Known::TransferEncoding
+                | Known::Connection
+                | Known::AcceptEncoding
+                | Known::Expect
+        )
     }
 
     /// Judges what the headers said together (RFC 9112 sections 3.2, 6.3 and 9.3).
