@@ -14,8 +14,17 @@ pub struct Member {
     pub host: String,
     /// The port by which clients know it.
     pub port: u16,
-    /// Where other nodes reach it.
+    /// Where other nodes reach it over TCP.
     pub backbone: SocketAddr,
+}
+
+/// How a node reaches the others, and they it. All of a ring do it in one way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Over TCP: it listens here.
+    Tcp(SocketAddr),
+    /// By Ethernet frames on the interface of this name.
+    Ether(String),
 }
 
 /// A ring, and a place in it.
@@ -25,8 +34,8 @@ pub struct Membership {
     pub members: Vec<Member>,
     /// Which of them this is.
     pub me: usize,
-    /// Where it listens for the others.
-    pub listen: SocketAddr,
+    /// How it reaches the others.
+    pub transport: Transport,
     /// How many nodes have what one serves, beside it.
     pub replicas: usize,
     /// Writes are confirmed to clients when the copies exist.

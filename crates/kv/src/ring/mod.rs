@@ -13,6 +13,7 @@
 //! and once), and a node that begins to get a range is sent all of it, while clients go on.
 //!
 //! - [`node`] is what a node knows of the ring and does: without I/O, the time an argument.
+//! - [`ether`] brings frames to other nodes where no TCP does.
 //! - [`wire`] has the frames, `local` the store as replication sees it.
 //! - [`Membership`] says who is in the ring.
 //! - [`view`] is what workers see: who serves a key, and whether they may write.
@@ -21,6 +22,7 @@
 //! ring has no protection from that. When they meet again, of two that serve a range the higher
 //! claim wins.
 
+pub mod ether;
 mod link;
 mod local;
 mod members;
@@ -31,7 +33,7 @@ pub mod wire;
 mod written;
 
 pub use local::Local;
-pub use members::{Member, Membership};
+pub use members::{Member, Membership, Transport};
 pub use node::{Effects, Execute, Node, Options, Ticket};
 pub use placement::Placement;
 pub use view::{RangeStatus, Status, View};

@@ -19,7 +19,8 @@ mod worker;
 
 pub use listen::{Address, BindError};
 
-use crate::ring::Membership;
+use crate::ring::ether::ETHER_TYPE;
+use crate::ring::{Membership, Transport};
 use crate::shared::{Settings, Shared};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::wire::Users;
@@ -27,7 +28,10 @@ use backbone::Backbone;
 use commands::{Command, RingCommand};
 use prepare::Preparer;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
-use rhythm_net::{DriverOptions, Inbox, ListenOptions, Listener, Role, StartError, clock};
+use rhythm_net::{
+    DatagramSocket, DriverOptions, Inbox, LinkError, ListenOptions, Listener, Role, StartError,
+    clock,
+};
 use rhythm_observe::admin::Admin;
 use std::convert::Infallible;
 use std::io;
@@ -49,6 +53,9 @@ pub enum ServerError {
     /// Where it is to listen.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The backbone's interface.
+    #[error(transparent)]
+    Link(#[from] LinkError),
     /// Memory.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -259,9 +266,18 @@ fn start_backbone(
     ring: &Membership,
     shared: &Arc<Shared>,
 ) -> Result<Workers<RingCommand>, ServerError> {
-    let listener =
-        Listener::bind(ring.listen, &ListenOptions::default()).map_err(BindError::from)?;
-    let entrance = Entrance::listeners(Role::default(), vec![listener]);
+    let role = Role::default();
+    let (entrance, link) = match &ring.transport {
+        Transport::Tcp(at) => {
+            let listener = Listener::bind(*at, &ListenOptions::default());
+            let listener = listener.map_err(BindError::from)?;
+            (Entrance::listeners(role, vec![listener]), None)
+        }
+        Transport::Ether(interface) => {
+            let (socket, link) = DatagramSocket::link(interface, ETHER_TYPE)?;
+            (Entrance::datagrams(role, vec![socket]), Some(link))
+        }
+    };
     let options = WorkerOptions {
         name: "kv ring",
         // What it knew is lost: then the server ends, and comes back as a new node.
@@ -269,6 +285,7 @@ fn start_backbone(
         driver: DriverOptions {
             connections_max: 4 * ring.members.len() + 16,
             outgoing_max: 2 * ring.members.len(),
+            datagram_bytes: link.map_or(0, |link| link.frame_bytes_max),
             ..DriverOptions::default()
         },
         ..WorkerOptions::default()
@@ -282,6 +299,7 @@ fn start_backbone(
         Ok(Backbone::new(
             Arc::clone(&shared),
             &ring,
+            link,
             session,
             store,
             now,

@@ -40,7 +40,7 @@ impl Counts {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A frame arrives.
+    /// A frame arrives, or a piece of some; both say at the same place who sent it.
     Frame(usize, Vec<u8>),
     /// A node's time has come.
     Tick(usize, u64),
@@ -70,6 +70,8 @@ struct World {
     weather: Weather,
     placement: Placement,
     options: Options,
+    /// Frames go in pieces of so many bytes, over Ethernet.
+    ether: Option<usize>,
     nodes: Vec<Option<Live>>,
     /// How often a node was begun.
     lives: Vec<u64>,
@@ -109,6 +111,10 @@ pub(crate) fn run(seed: u64) -> Counts {
         again_after: Duration::from_millis(20 + random.below(100)),
         ..Options::default()
     };
+    // Of its own: seeds that do without are what they always were.
+    let mut of_ether = Random::new(!seed);
+    let pieces = [576, 1500, 9000][of_ether.below(3) as usize];
+    let ether = of_ether.percent(40).then_some(pieces);
     let clients = 1 + random.below(6) as usize;
     let keys_each = 1 + random.below(30) as usize;
     let mut world = World {
@@ -116,6 +122,7 @@ pub(crate) fn run(seed: u64) -> Counts {
         weather: Weather::new(&mut random),
         placement,
         options,
+        ether,
         nodes: (0..count).map(|_| None).collect(),
         lives: vec![0; count],
         ticks: vec![0; count],
@@ -178,7 +185,7 @@ impl World {
             Event::Frame(to, frame) => {
                 let from = usize::from(frame[3]);
                 if !self.deaf[from][to] {
-                    self.with(to, |live, effects| live.frame(&frame, now, effects));
+                    self.with(to, |live, effects| live.come(&frame, now, effects));
                 }
             }
             Event::Tick(node, number) => {
@@ -197,7 +204,8 @@ impl World {
                 if self.nodes[node].is_none() {
                     self.lives[node] += 1;
                     let session = 1000 * self.lives[node];
-                    let live = Live::new(&self.placement, node, &self.options, session, now);
+                    let (placement, options) = (&self.placement, &self.options);
+                    let live = Live::new(placement, node, options, session, self.ether, now);
                     self.nodes[node] = Some(live);
                     self.say(|| format!("node {node} begins"));
                     self.with(node, |live, effects| live.tick(now, effects));
@@ -246,24 +254,23 @@ impl World {
         }
         let fences = effects.fence.is_some();
         let done = live.settle(now, &mut effects);
-        let wake_at = live.node.wake_at(now).as_nanos() / 1000 + 1;
+        let leaves = live.leave(&mut effects, now);
+        let wake_at = live.wake_at(now).as_nanos() / 1000 + 1;
         self.ticks[node] += 1;
         let after = wake_at.saturating_sub(self.now).min(1_000_000);
         self.push(after, Event::Tick(node, self.ticks[node]));
         if fences {
             self.take_later(node, 1);
         }
-        for (to, bytes) in effects.frames.iter().enumerate() {
-            for frame in network::frames(bytes) {
-                self.counts.frames += 1;
-                for (late, damaged) in network::arrivals(self.weather, &mut self.random) {
-                    let mut frame = frame.clone();
-                    if damaged {
-                        let at = 8 + self.random.below(frame.len() as u64 - 8) as usize;
-                        frame[at] ^= 1 << self.random.below(8);
-                    }
-                    self.push(late, Event::Frame(to, frame));
+        for (to, frame) in leaves {
+            self.counts.frames += 1;
+            for (late, damaged) in network::arrivals(self.weather, &mut self.random) {
+                let mut frame = frame.clone();
+                if damaged {
+                    let at = 8 + self.random.below(frame.len() as u64 - 8) as usize;
+                    frame[at] ^= 1 << self.random.below(8);
                 }
+                self.push(late, Event::Frame(to, frame));
             }
         }
         self.answered(done);

@@ -1,6 +1,7 @@
 //! memcached's flags.
 
 use super::values;
+use rhythm_kv::ring::Transport;
 use rhythm_kv::shared::Settings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -183,9 +184,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", requires = "ring")]
     pub(super) node: Option<String>,
 
-    /// Where it listens for the other nodes [default: its address in the file]
-    #[arg(long, value_name = "ADDR:PORT", requires = "ring")]
-    pub(super) backbone: Option<SocketAddr>,
+    /// Where it listens for the other nodes, or the interface on which Ethernet frames go to and
+    /// from them, without TCP and IP (needs CAP_NET_RAW) [default: its address in the file]
+    #[arg(long, value_name = "ADDR:PORT|ether:IFACE", requires = "ring")]
+    #[arg(value_parser = values::backbone)]
+    pub(super) backbone: Option<Transport>,
 
     /// Nodes that have what this one serves, beside it
     #[arg(long, value_name = "NUM", default_value_t = 1, requires = "ring")]

@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use anyhow::{Context, Result, bail, ensure};
-use rhythm_kv::ring::{Member, Membership, NODES_MAX};
+use rhythm_kv::ring::{Member, Membership, NODES_MAX, Transport};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -104,8 +104,9 @@ pub(super) fn membership(file: &Path, node: &str, args: &Args) -> Result<Members
         "--replicas {replicas}: there are {} nodes beside this one",
         members.len() - 1
     );
+    let transport = args.backbone.clone();
     Ok(Membership {
-        listen: args.backbone.unwrap_or(members[me].backbone),
+        transport: transport.unwrap_or(Transport::Tcp(members[me].backbone)),
         members,
         me,
         replicas,

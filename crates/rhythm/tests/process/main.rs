@@ -4,6 +4,7 @@
 #[cfg(feature = "consensus")]
 mod keyspace;
 mod kv;
+mod namespaces;
 mod reproduce;
 mod ring;
 mod server;

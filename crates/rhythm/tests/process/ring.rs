@@ -3,9 +3,11 @@
 //!
 //! `RHYTHM_KILLS=200` kills so many; without it each node once.
 
+use crate::number;
 use crate::server::NEVER;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fmt;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -14,55 +16,85 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const NAMES: [&str; 3] = ["a", "b", "c"];
+pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
 /// Clients at a time, and keys of each.
 const CLIENTS: usize = 4;
 const KEYS: u64 = 200;
 /// How long a write may be on its way whose client was told nothing.
 const FLOATS: Duration = Duration::from_secs(2);
 
-struct Ring {
+pub(crate) struct Ring<'a> {
     file: PathBuf,
+    replicate: &'static str,
     clients: Vec<SocketAddr>,
+    /// The command of a node, up to `kv`.
+    command: Box<dyn Fn(usize) -> Command + 'a>,
     nodes: Vec<Option<Child>>,
 }
 
-impl Ring {
-    /// Starts all nodes.
-    fn start(test: &str) -> Ring {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-        fs::create_dir_all(&folder).expect("a folder can be made");
+impl<'a> Ring<'a> {
+    /// Starts all nodes on this machine.
+    fn start(test: &str, replicate: &'static str) -> Ring<'static> {
         // Each has to know all addresses before any of them listens.
         let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
         let listeners: Vec<TcpListener> = (0..6).map(|_| free()).collect();
         let places = listeners.iter().map(|one| one.local_addr().expect("bound"));
         let places: Vec<SocketAddr> = places.collect();
+        let (clients, backbones) = places.split_at(3);
+        let places = clients.iter().copied().zip(backbones.iter().copied());
+        let places: Vec<_> = places.collect();
+        drop(listeners);
+        Ring::start_at(test, &places, replicate, |_| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+            command.args(["kv", "-l", "127.0.0.1"]);
+            command
+        })
+    }
+
+    /// Starts nodes that clients and other nodes reach at these places.
+    pub(crate) fn start_at(
+        test: &str,
+        places: &[(SocketAddr, SocketAddr)],
+        replicate: &'static str,
+        command: impl Fn(usize) -> Command + 'a,
+    ) -> Ring<'a> {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+        fs::create_dir_all(&folder).expect("a folder can be made");
         let mut text = String::new();
-        for (node, name) in NAMES.iter().enumerate() {
-            let (client, backbone) = (places[node], places[node + 3]);
+        for (name, (client, backbone)) in NAMES.iter().zip(places) {
             text += &format!(
                 "[[node]]\nname = \"{name}\"\nclient = \"{client}\"\nbackbone = \"{backbone}\"\n"
             );
         }
         let file = folder.join("ring.toml");
         fs::write(&file, text).expect("a file can be written");
-        drop(listeners);
         let mut ring = Ring {
             file,
-            clients: places[..3].to_vec(),
+            replicate,
+            clients: places.iter().map(|(client, _)| *client).collect(),
+            command: Box::new(command),
             nodes: vec![None, None, None],
         };
-        (0..3).for_each(|node| ring.begin(node));
+        for node in 0..3 {
+            File::create(ring.log(node)).expect("a file can be made");
+            ring.begin(node);
+        }
         ring.until_whole();
         ring
     }
 
+    fn log(&self, node: usize) -> PathBuf {
+        self.file.with_file_name(format!("{}.log", NAMES[node]))
+    }
+
     fn begin(&mut self, node: usize) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
-        command.arg("kv").arg("--ring").arg(&self.file);
-        command.args(["--node", NAMES[node], "--replicate", "acked"]);
-        command.args(["-l", "127.0.0.1", "-t", "2"]);
-        let child = command.stderr(Stdio::null()).spawn();
+        let mut command = (self.command)(node);
+        command.arg("--ring").arg(&self.file);
+        command.args(["--node", NAMES[node], "--replicate", self.replicate]);
+        command.args(["-t", "2"]);
+        // What it says is kept beside the file of the ring, for who wants to know what went on.
+        let log = fs::OpenOptions::new().append(true).open(self.log(node));
+        let child = command.stderr(log.expect("it is there")).spawn();
         self.nodes[node] = Some(child.expect("it starts"));
     }
 
@@ -90,7 +122,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for Ring<'_> {
     fn drop(&mut self) {
         (0..3).for_each(|node| self.kill(node));
     }
@@ -162,7 +194,7 @@ fn sets(at: SocketAddr) -> u64 {
 
 #[test]
 fn load_is_spread_over_the_nodes_and_outlives_one() {
-    let mut ring = Ring::start("kv-ring-load");
+    let mut ring = Ring::start("kv-ring-load", "acked");
     let nodes: Vec<String> = ring.clients.iter().map(SocketAddr::to_string).collect();
     let url = format!("memcached://{}", nodes.join("+"));
     let json = ring.file.with_file_name("load.json");
@@ -216,14 +248,23 @@ fn load_is_spread_over_the_nodes_and_outlives_one() {
     assert!(report["hits"].as_u64() > Some(3000), "{report}");
 }
 
+/// What clients saw in common, and whether they are to end.
+#[derive(Default)]
+struct Seen {
+    ends: AtomicBool,
+    confirmed: AtomicU64,
+    /// Keys that were found to have what they had before, or nothing.
+    lost: AtomicU64,
+}
+
 /// A client's work: it writes and reads its keys at any node, and knows what it may find.
-fn work(index: usize, places: &[SocketAddr], ends: &AtomicBool, confirmed: &AtomicU64) {
+fn work(index: usize, places: &[SocketAddr], may_lose: bool, seen: &Seen) {
     let mut client = Client::new(places);
     let mut possible: BTreeMap<u64, BTreeSet<Option<u64>>> = BTreeMap::new();
     let mut given_up = Vec::new();
     let mut random = index as u64 + 1;
     let mut writes = 0;
-    while !ends.load(Ordering::Relaxed) {
+    while !seen.ends.load(Ordering::Relaxed) {
         random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         let (node, key) = ((random >> 33) as usize % 3, (random >> 40) % KEYS);
         let name = format!("key-{index}-{key}");
@@ -241,7 +282,7 @@ fn work(index: usize, places: &[SocketAddr], ends: &AtomicBool, confirmed: &Atom
                     let floats: BTreeSet<_> = floats.collect();
                     *may_be = may_be.intersection(&floats).copied().collect();
                     may_be.insert(Some(writes));
-                    confirmed.fetch_add(1, Ordering::Relaxed);
+                    seen.confirmed.fetch_add(1, Ordering::Relaxed);
                 }
                 // It may have been executed, or be yet.
                 _ => {
@@ -261,6 +302,11 @@ fn work(index: usize, places: &[SocketAddr], ends: &AtomicBool, confirmed: &Atom
                 }
             };
             let found = found.map(|digits| digits.parse().expect("digits"));
+            if may_lose && !may_be.contains(&found) && found.is_none_or(|write| write <= writes) {
+                // From now on it is there.
+                seen.lost.fetch_add(1, Ordering::Relaxed);
+                may_be.insert(found);
+            }
             assert!(
                 may_be.contains(&found),
                 "{name} at {node}: {found:?}, not of {may_be:?}"
@@ -269,19 +315,38 @@ fn work(index: usize, places: &[SocketAddr], ends: &AtomicBool, confirmed: &Atom
     }
 }
 
-#[test]
-fn what_was_confirmed_is_there_whichever_node_is_killed() {
-    let mut ring = Ring::start("kv-ring");
-    let kills = std::env::var("RHYTHM_KILLS").ok();
-    let kills = kills.and_then(|number| number.parse().ok()).unwrap_or(3);
-    let (ends, confirmed) = (AtomicBool::new(false), AtomicU64::new(0));
-    let places = ring.clients.clone();
+/// What came of kills.
+pub(crate) struct Outcome {
+    kills: usize,
+    pub(crate) confirmed: u64,
+    pub(crate) lost: u64,
+    /// How long nobody served some key, at most and in the middle.
+    longest: Duration,
+    median: Duration,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} kills, {} writes confirmed, of {} keys they were lost, longest without service \
+             {:?} (median {:?})",
+            self.kills, self.confirmed, self.lost, self.longest, self.median
+        )
+    }
+}
+
+/// Kills the nodes of a ring in turn, under load.
+pub(crate) fn kill_each(mut ring: Ring<'_>) -> Outcome {
+    let kills = number("RHYTHM_KILLS").unwrap_or(3);
+    let seen = Seen::default();
+    let (places, may_lose) = (ring.clients.clone(), ring.replicate == "async");
     let mut gaps = Vec::new();
     thread::scope(|scope| {
         let workers: Vec<_> = (0..CLIENTS)
             .map(|index| {
-                let (places, ends, confirmed) = (&places, &ends, &confirmed);
-                scope.spawn(move || work(index, places, ends, confirmed))
+                let (places, seen) = (&places, &seen);
+                scope.spawn(move || work(index, places, may_lose, seen))
             })
             .collect();
         for round in 0..kills {
@@ -311,10 +376,21 @@ fn what_was_confirmed_is_there_whichever_node_is_killed() {
                 break;
             }
         }
-        ends.store(true, Ordering::Relaxed);
+        seen.ends.store(true, Ordering::Relaxed);
     });
-    let confirmed = confirmed.into_inner();
-    let longest = gaps.iter().max().expect("at least one was killed");
-    println!("{kills} kills, {confirmed} writes confirmed, longest without service {longest:?}");
-    assert!(confirmed > 0);
+    gaps.sort_unstable();
+    Outcome {
+        kills: gaps.len(),
+        confirmed: seen.confirmed.into_inner(),
+        lost: seen.lost.into_inner(),
+        longest: *gaps.last().expect("at least one was killed"),
+        median: gaps[gaps.len() / 2],
+    }
+}
+
+#[test]
+fn what_was_confirmed_is_there_whichever_node_is_killed() {
+    let outcome = kill_each(Ring::start("kv-ring", "acked"));
+    println!("{outcome}");
+    assert!(outcome.confirmed > 0 && outcome.lost == 0);
 }

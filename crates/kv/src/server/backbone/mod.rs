@@ -1,14 +1,15 @@
-//! The thread of the ring: its sockets on the backbone, and the [`Node`] between them and the
-//! workers.
+//! The thread of the ring: the [`Node`] between the backbone and the workers.
 //!
 //! ```text
-//!   workers -- Turn: what was written, commands to be passed on --> Node -- frames --> connections
-//!           <- Told: released, answers, fences --------------------      <- frames --  to and from
-//!                                                                                      the others
+//!   workers -- Turn: what was written, commands to be passed on --> Node -- frames --> Lines or
+//!           <- Told: released, answers, fences --------------------      <- frames --  Stations
 //! ```
 //!
-//! To each other node there is a connection on which frames go, and from each comes one. Where one
-//! breaks, its frames are lost, and sent again on the next: the node sees to that.
+//! Frames go over TCP ([`Lines`]) or over Ethernet ([`Stations`]). Either may lose some, when a
+//! connection breaks or a stream begins anew; they are sent again: the node sees to that.
+
+mod lines;
+mod stations;
 
 use super::commands::{Command, Forward, RingCommand, Told};
 use crate::execute::{Parsed, Turn};
@@ -18,29 +19,25 @@ use crate::ring::{
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
 use crate::wire::{self as memcached, Commands, Rules, Stream};
+use lines::Lines;
 use rhythm_net::{
-    Accepted, ConnectionId, ConnectionTable, Ended, Flushed, Handler, Inbox, Outgoing, Peer, Port,
-    Time,
+    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Inbox, Link, Port, Time,
 };
+use stations::Stations;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long after a connection failed the next is begun.
-const AGAIN: Duration = Duration::from_millis(100);
-/// Bytes that a connection may have untaken before frames for it are dropped, beside the longest.
+/// Bytes for another node that may be untaken before frames for it are dropped, beside the longest.
 const UNTAKEN_MAX: usize = 16 << 20;
 /// Bytes of a frame beside the longest item's.
 const BESIDE_ITEM: usize = 256 << 10;
 /// How often it is told how the ring is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-/// A connection on which frames go.
-#[derive(Debug, Default)]
-struct Line {
-    id: Option<ConnectionId>,
-    is_open: bool,
-    out: Outgoing,
-    again_at: Time,
+/// How frames come to other nodes.
+enum Way {
+    Tcp(Lines),
+    Ether(Stations),
 }
 
 /// See the head of this file.
@@ -50,11 +47,7 @@ pub(super) struct Backbone {
     rules: Rules,
     node: Node,
     store: StoreWorker,
-    me: usize,
-    peers: Vec<Peer>,
-    lines: Vec<Line>,
-    /// Bytes of frames that are not whole, by the connection on which they come.
-    coming: ConnectionTable<Vec<u8>>,
+    way: Way,
     workers: Vec<Inbox<Command>>,
     effects: Effects,
     told: Vec<Told>,
@@ -66,9 +59,11 @@ pub(super) struct Backbone {
 }
 
 impl Backbone {
+    /// Over Ethernet, `link` tells of that.
     pub(super) fn new(
         shared: Arc<Shared>,
         ring: &Membership,
+        link: Option<Link>,
         session: u64,
         store: StoreWorker,
         now: Time,
@@ -80,8 +75,11 @@ impl Backbone {
             acked: ring.is_acked,
             ..Options::default()
         };
-        let peers = ring.members.iter();
-        let peers = peers.map(|member| Peer::tcp(member.name.as_str(), member.backbone));
+        let untaken_max = UNTAKEN_MAX + frame_max(&shared);
+        let way = match link {
+            Some(link) => Way::Ether(Stations::new(ring, link, session, untaken_max, now)),
+            None => Way::Tcp(Lines::new(ring, untaken_max)),
+        };
         let node = Node::new(ring.digest(), session, options, Arc::clone(&view), now);
         Backbone {
             rules: Rules {
@@ -91,10 +89,7 @@ impl Backbone {
             node,
             view,
             store,
-            me: ring.me,
-            peers: peers.collect(),
-            lines: ring.members.iter().map(|_| Line::default()).collect(),
-            coming: ConnectionTable::new(),
+            way,
             workers: Vec::new(),
             effects: Effects::default(),
             told: Vec::new(),
@@ -104,11 +99,6 @@ impl Backbone {
             tell_at: now,
             shared,
         }
-    }
-
-    /// The longest frame.
-    fn frame_max(&self) -> usize {
-        self.shared.settings.item_max as usize + BESIDE_ITEM
     }
 
     /// Has the node do something with the store at hand, and executes what it wants executed.
@@ -174,34 +164,17 @@ impl Backbone {
     /// Sends what the node has to say, to the others and to the workers.
     fn send(&mut self, port: &mut dyn Port, now: Time) {
         self.node.flush(now, &mut self.effects);
-        for node in 0..self.lines.len() {
-            if node == self.me {
-                continue;
+        for (node, frames) in self.effects.frames.iter_mut().enumerate() {
+            match &mut self.way {
+                Way::Tcp(lines) => lines.send(port, node, frames, now),
+                Way::Ether(stations) => stations.send(node, frames),
             }
-            let frames = std::mem::take(&mut self.effects.frames[node]);
-            let untaken_max = UNTAKEN_MAX + self.frame_max();
-            let line = &mut self.lines[node];
-            match line.id {
-                None if line.again_at <= now => {
-                    line.again_at = now + AGAIN;
-                    // Where it fails, the next try comes.
-                    line.id = port.connect(&self.peers[node]).ok();
-                }
-                // What finds no room is lost, as any frame may be.
-                Some(id)
-                    if line.is_open
-                        && !frames.is_empty()
-                        && line.out.unsent() < untaken_max
-                        && line.out.send(port, id, &frames) == Flushed::Gone =>
-                {
-                    *line = Line::default();
-                }
-                _ => {}
-            }
-            let mut frames = frames;
             frames.clear();
-            self.effects.frames[node] = frames;
         }
+        let way_wakes_at = match &mut self.way {
+            Way::Tcp(_) => Time::NEVER,
+            Way::Ether(stations) => stations.flush(port, now),
+        };
         for ticket in self.effects.released.drain(..) {
             let Ticket { worker, number } = ticket;
             self.told[worker].released = Some(number);
@@ -220,18 +193,14 @@ impl Backbone {
             self.tell_at = now + TELL_EVERY;
             self.view.set_status(self.node.status());
         }
-        self.wake_at = self.node.wake_at(now).min(now + TELL_EVERY);
+        let wake_at = self.node.wake_at(now).min(now + TELL_EVERY);
+        self.wake_at = wake_at.min(way_wakes_at);
     }
 
-    /// Takes the whole frames that came on a connection. False: what came is none.
-    fn take_frames(&mut self, id: ConnectionId, bytes: &[u8], now: Time) -> bool {
-        let most = self.frame_max();
-        let Some(coming) = self.coming.get_mut(id) else {
-            return true;
-        };
-        let mut own = std::mem::take(coming);
-        own.extend_from_slice(bytes);
-        let mut rest = &own[..];
+    /// Takes the whole frames off the front of what came from another node. False: it is none.
+    fn take_frames(&mut self, coming: &mut Vec<u8>, now: Time) -> bool {
+        let most = frame_max(&self.shared);
+        let mut rest = &coming[..];
         let is_ours = loop {
             match wire::length(rest, most) {
                 Ok(Some(length)) if length <= rest.len() => {
@@ -241,25 +210,23 @@ impl Backbone {
                 }
                 Ok(_) => break true,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection of the backbone is dropped");
+                    tracing::warn!(%error, "what comes on the backbone is dropped");
                     break false;
                 }
             }
         };
-        let done = own.len() - rest.len();
-        own.drain(..done);
-        if own.is_empty() {
-            own.shrink_to(most.min(1 << 20));
-        }
-        if let Some(coming) = self.coming.get_mut(id) {
-            *coming = own;
+        let done = coming.len() - rest.len();
+        coming.drain(..done);
+        if coming.is_empty() {
+            coming.shrink_to(most.min(1 << 20));
         }
         is_ours
     }
+}
 
-    fn line(&mut self, id: ConnectionId) -> Option<&mut Line> {
-        self.lines.iter_mut().find(|line| line.id == Some(id))
-    }
+/// The longest frame.
+fn frame_max(shared: &Shared) -> usize {
+    shared.settings.item_max as usize + BESIDE_ITEM
 }
 
 impl Drop for Backbone {
@@ -271,40 +238,64 @@ impl Drop for Backbone {
 
 impl Handler for Backbone {
     fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, _: Time) {
-        self.coming.insert(accepted.connection, Vec::new());
+        if let Way::Tcp(lines) = &mut self.way {
+            lines.opened(accepted.connection);
+        }
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        if !self.take_frames(id, bytes, now) {
-            port.abort(id);
-            self.coming.remove(id);
+        let Way::Tcp(lines) = &mut self.way else {
+            return;
+        };
+        let Some(mut coming) = lines.take_coming(id) else {
+            return;
+        };
+        coming.extend_from_slice(bytes);
+        let is_ours = self.take_frames(&mut coming, now);
+        if let Way::Tcp(lines) = &mut self.way {
+            match is_ours {
+                true => lines.keep_coming(id, coming),
+                false => lines.abort(port, id),
+            }
         }
     }
 
     fn connected(&mut self, _: &mut dyn Port, id: ConnectionId, _: Time) {
-        if let Some(line) = self.line(id) {
-            line.is_open = true;
+        if let Way::Tcp(lines) = &mut self.way {
+            lines.connected(id);
         }
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, _: Time) {
-        if let Some(line) = self.line(id)
-            && line.out.writable(port, id) == Flushed::Gone
-        {
-            *line = Line::default();
+        if let Way::Tcp(lines) = &mut self.way {
+            lines.writable(port, id);
         }
     }
 
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
-        if how == Ended::PeerFinished {
-            port.abort(id);
+        if let Way::Tcp(lines) = &mut self.way {
+            lines.ended(port, id, how, now);
         }
-        self.coming.remove(id);
-        if let Some(line) = self.line(id) {
-            *line = Line {
-                again_at: now + AGAIN,
-                ..Line::default()
+    }
+
+    fn datagrams(
+        &mut self,
+        _: &mut dyn Port,
+        _: DatagramId,
+        datagrams: &[Datagram<'_>],
+        now: Time,
+    ) {
+        for datagram in datagrams {
+            let Way::Ether(stations) = &mut self.way else {
+                return;
             };
+            let Some((from, mut coming)) = stations.take(datagram, now) else {
+                continue;
+            };
+            let is_ours = self.take_frames(&mut coming, now);
+            if let Way::Ether(stations) = &mut self.way {
+                stations.keep_coming(from, coming, is_ours);
+            }
         }
     }
 
