@@ -13,6 +13,8 @@
 #![deny(unsafe_code)]
 
 pub mod cohort;
+#[cfg(feature = "consensus")]
+pub mod consensus;
 mod counters;
 pub mod execute;
 mod input;

@@ -214,6 +214,10 @@ pub(super) enum Tool {
     /// Ask how a ring is
     #[command(subcommand)]
     Ring(RingTool),
+
+    /// Serve a small keyspace that nodes agree on, and that none of them forgets; see docs/kv.md
+    #[cfg(feature = "consensus")]
+    Keyspace(super::keyspace::Args),
 }
 
 /// What can be asked of a ring.

@@ -2,6 +2,8 @@
 
 mod args;
 mod extended;
+#[cfg(feature = "consensus")]
+mod keyspace;
 mod relaunch;
 mod ring;
 mod settings;
@@ -24,8 +26,11 @@ use std::{env, fs};
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    if let Some(args::Tool::Ring(args::RingTool::Status { of })) = &args.tool {
-        return ring::status(of);
+    match &args.tool {
+        Some(args::Tool::Ring(args::RingTool::Status { of })) => return ring::status(of),
+        #[cfg(feature = "consensus")]
+        Some(args::Tool::Keyspace(of)) => return keyspace::run(of),
+        None => {}
     }
     if args.license {
         println!("rhythm is free under the Apache License 2.0 or the MIT license, as you like.");
