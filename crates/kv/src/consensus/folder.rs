@@ -58,7 +58,12 @@ impl Folder {
         if begin {
             fs::create_dir_all(path).map_err(failed)?;
         }
-        let lock = File::create(path.join("lock")).map_err(failed)?;
+        let lock = match File::create(path.join("lock")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !begin => {
+                return Err(FolderError::Empty(path.to_owned()));
+            }
+            lock => lock.map_err(failed)?,
+        };
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(FolderError::InUse(path.to_owned())),

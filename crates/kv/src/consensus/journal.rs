@@ -1,8 +1,8 @@
 //! What a node must not forget, in one file: a record for each time that something was written.
 //!
 //! ```text
-//!   | magic | salt |  record: | magic | length | number | checksum | ... |  record  |  record ...
-//!                     the first: a base (all there was); then: entries, lives
+//!   | magic | salt | whose |  record: | magic | length | number | checksum | ... |  record  |  record ...
+//!                             the first: a base (all there was); then: entries, lives
 //! ```
 //!
 //! A record is synced before the next is written. So where the last one is not whole, nobody was
@@ -18,14 +18,21 @@ use memchr::memmem;
 use raft::eraftpb::{ConfState, Entry, HardState};
 use std::io;
 
-const FILE_MAGIC: &[u8; 8] = b"RhyKeys1";
+const FILE_MAGIC: &[u8; 8] = b"RhyKeys2";
 const RECORD_MAGIC: &[u8; 4] = b"RKr\n";
 /// Bytes in front of the first record, and in front of what a record says.
-const FILE_HEAD: usize = 16;
+const FILE_HEAD: usize = 24;
 const RECORD_HEAD: usize = 24;
 const APPEND: u8 = 0;
 const LIFE: u8 = 1;
 const BASE: u8 = 2;
+
+/// Whose journal begins with these bytes: which node's, of which keyspace.
+pub(super) fn whose(bytes: &[u8]) -> Option<u64> {
+    let head = bytes.get(..FILE_HEAD)?;
+    let number = head.strip_prefix(FILE_MAGIC)?.last_chunk()?;
+    Some(u64::from_le_bytes(*number))
+}
 
 /// Where the journal is.
 pub trait Disk {
@@ -77,6 +84,7 @@ pub enum Unwritten {
 pub(super) struct Journal<D> {
     disk: D,
     salt: u64,
+    whose: u64,
     /// The number of the next record, and where it goes.
     number: u64,
     end: u64,
@@ -93,12 +101,13 @@ pub(super) struct Recovered {
 }
 
 impl<D: Disk> Journal<D> {
-    /// Reads what is there, of nodes of whom all have a vote, or begins with nothing. `salt` is for
-    /// a new file.
+    /// Reads what is there, of nodes of whom all have a vote, or begins with nothing. `salt` and
+    /// `whose` are for a new file.
     pub(super) fn open(
         disk: D,
         bytes: &[u8],
         salt: u64,
+        whose: u64,
         voters: &ConfState,
     ) -> Result<(Journal<D>, Recovered), Damaged> {
         let mut recovered = Recovered {
@@ -111,6 +120,7 @@ impl<D: Disk> Journal<D> {
         let mut journal = Journal {
             disk,
             salt,
+            whose,
             number: 0,
             end: FILE_HEAD as u64,
             base_end: 0,
@@ -120,11 +130,11 @@ impl<D: Disk> Journal<D> {
         }
         let Some((head, mut rest)) = bytes
             .split_at_checked(FILE_HEAD)
-            .filter(|(head, _)| head.starts_with(FILE_MAGIC))
+            .filter(|(head, _)| self::whose(head) == Some(whose))
         else {
             return Err(Damaged { at: 0 });
         };
-        journal.salt = u64::from_le_bytes(head[8..].try_into().unwrap_or_default());
+        journal.salt = u64::from_le_bytes(head[8..16].try_into().unwrap_or_default());
         while let Some((said, behind)) = journal.record(rest) {
             let at = journal.end;
             let taken = recovered.take(said, journal.number == 0);
@@ -217,6 +227,7 @@ impl<D: Disk> Journal<D> {
         wire::put_entries(&mut said, &log.entries);
         let mut out = FILE_MAGIC.to_vec();
         out.put_u64(self.salt);
+        out.put_u64(self.whose);
         out.extend(self.frame(0, &said));
         self.disk.replace(&out)?;
         (self.number, self.end) = (1, out.len() as u64);

@@ -207,6 +207,7 @@ impl World {
             id: at as u64 + 1,
             nodes,
             digest: 99,
+            whose: at as u64,
             seed: at as u64 * 7919 + self.random.below(1 << 20),
             journal_bytes: JOURNAL_BYTES,
         };

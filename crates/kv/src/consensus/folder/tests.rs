@@ -10,7 +10,7 @@ fn a_folder_is_begun_once_and_used_by_one() {
     let path = path("begun");
     assert!(matches!(
         Folder::open(&path, false),
-        Err(FolderError::System(..))
+        Err(FolderError::Empty(_))
     ));
     let (mut folder, bytes) = Folder::open(&path, true).unwrap();
     assert!(bytes.is_empty());

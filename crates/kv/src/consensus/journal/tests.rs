@@ -47,7 +47,7 @@ fn state(term: u64, commit: u64) -> HardState {
 /// Two lives and some entries, and where each record ends.
 fn written() -> (Vec<u8>, Vec<usize>) {
     let disk = Memory::default();
-    let (mut journal, recovered) = Journal::open(disk.clone(), &[], 77, &voters()).unwrap();
+    let (mut journal, recovered) = Journal::open(disk.clone(), &[], 77, 5, &voters()).unwrap();
     let mut ends = Vec::new();
     let mut note = || ends.push(disk.0.borrow().len());
     journal.begin_life(1, &recovered.log).unwrap();
@@ -72,12 +72,12 @@ fn written() -> (Vec<u8>, Vec<usize>) {
 #[test]
 fn what_was_written_is_read_and_a_torn_end_is_cut_off() {
     let (bytes, ends) = written();
-    let (_, all) = Journal::open(Memory::default(), &bytes, 0, &voters()).unwrap();
+    let (_, all) = Journal::open(Memory::default(), &bytes, 0, 5, &voters()).unwrap();
     assert_eq!((all.life, all.log.state), (2, state(2, 2)));
     let data = all.log.entries.iter().map(|entry| &entry.data[..]);
     assert_eq!(data.collect::<Vec<_>>(), [&b"one"[..], b"two", b"other"]);
     for cut in ends[0]..bytes.len() {
-        let read = Journal::open(Memory::default(), &bytes[..cut], 0, &voters());
+        let read = Journal::open(Memory::default(), &bytes[..cut], 0, 5, &voters());
         let (journal, read) = read.unwrap();
         let whole = ends.iter().filter(|end| **end <= cut).count();
         assert_eq!(journal.end, ends[whole - 1] as u64);
@@ -91,12 +91,12 @@ fn what_goes_on_behind_a_torn_end_is_read() {
     let disk = Memory::default();
     *disk.0.borrow_mut() = bytes[..ends[3] - 1].to_vec();
     let torn = disk.0.borrow().clone();
-    let (mut journal, _) = Journal::open(disk.clone(), &torn, 0, &voters()).unwrap();
+    let (mut journal, _) = Journal::open(disk.clone(), &torn, 0, 5, &voters()).unwrap();
     journal
         .append(&state(3, 3), &[entry(4, 3, b"four")])
         .unwrap();
     let bytes = disk.0.borrow().clone();
-    let (_, read) = Journal::open(disk, &bytes, 0, &voters()).unwrap();
+    let (_, read) = Journal::open(disk, &bytes, 0, 5, &voters()).unwrap();
     assert_eq!((read.life, read.log.entries.len()), (1, 4));
 }
 
@@ -106,20 +106,20 @@ fn damage_before_the_end_is_no_torn_end() {
     for at in 0..ends[2] {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;
-        let read = Journal::open(Memory::default(), &damaged, 0, &voters());
+        let read = Journal::open(Memory::default(), &damaged, 0, 5, &voters());
         assert!(read.is_err(), "{at}");
     }
     // Nobody was told of the last record.
     let mut damaged = bytes.clone();
     damaged[ends[2] + 3] ^= 1;
-    assert!(Journal::open(Memory::default(), &damaged, 0, &voters()).is_ok());
+    assert!(Journal::open(Memory::default(), &damaged, 0, 5, &voters()).is_ok());
 }
 
 #[test]
 fn a_new_base_takes_the_place_of_all() {
     let (bytes, _) = written();
     let disk = Memory::default();
-    let (mut journal, read) = Journal::open(disk.clone(), &bytes, 0, &voters()).unwrap();
+    let (mut journal, read) = Journal::open(disk.clone(), &bytes, 0, 5, &voters()).unwrap();
     assert!(journal.grown() > 0);
     let mut log = read.log;
     log.snapshot.data = b"all".to_vec().into();
@@ -133,9 +133,16 @@ fn a_new_base_takes_the_place_of_all() {
         .append(&state(4, 3), &[entry(4, 4, b"four")])
         .unwrap();
     let bytes = disk.0.borrow().clone();
-    let (_, read) = Journal::open(disk, &bytes, 0, &voters()).unwrap();
+    let (_, read) = Journal::open(disk, &bytes, 0, 5, &voters()).unwrap();
     assert_eq!((read.life, read.log.before), (3, (1, 1)));
     assert_eq!(read.log.snapshot, log.snapshot);
     let indexes = read.log.entries.iter().map(|entry| entry.index);
     assert_eq!(indexes.collect::<Vec<_>>(), [2, 3, 4]);
+}
+
+#[test]
+fn it_is_told_whose_it_is() {
+    let (bytes, _) = written();
+    assert_eq!(whose(&bytes), Some(5));
+    assert_eq!(whose(&bytes[..FILE_HEAD - 1]), None);
 }

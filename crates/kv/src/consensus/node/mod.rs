@@ -21,7 +21,7 @@ pub use request::{Answer, Effects, OpenError, Options, Read, Request, Status, Ti
 
 use super::bytes;
 use super::command::Command;
-use super::journal::{Disk, Journal, Unwritten};
+use super::journal::{Disk, Journal, Unwritten, whose};
 use super::keyspace::Keyspace;
 use super::log::Log;
 use super::wire::{self, NoFrame};
@@ -74,9 +74,12 @@ impl<D: Disk> Node<D> {
     /// # Errors
     /// If it cannot.
     pub fn open(options: Options, disk: D, journal: &[u8], now: Time) -> Result<Self, OpenError> {
+        if whose(journal).is_some_and(|whose| whose != options.whose) {
+            return Err(OpenError::OfAnother);
+        }
         let voters = ConfState::from(((1..=options.nodes).collect::<Vec<_>>(), Vec::new()));
         let salt = options.seed;
-        let (mut journal, recovered) = Journal::open(disk, journal, salt, &voters)?;
+        let (mut journal, recovered) = Journal::open(disk, journal, salt, options.whose, &voters)?;
         let life = recovered.life + 1;
         let log = recovered.log;
         match journal.begin_life(life, &log) {

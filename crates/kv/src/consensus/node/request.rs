@@ -52,6 +52,8 @@ pub struct Options {
     pub nodes: u64,
     /// What frames are signed with: the same for all nodes of a keyspace, and for no others.
     pub digest: u64,
+    /// Which node of which keyspace it is, as a number: stays as long as its journal does.
+    pub whose: u64,
     /// Any number, another for each node.
     pub seed: u64,
     /// Bytes of the journal beyond which what it says is summed up.
@@ -64,6 +66,12 @@ pub enum OpenError {
     /// What was written is not there any more.
     #[error(transparent)]
     Damaged(#[from] Damaged),
+    /// It is what another node wrote.
+    #[error(
+        "the journal is of another node, or of a keyspace of other nodes: say the --node and the file \
+         of nodes that it was begun with (addresses may change, names and their order may not)"
+    )]
+    OfAnother,
     /// Nothing can be written.
     #[error("the journal cannot be written: {0}")]
     Unwritten(io::Error),

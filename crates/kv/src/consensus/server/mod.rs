@@ -121,6 +121,16 @@ impl Settings {
         let lines = lines.map(|member| format!("{} {}\n", member.name, member.backbone));
         checksum(1, lines.collect::<String>().as_bytes())
     }
+
+    /// A number that tells this node's journal from those of others. Nodes may move, so it has no
+    /// addresses in it.
+    fn whose(&self) -> u64 {
+        let names = self
+            .members
+            .iter()
+            .map(|member| format!("{}\n", member.name));
+        checksum(2 + self.me as u64, names.collect::<String>().as_bytes())
+    }
 }
 
 impl Server {
@@ -138,6 +148,7 @@ impl Server {
             id: settings.me as u64 + 1,
             nodes: settings.members.len() as u64,
             digest: settings.digest(),
+            whose: settings.whose(),
             // Another in each process.
             seed: RandomState::new().hash_one(settings.me),
             journal_bytes: JOURNAL_BYTES,
