@@ -87,6 +87,9 @@ impl Folder {
         };
         let mut bytes = Vec::new();
         journal.read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.is_empty() && !begin {
+            return Err(FolderError::Empty(path.to_owned()));
+        }
         let folder = Folder {
             path: path.to_owned(),
             journal,
@@ -138,7 +141,11 @@ impl Disk for Folder {
     }
 
     fn replace(&mut self, bytes: &[u8]) -> Result<(), Unwritten> {
-        self.journal = self.try_new(bytes).map_err(Unwritten::Yet)?;
+        self.journal = self.try_new(bytes).map_err(|error| {
+            // What there is of it takes the room that the journal needs.
+            let _ = fs::remove_file(self.path.join("journal.new"));
+            Unwritten::Yet(error)
+        })?;
         (self.end, self.taken) = (bytes.len() as u64, 0);
         self.try_name().map_err(Unwritten::Ever)
     }

@@ -8,6 +8,7 @@ use super::bytes::{Put, Taker};
 use super::command::{Batch, Command, Outcome};
 use crate::wire::{Mode, number};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Items at most.
 pub const KEYS_MAX: usize = 65_536;
@@ -25,8 +26,8 @@ const VERSION: u8 = 1;
 pub struct Item {
     /// The client's flags.
     pub flags: u32,
-    /// The value.
-    pub value: Vec<u8>,
+    /// The value, shared by the answers that show it.
+    pub value: Arc<[u8]>,
     /// The revision of the keyspace that it came with: its CAS id.
     pub revision: u64,
     /// The session with which it ends.
@@ -233,7 +234,7 @@ impl Keyspace {
         self.revision += 1;
         let item = Item {
             flags,
-            value,
+            value: value.into(),
             revision: self.revision,
             session,
         };
@@ -308,7 +309,7 @@ impl Keyspace {
             let key = taker.bytes()?.to_vec();
             let item = Item {
                 flags: taker.u32()?,
-                value: taker.bytes()?.to_vec(),
+                value: taker.bytes()?.into(),
                 revision: taker.u64()?,
                 session: Some(taker.u64()?).filter(|session| *session > 0),
             };

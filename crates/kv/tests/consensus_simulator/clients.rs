@@ -191,7 +191,7 @@ impl Clients {
             Answer::Item(item) => {
                 counts.read += 1;
                 let item = item.map(|item| {
-                    let value = String::from_utf8(item.value).expect("digits");
+                    let value = String::from_utf8(item.value.to_vec()).expect("digits");
                     (value.parse().expect("digits"), item.revision)
                 });
                 self.known[at] = item.or(self.known[at]);

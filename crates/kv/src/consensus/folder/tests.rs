@@ -52,3 +52,13 @@ fn what_is_written_is_there_and_what_was_behind_it_is_not() {
     assert_eq!(Folder::open(&path, false).unwrap().1, b"base-one-2");
     fs::remove_dir_all(&path).unwrap();
 }
+
+#[test]
+fn an_empty_journal_is_none() {
+    let path = path("empty");
+    fs::create_dir_all(&path).unwrap();
+    File::create(path.join("journal")).unwrap();
+    let opened = Folder::open(&path, false);
+    assert!(matches!(opened, Err(FolderError::Empty(_))));
+    fs::remove_dir_all(path).unwrap();
+}

@@ -66,6 +66,10 @@ pub struct Node<D> {
     ticks: u64,
     tick_at: Time,
     stalled: Option<Stalled>,
+    /// The journal is not written anew before this tick.
+    sum_up_at: u64,
+    /// The leader knows of what this node confirmed, and it has not.
+    has_forgotten: bool,
 }
 
 impl<D: Disk> Node<D> {
@@ -128,6 +132,8 @@ impl<D: Disk> Node<D> {
             ticks: 0,
             tick_at: now + TICK,
             stalled: None,
+            sum_up_at: 0,
+            has_forgotten: false,
         };
         node.choose_patience();
         Ok(node)
@@ -178,6 +184,12 @@ impl<D: Disk> Node<D> {
         // into the log for others.
         let is_refused = self.stalled.is_some()
             || message.msg_type == MessageType::MsgPropose && !self.journal.has_room();
+        // A leader tells a node of no more than it confirmed.
+        let last = self.raft.raft.raft_log.last_index();
+        if is_ours && message.msg_type == MessageType::MsgHeartbeat && message.commit > last {
+            self.has_forgotten = true;
+            return Ok(());
+        }
         if is_ours && !is_refused {
             // What is refused is lost, as anything may be that is sent.
             let _ = self.raft.step(message);
@@ -233,8 +245,15 @@ impl<D: Disk> Node<D> {
     /// Does what there is to do.
     ///
     /// # Errors
-    /// The disk failed so that nobody knows what is on it: the node must not go on.
+    /// The disk failed so that nobody knows what is on it, or what the node confirmed is not on it:
+    /// it must not go on.
     pub fn flush(&mut self, now: Time, out: &mut Effects) -> io::Result<()> {
+        if self.has_forgotten {
+            return Err(io::Error::other(
+                "another node has what this one confirmed to it, and this one has not: its journal \
+                 was lost or cut",
+            ));
+        }
         self.give_up(now, out);
         loop {
             self.propose(out);

@@ -24,6 +24,8 @@ use std::time::Duration;
 const AGAIN: Duration = Duration::from_millis(500);
 /// Bytes of entries that are kept before what is summed up, for nodes that are a bit behind.
 const KEPT_BYTES: usize = 1 << 20;
+/// How long after the journal could not be written anew that is tried again.
+const SUM_UP_TICKS: u64 = 40;
 /// A snapshot that has had no effect after so many ticks is sent again.
 const SNAPSHOT_TICKS: u64 = 5 * AGAIN_TICKS;
 
@@ -157,7 +159,7 @@ impl<D: Disk> Node<D> {
         let store = self.raft.store();
         let last = store.snapshot.get_metadata().index;
         let is_due = self.journal.grown() > self.options.journal_bytes && self.applied > last;
-        if !is_due || self.stalled.is_some() {
+        if !is_due || self.stalled.is_some() || self.ticks < self.sum_up_at {
             return Ok(());
         }
         let Ok(term) = store.term(self.applied) else {
@@ -189,6 +191,7 @@ impl<D: Disk> Node<D> {
             Ok(()) => *self.raft.mut_store() = log,
             // The journal stays as it is, and grows until it can.
             Err(Unwritten::Yet(error)) => {
+                self.sum_up_at = self.ticks + SUM_UP_TICKS;
                 tracing::error!(%error, "the journal cannot be written anew");
             }
             Err(Unwritten::Ever(error)) => return Err(error),

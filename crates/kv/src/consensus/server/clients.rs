@@ -4,6 +4,7 @@
 //! another waits for the answers, as a read shows what was written before it. Nothing is read from
 //! who has much unanswered or untaken.
 
+use super::CLIENTS_MAX;
 use crate::consensus::command::Outcome;
 use crate::consensus::keyspace::Change;
 use crate::consensus::node::{Answer, Request, Ticket};
@@ -71,7 +72,11 @@ impl Clients {
         }
     }
 
-    pub(super) fn opened(&mut self, id: ConnectionId) {
+    /// One has connected; beyond as many as may be, nobody is let in.
+    pub(super) fn opened(&mut self, port: &mut dyn Port, id: ConnectionId) {
+        if self.table.len() >= CLIENTS_MAX {
+            return port.abort(id);
+        }
         self.table.insert(id, Client::default());
     }
 
@@ -129,7 +134,7 @@ impl Clients {
         if let Some((.., place)) = waits.find(|(of, ..)| *of == ticket) {
             *place = Some(answer);
         }
-        if matches!(client.waits.front(), Some((.., Some(_)))) {
+        if client.is_answered() {
             self.go_on(port, id, node);
         }
     }
@@ -155,9 +160,11 @@ impl Clients {
                         .push(format!(" {revision} {what}\r\n").as_bytes());
                 }
             }
+            if client.watches.is_empty() {
+                continue;
+            }
             let is_slow = client.out.unsent() > 2 * UNTAKEN_MAX;
-            if is_slow || !client.watches.is_empty() && client.out.flush(port, id) == Flushed::Gone
-            {
+            if is_slow || client.out.flush(port, id) == Flushed::Gone {
                 gone.push(id);
             }
         }
@@ -197,7 +204,15 @@ impl Clients {
             return;
         };
         let mut said = Vec::new();
-        client.say(&mut said);
+        // What is taken at once makes room for more.
+        while client.out.is_empty() && client.is_answered() {
+            said.clear();
+            client.say(&mut said);
+            if client.out.send(port, id, &said) == Flushed::Gone {
+                return self.gone(id);
+            }
+        }
+        said.clear();
         while client.out.unsent() + said.len() < UNTAKEN_MAX && client.waits.len() < UNANSWERED_MAX
         {
             // What follows may mean another thing when it is answered: a session begins.
@@ -269,9 +284,15 @@ impl Client {
         true
     }
 
-    /// Says what is answered, in the order in which it was asked.
+    /// Whether what was asked first is answered.
+    fn is_answered(&self) -> bool {
+        matches!(self.waits.front(), Some((.., Some(_))))
+    }
+
+    /// Says what is answered, in the order in which it was asked, as far as there is room.
     fn say(&mut self, said: &mut Vec<u8>) {
-        while let Some((.., Some(_))) = self.waits.front()
+        while said.len() < UNTAKEN_MAX
+            && self.is_answered()
             && let Some((_, how, Some(answer))) = self.waits.pop_front()
         {
             how.say(&answer, &mut self.in_error, said);

@@ -33,6 +33,8 @@ use worker::Worker;
 
 /// Clients at a time.
 pub const CLIENTS_MAX: usize = 1024;
+/// Connections beyond these that are being closed at a time.
+const TURNED_AWAY: usize = 256;
 /// Nodes of a keyspace.
 pub const NODES_MAX: usize = 7;
 /// Bytes of the journal, beside what it began with, from which on it is written anew.
@@ -169,7 +171,8 @@ impl Server {
             // What a node knows is in its journal: the process ends, and is started again.
             restarts_max: 0,
             driver: DriverOptions {
-                connections_max: CLIENTS_MAX + 4 * count,
+                // Those that are turned away among them, as long as they are being closed.
+                connections_max: CLIENTS_MAX + 4 * count + TURNED_AWAY,
                 crowded_cure: "have clients share connections",
                 outgoing_max: 2 * count,
                 ..DriverOptions::default()

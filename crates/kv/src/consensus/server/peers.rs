@@ -12,6 +12,8 @@ pub(super) const OF_NODES: Role = Role(1);
 const AGAIN: Duration = Duration::from_millis(100);
 /// Bytes that a connection may have untaken before frames for it are dropped, beside one frame.
 const UNTAKEN_MAX: usize = 16 << 20;
+/// Connections that may come, for each node.
+const COMING_MAX: usize = 3;
 /// Room that a connection keeps between frames.
 const KEPT: usize = 64 << 10;
 
@@ -45,7 +47,11 @@ impl Peers {
     }
 
     /// Another node, or who says so, has connected.
-    pub(super) fn opened(&mut self, id: ConnectionId) {
+    pub(super) fn opened(&mut self, port: &mut dyn Port, id: ConnectionId) {
+        // Each has one, and a new one before its last is seen to be gone.
+        if self.coming.len() >= COMING_MAX * self.places.len() {
+            return port.abort(id);
+        }
         self.coming.insert(id, Vec::new());
     }
 

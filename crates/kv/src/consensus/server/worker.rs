@@ -129,10 +129,10 @@ impl Worker {
 }
 
 impl Handler for Worker {
-    fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, _: Time) {
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, _: Time) {
         match accepted.role {
-            OF_NODES => self.peers.opened(accepted.connection),
-            _ => self.clients.opened(accepted.connection),
+            OF_NODES => self.peers.opened(port, accepted.connection),
+            _ => self.clients.opened(port, accepted.connection),
         }
     }
 
@@ -173,7 +173,7 @@ impl Handler for Worker {
         self.own.now = now;
         self.peers.connect(port, now);
         if let Err(error) = self.flush(port, now) {
-            tracing::error!(%error, "the journal cannot be written: the node ends");
+            tracing::error!(%error, "the node cannot go on, and ends");
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
             *failure = Some(error);
             self.has_failed = true;

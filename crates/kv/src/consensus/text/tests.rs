@@ -46,7 +46,7 @@ fn said(text: &str, answers: &[Answer]) -> String {
 fn item(value: &str) -> Answer {
     Answer::Item(Some(Item {
         flags: 3,
-        value: value.into(),
+        value: value.as_bytes().into(),
         revision: 9,
         session: None,
     }))
