@@ -1,6 +1,6 @@
 //! Who is in a ring.
 
-use super::Placement;
+use super::{Placement, Roster};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::SocketAddr;
@@ -38,6 +38,11 @@ impl Membership {
     pub fn placement(&self) -> Placement {
         let servers = self.members.iter();
         Placement::new(servers.map(|member| (member.host.as_str(), member.port)))
+    }
+
+    /// Who is to serve what.
+    pub fn roster(&self) -> Roster {
+        Roster::round(self.members.len())
     }
 
     /// A number that tells this ring from others: nodes that were told of other members do not

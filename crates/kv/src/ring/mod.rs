@@ -6,11 +6,12 @@
 //!      +------- routes, released -- View <-+  +-------- acknowledged --------+
 //! ```
 //!
-//! Which node a key belongs to says [`placement`]: the keys of a node are its range. A range is
-//! *served* by one node, in the best case its own, else the next round the ring that has it
-//! complete; which one it is nodes tell each other in claims, of which the highest epoch counts.
-//! What it serves a node sends to the next R nodes round the ring (`link` has it come in order,
-//! and once), and a node that begins to get a range is sent all of it, while clients go on.
+//! Which range a key is in says [`placement`], and in which order nodes are to serve a range the
+//! [`Roster`]. A range is *served* by one node, in the best case the first of them, else the next
+//! that has it complete; which one it is nodes tell each other in claims, of which the highest
+//! epoch counts. What it serves a node sends to the R nodes that come next (`link` has it come in
+//! order, and once), and a node that begins to get a range is sent all of it, while clients go on.
+//! A node that leaves stands behind all others: its ranges are handed to those before it.
 //!
 //! - [`node`] is what a node knows of the ring and does: without I/O, the time an argument.
 //! - [`wire`] has the frames, `local` the store as replication sees it.
@@ -26,6 +27,7 @@ mod local;
 mod members;
 pub mod node;
 pub mod placement;
+mod roster;
 pub mod view;
 pub mod wire;
 mod written;
@@ -34,6 +36,7 @@ pub use local::Local;
 pub use members::{Member, Membership};
 pub use node::{Effects, Execute, Node, Options, Ticket};
 pub use placement::Placement;
+pub use roster::Roster;
 pub use view::{RangeStatus, Status, View};
 pub use written::Written;
 

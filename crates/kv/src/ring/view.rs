@@ -45,7 +45,7 @@ impl View {
     /// For this node of the ring. Nobody serves anything yet.
     pub fn new(placement: Placement, me: usize) -> View {
         View {
-            routes: (0..placement.nodes())
+            routes: (0..placement.ranges())
                 .map(|_| AtomicU8::new(NOBODY))
                 .collect(),
             placement,

@@ -31,6 +31,13 @@ const AGAIN: Duration = Duration::from_millis(100);
 const UNTAKEN_MAX: usize = 16 << 20;
 /// Bytes of a frame beside the longest item's.
 const BESIDE_ITEM: usize = 256 << 10;
+/// How long a node that leaves waits until others serve what it served, and have copies of all it
+/// has; and how long, when its workers have ended, until they have what was sent to them.
+const HANDED_OVER_WITHIN: Duration = Duration::from_secs(20);
+const COPIED_WITHIN: Duration = Duration::from_secs(10);
+const DRAINED_WITHIN: Duration = Duration::from_secs(1);
+/// How often it is looked whether it may end.
+const END_EVERY: Duration = Duration::from_millis(5);
 /// How often it is told how the ring is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
@@ -63,6 +70,23 @@ pub(super) struct Backbone {
     commands: Commands,
     wake_at: Time,
     tell_at: Time,
+    end: End,
+}
+
+/// How the end of a node comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Not yet.
+    Serves,
+    /// Since then it hands over what it serves.
+    Leaves(Time),
+    /// The workers were told to end.
+    HasLeft,
+    /// Since then they have, and what they sent is on its way.
+    Drains(Time),
+    /// Since then the others are told.
+    Gone(Time),
+    Over,
 }
 
 impl Backbone {
@@ -82,7 +106,8 @@ impl Backbone {
         };
         let peers = ring.members.iter();
         let peers = peers.map(|member| Peer::tcp(member.name.as_str(), member.backbone));
-        let node = Node::new(ring.digest(), session, options, Arc::clone(&view), now);
+        let (digest, roster) = (ring.digest(), ring.roster());
+        let node = Node::new(digest, session, options, Arc::clone(&view), roster, now);
         Backbone {
             rules: Rules {
                 users: Arc::default(),
@@ -102,6 +127,7 @@ impl Backbone {
             commands: Commands::default(),
             wake_at: now,
             tell_at: now,
+            end: End::Serves,
             shared,
         }
     }
@@ -173,6 +199,7 @@ impl Backbone {
 
     /// Sends what the node has to say, to the others and to the workers.
     fn send(&mut self, port: &mut dyn Port, now: Time) {
+        self.end(now);
         self.node.flush(now, &mut self.effects);
         for node in 0..self.lines.len() {
             if node == self.me {
@@ -220,7 +247,45 @@ impl Backbone {
             self.tell_at = now + TELL_EVERY;
             self.view.set_status(self.node.status());
         }
-        self.wake_at = self.node.wake_at(now).min(now + TELL_EVERY);
+        let soon = match self.end {
+            End::Serves => TELL_EVERY,
+            _ => END_EVERY,
+        };
+        self.wake_at = self.node.wake_at(now).min(now + soon);
+    }
+
+    /// The next step of its end, if it is due.
+    fn end(&mut self, now: Time) {
+        self.end = match self.end {
+            End::Leaves(since) => {
+                let waited = now.since(since);
+                let is_over = waited >= HANDED_OVER_WITHIN
+                    || waited >= COPIED_WITHIN && self.node.has_handed_over();
+                if !self.node.has_left(now) && !is_over {
+                    return;
+                }
+                if self.node.has_handed_over() {
+                    tracing::info!("other nodes serve what this one served");
+                } else {
+                    tracing::warn!("no other node took over what this one serves");
+                }
+                let workers = self.workers.iter();
+                workers.for_each(|worker| worker.send(Command::End));
+                End::HasLeft
+            }
+            End::Drains(since) if self.node.is_drained() || now.since(since) >= DRAINED_WITHIN => {
+                self.node.go(now);
+                End::Gone(now)
+            }
+            End::Gone(since) => {
+                let is_sent = self.lines.iter().all(|line| line.out.is_empty());
+                match is_sent || now.since(since) >= DRAINED_WITHIN {
+                    true => End::Over,
+                    false => return,
+                }
+            }
+            end => end,
+        };
     }
 
     /// Takes the whole frames that came on a connection. False: what came is none.
@@ -319,6 +384,10 @@ impl Handler for Backbone {
     fn wake_at(&self) -> Option<Time> {
         Some(self.wake_at)
     }
+
+    fn finished(&self) -> bool {
+        self.end == End::Over
+    }
 }
 
 impl rhythm_net::Worker for Backbone {
@@ -349,6 +418,13 @@ impl rhythm_net::Worker for Backbone {
                     node.forward(ticket, range, command, now, out);
                 }
             }),
+            RingCommand::Leave if self.end == End::Serves => {
+                tracing::info!("this node leaves the ring");
+                self.end = End::Leaves(now);
+                self.node.leave(now);
+            }
+            RingCommand::Leave => {}
+            RingCommand::Go => self.end = End::Drains(now),
             RingCommand::Fenced { fence } => {
                 let (asked, left) = &mut self.fence;
                 if *asked == fence {

@@ -45,6 +45,10 @@ pub(super) enum RingCommand {
     },
     /// All that one of the workers wrote before this fence is handed over.
     Fenced { fence: u64 },
+    /// Leave the ring: hand over what is served here, and have the workers end then.
+    Leave,
+    /// They have: end, too.
+    Go,
 }
 
 /// A command whose key another node serves.

@@ -78,6 +78,7 @@ pub struct Server {
 #[derive(Clone)]
 pub struct Handle {
     workers: Arc<[Inbox<Command>]>,
+    ring: Option<Inbox<RingCommand>>,
     is_ending: Arc<AtomicBool>,
 }
 
@@ -88,9 +89,13 @@ impl Handle {
         self.workers.iter().for_each(Inbox::stop);
     }
 
-    /// Ends it when the answers under way are taken, or after some seconds.
+    /// Ends it when the answers under way are taken, or after some seconds. A node of a ring first
+    /// hands over what it serves.
     pub fn end(&self) {
         self.is_ending.store(true, Ordering::Release);
+        if let Some(ring) = &self.ring {
+            return ring.send(RingCommand::Leave);
+        }
         let end = |inbox: &Inbox<Command>| inbox.send(Command::End);
         self.workers.iter().for_each(end);
     }
@@ -233,6 +238,7 @@ impl Server {
     pub fn handle(&self) -> Handle {
         Handle {
             workers: self.workers.inboxes().into(),
+            ring: (self.backbone.as_ref()).map(|ring| ring.inboxes()[0].clone()),
             is_ending: Arc::clone(&self.is_ending),
         }
     }
@@ -244,7 +250,7 @@ impl Server {
     pub fn join(self) -> Result<(), WorkerError> {
         let mut ended = self.workers.join();
         if let Some(backbone) = self.backbone {
-            backbone.stop();
+            backbone.inboxes()[0].send(RingCommand::Go);
             ended = ended.and(backbone.join());
         }
         if let Some(admin) = self.admin {

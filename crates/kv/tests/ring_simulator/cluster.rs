@@ -1,7 +1,7 @@
 //! One node with its store and a worker, as a server has them, but for threads and sockets.
 
-use rhythm_kv::ring::Placement;
 use rhythm_kv::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written};
+use rhythm_kv::ring::{Placement, Roster};
 use rhythm_kv::store::{Change, Marks, New, Pinned, Store, StoreOptions, Value, Worker};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -37,6 +37,7 @@ pub(crate) struct Live {
     forwarded: BTreeMap<u64, usize>,
     skew: u32,
     is_acked: bool,
+    pub(crate) is_leaving: bool,
 }
 
 /// What becomes of a client's command: its number, and the answer; none: nobody knows.
@@ -102,6 +103,7 @@ fn execute(op: Op, number: usize, now: u32, pinned: &mut Pinned<'_>, w: &mut Wri
 impl Live {
     pub(crate) fn new(
         placement: &Placement,
+        roster: &Roster,
         me: usize,
         options: &Options,
         session: u64,
@@ -116,7 +118,14 @@ impl Live {
         });
         let store = Store::worker(&Arc::new(store.expect("memory"))).expect("a seat");
         Live {
-            node: Node::new(11, session, options.clone(), Arc::clone(&view), now),
+            node: Node::new(
+                11,
+                session,
+                options.clone(),
+                Arc::clone(&view),
+                roster.clone(),
+                now,
+            ),
             view,
             store,
             handed: VecDeque::new(),
@@ -125,7 +134,13 @@ impl Live {
             forwarded: BTreeMap::new(),
             skew: 100 + 7 * me as u32,
             is_acked: options.acked,
+            is_leaving: false,
         }
+    }
+
+    pub(crate) fn leave(&mut self, now: Time) {
+        self.is_leaving = true;
+        self.node.leave(now);
     }
 
     fn second(&self, now: Time) -> u32 {

@@ -42,5 +42,8 @@ fn no_acknowledged_write_is_lost_and_all_replicas_become_the_same() {
         all.acknowledged > 0 && all.reads > 0 && all.crashes > 0,
         "{all:?}"
     );
-    assert!(all.forwarded > 0 && all.partitions > 0, "{all:?}");
+    assert!(
+        all.forwarded > 0 && all.partitions > 0 && all.left > 0,
+        "{all:?}"
+    );
 }

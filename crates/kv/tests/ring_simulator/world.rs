@@ -4,7 +4,7 @@ use crate::cluster::{Answer, Done, Live, Op, key};
 use crate::history::{History, Write};
 use crate::network::{self, CALM, Weather};
 use crate::random::Random;
-use rhythm_kv::ring::{Effects, Options, Placement};
+use rhythm_kv::ring::{Effects, Options, Placement, Roster};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -13,6 +13,8 @@ use std::time::Duration;
 /// How long clients are at it, in microseconds, and how long the ring has to become whole again.
 const BUSY: u64 = 12_000_000;
 const WHOLE_WITHIN: u64 = 30_000_000;
+/// How long a node that leaves may take.
+const LEAVES_WITHIN: u64 = 10_000_000;
 
 /// What happened in a run, or in several.
 #[derive(Debug, Default)]
@@ -23,6 +25,7 @@ pub(crate) struct Counts {
     pub(crate) forwarded: u64,
     pub(crate) crashes: u64,
     pub(crate) partitions: u64,
+    pub(crate) left: u64,
     pub(crate) frames: u64,
 }
 
@@ -34,6 +37,7 @@ impl Counts {
         self.forwarded += other.forwarded;
         self.crashes += other.crashes;
         self.partitions += other.partitions;
+        self.left += other.left;
         self.frames += other.frames;
     }
 }
@@ -52,6 +56,9 @@ enum Event {
     Mischief,
     Back(usize),
     Heal,
+    /// A node is asked to leave, in this life of it, or has had enough time to.
+    Leave(usize, u64),
+    Go(usize, u64),
 }
 
 /// A command under way: its client, node, key, what it writes, and when it was sent.
@@ -69,6 +76,7 @@ struct World {
     random: Random,
     weather: Weather,
     placement: Placement,
+    roster: Roster,
     options: Options,
     nodes: Vec<Option<Live>>,
     /// How often a node was begun.
@@ -115,6 +123,7 @@ pub(crate) fn run(seed: u64) -> Counts {
         now: 0,
         weather: Weather::new(&mut random),
         placement,
+        roster: Roster::round(count),
         options,
         nodes: (0..count).map(|_| None).collect(),
         lives: vec![0; count],
@@ -197,10 +206,25 @@ impl World {
                 if self.nodes[node].is_none() {
                     self.lives[node] += 1;
                     let session = 1000 * self.lives[node];
-                    let live = Live::new(&self.placement, node, &self.options, session, now);
+                    let (placement, roster) = (&self.placement, &self.roster);
+                    let live = Live::new(placement, roster, node, &self.options, session, now);
                     self.nodes[node] = Some(live);
                     self.say(|| format!("node {node} begins"));
                     self.with(node, |live, effects| live.tick(now, effects));
+                }
+            }
+            Event::Leave(node, life) => {
+                if self.lives[node] == life {
+                    self.say(|| format!("node {node} leaves"));
+                    self.with(node, |live, _| live.leave(now));
+                    self.push(LEAVES_WITHIN, Event::Go(node, life));
+                }
+            }
+            // It did not come to an end, and its process is ended.
+            Event::Go(node, life) => {
+                if self.lives[node] == life && self.nodes[node].is_some() {
+                    self.crash(node);
+                    self.push(1_000_000, Event::Back(node));
                 }
             }
             Event::Heal => self.deaf.iter_mut().for_each(|from| from.fill(false)),
@@ -221,7 +245,7 @@ impl World {
         };
         let mut effects = Effects::default();
         let state = |live: &Live| {
-            let ranges = 0..live.view.placement().nodes();
+            let ranges = 0..live.view.placement().ranges();
             let of = |range| (live.node.claim(range), live.node.targets(range));
             (
                 live.node.alive(),
@@ -253,6 +277,13 @@ impl World {
         if fences {
             self.take_later(node, 1);
         }
+        self.send(&effects);
+        self.answered(done);
+        self.let_go(node);
+    }
+
+    /// Puts frames on their way.
+    fn send(&mut self, effects: &Effects) {
         for (to, bytes) in effects.frames.iter().enumerate() {
             for frame in network::frames(bytes) {
                 self.counts.frames += 1;
@@ -266,7 +297,33 @@ impl World {
                 }
             }
         }
-        self.answered(done);
+    }
+
+    /// A node ends that has left, and whose clients have their answers.
+    fn let_go(&mut self, node: usize) {
+        let now = self.time();
+        let is_asked = self.asked.values().any(|asked| asked.node == node);
+        let Some(live) = (self.nodes[node].as_mut()).filter(|live| live.is_leaving) else {
+            return;
+        };
+        if is_asked || !live.node.has_left(now) || !live.node.is_drained() {
+            return;
+        }
+        // Nobody was there to take what it had.
+        if live.node.stayers() == 0 {
+            self.keys.iter_mut().for_each(History::lose);
+            self.lost_at = self.now;
+        }
+        live.node.go(now);
+        let mut effects = Effects::default();
+        live.settle(now, &mut effects);
+        self.send(&effects);
+        self.counts.left += 1;
+        self.say(|| format!("node {node} has left"));
+        self.nodes[node] = None;
+        self.ticks[node] += 1;
+        let after = 1 + self.random.below(4) * self.random.below(2_000_000);
+        self.push(after, Event::Back(node));
     }
 
     fn take_later(&mut self, node: usize, count: usize) {
@@ -285,7 +342,7 @@ impl World {
         let burst = 1 + self.random.below(3);
         let Some(live) = self.nodes[node]
             .as_mut()
-            .filter(|live| !live.view.is_full())
+            .filter(|live| !live.view.is_full() && !live.node.has_left(now))
         else {
             let after = 1000 + self.random.below(20_000);
             return self.push(after, Event::Client(client));
@@ -394,10 +451,7 @@ impl World {
             let Some((server, of)) = server.filter(|_| others.is_none()) else {
                 return false;
             };
-            let first = self
-                .placement
-                .around(range)
-                .find(|node| all & 1 << node != 0);
+            let first = self.roster.around(range).find(|node| all & 1 << node != 0);
             let copies = live.iter().filter(|(node, live)| {
                 of.node.targets(range) & 1 << node != 0 && live.node.complete() & 1 << range != 0
             });
@@ -420,7 +474,7 @@ impl World {
         }
         let victim = self.random.below(count as u64) as usize;
         let is_bold = self.random.percent(5);
-        match self.random.below(10) {
+        match self.random.below(11) {
             // Somebody dies.
             0..6 if self.nodes[victim].is_some() && alive > 1 && (self.spare > 0 || is_bold) => {
                 self.crash(victim);
@@ -428,8 +482,12 @@ impl World {
                 let after = after[self.random.below(4) as usize] + self.random.below(100_000);
                 self.push(after, Event::Back(victim));
             }
+            // Somebody is told to end.
+            6 if self.nodes[victim].is_some() && alive > 1 => {
+                self.push(0, Event::Leave(victim, self.lives[victim]));
+            }
             // Two do not hear each other, shortly, or for long enough to be taken for dead.
-            6..8 => {
+            7..9 => {
                 let other = self.random.below(count as u64) as usize;
                 if victim != other {
                     let long = self.random.percent(10);
@@ -484,7 +542,12 @@ impl World {
             self.happen(Event::Back(node));
         }
         let until = self.now + WHOLE_WITHIN;
-        while !(self.is_whole() && self.asked.is_empty()) && self.now < until {
+        let is_over = |world: &World| {
+            let is_there = |live: &Live| !live.is_leaving;
+            let are_there = (world.nodes.iter()).all(|live| live.as_ref().is_some_and(is_there));
+            are_there && world.is_whole() && world.asked.is_empty()
+        };
+        while !is_over(self) && self.now < until {
             self.go(self.now + 100_000);
         }
         // What is under way to copies.

@@ -1,9 +1,13 @@
-//! `rhythm kv --ring`: three processes, of which one after the other is killed under load. Every
-//! write that was confirmed is there, whoever died, and it says how long nobody served its keys.
+//! `rhythm kv --ring`: three processes, of which one after the other is killed, or told to end,
+//! under load. Every write that was confirmed is there, whoever died, and it says how long nobody
+//! served its keys.
 //!
-//! `RHYTHM_KILLS=200` kills so many; without it each node once.
+//! `RHYTHM_KILLS=200` kills so many, `RHYTHM_LEAVES=50` tells so many to end; without it each node
+//! once.
 
+use crate::number;
 use crate::server::NEVER;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,13 +27,14 @@ const FLOATS: Duration = Duration::from_secs(2);
 
 struct Ring {
     file: PathBuf,
+    replicate: &'static str,
     clients: Vec<SocketAddr>,
     nodes: Vec<Option<Child>>,
 }
 
 impl Ring {
     /// Starts all nodes.
-    fn start(test: &str) -> Ring {
+    fn start(test: &str, replicate: &'static str) -> Ring {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
         fs::create_dir_all(&folder).expect("a folder can be made");
         // Each has to know all addresses before any of them listens.
@@ -49,6 +54,7 @@ impl Ring {
         drop(listeners);
         let mut ring = Ring {
             file,
+            replicate,
             clients: places[..3].to_vec(),
             nodes: vec![None, None, None],
         };
@@ -60,7 +66,7 @@ impl Ring {
     fn begin(&mut self, node: usize) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
         command.arg("kv").arg("--ring").arg(&self.file);
-        command.args(["--node", NAMES[node], "--replicate", "acked"]);
+        command.args(["--node", NAMES[node], "--replicate", self.replicate]);
         command.args(["-l", "127.0.0.1", "-t", "2"]);
         let child = command.stderr(Stdio::null()).spawn();
         self.nodes[node] = Some(child.expect("it starts"));
@@ -70,6 +76,20 @@ impl Ring {
         if let Some(mut child) = self.nodes[node].take() {
             child.kill().expect("it is there");
             child.wait().expect("it ends");
+        }
+    }
+
+    /// Tells a node to end, and waits until it has.
+    fn leave(&mut self, node: usize) {
+        let mut child = self.nodes[node].take().expect("it is there");
+        kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
+        let start = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait().expect("it is ours") {
+                return assert!(status.success(), "{status}");
+            }
+            assert!(start.elapsed() < NEVER, "it does not end");
+            thread::sleep(Duration::from_millis(5));
         }
     }
 
@@ -145,8 +165,15 @@ impl Client<'_> {
     }
 }
 
-/// A client's work: it writes and reads its keys at any node, and knows what it may find.
-fn work(index: usize, places: &[SocketAddr], ends: &AtomicBool, confirmed: &AtomicU64) {
+/// A client's work: it writes and reads its keys at any node, and knows what it may find. With
+/// `may_fail` a node may say that another is gone.
+fn work(
+    index: usize,
+    places: &[SocketAddr],
+    may_fail: bool,
+    ends: &AtomicBool,
+    confirmed: &AtomicU64,
+) {
     let mut client = Client::new(places);
     let mut possible: BTreeMap<u64, BTreeSet<Option<u64>>> = BTreeMap::new();
     let mut given_up = Vec::new();
@@ -173,7 +200,8 @@ fn work(index: usize, places: &[SocketAddr], ends: &AtomicBool, confirmed: &Atom
                     confirmed.fetch_add(1, Ordering::Relaxed);
                 }
                 // It may have been executed, or be yet.
-                _ => {
+                other => {
+                    assert!(may_fail || other.is_none(), "{name} at {node}: {other:?}");
                     given_up.push((writes, Instant::now()));
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -184,7 +212,8 @@ fn work(index: usize, places: &[SocketAddr], ends: &AtomicBool, confirmed: &Atom
                     Some(String::from_utf8(value).expect("digits"))
                 }
                 Some((line, _)) if line == "END\r\n" => None,
-                _ => {
+                other => {
+                    assert!(may_fail || other.is_none(), "{name} at {node}: {other:?}");
                     thread::sleep(Duration::from_millis(5));
                     continue;
                 }
@@ -200,9 +229,8 @@ fn work(index: usize, places: &[SocketAddr], ends: &AtomicBool, confirmed: &Atom
 
 #[test]
 fn what_was_confirmed_is_there_whichever_node_is_killed() {
-    let mut ring = Ring::start("kv-ring");
-    let kills = std::env::var("RHYTHM_KILLS").ok();
-    let kills = kills.and_then(|number| number.parse().ok()).unwrap_or(3);
+    let mut ring = Ring::start("kv-ring", "acked");
+    let kills = number("RHYTHM_KILLS").unwrap_or(3);
     let (ends, confirmed) = (AtomicBool::new(false), AtomicU64::new(0));
     let places = ring.clients.clone();
     let mut gaps = Vec::new();
@@ -210,7 +238,7 @@ fn what_was_confirmed_is_there_whichever_node_is_killed() {
         let workers: Vec<_> = (0..CLIENTS)
             .map(|index| {
                 let (places, ends, confirmed) = (&places, &ends, &confirmed);
-                scope.spawn(move || work(index, places, ends, confirmed))
+                scope.spawn(move || work(index, places, true, ends, confirmed))
             })
             .collect();
         for round in 0..kills {
@@ -245,5 +273,37 @@ fn what_was_confirmed_is_there_whichever_node_is_killed() {
     let confirmed = confirmed.into_inner();
     let longest = gaps.iter().max().expect("at least one was killed");
     println!("{kills} kills, {confirmed} writes confirmed, longest without service {longest:?}");
+    assert!(confirmed > 0);
+}
+
+#[test]
+fn a_node_that_is_told_to_end_hands_over_all_that_was_written() {
+    let mut ring = Ring::start("kv-leave", "async");
+    let leaves = number("RHYTHM_LEAVES").unwrap_or(3);
+    let (ends, confirmed) = (AtomicBool::new(false), AtomicU64::new(0));
+    let places = ring.clients.clone();
+    let mut longest = Duration::ZERO;
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..CLIENTS)
+            .map(|index| {
+                let (places, ends, confirmed) = (&places, &ends, &confirmed);
+                scope.spawn(move || work(index, places, false, ends, confirmed))
+            })
+            .collect();
+        for round in 0..leaves {
+            thread::sleep(Duration::from_millis(300 + 37 * (round as u64 % 11)));
+            let start = Instant::now();
+            ring.leave(round % 3);
+            longest = longest.max(start.elapsed());
+            ring.begin(round % 3);
+            ring.until_whole();
+            if workers.iter().any(|worker| worker.is_finished()) {
+                break;
+            }
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    let confirmed = confirmed.into_inner();
+    println!("{leaves} left, {confirmed} writes confirmed, the longest took {longest:?}");
     assert!(confirmed > 0);
 }

@@ -85,7 +85,7 @@ impl Node {
     /// Whether a message about a range is of who serves it, by the claim that counts.
     pub(super) fn follows(&mut self, from: usize, of: Of) -> bool {
         let range = usize::from(of.range);
-        if range >= self.peers.len() {
+        if range >= self.ranges() {
             return false;
         }
         let claim = Claim {
@@ -116,7 +116,7 @@ impl Node {
 
     /// Takes what nobody serves, hands over what another should serve, and says who gets what.
     pub(super) fn decide(&mut self, now: Time, out: &mut Effects) {
-        for range in 0..self.peers.len() {
+        for range in 0..self.ranges() {
             if self.server(range).is_none() && self.is_next(range, now) {
                 let epoch = self.claims[range].epoch.saturating_add(1);
                 tracing::info!(range, epoch, "this node takes a range");
@@ -144,7 +144,7 @@ impl Node {
         // At the start, others may be there that were not heard of yet.
         let is_settled = now.since(self.started) >= self.options.dead_after
             || self.others().all(|node| self.is_alive(node));
-        let mut alive = (self.view.placement().around(range)).filter(|node| self.is_alive(*node));
+        let mut alive = self.around(range).filter(|node| self.is_alive(*node));
         let has = |node: &usize| {
             let complete = match *node == self.me {
                 true => self.complete,
@@ -156,8 +156,8 @@ impl Node {
         is_settled && first == Some(self.me)
     }
 
-    /// Finds the targets of a range: those before this node, and the next that have it complete, as
-    /// many as are wanted; and those before these that are there.
+    /// Finds the targets of a range: of the nodes that are there the first, one more than copies are
+    /// wanted (one of them is to serve it), and the next until so many have it complete.
     fn aim(&mut self, range: usize) {
         for node in self.others() {
             // It says that it has not: it took itself for one who was relieved by somebody else.
@@ -167,14 +167,19 @@ impl Node {
                 *sync = Sync::None;
             }
         }
-        let mut targets = 0;
-        let (mut count, mut is_before) = (0, true);
-        for node in self.view.placement().around(range) {
-            if node == self.me {
-                is_before = false;
-            } else if self.is_alive(node) && (is_before || count < self.options.replicas) {
+        let mut targets = 0_u64;
+        let (mut place, mut copies) = (0, 0);
+        for node in self.around(range).filter(|node| self.is_alive(*node)) {
+            let is_done = self.syncs[range][node] == Sync::Done;
+            let is_missing = copies < self.options.replicas;
+            let is_wanted = match node != self.me && self.leaving & 1 << node != 0 {
+                true => is_missing && is_done && self.needs(range, targets),
+                false => is_missing || place <= self.options.replicas,
+            };
+            place += 1;
+            if node != self.me && is_wanted {
                 targets |= 1 << node;
-                count += usize::from(self.syncs[range][node] == Sync::Done);
+                copies += usize::from(is_done);
             }
         }
         let of = self.of(range);
@@ -200,8 +205,10 @@ impl Node {
 
     /// Gives a range to the first before this node that has it complete.
     fn hand_over(&mut self, range: usize, now: Time, out: &mut Effects) {
-        let mut before = (self.view.placement().around(range)).take_while(|node| *node != self.me);
-        let to = before.find(|node| self.syncs[range][*node] == Sync::Done);
+        let to = self
+            .around(range)
+            .take_while(|node| *node != self.me)
+            .find(|node| self.syncs[range][*node] == Sync::Done);
         let Some(handing) = self.handing[range] else {
             if let Some(to) = to {
                 self.fences += 1;
@@ -247,7 +254,7 @@ impl Node {
     /// What workers wrote until this fence was asked for is known.
     pub fn fenced(&mut self, fence: u64) {
         let others: Vec<usize> = self.others().collect();
-        for range in 0..self.peers.len() {
+        for range in 0..self.ranges() {
             if let Some(handing) = &mut self.handing[range]
                 && let HandingStage::Fence(of) = handing.stage
                 && of <= fence
