@@ -14,6 +14,7 @@
 
 pub mod cohort;
 mod counters;
+pub mod etcd;
 pub mod execute;
 mod input;
 pub mod ring;

@@ -18,9 +18,10 @@
 //! - [`Membership`] says who is in the ring.
 //! - [`view`] is what workers see: who serves a key, and whether they may write.
 //!
-//! Nodes that cannot hear each other take each other for dead, and each side serves all: a static
-//! ring has no protection from that. When they meet again, of two that serve a range the higher
-//! claim wins.
+//! Nodes that cannot hear each other take each other for dead, and each side serves all: a ring
+//! whose nodes are in a file has no protection from that. When they meet again, of two that serve a
+//! range the higher claim wins. Where nodes have leases ([`crate::etcd`]), nobody takes what one
+//! with a lease serves, and one without writes nothing.
 
 mod link;
 mod local;
@@ -33,6 +34,7 @@ pub mod wire;
 mod written;
 
 pub use local::Local;
+pub(crate) use members::ranked;
 pub use members::{Member, Membership};
 pub use node::{Effects, Execute, Node, Options, Ticket};
 pub use placement::Placement;

@@ -1,9 +1,11 @@
 //! What workers see of the ring: who serves a key now, and whether there is room for writes; and
 //! how the ring is, for those who ask.
 
-use super::Placement;
 use super::wire::Claim;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use super::{Member, Placement};
+use rhythm_net::Time;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// No node: commands wait in front of the range until it is known who serves it.
@@ -23,6 +25,8 @@ pub struct Status {
 pub struct RangeStatus {
     /// Who claims it.
     pub claim: Claim,
+    /// Who is to serve it, of the nodes that are there.
+    pub first: Option<u8>,
     /// The nodes, a bit each, that are sent it; known to who serves it.
     pub targets: u64,
     /// Of these, those that have it complete.
@@ -38,7 +42,10 @@ pub struct View {
     me: u8,
     routes: Box<[AtomicU8]>,
     is_full: AtomicBool,
+    /// In nanoseconds.
+    may_write_until: AtomicU64,
     status: Mutex<Status>,
+    members: Mutex<BTreeMap<usize, Member>>,
 }
 
 impl View {
@@ -51,7 +58,9 @@ impl View {
             placement,
             me: me as u8,
             is_full: AtomicBool::new(false),
+            may_write_until: AtomicU64::new(u64::MAX),
             status: Mutex::default(),
+            members: Mutex::default(),
         }
     }
 
@@ -93,10 +102,31 @@ impl View {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
+    /// Whether this node may write: it has its lease, or needs none.
+    #[inline]
+    pub fn may_write(&self, now: Time) -> bool {
+        now.as_nanos() < self.may_write_until.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_may_write_until(&self, until: Time) {
+        self.may_write_until
+            .store(until.as_nanos(), Ordering::Release);
+    }
+
     /// How the ring is.
     pub fn status(&self) -> Status {
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.clone()
+    }
+
+    /// The nodes that are in the ring, by their numbers.
+    pub fn members(&self) -> BTreeMap<usize, Member> {
+        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        members.clone()
+    }
+
+    pub(crate) fn set_members(&self, members: BTreeMap<usize, Member>) {
+        *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
     }
 
     pub(crate) fn set_status(&self, status: Status) {

@@ -11,17 +11,19 @@
 //! breaks, its frames are lost, and sent again on the next: the node sees to that.
 
 use super::commands::{Command, Forward, RingCommand, Told};
+use crate::etcd::{News, Registration};
 use crate::execute::{Parsed, Turn};
 use crate::ring::{
-    Effects, Execute, Local, Membership, Node, Options, Ticket, View, Written, wire,
+    Effects, Execute, Local, Member, Membership, Node, Options, Ticket, View, Written, ranked, wire,
 };
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
 use crate::wire::{self as memcached, Commands, Rules, Stream};
 use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Ended, Flushed, Handler, Inbox, Outgoing, Peer, Port,
-    Time,
+    Time, clock,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,7 +60,8 @@ pub(super) struct Backbone {
     node: Node,
     store: StoreWorker,
     me: usize,
-    peers: Vec<Peer>,
+    /// Where each place's node is, if there is one.
+    peers: Vec<Option<Peer>>,
     lines: Vec<Line>,
     /// Bytes of frames that are not whole, by the connection on which they come.
     coming: ConnectionTable<Vec<u8>>,
@@ -102,13 +105,18 @@ impl Backbone {
         let options = Options {
             replicas: ring.replicas,
             acked: ring.is_acked,
+            lease: ring.etcd.as_ref().map(Registration::lasts),
             ..Options::default()
         };
-        let peers = ring.members.iter();
-        let peers = peers.map(|member| Peer::tcp(member.name.as_str(), member.backbone));
+        let places = ring.roster().places();
         let (digest, roster) = (ring.digest(), ring.roster());
-        let node = Node::new(digest, session, options, Arc::clone(&view), roster, now);
-        Backbone {
+        let mut node = Node::new(digest, session, options, Arc::clone(&view), roster, now);
+        let mut effects = Effects::default();
+        if let Some(registration) = &ring.etcd {
+            let lease = registration.lease;
+            node.renewed(lease.number, lease.until, now, &mut effects);
+        }
+        let mut backbone = Backbone {
             rules: Rules {
                 users: Arc::default(),
                 ..shared.rules.clone()
@@ -117,11 +125,11 @@ impl Backbone {
             view,
             store,
             me: ring.me,
-            peers: peers.collect(),
-            lines: ring.members.iter().map(|_| Line::default()).collect(),
+            peers: vec![None; places],
+            lines: (0..places).map(|_| Line::default()).collect(),
             coming: ConnectionTable::new(),
             workers: Vec::new(),
-            effects: Effects::default(),
+            effects,
             told: Vec::new(),
             fence: (0, 0),
             commands: Commands::default(),
@@ -129,6 +137,49 @@ impl Backbone {
             tell_at: now,
             end: End::Serves,
             shared,
+        };
+        backbone.enlist(&ring.members);
+        backbone
+    }
+
+    /// These nodes are there, at these places.
+    fn enlist(&mut self, members: &BTreeMap<usize, Member>) {
+        for (node, peer) in self.peers.iter_mut().enumerate() {
+            *peer = members.get(&node).map(|member| {
+                let name = member.name.as_str();
+                Peer::tcp(name, member.backbone)
+            });
+        }
+        self.view.set_members(members.clone());
+    }
+
+    /// What etcd says.
+    fn news(&mut self, port: &mut dyn Port, news: News, now: Time) {
+        match news {
+            News::Members(members) => {
+                let names = members.values().map(|member| member.name.as_str());
+                let names = names.collect::<Vec<_>>().join(", ");
+                tracing::info!(members = names, "who is in the ring");
+                let before = self.peers.clone();
+                self.enlist(&members);
+                for (node, old) in before.iter().enumerate() {
+                    // Whoever is there now is another.
+                    if *old != self.peers[node] {
+                        let line = std::mem::take(&mut self.lines[node]);
+                        line.id.inspect(|id| port.abort(*id));
+                    }
+                }
+                let roster = ranked(&members);
+                self.with(now, |node, _, out| node.enroll(roster, now, out));
+            }
+            News::Lease(lease) => self.with(now, |node, _, out| {
+                node.renewed(lease.number, lease.until, now, out);
+            }),
+            News::Leave => self.shared.shut_down(true),
+            News::Replaced => {
+                tracing::error!("another node has this one's place in the ring");
+                self.workers.iter().for_each(Inbox::stop);
+            }
         }
     }
 
@@ -175,7 +226,8 @@ impl Backbone {
         let counters = self.shared.counters(self.shared.settings.threads);
         let pinned = self.store.pin();
         let turn = Turn::new(pinned, clock, &self.shared, counters);
-        let mut turn = turn.noting(Written::default());
+        let may_write = self.view.may_write(clock::monotonic());
+        let mut turn = turn.noting(Written::default()).writing_if(may_write);
         let mut answer = Vec::new();
         for command in &self.commands.list {
             let commands = &self.commands;
@@ -212,7 +264,8 @@ impl Backbone {
                 None if line.again_at <= now => {
                     line.again_at = now + AGAIN;
                     // Where it fails, the next try comes.
-                    line.id = port.connect(&self.peers[node]).ok();
+                    let peer = self.peers[node].as_ref();
+                    line.id = peer.and_then(|peer| port.connect(peer).ok());
                 }
                 // What finds no room is lost, as any frame may be.
                 Some(id)
@@ -233,13 +286,16 @@ impl Backbone {
             let Ticket { worker, number } = ticket;
             self.told[worker].released = Some(number);
         }
+        for Ticket { worker, number } in self.effects.broken.drain(..) {
+            self.told[worker].broken.push(number);
+        }
         for (ticket, answer) in self.effects.answers.drain(..) {
             self.told[ticket.worker]
                 .answers
                 .push((ticket.number, answer));
         }
         for (worker, told) in self.workers.iter().zip(&mut self.told) {
-            if told.released.is_some() || !told.answers.is_empty() || told.fence.is_some() {
+            if !told.is_empty() {
                 worker.send(Command::Ring(std::mem::take(told)));
             }
         }
@@ -393,7 +449,7 @@ impl Handler for Backbone {
 impl rhythm_net::Worker for Backbone {
     type Command = RingCommand;
 
-    fn obey(&mut self, _: &mut dyn Port, command: RingCommand, now: Time) {
+    fn obey(&mut self, port: &mut dyn Port, command: RingCommand, now: Time) {
         match command {
             RingCommand::Workers(workers) => {
                 self.told.resize_with(workers.len(), Told::default);
@@ -418,6 +474,7 @@ impl rhythm_net::Worker for Backbone {
                     node.forward(ticket, range, command, now, out);
                 }
             }),
+            RingCommand::News(news) => self.news(port, news, now),
             RingCommand::Leave if self.end == End::Serves => {
                 tracing::info!("this node leaves the ring");
                 self.end = End::Leaves(now);

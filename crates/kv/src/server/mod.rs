@@ -19,6 +19,7 @@ mod worker;
 
 pub use listen::{Address, BindError};
 
+use crate::etcd::Kept;
 use crate::ring::Membership;
 use crate::shared::{Settings, Shared};
 use crate::store::{Store, StoreError, StoreOptions};
@@ -69,6 +70,8 @@ pub struct Server {
     workers: Workers<Command>,
     /// The thread of the ring, if the server is in one.
     backbone: Option<Workers<RingCommand>>,
+    /// What keeps its place in the ring, where etcd has that.
+    registration: Option<Kept>,
     is_ending: Arc<AtomicBool>,
     admin: Option<Admin>,
     _preparer: Preparer,
@@ -160,6 +163,21 @@ impl Server {
         let shared = Arc::new(shared);
         let backbone = ring.map(|ring| start_backbone(&ring, &shared));
         let backbone = backbone.transpose()?;
+        let registration = match (&backbone, &shared.settings.ring) {
+            (
+                Some(backbone),
+                Some(Membership {
+                    etcd: Some(etcd), ..
+                }),
+            ) => {
+                let inbox = backbone.inboxes()[0].clone();
+                let kept = etcd
+                    .clone()
+                    .keep(move |news| inbox.send(RingCommand::News(news)));
+                Some(kept.map_err(ServerError::System)?)
+            }
+            _ => None,
+        };
         let of_workers = Arc::clone(&shared);
         let ring = backbone.as_ref().map(|backbone| {
             let is_acked = shared
@@ -218,6 +236,7 @@ impl Server {
             addresses,
             workers,
             backbone,
+            registration,
             is_ending,
             admin,
             _preparer: preparer,
@@ -253,6 +272,7 @@ impl Server {
             backbone.inboxes()[0].send(RingCommand::Go);
             ended = ended.and(backbone.join());
         }
+        drop(self.registration);
         if let Some(admin) = self.admin {
             admin.stop();
         }
@@ -273,8 +293,8 @@ fn start_backbone(
         // What it knew is lost: then the server ends, and comes back as a new node.
         restarts_max: 0,
         driver: DriverOptions {
-            connections_max: 4 * ring.members.len() + 16,
-            outgoing_max: 2 * ring.members.len(),
+            connections_max: 4 * ring.roster().places() + 16,
+            outgoing_max: 2 * ring.roster().places(),
             ..DriverOptions::default()
         },
         ..WorkerOptions::default()

@@ -217,6 +217,9 @@ impl World {
                 if self.lives[node] == life {
                     self.say(|| format!("node {node} leaves"));
                     self.with(node, |live, _| live.leave(now));
+                    // Copies are with those who stay.
+                    let stay = self.nodes.iter().flatten().filter(|live| !live.is_leaving);
+                    self.spare = self.spare.min(stay.count().saturating_sub(1));
                     self.push(LEAVES_WITHIN, Event::Go(node, life));
                 }
             }
@@ -470,7 +473,8 @@ impl World {
         let count = self.nodes.len();
         let alive = self.nodes.iter().flatten().count();
         if self.is_whole() {
-            self.spare = self.options.replicas.min(alive - 1);
+            let stay = self.nodes.iter().flatten().filter(|live| !live.is_leaving);
+            self.spare = self.options.replicas.min(stay.count().saturating_sub(1));
         }
         let victim = self.random.below(count as u64) as usize;
         let is_bold = self.random.percent(5);

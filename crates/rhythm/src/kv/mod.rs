@@ -24,8 +24,17 @@ use std::{env, fs};
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    if let Some(args::Tool::Ring(args::RingTool::Status { of })) = &args.tool {
-        return ring::status(of);
+    if let Some(args::Tool::Ring(tool)) = &args.tool {
+        return match tool {
+            args::RingTool::Status { of } => ring::status(of),
+            args::RingTool::Add {
+                of,
+                name,
+                client,
+                backbone,
+            } => ring::add(of, [name, client, backbone].map(String::clone)),
+            args::RingTool::Remove { of, name } => ring::remove(of, name),
+        };
     }
     if args.license {
         println!("rhythm is free under the Apache License 2.0 or the MIT license, as you like.");
@@ -54,6 +63,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         resource::raise_open_files().context("cannot raise the limit of open files")?;
     // Where there is no room now, it is looked for as clients come.
     let _ = resource::make_room_for_files(u64::from(settings.connections_max).min(open_files));
+    let mut settings = settings;
+    ring::register(&args, &mut settings)?;
     let in_ring = settings.ring.is_some();
     let server = Server::start(settings, move |graceful| {
         // None listens any more when it ends already.

@@ -9,80 +9,98 @@ use crate::number;
 use crate::server::NEVER;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 /// Clients at a time, and keys of each.
-const CLIENTS: usize = 4;
+pub(crate) const CLIENTS: usize = 4;
 const KEYS: u64 = 200;
 /// How long a write may be on its way whose client was told nothing.
 const FLOATS: Duration = Duration::from_secs(2);
 
-struct Ring {
-    file: PathBuf,
+pub(crate) struct Ring {
+    /// Its file, or its place in etcd.
+    of: String,
+    folder: PathBuf,
     replicate: &'static str,
-    clients: Vec<SocketAddr>,
-    nodes: Vec<Option<Child>>,
+    pub(crate) clients: Vec<SocketAddr>,
+    backbones: Vec<SocketAddr>,
+    pub(crate) nodes: Vec<Option<Child>>,
 }
 
 impl Ring {
-    /// Starts all nodes.
+    /// Starts all nodes, of a ring in a file.
     fn start(test: &str, replicate: &'static str) -> Ring {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-        fs::create_dir_all(&folder).expect("a folder can be made");
-        // Each has to know all addresses before any of them listens.
-        let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let listeners: Vec<TcpListener> = (0..6).map(|_| free()).collect();
-        let places = listeners.iter().map(|one| one.local_addr().expect("bound"));
-        let places: Vec<SocketAddr> = places.collect();
+        let mut ring = Ring::new(test, None, replicate);
         let mut text = String::new();
         for (node, name) in NAMES.iter().enumerate() {
-            let (client, backbone) = (places[node], places[node + 3]);
+            let (client, backbone) = (ring.clients[node], ring.backbones[node]);
             text += &format!(
                 "[[node]]\nname = \"{name}\"\nclient = \"{client}\"\nbackbone = \"{backbone}\"\n"
             );
         }
-        let file = folder.join("ring.toml");
-        fs::write(&file, text).expect("a file can be written");
-        drop(listeners);
-        let mut ring = Ring {
-            file,
-            replicate,
-            clients: places[..3].to_vec(),
-            nodes: vec![None, None, None],
-        };
+        fs::write(&ring.of, text).expect("a file can be written");
         (0..3).for_each(|node| ring.begin(node));
         ring.until_whole();
         ring
     }
 
-    fn begin(&mut self, node: usize) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
-        command.arg("kv").arg("--ring").arg(&self.file);
-        command.args(["--node", NAMES[node], "--replicate", self.replicate]);
-        command.args(["-l", "127.0.0.1", "-t", "2"]);
-        let child = command.stderr(Stdio::null()).spawn();
-        self.nodes[node] = Some(child.expect("it starts"));
-    }
-
-    fn kill(&mut self, node: usize) {
-        if let Some(mut child) = self.nodes[node].take() {
-            child.kill().expect("it is there");
-            child.wait().expect("it ends");
+    /// A ring whose nodes are to be started, known to a file, or to etcd at this place.
+    pub(crate) fn new(test: &str, etcd: Option<String>, replicate: &'static str) -> Ring {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+        fs::create_dir_all(&folder).expect("a folder can be made");
+        // Each has to know all addresses before any of them listens.
+        let places = free_places(6);
+        let file = folder.join("ring.toml").display().to_string();
+        Ring {
+            of: etcd.unwrap_or(file),
+            folder,
+            replicate,
+            clients: places[..3].to_vec(),
+            backbones: places[3..].to_vec(),
+            nodes: vec![None, None, None],
         }
     }
 
-    /// Tells a node to end, and waits until it has.
-    fn leave(&mut self, node: usize) {
+    pub(crate) fn begin(&mut self, node: usize) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+        command.args(["kv", "--ring", &self.of]);
+        command.args(["--node", NAMES[node], "--replicate", self.replicate]);
+        command.args(["-l", "127.0.0.1", "-t", "2"]);
+        if self.of.starts_with("etcd://") {
+            let (client, backbone) = (self.clients[node], self.backbones[node]);
+            command.args(["--client", &client.to_string()]);
+            command.args(["--backbone", &backbone.to_string(), "--lease", "2"]);
+        }
+        // For who wants to know why.
+        let log = self.folder.join(NAMES[node]).with_extension("log");
+        let log = File::options().create(true).append(true).open(log);
+        let child = command.stderr(log.expect("a file can be made")).spawn();
+        self.nodes[node] = Some(child.expect("it starts"));
+    }
+
+    /// What `rhythm kv ring` does to it.
+    pub(crate) fn tool(&self, what: &str, more: &[&str]) -> Output {
+        let mut tool = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+        tool.args(["kv", "ring", what, &self.of]).args(more);
+        tool.output().expect("it starts")
+    }
+
+    pub(crate) fn signal(&self, node: usize, signal: Signal) {
+        let child = self.nodes[node].as_ref().expect("it is there");
+        kill_process(Pid::from_child(child), signal).expect("it runs");
+    }
+
+    /// Waits until a node has ended by itself.
+    pub(crate) fn ended(&mut self, node: usize) {
         let mut child = self.nodes[node].take().expect("it is there");
-        kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
         let start = Instant::now();
         loop {
             if let Some(status) = child.try_wait().expect("it is ours") {
@@ -93,13 +111,18 @@ impl Ring {
         }
     }
 
+    pub(crate) fn kill(&mut self, node: usize) {
+        if let Some(mut child) = self.nodes[node].take() {
+            child.kill().expect("it is there");
+            child.wait().expect("it ends");
+        }
+    }
+
     /// Waits until all nodes are there and serve what is theirs.
-    fn until_whole(&self) {
+    pub(crate) fn until_whole(&self) {
         let start = Instant::now();
-        let mut status = Command::new(env!("CARGO_BIN_EXE_rhythm"));
-        status.args(["kv", "ring", "status"]).arg(&self.file);
         loop {
-            let output = status.output().expect("it starts");
+            let output = self.tool("status", &[]);
             if output.status.success() {
                 return;
             }
@@ -116,20 +139,28 @@ impl Drop for Ring {
     }
 }
 
+/// Places where nobody listens.
+pub(crate) fn free_places(count: usize) -> Vec<SocketAddr> {
+    let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let listeners: Vec<TcpListener> = (0..count).map(|_| free()).collect();
+    let places = listeners.iter().map(|one| one.local_addr().expect("bound"));
+    places.collect()
+}
+
 /// A client of all nodes.
-struct Client<'a> {
+pub(crate) struct Client<'a> {
     places: &'a [SocketAddr],
     streams: Vec<Option<BufReader<TcpStream>>>,
 }
 
 impl Client<'_> {
-    fn new(places: &[SocketAddr]) -> Client<'_> {
+    pub(crate) fn new(places: &[SocketAddr]) -> Client<'_> {
         let streams = places.iter().map(|_| None).collect();
         Client { places, streams }
     }
 
     /// The first line of the answer, and what follows it; none where the node gave none.
-    fn ask(&mut self, node: usize, command: &str) -> Option<(String, Vec<u8>)> {
+    pub(crate) fn ask(&mut self, node: usize, command: &str) -> Option<(String, Vec<u8>)> {
         let answer = self.try_ask(node, command);
         if answer.is_err() {
             self.streams[node] = None;
@@ -167,7 +198,7 @@ impl Client<'_> {
 
 /// A client's work: it writes and reads its keys at any node, and knows what it may find. With
 /// `may_fail` a node may say that another is gone.
-fn work(
+pub(crate) fn work(
     index: usize,
     places: &[SocketAddr],
     may_fail: bool,
@@ -227,6 +258,26 @@ fn work(
     }
 }
 
+/// Waits until keys of every range are written, asked for at nodes that are there.
+pub(crate) fn served_again(places: &[SocketAddr], victim: usize) -> Duration {
+    let died = Instant::now();
+    let mut client = Client::new(places);
+    for probe in 0..60 {
+        let node = (victim + 1 + probe % 2) % 3;
+        let command = format!("set probe-{probe} 0 0 1\r\nx\r\n");
+        let is_stored = |client: &mut Client<'_>| {
+            client
+                .ask(node, &command)
+                .is_some_and(|(line, _)| line == "STORED\r\n")
+        };
+        while !is_stored(&mut client) {
+            assert!(died.elapsed() < NEVER, "nobody serves probe-{probe}");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+    died.elapsed()
+}
+
 #[test]
 fn what_was_confirmed_is_there_whichever_node_is_killed() {
     let mut ring = Ring::start("kv-ring", "acked");
@@ -245,23 +296,7 @@ fn what_was_confirmed_is_there_whichever_node_is_killed() {
             thread::sleep(Duration::from_millis(300 + 37 * (round as u64 % 11)));
             let victim = round % 3;
             ring.kill(victim);
-            let died = Instant::now();
-            // Keys of every range, asked for at a node that is there.
-            let mut client = Client::new(&places);
-            for probe in 0..30 {
-                let node = (victim + 1 + probe % 2) % 3;
-                let command = format!("set probe-{probe} 0 0 1\r\nx\r\n");
-                let is_stored = |client: &mut Client<'_>| {
-                    client
-                        .ask(node, &command)
-                        .is_some_and(|(line, _)| line == "STORED\r\n")
-                };
-                while !is_stored(&mut client) {
-                    assert!(died.elapsed() < NEVER, "nobody serves probe-{probe}");
-                    thread::sleep(Duration::from_millis(2));
-                }
-            }
-            gaps.push(died.elapsed());
+            gaps.push(served_again(&places, victim));
             ring.begin(victim);
             ring.until_whole();
             if workers.iter().any(|worker| worker.is_finished()) {
@@ -293,7 +328,8 @@ fn a_node_that_is_told_to_end_hands_over_all_that_was_written() {
         for round in 0..leaves {
             thread::sleep(Duration::from_millis(300 + 37 * (round as u64 % 11)));
             let start = Instant::now();
-            ring.leave(round % 3);
+            ring.signal(round % 3, Signal::TERM);
+            ring.ended(round % 3);
             longest = longest.max(start.elapsed());
             ring.begin(round % 3);
             ring.until_whole();

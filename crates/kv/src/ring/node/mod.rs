@@ -19,6 +19,7 @@
 mod effects;
 mod forward;
 mod forwards;
+mod lease;
 mod leave;
 mod options;
 mod progress;
@@ -86,6 +87,7 @@ pub struct Node {
     /// When this one began to, and whether it ends.
     left_at: Time,
     is_gone: bool,
+    lease: lease::Held,
     peers: Vec<Peer>,
     /// What is known of each range.
     claims: Vec<Claim>,
@@ -143,6 +145,7 @@ impl Node {
             leaving: 0,
             left_at: now,
             is_gone: false,
+            lease: lease::Held::none(),
             peers: (0..nodes).map(|_| peer()).collect(),
             claims: vec![Claim::default(); ranges],
             complete: 0,
@@ -189,6 +192,8 @@ impl Node {
             let copies = (0..self.peers.len()).filter(is_copy);
             RangeStatus {
                 claim: self.claims[range],
+                first: (self.around(range).find(|node| self.is_alive(*node)))
+                    .map(|node| node as u8),
                 targets: self.targets[range],
                 copies: copies.fold(0, |set, node| set | 1 << node),
                 is_complete: self.complete & 1 << range != 0,
@@ -234,6 +239,8 @@ impl Node {
         let peer = &mut self.peers[from];
         // What it says before it knows of this session is about an earlier one.
         if head.peer == peer.mine {
+            self.met(from);
+            let peer = &mut self.peers[from];
             (peer.link).acknowledged(head.ack, head.credit, head.gap, now);
             if head.seq > 0 && peer.link.accept(head.seq) {
                 for message in Messages::new(messages) {
@@ -318,11 +325,14 @@ impl Node {
     /// The time has come: see [`wake_at`](Self::wake_at).
     pub fn tick(&mut self, local: &mut Local<'_, '_>, now: Time, out: &mut Effects) {
         self.second = local.now();
+        self.cut_off(now);
+        let dead_after = self.patience(self.options.dead_after);
+        let stuck_after = self.patience(self.options.stuck_after);
         for node in self.others() {
             let peer = &mut self.peers[node];
-            let silent = now.since(peer.heard) >= self.options.dead_after;
+            let silent = now.since(peer.heard) >= dead_after;
             let stuck = peer.link.stuck_since();
-            let stuck = stuck.is_some_and(|since| now.since(since) >= self.options.stuck_after);
+            let stuck = stuck.is_some_and(|since| now.since(since) >= stuck_after);
             if peer.session != 0 && (silent || stuck) {
                 tracing::warn!(node, silent, "a node of the ring is taken for dead");
                 // A new session: who was only slow begins anew, too.
@@ -393,7 +403,10 @@ impl Node {
         (self.peers[node].link.confirmed()).is_none_or(|confirmed| confirmed >= batch)
     }
 
-    fn release(&mut self, out: &mut Effects) {
+    fn release(&mut self, now: Time, out: &mut Effects) {
+        if now >= self.may_write_until() {
+            return;
+        }
         let links = self.peers.iter().filter_map(|peer| peer.link.confirmed());
         let confirmed = links.min().unwrap_or(u64::MAX);
         while let Some((batch, _)) = self.waiting.front()
@@ -409,7 +422,8 @@ impl Node {
 
     /// Appends the frames that may be sent now, and says who is released.
     pub fn flush(&mut self, now: Time, out: &mut Effects) {
-        self.release(out);
+        self.view.set_may_write_until(self.may_write_until());
+        self.release(now, out);
         out.frames.resize_with(self.peers.len(), Vec::new);
         let mut fullest = 0;
         let stay = self.stay();

@@ -141,9 +141,6 @@ impl Node {
 
     /// Whether a range that nobody serves is this node's to take.
     fn is_next(&self, range: usize, now: Time) -> bool {
-        // At the start, others may be there that were not heard of yet.
-        let is_settled = now.since(self.started) >= self.options.dead_after
-            || self.others().all(|node| self.is_alive(node));
         let mut alive = self.around(range).filter(|node| self.is_alive(*node));
         let has = |node: &usize| {
             let complete = match *node == self.me {
@@ -153,7 +150,7 @@ impl Node {
             complete & 1 << range != 0
         };
         let first = alive.clone().find(has).or_else(|| alive.next());
-        is_settled && first == Some(self.me)
+        self.is_settled(now) && first == Some(self.me)
     }
 
     /// Finds the targets of a range: of the nodes that are there the first, one more than copies are
