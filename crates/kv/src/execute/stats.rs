@@ -157,9 +157,9 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
     }
     for (node, member) in &members {
         let name = &member.name;
-        let (is_alive, held) = status.nodes.get(*node).copied().unwrap_or_default();
-        sink.put(&format!("{name}:alive"), u8::from(is_alive));
-        sink.put(&format!("{name}:unacknowledged"), held);
+        let of = status.nodes.get(*node).copied().unwrap_or_default();
+        sink.put(&format!("{name}:alive"), u8::from(of.is_alive));
+        sink.put(&format!("{name}:unacknowledged"), of.unacknowledged);
         if ring.etcd.is_some() {
             sink.put(&format!("{name}:serves"), serves(*node).count());
             continue;

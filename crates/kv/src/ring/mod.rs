@@ -39,7 +39,7 @@ pub use members::{Member, Membership};
 pub use node::{Effects, Execute, Node, Options, Ticket};
 pub use placement::Placement;
 pub use roster::Roster;
-pub use view::{RangeStatus, Status, View};
+pub use view::{NodeStatus, RangeStatus, Status, View};
 pub use written::Written;
 
 /// The most nodes of a ring: sets of them are words.

@@ -7,6 +7,7 @@ use rhythm_net::Time;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// No node: commands wait in front of the range until it is known who serves it.
 const NOBODY: u8 = u8::MAX;
@@ -14,10 +15,25 @@ const NOBODY: u8 = u8::MAX;
 /// How the ring is, as one node sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Whether each node is there, and the bytes that it has not acknowledged.
-    pub nodes: Vec<(bool, usize)>,
+    /// Each node, by its number.
+    pub nodes: Vec<NodeStatus>,
     /// Each range.
     pub ranges: Vec<RangeStatus>,
+    /// Bytes of ranges that were sent whole to nodes that did not have them.
+    pub caught_up: u64,
+}
+
+/// How another node is, as one sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// It is there.
+    pub is_alive: bool,
+    /// Bytes that it has not acknowledged.
+    pub unacknowledged: usize,
+    /// How long the oldest of them are under way.
+    pub lag: Duration,
+    /// Frames that were sent to it again.
+    pub resent: u64,
 }
 
 /// How a range is, as one node sees it.
@@ -33,6 +49,8 @@ pub struct RangeStatus {
     pub copies: u64,
     /// This node has it complete.
     pub is_complete: bool,
+    /// This node is sent it.
+    pub is_coming: bool,
 }
 
 /// Shared by a node, which writes it, and the workers.
@@ -111,6 +129,22 @@ impl View {
     pub(super) fn set_may_write_until(&self, until: Time) {
         self.may_write_until
             .store(until.as_nanos(), Ordering::Release);
+    }
+
+    /// Why this node is not what it is to be yet, if it is not.
+    pub fn ailment(&self, now: Time) -> Option<&'static str> {
+        let status = self.status();
+        let is_mine = |range: &&RangeStatus| range.first == Some(self.me);
+        let mut mine = status.ranges.iter().filter(is_mine);
+        if status.ranges.is_empty() {
+            Some("joining the ring")
+        } else if mine.any(|range| range.claim.epoch == 0 || range.claim.node != self.me) {
+            Some("catching up")
+        } else if !self.may_write(now) {
+            Some("without a lease")
+        } else {
+            None
+        }
     }
 
     /// How the ring is.

@@ -301,7 +301,7 @@ impl Backbone {
         }
         if self.tell_at <= now {
             self.tell_at = now + TELL_EVERY;
-            self.view.set_status(self.node.status());
+            self.view.set_status(self.node.status(now));
         }
         let soon = match self.end {
             End::Serves => TELL_EVERY,

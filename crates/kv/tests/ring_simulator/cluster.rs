@@ -43,6 +43,9 @@ pub(crate) struct Live {
 /// What becomes of a client's command: its number, and the answer; none: nobody knows.
 pub(crate) type Done = (usize, Option<Answer>);
 
+/// The answer of a node that may not write.
+const REFUSED: &str = "refused";
+
 pub(crate) fn key(number: usize) -> String {
     format!("key-{number}")
 }
@@ -147,6 +150,11 @@ impl Live {
         self.skew + (now.as_nanos() / 1_000_000_000) as u32
     }
 
+    /// Whether this node may write.
+    pub(crate) fn may_write(&self, now: Time) -> bool {
+        self.view.may_write(now)
+    }
+
     /// A client's commands come, in this order. Those that are answered at once, and that one was
     /// forwarded.
     pub(crate) fn ask(&mut self, ops: &[(usize, Op, usize)], now: Time) -> (Vec<Done>, u64) {
@@ -171,6 +179,11 @@ impl Live {
                 self.handed
                     .push_back(Handed::Forward(ticket, range, command));
                 count += 1;
+                continue;
+            }
+            if !self.view.may_write(now) {
+                // What it finds may be old: others may serve its keys.
+                done.push((*client, None));
                 continue;
             }
             let answer = execute(*op, *number, second, &mut self.store.pin(), &mut written);
@@ -243,20 +256,21 @@ impl Live {
 
     /// Does what the node wants done, and tells whose commands are answered.
     pub(crate) fn settle(&mut self, now: Time, effects: &mut Effects) -> Vec<Done> {
-        let second = self.second(now);
         while let Some(first) = (!effects.executes.is_empty()).then(|| effects.executes.remove(0)) {
-            self.run(&first, second, effects);
+            self.run(&first, now, effects);
         }
         if let Some(fence) = effects.fence.take() {
             self.handed.push_back(Handed::Fenced(fence));
         }
         self.node.flush(now, effects);
         let mut done = Vec::new();
-        for ticket in effects.released.drain(..) {
+        let released = effects.released.drain(..).map(|ticket| (ticket, true));
+        let broken = effects.broken.drain(..).map(|ticket| (ticket, false));
+        for (ticket, is_released) in released.chain(broken) {
             // Those of the same batch have the numbers that follow, up to the next ticket.
             let mut number = ticket.number;
             while let Some((client, answer)) = self.waiting.remove(&number) {
-                done.push((client, Some(answer)));
+                done.push((client, is_released.then_some(answer)));
                 number += 1;
                 if self.forwarded.contains_key(&number) {
                     break;
@@ -266,6 +280,7 @@ impl Live {
         for (ticket, answer) in effects.answers.drain(..) {
             self.forwarded.remove(&ticket.number);
             if let Some((client, _)) = self.waiting.remove(&ticket.number) {
+                let answer = answer.filter(|answer| answer != REFUSED.as_bytes());
                 let read = |text: Vec<u8>| String::from_utf8(text).unwrap().parse().ok();
                 done.push((client, answer.map(read)));
             }
@@ -273,12 +288,18 @@ impl Live {
         done
     }
 
-    fn run(&mut self, forwarded: &Execute, second: u32, effects: &mut Effects) {
+    fn run(&mut self, forwarded: &Execute, now: Time, effects: &mut Effects) {
+        let second = self.second(now);
         let mut written = Written::default();
         let mut pinned = self.store.pin();
         let (op, number) = parsed(&forwarded.command);
-        let answer = execute(op, number, second, &mut pinned, &mut written);
-        let answer = answer.map_or(String::new(), |write| write.to_string());
+        let answer = match self.view.may_write(now) {
+            true => {
+                let answer = execute(op, number, second, &mut pinned, &mut written);
+                answer.map_or(String::new(), |write| write.to_string())
+            }
+            false => REFUSED.to_owned(),
+        };
         let local = Local::new(&mut pinned, second);
         (self.node).executed(forwarded, answer.into_bytes(), &written, &local, effects);
     }

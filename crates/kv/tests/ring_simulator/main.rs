@@ -1,6 +1,7 @@
 //! A ring of nodes in one thread, from one seed: virtual time, a network that loses, repeats,
 //! delays and reorders frames, nodes that die with all they had and come back empty, neighbors that
-//! cannot hear each other for a while. The nodes and their stores are the real ones.
+//! cannot hear each other for a while, or are stopped for one, and leases that end. The nodes and
+//! their stores are the real ones.
 //!
 //! `RING_SEEDS=10000 cargo test -p rhythm-kv --test ring_simulator` runs so many; `RING_FIRST`
 //! says from where, and `RING_SEED=4711` replays one. What is checked of the histories stands in
@@ -8,6 +9,7 @@
 
 mod cluster;
 mod history;
+mod leases;
 mod network;
 mod random;
 mod world;

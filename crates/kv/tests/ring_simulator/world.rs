@@ -2,6 +2,7 @@
 
 use crate::cluster::{Answer, Done, Live, Op, key};
 use crate::history::{History, Write};
+use crate::leases::Leases;
 use crate::network::{self, CALM, Weather};
 use crate::random::Random;
 use rhythm_kv::ring::{Effects, Options, Placement, Roster};
@@ -26,6 +27,8 @@ pub(crate) struct Counts {
     pub(crate) crashes: u64,
     pub(crate) partitions: u64,
     pub(crate) left: u64,
+    pub(crate) leased: u64,
+    pub(crate) stops: u64,
     pub(crate) frames: u64,
 }
 
@@ -38,6 +41,8 @@ impl Counts {
         self.crashes += other.crashes;
         self.partitions += other.partitions;
         self.left += other.left;
+        self.leased += other.leased;
+        self.stops += other.stops;
         self.frames += other.frames;
     }
 }
@@ -59,6 +64,14 @@ enum Event {
     /// A node is asked to leave, in this life of it, or has had enough time to.
     Leave(usize, u64),
     Go(usize, u64),
+    /// A node asks for its lease to be renewed, in this life of it; it hears that it was, when it
+    /// asked at that time.
+    Renew(usize, u64),
+    Renewed(usize, u64, i64, u64),
+    /// etcd looks for leases that are over.
+    Expire,
+    /// A node hears who has a lease.
+    Members(usize, u64),
 }
 
 /// A command under way: its client, node, key, what it writes, and when it was sent.
@@ -77,6 +90,10 @@ struct World {
     weather: Weather,
     placement: Placement,
     roster: Roster,
+    /// None: the nodes stay, and have none.
+    leases: Option<Leases>,
+    /// Until when each node is stopped.
+    stopped: Vec<u64>,
     options: Options,
     nodes: Vec<Option<Live>>,
     /// How often a node was begun.
@@ -107,13 +124,21 @@ pub(crate) fn run(seed: u64) -> Counts {
     let mut random = Random::new(seed);
     let count = 2 + random.below(4) as usize;
     let names: Vec<String> = (0..count).map(|node| format!("node-{node}")).collect();
-    let placement = Placement::new(names.iter().map(|name| (name.as_str(), 4711)));
+    let is_leased = random.percent(25);
+    let leases = is_leased.then(|| Leases::new(500_000 + random.below(1_000_000), &names));
+    let placement = match is_leased {
+        true => Placement::slots(),
+        false => Placement::new(names.iter().map(|name| (name.as_str(), 4711))),
+    };
     let options = Options {
         replicas: 1 + random.below(2.min(count as u64 - 1)) as usize,
         acked: random.percent(70),
         queue_max: 1 << 16,
         window: [600, 4000, 1 << 20][random.below(3) as usize],
         sync_rate: [2000, 1 << 20][random.below(2) as usize],
+        lease: leases
+            .as_ref()
+            .map(|leases| Duration::from_micros(leases.lasts)),
         again_after: Duration::from_millis(20 + random.below(100)),
         ..Options::default()
     };
@@ -122,8 +147,13 @@ pub(crate) fn run(seed: u64) -> Counts {
     let mut world = World {
         now: 0,
         weather: Weather::new(&mut random),
+        roster: match &leases {
+            None => Roster::round(count),
+            Some(leases) => leases.roster(u64::MAX >> (64 - count), placement.ranges()),
+        },
         placement,
-        roster: Roster::round(count),
+        leases,
+        stopped: vec![0; count],
         options,
         nodes: (0..count).map(|_| None).collect(),
         lives: vec![0; count],
@@ -141,7 +171,10 @@ pub(crate) fn run(seed: u64) -> Counts {
         is_split: false,
         spare: 0,
         lost_at: 0,
-        counts: Counts::default(),
+        counts: Counts {
+            leased: is_leased.into(),
+            ..Counts::default()
+        },
         trace: std::env::var_os("RING_TRACE").is_some(),
         random,
     };
@@ -154,6 +187,7 @@ pub(crate) fn run(seed: u64) -> Counts {
         world.push(at, Event::Client(client));
     }
     world.push(2_000_000, Event::Mischief);
+    world.push(0, Event::Expire);
     world.go(BUSY);
     world.quiet();
     world.counts
@@ -183,6 +217,19 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         let now = self.time();
+        // What comes to a node that is stopped waits.
+        if let Event::Frame(node, _)
+        | Event::Tick(node, _)
+        | Event::Take(node, ..)
+        | Event::Leave(node, _)
+        | Event::Renew(node, _)
+        | Event::Renewed(node, ..)
+        | Event::Members(node, ..) = event
+            && self.stopped[node] > self.now
+        {
+            let after = self.stopped[node] - self.now + self.random.below(2000);
+            return self.push(after, event);
+        }
         match event {
             Event::Frame(to, frame) => {
                 let from = usize::from(frame[3]);
@@ -204,10 +251,29 @@ impl World {
             Event::Mischief => self.mischief(),
             Event::Back(node) => {
                 if self.nodes[node].is_none() {
+                    // It waits until the lease of its life before is over.
+                    if let Some(ends) = self.leases.as_ref().and_then(|all| all.ends(node)) {
+                        let after = ends.saturating_sub(self.now) + 1 + self.random.below(300_000);
+                        return self.push(after, Event::Back(node));
+                    }
                     self.lives[node] += 1;
                     let session = 1000 * self.lives[node];
-                    let (placement, roster) = (&self.placement, &self.roster);
-                    let live = Live::new(placement, roster, node, &self.options, session, now);
+                    let asked = self.now;
+                    let lease = self.leases.as_mut().map(|all| all.renew(node, asked));
+                    let members = self.leases.as_ref().map(Leases::members);
+                    let roster = match (&self.leases, members) {
+                        (Some(all), Some(members)) => all.roster(members, self.placement.ranges()),
+                        _ => self.roster.clone(),
+                    };
+                    let (placement, options) = (&self.placement, &self.options);
+                    let mut live = Live::new(placement, &roster, node, options, session, now);
+                    if let Some((number, _)) = lease {
+                        let until = self.until(asked);
+                        let none = &mut Effects::default();
+                        live.node.renewed(number, until, now, none);
+                        self.push(0, Event::Renew(node, self.lives[node]));
+                        self.tell_members();
+                    }
                     self.nodes[node] = Some(live);
                     self.say(|| format!("node {node} begins"));
                     self.with(node, |live, effects| live.tick(now, effects));
@@ -230,7 +296,68 @@ impl World {
                     self.push(1_000_000, Event::Back(node));
                 }
             }
+            Event::Renew(node, life) => {
+                let asked = self.now;
+                if self.lives[node] == life
+                    && self.nodes[node].is_some()
+                    && let Some(leases) = &mut self.leases
+                {
+                    let (number, is_new) = leases.renew(node, asked);
+                    let (slow, every) = (leases.slow(), leases.lasts / 3);
+                    self.say(|| format!("node {node} has lease {number}, new: {is_new}"));
+                    let after = 1 + self.random.below(slow);
+                    self.push(after, Event::Renewed(node, life, number, asked));
+                    self.push(every, Event::Renew(node, life));
+                    if is_new {
+                        self.tell_members();
+                    }
+                }
+            }
+            Event::Renewed(node, life, number, asked) => {
+                let until = self.until(asked);
+                if self.lives[node] == life {
+                    self.with(node, |live, out| live.node.renewed(number, until, now, out));
+                }
+            }
+            Event::Expire => {
+                let at = self.now;
+                if let Some(leases) = &mut self.leases {
+                    let slow = leases.slow();
+                    if leases.expire(at) {
+                        self.say(|| "a lease is over".to_owned());
+                        self.tell_members();
+                    }
+                    let after = 1 + self.random.below(slow);
+                    self.push(after, Event::Expire);
+                }
+            }
+            Event::Members(node, life) => {
+                if self.lives[node] == life
+                    && let Some(leases) = &self.leases
+                {
+                    let roster = leases.roster(leases.members(), self.placement.ranges());
+                    self.with(node, |live, out| live.node.enroll(roster, now, out));
+                }
+            }
             Event::Heal => self.deaf.iter_mut().for_each(|from| from.fill(false)),
+        }
+    }
+
+    /// Until when a lease is there that was asked for at a time: clocks do not run alike.
+    fn until(&self, asked: u64) -> Time {
+        let lasts = self.leases.as_ref().map_or(0, |leases| leases.lasts);
+        Time::from_nanos(1000 * (asked + lasts - lasts / 10))
+    }
+
+    /// All nodes will hear who has a lease now.
+    fn tell_members(&mut self) {
+        let Some(leases) = &self.leases else {
+            return;
+        };
+        let slow = leases.slow();
+        for node in 0..self.nodes.len() {
+            let after = 1 + self.random.below(slow);
+            self.push(after, Event::Members(node, self.lives[node]));
         }
     }
 
@@ -322,6 +449,10 @@ impl World {
         live.settle(now, &mut effects);
         self.send(&effects);
         self.counts.left += 1;
+        if let Some(leases) = &mut self.leases {
+            leases.revoke(node);
+            self.tell_members();
+        }
         self.say(|| format!("node {node} has left"));
         self.nodes[node] = None;
         self.ticks[node] += 1;
@@ -346,6 +477,8 @@ impl World {
         let Some(live) = self.nodes[node]
             .as_mut()
             .filter(|live| !live.view.is_full() && !live.node.has_left(now))
+            .filter(|live| self.leases.is_none() || live.may_write(now))
+            .filter(|_| self.stopped[node] <= self.now)
         else {
             let after = 1000 + self.random.below(20_000);
             return self.push(after, Event::Client(client));
@@ -443,7 +576,7 @@ impl World {
             .filter_map(|(node, live)| Some((node, live.as_ref()?)))
             .collect();
         let all = live.iter().fold(0, |set, (node, _)| set | 1_u64 << node);
-        (0..self.nodes.len()).all(|range| {
+        (0..self.placement.ranges()).all(|range| {
             let mut servers = live.iter().filter(|(node, live)| {
                 let claim = live.node.claim(range);
                 claim.epoch > 0
@@ -469,6 +602,11 @@ impl World {
         })
     }
 
+    /// Who is to serve a range, when all are there.
+    fn first(&self, range: usize) -> usize {
+        self.roster.around(range).next().expect("there are nodes")
+    }
+
     fn mischief(&mut self) {
         let count = self.nodes.len();
         let alive = self.nodes.iter().flatten().count();
@@ -479,6 +617,17 @@ impl World {
         let victim = self.random.below(count as u64) as usize;
         let is_bold = self.random.percent(5);
         match self.random.below(11) {
+            // Somebody is stopped, for long enough to lose its lease.
+            5 if self.leases.is_some() && self.nodes[victim].is_some() && self.spare > 0 => {
+                self.counts.stops += 1;
+                self.spare -= 1;
+                self.stopped[victim] = self.now + 300_000 + self.random.below(3_000_000);
+                self.say(|| format!("node {victim} is stopped"));
+                if !self.options.acked {
+                    self.keys.iter_mut().for_each(History::lose);
+                    self.lost_at = self.now;
+                }
+            }
             // Somebody dies.
             0..6 if self.nodes[victim].is_some() && alive > 1 && (self.spare > 0 || is_bold) => {
                 self.crash(victim);
@@ -495,7 +644,14 @@ impl World {
                 let other = self.random.below(count as u64) as usize;
                 if victim != other {
                     let long = self.random.percent(10);
-                    if long && !self.is_split {
+                    let is_leased = self.leases.is_some();
+                    if long && is_leased {
+                        // Each may take what it has of the other's for old.
+                        if self.spare == 0 {
+                            return self.push(100_000, Event::Mischief);
+                        }
+                        self.spare -= 1;
+                    } else if long && !self.is_split {
                         self.is_split = true;
                         self.keys.iter_mut().for_each(History::lose);
                     }
@@ -503,7 +659,11 @@ impl World {
                     self.say(|| format!("{victim} and {other} deaf, long: {long}"));
                     self.deaf[victim][other] = true;
                     self.deaf[other][victim] = self.random.percent(70);
-                    let after = if long { 2_000_000 } else { 150_000 };
+                    let after = match (long, is_leased) {
+                        (true, true) => 1_000_000 + self.random.below(6_000_000),
+                        (true, false) => 2_000_000,
+                        (false, _) => 150_000,
+                    };
                     self.push(after, Event::Heal);
                 }
             }
@@ -519,6 +679,7 @@ impl World {
         self.spare -= usize::from(is_spare);
         self.say(|| format!("node {victim} dies"));
         self.nodes[victim] = None;
+        self.stopped[victim] = 0;
         self.ticks[victim] += 1;
         let gone: Vec<usize> = (self.asked.iter())
             .filter(|(_, asked)| asked.node == victim)
@@ -534,6 +695,7 @@ impl World {
     /// Everybody comes back, and after a while all is as it should be.
     fn quiet(&mut self) {
         self.weather = CALM;
+        self.stopped.fill(0);
         self.is_quiet = true;
         let rest: Vec<_> = self.queue.drain().collect();
         for Reverse((at, number, event)) in rest {
@@ -559,19 +721,21 @@ impl World {
         assert!(self.is_whole(), "the ring is not whole");
         assert!(self.asked.is_empty(), "commands without an answer");
         let now = self.time();
-        for range in 0..self.nodes.len() {
+        for range in 0..self.placement.ranges() {
+            let server = self.first(range);
             let mut of = |node: usize| {
                 let live = self.nodes[node].as_mut().expect("all are there");
                 (live.items(range, now), live.node.targets(range))
             };
-            let (items, targets) = of(range);
+            let (items, targets) = of(server);
             for node in (0..64).filter(|node| targets & 1 << node != 0) {
-                assert_eq!(of(node).0, items, "range {range} at {range} and {node}");
+                assert_eq!(of(node).0, items, "range {range} at {server} and {node}");
             }
         }
         for number in 0..self.keys.len() {
             let range = self.placement.range(key(number).as_bytes());
-            let live = self.nodes[range].as_mut().expect("all are there");
+            let server = self.first(range);
+            let live = self.nodes[server].as_mut().expect("all are there");
             let (done, _) = live.ask(&[(0, Op::Get, number)], now);
             let [(_, Some(found))] = done[..] else {
                 panic!("a read of {} is not answered: {done:?}", key(number));

@@ -123,10 +123,19 @@ impl Ring {
         let start = Instant::now();
         loop {
             let output = self.tool("status", &[]);
-            if output.status.success() {
+            let said = String::from_utf8_lossy(&output.stdout);
+            let nodes = self
+                .nodes
+                .iter()
+                .zip(NAMES)
+                .filter(|(node, _)| node.is_some());
+            let is_asked = |name: &str| {
+                said.lines()
+                    .any(|line| line.starts_with(&format!("{name}: ")))
+            };
+            if output.status.success() && nodes.into_iter().all(|(_, name)| is_asked(name)) {
                 return;
             }
-            let said = String::from_utf8_lossy(&output.stdout);
             assert!(start.elapsed() < NEVER, "{said}");
             thread::sleep(Duration::from_millis(50));
         }

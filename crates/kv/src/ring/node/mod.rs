@@ -29,7 +29,7 @@ mod sync;
 use super::link::Link;
 use super::local::Local;
 use super::roster::Roster;
-use super::view::{RangeStatus, Status, View};
+use super::view::{NodeStatus, RangeStatus, Status, View};
 use super::wire::{self, Claim, Head, Message, Messages, Stay};
 use super::written::Written;
 use effects::Origin;
@@ -64,6 +64,8 @@ struct Peer {
     /// The epoch of each range's claim that it knew of when it said so.
     epochs: Vec<u32>,
     link: Link,
+    /// Frames that were sent again on links before this one.
+    resent: u64,
 }
 
 /// Who waits until all before it is confirmed.
@@ -104,6 +106,8 @@ pub struct Node {
     /// Of ranges that it gets.
     incoming: Vec<Option<Incoming>>,
     pass: Pass,
+    /// Bytes of ranges that were sent whole.
+    caught_up: u64,
     fences: u64,
     batch: u64,
     waiting: VecDeque<(u64, Waiter)>,
@@ -134,6 +138,7 @@ impl Node {
             complete: 0,
             epochs: vec![0; ranges],
             link: Link::new(now),
+            resent: 0,
         };
         Node {
             me: view.me(),
@@ -156,6 +161,7 @@ impl Node {
             handing: vec![None; ranges],
             incoming: vec![None; ranges],
             pass: Pass::default(),
+            caught_up: 0,
             fences: 0,
             batch: 1,
             waiting: VecDeque::new(),
@@ -185,8 +191,16 @@ impl Node {
     }
 
     /// How the ring is, as far as this node knows.
-    pub fn status(&self) -> Status {
-        let node = |node| (self.is_alive(node), self.peers[node].link.held());
+    pub fn status(&self, now: Time) -> Status {
+        let node = |node: usize| {
+            let peer = &self.peers[node];
+            NodeStatus {
+                is_alive: self.is_alive(node),
+                unacknowledged: peer.link.held(),
+                lag: peer.link.lag(now),
+                resent: peer.resent + peer.link.resent(),
+            }
+        };
         let range = |range: usize| {
             let is_copy = |node: &usize| self.syncs[range][*node] == Sync::Done;
             let copies = (0..self.peers.len()).filter(is_copy);
@@ -197,11 +211,13 @@ impl Node {
                 targets: self.targets[range],
                 copies: copies.fold(0, |set, node| set | 1 << node),
                 is_complete: self.complete & 1 << range != 0,
+                is_coming: self.incoming[range].is_some(),
             }
         };
         Status {
             nodes: (0..self.peers.len()).map(node).collect(),
             ranges: (0..self.ranges()).map(range).collect(),
+            caught_up: self.caught_up,
         }
     }
 
@@ -281,6 +297,7 @@ impl Node {
         (peer.session, peer.complete) = (0, 0);
         peer.epochs.fill(0);
         peer.losses += 1;
+        peer.resent += peer.link.resent();
         peer.link = Link::new(now);
         for range in &mut self.syncs {
             range[node] = Sync::None;

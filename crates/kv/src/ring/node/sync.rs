@@ -171,6 +171,7 @@ impl Node {
                     let before = self.peers[node].link.held();
                     (self.peers[node].link).write(|out| local.tell(of, key, out));
                     let sent = self.peers[node].link.held() - before;
+                    self.caught_up += sent as u64;
                     self.pass.allowance = self.pass.allowance.saturating_sub(sent);
                 }
             }
