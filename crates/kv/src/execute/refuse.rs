@@ -10,12 +10,22 @@ const NO_LEASE: &[u8] = b"SERVER_ERROR this node has no lease: it takes no write
 const NO_LEASE_VALUE: &[u8] = b"no lease";
 const TEMPORARY: u16 = 0x86;
 
-/// Answers a command that writes. Whether it is one. Who asked for no answer gets none: that is
-/// what noreply means.
+/// Answers a command that writes, or may. Whether it is one. Who asked for no answer gets none:
+/// that is what noreply means.
 #[cold]
 pub(super) fn refuse(kind: Kind, commands: &Commands, out: &mut Vec<u8>) -> bool {
     let is_quiet = match kind {
-        Kind::Get { touch: Some(_), .. } => false,
+        // There may be other keys, some of them elsewhere: this one is not found.
+        Kind::Get {
+            touch: Some(_),
+            is_last,
+            ..
+        } => {
+            if is_last {
+                out.extend_from_slice(b"END\r\n");
+            }
+            return true;
+        }
         Kind::Store { quiet, .. } | Kind::Delete { quiet } => quiet,
         Kind::Arithmetic { quiet, .. } | Kind::Touch { quiet, .. } => quiet,
         Kind::Flush { quiet, .. } => quiet,

@@ -1,9 +1,12 @@
 //! The world: what happens when, by the seed, and what must hold.
 
+mod end;
+mod mischief;
+
 use crate::cluster::{Answer, Done, Live, Op, key};
 use crate::history::{History, Write};
 use crate::leases::Leases;
-use crate::network::{self, CALM, Weather};
+use crate::network::{self, Weather};
 use crate::random::Random;
 use rhythm_kv::ring::{Effects, Options, Placement, Roster};
 use rhythm_net::Time;
@@ -567,182 +570,6 @@ impl World {
                 }
             }
             (Op::Get, None) => {}
-        }
-    }
-
-    /// All that is there serves something, and has as many copies as there are to be.
-    fn is_whole(&self) -> bool {
-        let live: Vec<(usize, &Live)> = (self.nodes.iter().enumerate())
-            .filter_map(|(node, live)| Some((node, live.as_ref()?)))
-            .collect();
-        let all = live.iter().fold(0, |set, (node, _)| set | 1_u64 << node);
-        (0..self.placement.ranges()).all(|range| {
-            let mut servers = live.iter().filter(|(node, live)| {
-                let claim = live.node.claim(range);
-                claim.epoch > 0
-                    && usize::from(claim.node) == *node
-                    && live.node.complete() & 1 << range != 0
-            });
-            let (server, others) = (servers.next(), servers.next());
-            let Some((server, of)) = server.filter(|_| others.is_none()) else {
-                return false;
-            };
-            let first = self.roster.around(range).find(|node| all & 1 << node != 0);
-            let copies = live.iter().filter(|(node, live)| {
-                of.node.targets(range) & 1 << node != 0 && live.node.complete() & 1 << range != 0
-            });
-            let wanted = self.options.replicas.min(live.len() - 1);
-            first == Some(*server)
-                && of.node.alive() == all
-                && of.node.targets(range).count_ones() as usize == wanted
-                && copies.count() == wanted
-                && live
-                    .iter()
-                    .all(|(_, live)| live.node.claim(range) == of.node.claim(range))
-        })
-    }
-
-    /// Who is to serve a range, when all are there.
-    fn first(&self, range: usize) -> usize {
-        self.roster.around(range).next().expect("there are nodes")
-    }
-
-    fn mischief(&mut self) {
-        let count = self.nodes.len();
-        let alive = self.nodes.iter().flatten().count();
-        if self.is_whole() {
-            let stay = self.nodes.iter().flatten().filter(|live| !live.is_leaving);
-            self.spare = self.options.replicas.min(stay.count().saturating_sub(1));
-        }
-        let victim = self.random.below(count as u64) as usize;
-        let is_bold = self.random.percent(5);
-        match self.random.below(11) {
-            // Somebody is stopped, for long enough to lose its lease.
-            5 if self.leases.is_some() && self.nodes[victim].is_some() && self.spare > 0 => {
-                self.counts.stops += 1;
-                self.spare -= 1;
-                self.stopped[victim] = self.now + 300_000 + self.random.below(3_000_000);
-                self.say(|| format!("node {victim} is stopped"));
-                if !self.options.acked {
-                    self.keys.iter_mut().for_each(History::lose);
-                    self.lost_at = self.now;
-                }
-            }
-            // Somebody dies.
-            0..6 if self.nodes[victim].is_some() && alive > 1 && (self.spare > 0 || is_bold) => {
-                self.crash(victim);
-                let after = [30_000, 300_000, 1_500_000, 6_000_000];
-                let after = after[self.random.below(4) as usize] + self.random.below(100_000);
-                self.push(after, Event::Back(victim));
-            }
-            // Somebody is told to end.
-            6 if self.nodes[victim].is_some() && alive > 1 => {
-                self.push(0, Event::Leave(victim, self.lives[victim]));
-            }
-            // Two do not hear each other, shortly, or for long enough to be taken for dead.
-            7..9 => {
-                let other = self.random.below(count as u64) as usize;
-                if victim != other {
-                    let long = self.random.percent(10);
-                    let is_leased = self.leases.is_some();
-                    if long && is_leased {
-                        // Each may take what it has of the other's for old.
-                        if self.spare == 0 {
-                            return self.push(100_000, Event::Mischief);
-                        }
-                        self.spare -= 1;
-                    } else if long && !self.is_split {
-                        self.is_split = true;
-                        self.keys.iter_mut().for_each(History::lose);
-                    }
-                    self.counts.partitions += 1;
-                    self.say(|| format!("{victim} and {other} deaf, long: {long}"));
-                    self.deaf[victim][other] = true;
-                    self.deaf[other][victim] = self.random.percent(70);
-                    let after = match (long, is_leased) {
-                        (true, true) => 1_000_000 + self.random.below(6_000_000),
-                        (true, false) => 2_000_000,
-                        (false, _) => 150_000,
-                    };
-                    self.push(after, Event::Heal);
-                }
-            }
-            _ => {}
-        }
-        let after = 50_000 + self.random.below(1_500_000);
-        self.push(after, Event::Mischief);
-    }
-
-    fn crash(&mut self, victim: usize) {
-        self.counts.crashes += 1;
-        let is_spare = self.spare > 0;
-        self.spare -= usize::from(is_spare);
-        self.say(|| format!("node {victim} dies"));
-        self.nodes[victim] = None;
-        self.stopped[victim] = 0;
-        self.ticks[victim] += 1;
-        let gone: Vec<usize> = (self.asked.iter())
-            .filter(|(_, asked)| asked.node == victim)
-            .map(|(command, _)| *command)
-            .collect();
-        self.answered(gone.into_iter().map(|command| (command, None)).collect());
-        if !self.options.acked || !is_spare {
-            self.keys.iter_mut().for_each(History::lose);
-            self.lost_at = self.now;
-        }
-    }
-
-    /// Everybody comes back, and after a while all is as it should be.
-    fn quiet(&mut self) {
-        self.weather = CALM;
-        self.stopped.fill(0);
-        self.is_quiet = true;
-        let rest: Vec<_> = self.queue.drain().collect();
-        for Reverse((at, number, event)) in rest {
-            if !matches!(event, Event::Mischief | Event::Client(_)) {
-                self.queue.push(Reverse((at, number, event)));
-            }
-        }
-        self.happen(Event::Heal);
-        for node in 0..self.nodes.len() {
-            self.happen(Event::Back(node));
-        }
-        let until = self.now + WHOLE_WITHIN;
-        let is_over = |world: &World| {
-            let is_there = |live: &Live| !live.is_leaving;
-            let are_there = (world.nodes.iter()).all(|live| live.as_ref().is_some_and(is_there));
-            are_there && world.is_whole() && world.asked.is_empty()
-        };
-        while !is_over(self) && self.now < until {
-            self.go(self.now + 100_000);
-        }
-        // What is under way to copies.
-        self.go(self.now + 1_000_000);
-        assert!(self.is_whole(), "the ring is not whole");
-        assert!(self.asked.is_empty(), "commands without an answer");
-        let now = self.time();
-        for range in 0..self.placement.ranges() {
-            let server = self.first(range);
-            let mut of = |node: usize| {
-                let live = self.nodes[node].as_mut().expect("all are there");
-                (live.items(range, now), live.node.targets(range))
-            };
-            let (items, targets) = of(server);
-            for node in (0..64).filter(|node| targets & 1 << node != 0) {
-                assert_eq!(of(node).0, items, "range {range} at {server} and {node}");
-            }
-        }
-        for number in 0..self.keys.len() {
-            let range = self.placement.range(key(number).as_bytes());
-            let server = self.first(range);
-            let live = self.nodes[server].as_mut().expect("all are there");
-            let (done, _) = live.ask(&[(0, Op::Get, number)], now);
-            let [(_, Some(found))] = done[..] else {
-                panic!("a read of {} is not answered: {done:?}", key(number));
-            };
-            let claim = live.node.claim(range);
-            let read = self.keys[number].read(found, (claim.epoch, claim.node));
-            read.unwrap_or_else(|wrong| panic!("{}: {wrong}", key(number)));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! `rhythm kv --ring etcd://`: three processes that etcd knows, of which one dies, one is stopped for
-//! a while, one is removed; and etcd that is gone for a while. Every write that was confirmed is
-//! there, and it says how long nobody served the keys of who died.
+//! `rhythm kv --ring etcd://`: three processes that etcd knows, of which one dies, one is stopped
+//! for a while, one is removed; and etcd that is gone for a while. Every write that was confirmed
+//! is there, and it says how long nobody served the keys of who died.
 //!
 //! Needs Debian's `etcd-server`. `RHYTHM_KILLS=200` kills so many; without it each node once.
 

@@ -1,6 +1,6 @@
-//! A node that leaves: it says so, and stands behind all others from then on, so that what it serves
-//! is handed over as to a node that came back (`ranges.rs`). It stays until others serve all of it
-//! and have their copies, and nothing is under way to or from it.
+//! A node that leaves: it says so, and stands behind all others from then on, so that what it
+//! serves is handed over as to a node that came back (`ranges.rs`). It stays until others serve all
+//! of it and have their copies.
 
 use super::super::wire::Stay;
 use super::{Node, Sync, bits};

@@ -24,12 +24,13 @@ mod leave;
 mod options;
 mod progress;
 mod ranges;
+mod status;
 mod sync;
 
 use super::link::Link;
 use super::local::Local;
 use super::roster::Roster;
-use super::view::{NodeStatus, RangeStatus, Status, View};
+use super::view::View;
 use super::wire::{self, Claim, Head, Message, Messages, Stay};
 use super::written::Written;
 use effects::Origin;
@@ -188,37 +189,6 @@ impl Node {
     /// Who gets a range from this node, a bit each; 0 where another serves it.
     pub fn targets(&self, range: usize) -> u64 {
         self.targets[range]
-    }
-
-    /// How the ring is, as far as this node knows.
-    pub fn status(&self, now: Time) -> Status {
-        let node = |node: usize| {
-            let peer = &self.peers[node];
-            NodeStatus {
-                is_alive: self.is_alive(node),
-                unacknowledged: peer.link.held(),
-                lag: peer.link.lag(now),
-                resent: peer.resent + peer.link.resent(),
-            }
-        };
-        let range = |range: usize| {
-            let is_copy = |node: &usize| self.syncs[range][*node] == Sync::Done;
-            let copies = (0..self.peers.len()).filter(is_copy);
-            RangeStatus {
-                claim: self.claims[range],
-                first: (self.around(range).find(|node| self.is_alive(*node)))
-                    .map(|node| node as u8),
-                targets: self.targets[range],
-                copies: copies.fold(0, |set, node| set | 1 << node),
-                is_complete: self.complete & 1 << range != 0,
-                is_coming: self.incoming[range].is_some(),
-            }
-        };
-        Status {
-            nodes: (0..self.peers.len()).map(node).collect(),
-            ranges: (0..self.ranges()).map(range).collect(),
-            caught_up: self.caught_up,
-        }
     }
 
     fn is_alive(&self, node: usize) -> bool {

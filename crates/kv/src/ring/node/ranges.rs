@@ -153,8 +153,8 @@ impl Node {
         self.is_settled(now) && first == Some(self.me)
     }
 
-    /// Finds the targets of a range: of the nodes that are there the first, one more than copies are
-    /// wanted (one of them is to serve it), and the next until so many have it complete.
+    /// Finds the targets of a range: of the nodes that are there the first, one more than copies
+    /// are wanted (one of them is to serve it), and the next until so many have it complete.
     fn aim(&mut self, range: usize) {
         for node in self.others() {
             // It says that it has not: it took itself for one who was relieved by somebody else.
