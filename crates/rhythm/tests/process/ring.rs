@@ -32,6 +32,7 @@ pub(crate) struct Ring {
     replicate: &'static str,
     pub(crate) clients: Vec<SocketAddr>,
     backbones: Vec<SocketAddr>,
+    admins: Vec<SocketAddr>,
     pub(crate) nodes: Vec<Option<Child>>,
 }
 
@@ -57,14 +58,15 @@ impl Ring {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
         fs::create_dir_all(&folder).expect("a folder can be made");
         // Each has to know all addresses before any of them listens.
-        let places = free_places(6);
+        let places = free_places(9);
         let file = folder.join("ring.toml").display().to_string();
         Ring {
             of: etcd.unwrap_or(file),
             folder,
             replicate,
             clients: places[..3].to_vec(),
-            backbones: places[3..].to_vec(),
+            backbones: places[3..6].to_vec(),
+            admins: places[6..].to_vec(),
             nodes: vec![None, None, None],
         }
     }
@@ -74,6 +76,7 @@ impl Ring {
         command.args(["kv", "--ring", &self.of]);
         command.args(["--node", NAMES[node], "--replicate", self.replicate]);
         command.args(["-l", "127.0.0.1", "-t", "2"]);
+        command.args(["--admin", &self.admins[node].to_string()]);
         if self.of.starts_with("etcd://") {
             let (client, backbone) = (self.clients[node], self.backbones[node]);
             command.args(["--client", &client.to_string()]);
@@ -351,4 +354,52 @@ fn a_node_that_is_told_to_end_hands_over_all_that_was_written() {
     let confirmed = confirmed.into_inner();
     println!("{leaves} left, {confirmed} writes confirmed, the longest took {longest:?}");
     assert!(confirmed > 0);
+}
+
+#[test]
+fn figures_tell_how_the_ring_is() {
+    let mut ring = Ring::start("kv-figures", "async");
+    let of_a = ring.admins[0];
+    let ask = |path: &str| {
+        let answer = crate::server::Client::new(of_a).ask("GET", path, "");
+        let answer = answer.expect("an answer");
+        (answer.status, answer.body)
+    };
+    let figure = |text: &str, name: &str| -> Option<f64> {
+        let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
+        let name = format!("rhythm_kv_ring_{name}");
+        let found = lines.find(|(of, _)| of.trim_end_matches("{}") == name);
+        found.and_then(|(_, value)| value.parse().ok())
+    };
+    // Until a figure is this one.
+    let says = |name: &str, wanted: f64| {
+        let start = Instant::now();
+        while figure(&ask("/metrics").1, name) != Some(wanted) {
+            assert!(start.elapsed() < NEVER, "{name}: {}", ask("/metrics").1);
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    assert_eq!(ask("/readyz"), (200, "ok\n".to_owned()));
+    says("members", 3.0);
+    says("may_write", 1.0);
+    says("node_alive{node=\"b\"}", 1.0);
+    says("unacknowledged_bytes{node=\"b\"}", 0.0);
+    says("lag_seconds{node=\"c\"}", 0.0);
+    says("ranges{state=\"served\"}", 1.0);
+    says("ranges{state=\"copied\"}", 1.0);
+    says("copies_missing", 0.0);
+    ring.kill(2);
+    // Its range is served here now, and copied to the other.
+    says("node_alive{node=\"c\"}", 0.0);
+    says("ranges{state=\"served\"}", 2.0);
+    let mut client = Client::new(&ring.clients);
+    for key in 0..50 {
+        client.ask(0, &format!("set key-{key} 0 0 1\r\nx\r\n"));
+    }
+    ring.begin(2);
+    ring.until_whole();
+    says("ranges{state=\"served\"}", 1.0);
+    let (_, figures) = ask("/metrics");
+    let caught_up = figure(&figures, "caught_up_bytes_total");
+    assert!(caught_up > Some(0.0), "{figures}");
 }

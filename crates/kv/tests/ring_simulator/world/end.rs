@@ -51,7 +51,6 @@ impl World {
     /// Everybody comes back, and after a while all is as it should be.
     pub(super) fn quiet(&mut self) {
         self.weather = CALM;
-        self.stopped.fill(0);
         self.is_quiet = true;
         let rest: Vec<_> = self.queue.drain().collect();
         for Reverse((at, number, event)) in rest {
