@@ -24,9 +24,11 @@ const AGAIN: Duration = Duration::from_millis(200);
 pub struct Lease {
     /// Until when it is there in any case.
     pub until: Time,
-    /// The lease before it ended, if this is another than before: others may have taken what this
+    /// Which it is. The lease before it ended, if this is another: others may have taken what this
     /// node served.
     pub number: i64,
+    /// A revision of etcd's when it was given: greater than that of any lease given before it.
+    pub revision: i64,
 }
 
 /// What is new.
@@ -84,10 +86,14 @@ pub(super) fn members(entries: &[Entry]) -> BTreeMap<usize, Member> {
 }
 
 /// A lease that was given or renewed for so many seconds, by what was asked for at a time.
-fn lease(number: i64, seconds: u64, asked: Time) -> Lease {
+fn lease((number, revision): (i64, i64), seconds: u64, asked: Time) -> Lease {
     let lasts = Duration::from_secs(seconds);
     let until = asked + (lasts - lasts / MARGIN);
-    Lease { until, number }
+    Lease {
+        until,
+        number,
+        revision,
+    }
 }
 
 impl Registration {
@@ -100,8 +106,7 @@ impl Registration {
         let begun = clock::monotonic();
         let asked = begun;
         let number = etcd.grant(seconds)?;
-        let mut own = lease(number, seconds, asked);
-        let mut kept = asked;
+        let mut own = asked;
         // What it was told in an earlier life.
         etcd.delete(&format!("leave/{}", me.name))?;
         loop {
@@ -115,14 +120,14 @@ impl Registration {
                     return Err(etcd_refused(&etcd, said));
                 };
                 if create(&mut etcd, place, &me, number)? {
-                    let (entries, _) = etcd.entries()?;
+                    let (entries, revision) = etcd.entries()?;
                     return Ok(Registration {
                         members: members(&entries),
                         etcd,
                         me,
                         seconds,
                         number: place,
-                        lease: own,
+                        lease: lease((number, revision), seconds, own),
                     });
                 }
             } else if clock::monotonic().since(begun) > Duration::from_secs(3 * seconds + 5) {
@@ -131,8 +136,8 @@ impl Registration {
             }
             thread::sleep(AGAIN);
             let now = clock::monotonic();
-            if now.since(kept) >= Duration::from_secs(seconds) / RENEWALS {
-                (own, kept) = (lease(number, seconds, now), now);
+            if now.since(own) >= Duration::from_secs(seconds) / RENEWALS {
+                own = now;
                 etcd.keep_alive(number)?;
             }
         }
@@ -205,7 +210,10 @@ impl Registration {
     fn renew(&mut self) -> Result<News, EtcdError> {
         let asked = clock::monotonic();
         if let Some(seconds) = self.etcd.keep_alive(self.lease.number)? {
-            self.lease = lease(self.lease.number, seconds, asked);
+            let Lease {
+                number, revision, ..
+            } = self.lease;
+            self.lease = lease((number, revision), seconds, asked);
             return Ok(News::Lease(self.lease));
         }
         let (entries, _) = self.etcd.entries()?;
@@ -223,7 +231,8 @@ impl Registration {
             self.etcd.revoke(number)?;
             return Ok(News::Replaced);
         }
-        self.lease = lease(number, self.seconds, asked);
+        let (_, revision) = self.etcd.entries()?;
+        self.lease = lease((number, revision), self.seconds, asked);
         Ok(News::Lease(self.lease))
     }
 }

@@ -113,8 +113,7 @@ impl Backbone {
         let mut node = Node::new(digest, session, options, Arc::clone(&view), roster, now);
         let mut effects = Effects::default();
         if let Some(registration) = &ring.etcd {
-            let lease = registration.lease;
-            node.renewed(lease.number, lease.until, now, &mut effects);
+            node.renewed(registration.lease, now, &mut effects);
         }
         let mut backbone = Backbone {
             rules: Rules {
@@ -172,9 +171,9 @@ impl Backbone {
                 let roster = ranked(&members);
                 self.with(now, |node, _, out| node.enroll(roster, now, out));
             }
-            News::Lease(lease) => self.with(now, |node, _, out| {
-                node.renewed(lease.number, lease.until, now, out);
-            }),
+            News::Lease(lease) => {
+                self.with(now, |node, _, out| node.renewed(lease, now, out));
+            }
             News::Leave => self.shared.shut_down(true),
             News::Replaced => {
                 tracing::error!("another node has this one's place in the ring");

@@ -13,6 +13,9 @@ pub(crate) struct Leases {
     /// Of each node: its lease's number, and when that ends.
     held: Vec<Option<(i64, u64)>>,
     last: i64,
+    /// How often somebody came or went, before each node's lease was given and until now.
+    given: Vec<i64>,
+    revision: i64,
 }
 
 impl Leases {
@@ -22,6 +25,8 @@ impl Leases {
             names: names.to_vec(),
             held: vec![None; names.len()],
             last: 0,
+            given: vec![0; names.len()],
+            revision: 1,
         }
     }
 
@@ -36,6 +41,8 @@ impl Leases {
         let is_new = self.held[node].is_none();
         if is_new {
             self.last += 1;
+            self.revision += 1;
+            self.given[node] = self.revision;
         }
         let number = self.held[node].map_or(self.last, |(number, _)| number);
         self.held[node] = Some((number, now + self.lasts));
@@ -47,8 +54,14 @@ impl Leases {
         self.held[node].map(|(_, until)| until)
     }
 
+    /// The revision when a node got its lease.
+    pub(crate) fn given(&self, node: usize) -> i64 {
+        self.given[node]
+    }
+
     /// A node ends its lease.
     pub(crate) fn revoke(&mut self, node: usize) {
+        self.revision += 1;
         self.held[node] = None;
     }
 
@@ -58,7 +71,9 @@ impl Leases {
         for held in &mut self.held {
             *held = held.filter(|(_, until)| *until > now);
         }
-        self.members() != before
+        let is_changed = self.members() != before;
+        self.revision += i64::from(is_changed);
+        is_changed
     }
 
     /// The nodes that have one, a bit each.

@@ -8,6 +8,7 @@ use crate::history::{History, Write};
 use crate::leases::Leases;
 use crate::network::{self, Weather};
 use crate::random::Random;
+use rhythm_kv::etcd::Lease;
 use rhythm_kv::ring::{Effects, Options, Placement, Roster};
 use rhythm_net::Time;
 use std::cmp::Reverse;
@@ -271,9 +272,8 @@ impl World {
                     let (placement, options) = (&self.placement, &self.options);
                     let mut live = Live::new(placement, &roster, node, options, session, now);
                     if let Some((number, _)) = lease {
-                        let until = self.until(asked);
-                        let none = &mut Effects::default();
-                        live.node.renewed(number, until, now, none);
+                        let lease = self.lease(node, number, asked);
+                        live.node.renewed(lease, now, &mut Effects::default());
                         self.push(0, Event::Renew(node, self.lives[node]));
                         self.tell_members();
                     }
@@ -317,9 +317,9 @@ impl World {
                 }
             }
             Event::Renewed(node, life, number, asked) => {
-                let until = self.until(asked);
+                let lease = self.lease(node, number, asked);
                 if self.lives[node] == life {
-                    self.with(node, |live, out| live.node.renewed(number, until, now, out));
+                    self.with(node, |live, out| live.node.renewed(lease, now, out));
                 }
             }
             Event::Expire => {
@@ -346,10 +346,17 @@ impl World {
         }
     }
 
-    /// Until when a lease is there that was asked for at a time: clocks do not run alike.
-    fn until(&self, asked: u64) -> Time {
-        let lasts = self.leases.as_ref().map_or(0, |leases| leases.lasts);
-        Time::from_nanos(1000 * (asked + lasts - lasts / 10))
+    /// A node's lease that was asked for at a time: clocks do not run alike.
+    fn lease(&self, node: usize, number: i64, asked: u64) -> Lease {
+        let (lasts, revision) = match &self.leases {
+            Some(leases) => (leases.lasts, leases.given(node)),
+            None => (0, 0),
+        };
+        Lease {
+            until: Time::from_nanos(1000 * (asked + lasts - lasts / 10)),
+            number,
+            revision,
+        }
     }
 
     /// All nodes will hear who has a lease now.

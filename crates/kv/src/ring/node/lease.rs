@@ -10,11 +10,15 @@
 //!    it up, and confirms writes that it does not have.
 
 use super::{Effects, Node, Roster, Sync, Waiter, bits};
+use crate::etcd::Lease;
 use rhythm_net::Time;
 use std::time::Duration;
 
 /// Lengths of a lease after which a node that is not heard, but has its lease, is cut off.
 const CUT_OFF: u32 = 4;
+
+/// Epochs of claims for one revision of etcd's, which has one whenever a node comes or goes.
+const EPOCHS: u32 = 4;
 
 /// This node's lease.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub(super) struct Held {
     since: Time,
     /// Which it is; 0: there was none.
     number: i64,
+    /// Claims that it makes have at least this epoch.
+    epoch: u32,
     /// The nodes that are to be heard before it counts, a bit each.
     unmet: u64,
 }
@@ -35,6 +41,7 @@ impl Held {
             until: Time::ZERO,
             since: Time::ZERO,
             number: 0,
+            epoch: 0,
             unmet: 0,
         }
     }
@@ -55,7 +62,12 @@ impl Node {
     }
 
     /// This node's lease was renewed until a time, or is another one.
-    pub fn renewed(&mut self, number: i64, until: Time, now: Time, out: &mut Effects) {
+    pub fn renewed(&mut self, lease: Lease, now: Time, out: &mut Effects) {
+        let Lease {
+            until,
+            number,
+            revision,
+        } = lease;
         if now >= self.lease.until {
             self.lease.since = now;
         }
@@ -63,6 +75,9 @@ impl Node {
             self.begin_anew(now, out);
         }
         (self.lease.until, self.lease.number) = (until, number);
+        // Where all who knew of a claim are gone, but for one who was stopped, the next claim is to
+        // be greater all the same. A range changes hands twice, at most, when a node comes or goes.
+        self.lease.epoch = (revision as u32).wrapping_mul(EPOCHS);
     }
 
     /// The lease before was over: others may have taken what this node served, and written what it
@@ -83,6 +98,12 @@ impl Node {
                 self.complete &= !(1 << range);
             }
         }
+    }
+
+    /// The epoch of a claim that this node makes of a range that nobody serves.
+    pub(super) fn next_epoch(&self, range: usize) -> u32 {
+        let next = self.claims[range].epoch.saturating_add(1);
+        next.max(self.lease.epoch)
     }
 
     /// A node was heard that knows of this one's session.

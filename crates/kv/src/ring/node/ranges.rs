@@ -118,7 +118,7 @@ impl Node {
     pub(super) fn decide(&mut self, now: Time, out: &mut Effects) {
         for range in 0..self.ranges() {
             if self.server(range).is_none() && self.is_next(range, now) {
-                let epoch = self.claims[range].epoch.saturating_add(1);
+                let epoch = self.next_epoch(range);
                 tracing::info!(range, epoch, "this node takes a range");
                 let node = self.me as u8;
                 self.adopt(range, Claim { epoch, node });
