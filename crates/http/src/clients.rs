@@ -362,23 +362,27 @@ impl Clients {
 
     /// Others need places: closes connections that have been silent for longest, and for
     /// [long enough](crate::ClientLimits::yield_after). Who sends a body counts as silent since its
-    /// head, and who takes an answer for as long as it is behind the least rate. How many.
+    /// head, and who takes an answer for as long as it is behind the least rate; but not while it
+    /// takes it in good time, as after a while in which nobody was served. How many.
     pub fn make_room(&mut self, port: &mut dyn Port, now: Time) -> usize {
         let least = self.upkeep.limits.yield_after;
-        let silent = self.connections.iter().filter(|(_, connection)| {
-            let waits = match connection.waiting {
-                Waiting::Answer => false,
-                // Unless requests before it wait for us.
-                Waiting::Body => {
-                    connection.under_way() == u32::from(connection.receiving.is_some())
-                }
-                _ => true,
-            };
-            waits && now.since(connection.since) >= least
-        });
-        let mut silent: Vec<(Time, ConnectionId)> = silent
-            .map(|(id, connection)| (connection.since, id))
-            .collect();
+        let silent_since = |connection: &Connection| match connection.waiting {
+            Waiting::Answer => None,
+            // Requests before it wait for us.
+            Waiting::Body
+                if connection.under_way() != u32::from(connection.receiving.is_some()) =>
+            {
+                None
+            }
+            Waiting::Output if now <= connection.takes_until => {
+                Some(connection.since.max(connection.took_at))
+            }
+            _ => Some(connection.since),
+        };
+        let silent = (self.connections.iter())
+            .filter_map(|(id, connection)| Some((silent_since(connection)?, id)))
+            .filter(|(since, _)| now.since(*since) >= least);
+        let mut silent: Vec<(Time, ConnectionId)> = silent.collect();
         if silent.len() > CLOSED_MAX {
             silent.select_nth_unstable(CLOSED_MAX);
             silent.truncate(CLOSED_MAX);

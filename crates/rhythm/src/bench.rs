@@ -1,11 +1,11 @@
 //! `rhythm bench`: the paper's emulation, and the limit server.
 
 mod device;
-mod machine;
 
 use crate::device::{CudaArgs, Device, Opened};
 use crate::folder::Folder;
 use crate::load::write_json;
+use crate::machine;
 use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
 use indicatif::ProgressBar;

@@ -16,6 +16,8 @@ mod folder;
 mod kv;
 mod load;
 mod logs;
+mod machine;
+mod reproduce;
 mod serve;
 
 use clap::{Parser, Subcommand};
@@ -45,6 +47,7 @@ enum Command {
     Kv(Box<kv::Args>),
     Load(load::Args),
     Bench(bench::Args),
+    Reproduce(reproduce::Args),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Kv(args) => kv::run(*args),
         Command::Load(args) => load::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Reproduce(args) => reproduce::run(args),
     };
     logs::finish();
     result.unwrap_or_else(|error| {

@@ -1,5 +1,6 @@
 //! `rhythm serve`: serves a service's folder.
 
+use crate::allocator;
 use crate::device::{CudaArgs, Device};
 use crate::flags::Overrides;
 use crate::folder::Folder;
@@ -101,6 +102,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         inherited,
     };
     let workers = options.workers;
+    allocator::give_back().context("cannot start a thread")?;
     let server = Server::start(options, parts)?;
     // Before anybody is told that it serves, and may tell it to stop.
     lock(&signals).started(obey(server.control()));

@@ -196,6 +196,28 @@ fn dates_are_those_of_what_is_sent() {
 }
 
 #[test]
+fn a_date_that_two_forms_have_lets_no_range_be() {
+    for streams in [false, true] {
+        let server = serve(streams);
+        let mut client = client(&server);
+        for (path, accepts, expected) in [
+            ("same.css", "Accept-Encoding: gzip\r\n", 200),
+            ("same.css", "", 200),
+            ("alone.css", "Accept-Encoding: gzip\r\n", 206),
+            ("alone.css", "", 206),
+        ] {
+            let ask = format!("GET /static/{path}");
+            let whole = client.with(&ask, "", "");
+            let date = whole.header("last-modified").expect("a date");
+            let headers = format!("{accepts}If-Range: {date}\r\nRange: bytes=2-5\r\n");
+            let answer = client.with(&ask, &headers, "");
+            assert_eq!(answer.status, expected, "{path} {accepts}");
+        }
+        stop(server);
+    }
+}
+
+#[test]
 fn what_is_older_or_no_gzip_or_alone_is_sent_for_itself() {
     for streams in [false, true] {
         let server = serve(streams);

@@ -90,6 +90,25 @@ fn a_request_too_large_for_any_cohort_is_refused() {
 }
 
 #[test]
+fn content_is_not_kept_for_the_log() {
+    // Twice what the request is, and its head.
+    let server = start(|options| {
+        options.pipeline.cohort_bytes = CohortBytes {
+            arena_max: 1 << 30,
+            first_part: 2_500,
+            common_max: 0,
+        };
+    });
+    let body = format!("name=me&more={}", "x".repeat(1000));
+    let response = client(&server).form("/hello", &body);
+    assert_eq!(
+        (response.status, response.text()),
+        (200, "<p>Hello me!</p>")
+    );
+    stop(server);
+}
+
+#[test]
 fn an_answer_that_finds_no_room_fails_its_lane() {
     // The parameters of four lanes leave room for one answer.
     let server = start(|options| {

@@ -1,24 +1,12 @@
 //! Answers of a server: bytes to what they say, without I/O.
 
+use super::binary;
 use super::options::Words;
+use super::piece::{Piece, nonsense};
 use memchr::memchr;
 
 /// The longest line of an answer.
 const LINE_MAX: usize = 2048;
-
-/// A piece of an answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
-    /// A key's value.
-    Value { key: &'a [u8], value: &'a [u8] },
-    /// There are no more values.
-    End,
-    /// It is stored.
-    Stored,
-    /// An error, in the server's words. The connection can go on after `SERVER_ERROR` only: with
-    /// others the server may have taken a value for commands.
-    Refused { line: &'a [u8], goes_on: bool },
-}
 
 /// Reads a piece of the answer in these words to a request for `keys` keys (0: a write), whose
 /// values have at most `largest` bytes.
@@ -33,6 +21,9 @@ pub(super) fn next(
     largest: usize,
     bytes: &[u8],
 ) -> Result<Option<(Piece<'_>, usize)>, String> {
+    if words == Words::Binary {
+        return binary::next(keys, largest, bytes);
+    }
     let Some(end) = memchr(b'\n', &bytes[..bytes.len().min(LINE_MAX)]) else {
         return match bytes.len() {
             LINE_MAX.. => Err(nonsense(bytes)),
@@ -94,11 +85,6 @@ fn refused(line: &[u8]) -> Option<Piece<'_>> {
     let goes_on = line.starts_with(b"SERVER_ERROR ");
     let is_error = goes_on || line == b"ERROR" || line.starts_with(b"CLIENT_ERROR ");
     is_error.then_some(Piece::Refused { line, goes_on })
-}
-
-fn nonsense(line: &[u8]) -> String {
-    let start = &line[..line.len().min(60)];
-    format!("no answer of memcached: \"{}\"", start.escape_ascii())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! A client: its connection or datagram socket, and its requests that are under way.
+//! A client's way to a node: its connection or datagram socket, and its requests under way there.
 
+use super::binary;
 use super::items::Items;
 use super::options::Words;
 use super::versions::Versions;
@@ -36,7 +37,7 @@ pub(super) struct Asked {
     pub(super) part: (u16, u16),
 }
 
-/// A client.
+/// A client's way to a node. Where there is no ring, it is all that the client has.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) connection: Option<ConnectionId>,
@@ -88,6 +89,12 @@ pub(super) fn write_request(
         out.extend_from_slice(&asked.id.to_be_bytes());
         out.extend_from_slice(&[0, 0, 0, 1, 0, 0]);
     }
+    if words == Words::Binary {
+        return match asked.is_write {
+            true => binary::write_set(asked.keys[0].0, version, items, out),
+            false => binary::write_get(asked.keys.iter().map(|(key, _)| *key), items, out),
+        };
+    }
     if asked.is_write {
         return write_set(words, asked.keys[0].0, version, items, out);
     }
@@ -101,7 +108,7 @@ pub(super) fn write_request(
                 out.push(b' ');
                 items.write_key(*key, out);
             }
-            Words::Meta => {
+            _ => {
                 out.extend_from_slice(b"mg ");
                 items.write_key(*key, out);
                 out.extend_from_slice(if many { b" k v q\r\n" } else { b" k v\r\n" });
@@ -110,20 +117,20 @@ pub(super) fn write_request(
     }
     match words {
         Words::Ascii => out.extend_from_slice(b"\r\n"),
-        Words::Meta if many => out.extend_from_slice(b"mn\r\n"),
-        Words::Meta => {}
+        _ if many => out.extend_from_slice(b"mn\r\n"),
+        _ => {}
     }
 }
 
 fn write_set(words: Words, key: u32, version: u32, items: &Items, out: &mut Vec<u8>) {
     out.extend_from_slice(match words {
         Words::Ascii => b"set ",
-        Words::Meta => b"ms ",
+        _ => b"ms ",
     });
     items.write_key(key, out);
     let flags = match words {
         Words::Ascii => " 0 0",
-        Words::Meta => "",
+        _ => "",
     };
     // Writing to memory does not fail.
     let _ = write!(out, "{flags} {}\r\n", items.value_bytes(key));

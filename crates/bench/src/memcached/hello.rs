@@ -1,7 +1,7 @@
 //! Before a run: is anybody there, and is it a memcached?
 
 use super::error::MemcachedError;
-use super::target::Target;
+use super::target::{Node, Target};
 use rhythm_net::PeerAddress;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -14,13 +14,24 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LINE_MAX: u64 = 256;
 const ASK: &[u8] = b"version\r\n";
 
-/// The version that a server says it has.
+/// The version that a server says it has; of a ring those of its nodes, each once.
 pub(super) fn version(target: &Target, udp: bool) -> Result<String, MemcachedError> {
+    let mut versions: Vec<String> = Vec::new();
+    for node in &target.nodes {
+        let version = of_node(node, udp)?;
+        if !versions.contains(&version) {
+            versions.push(version);
+        }
+    }
+    Ok(versions.join(", "))
+}
+
+fn of_node(node: &Node, udp: bool) -> Result<String, MemcachedError> {
     let failed = |source| MemcachedError::Connect {
-        server: target.name.clone(),
+        server: node.name.clone(),
         source,
     };
-    let line = match (&target.peer.address, udp) {
+    let line = match (&node.peer.address, udp) {
         (PeerAddress::Tcp(address), true) => by_datagram(*address).map_err(failed)?,
         (PeerAddress::Tcp(address), false) => {
             let stream = TcpStream::connect_timeout(address, PATIENCE).map_err(failed)?;
@@ -37,7 +48,7 @@ pub(super) fn version(target: &Target, udp: bool) -> Result<String, MemcachedErr
     match text.trim_end().strip_prefix("VERSION ") {
         Some(version) => Ok(version.to_owned()),
         None => Err(MemcachedError::NoMemcached {
-            server: target.name.clone(),
+            server: node.name.clone(),
             answer: line[..line.len().min(60)].escape_ascii().to_string(),
         }),
     }

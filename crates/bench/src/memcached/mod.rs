@@ -11,6 +11,9 @@
 //!     +--(what may be there)-----^         a slice    a server
 //! ```
 //!
+//! A ring is one of the servers: each client has a connection to each node, and asks the owner of a
+//! key, as ketama clients do (`circle`); the next node there is while it cannot reach that.
+//!
 //! A value says its key and its version and has a checksum of the rest (`items`); `versions` knows
 //! for each key what was acknowledged when a request was sent, and what was written when its answer
 //! came, so that a wrong, torn or old value, and one that nobody wrote, is seen. In closed loop a
@@ -18,12 +21,15 @@
 //! server keeps up, and latency is measured from then (no coordinated omission).
 
 mod answers;
+mod binary;
+mod circle;
 mod client;
 mod cpu;
 mod error;
 mod hello;
 mod items;
 mod options;
+mod piece;
 mod report;
 mod sizes;
 mod target;
@@ -84,7 +90,7 @@ pub enum MemcachedProgress<'a> {
 struct Subject {
     target: Target,
     version: String,
-    pid: Option<u32>,
+    pids: Vec<u32>,
     versions: Arc<Versions>,
 }
 
@@ -109,12 +115,12 @@ pub fn run(
     let _ = raise_open_files();
     let mut subjects = Vec::new();
     for (index, target) in targets.into_iter().enumerate() {
-        let pid = options.server_pids.get(index).copied();
-        cpu_time(pid)?;
+        let pids = options.server_pids.get(index).cloned().unwrap_or_default();
+        cpu_time(&pids)?;
         subjects.push(Subject {
             version: hello::version(&target, options.udp)?,
             target,
-            pid,
+            pids,
             versions: Arc::new(Versions::new(options.keys)),
         });
     }
@@ -151,12 +157,15 @@ pub fn run(
     Ok(MemcachedReport::new(options, reports))
 }
 
-fn cpu_time(pid: Option<u32>) -> Result<Option<Duration>, MemcachedError> {
-    let Some(pid) = pid else {
-        return Ok(None);
-    };
-    let failed = |source| MemcachedError::Process { pid, source };
-    cpu::time(pid).map(Some).map_err(failed)
+/// What these processes have run, together; `None` where none is known.
+fn cpu_time(pids: &[u32]) -> Result<Option<Duration>, MemcachedError> {
+    let mut total = None;
+    for &pid in pids {
+        let failed = |source| MemcachedError::Process { pid, source };
+        let time = cpu::time(pid).map_err(failed)?;
+        total = Some(total.unwrap_or_default() + time);
+    }
+    Ok(total)
 }
 
 /// Runs workers until they have done their task; returns the CPU time that the server took while
@@ -213,7 +222,7 @@ fn slice(
             .filter(|(at, cpu)| *at <= now && cpu.is_none())
         {
             // A server that is gone meanwhile has no time; its errors tell of it.
-            *cpu = cpu_time(subject.pid).unwrap_or_default();
+            *cpu = cpu_time(&subject.pids).unwrap_or_default();
         }
         told(live.load(Ordering::Relaxed));
         let next = marks.iter().map(|(at, _)| at.since(now));
@@ -224,7 +233,7 @@ fn slice(
     let mut counts = Counts::new();
     counted.iter().for_each(|of_worker| counts.add(&of_worker));
     // They may be done before the end was seen here.
-    let marks = marks.map(|(_, cpu)| cpu.or_else(|| cpu_time(subject.pid).unwrap_or_default()));
+    let marks = marks.map(|(_, cpu)| cpu.or_else(|| cpu_time(&subject.pids).unwrap_or_default()));
     let [before, after] = marks;
     let cpu = before.zip(after);
     let cpu = cpu.map(|(before, after): (Duration, Duration)| after.saturating_sub(before));

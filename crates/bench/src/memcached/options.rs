@@ -13,6 +13,8 @@ pub enum Words {
     Ascii,
     /// `mg` and `ms`.
     Meta,
+    /// The binary protocol.
+    Binary,
 }
 
 /// How to load servers. What is there by default is the paper's mix: 16-byte keys, 512-byte
@@ -20,11 +22,12 @@ pub enum Words {
 #[derive(Clone, Debug, Serialize)]
 pub struct MemcachedOptions {
     /// The servers: `memcached://HOST[:PORT]` or `memcached:///PATH` of a Unix socket, further ones
-    /// behind commas.
+    /// behind commas. `A+B+C` instead of one is a ring, whose nodes are asked each for its own
+    /// keys, and for those of the nodes before it that are not there.
     pub url: String,
     /// Ask by datagrams.
     pub udp: bool,
-    /// ASCII or meta commands.
+    /// ASCII or meta commands, or the binary protocol.
     pub words: Words,
     /// Clients at a time, each with a connection (or datagram socket) of its own.
     pub connections: usize,
@@ -60,9 +63,9 @@ pub struct MemcachedOptions {
     pub seed: u64,
     /// How long an answer may take: `None` is 5 s, and 100 ms for a datagram.
     pub timeout: Option<Duration>,
-    /// The processes of the servers, in their order, where they are on this machine: tells the CPU
-    /// time that a server takes.
-    pub server_pids: Vec<u32>,
+    /// The processes of the servers, in their order, where they are on this machine; of a ring all
+    /// of its nodes'. Tells the CPU time that a server takes.
+    pub server_pids: Vec<Vec<u32>>,
 }
 
 impl Default for MemcachedOptions {
@@ -151,10 +154,10 @@ impl MemcachedOptions {
             MemcachedOptions {
                 udp: true,
                 batch,
-                words: Words::Meta,
+                words: Words::Meta | Words::Binary,
                 key_bytes,
                 ..
-            } if batch * (key_bytes + 16) > 60_000 => {
+            } if batch * (key_bytes + 24) > 60_000 => {
                 "so many keys of this length are too long for one datagram"
             }
             MemcachedOptions {

@@ -74,7 +74,11 @@ pub(super) struct Worker {
     live: Arc<AtomicU64>,
     /// Where the counts go in the end.
     results: Sender<Counts>,
+    /// Each client's way to each node, those of a client behind each other.
     clients: Vec<Client>,
+    /// How many nodes there are.
+    nodes: usize,
+    key: Vec<u8>,
     /// The client of each connection slot.
     slots: Vec<u32>,
     rng: Rng,
@@ -106,9 +110,10 @@ pub(super) struct Worker {
 impl Worker {
     /// The bounds of a worker's driver.
     pub(super) fn driver_options(setup: &Setup) -> DriverOptions {
+        let clients_max = setup.options.connections.div_ceil(setup.workers);
         DriverOptions {
             // Twice: a connection just closed may linger beside the one that replaces it.
-            outgoing_max: 2 * setup.options.connections.div_ceil(setup.workers) + 16,
+            outgoing_max: 2 * setup.target.nodes.len() * clients_max + 16,
             receive_bytes: 256 * 1024,
             ..DriverOptions::default()
         }
@@ -123,6 +128,7 @@ impl Worker {
     ) -> Worker {
         let (options, workers) = (&setup.options, setup.workers);
         let clients = (options.connections + workers - 1 - index) / workers;
+        let nodes = setup.target.nodes.len();
         let now = monotonic();
         let mut rng = Rng::new(setup.seed ^ (index as u64) << 48);
         let share = |at: usize| (u64::from(options.keys) * at as u64 / workers as u64) as u32;
@@ -138,7 +144,9 @@ impl Worker {
             counts: Counts::new(),
             live,
             results,
-            clients: (0..clients).map(|_| Client::new()).collect(),
+            clients: (0..clients * nodes).map(|_| Client::new()).collect(),
+            nodes,
+            key: Vec::new(),
             slots: Vec::new(),
             spare: Vec::new(),
             unsent: Vec::new(),
@@ -182,21 +190,49 @@ impl Worker {
         }
     }
 
-    /// Has a client ask as much as it may.
+    /// Has the client of this way ask as much as it may.
     fn refill(&mut self, port: &mut dyn Port, index: usize, now: Time) {
         if self.mean.is_some() {
             self.arrive(port, now);
             return self.finish_if_done(port, index);
         }
-        while !self.is_stopping && self.is_free(index) && self.ask(index, now, now) {}
-        self.flush(port, index);
-        self.finish_if_done(port, index);
+        let client = index / self.nodes;
+        while !self.is_stopping && self.is_free(client) && self.ask(client, now, now) {}
+        for way in self.ways(client) {
+            self.flush(port, way);
+            self.finish_if_done(port, way);
+        }
     }
 
-    fn is_free(&self, index: usize) -> bool {
-        let client = &self.clients[index];
-        let is_there = client.is_connected || self.address.is_some();
-        is_there && client.pending.len() < self.depth
+    /// A client's ways to the nodes.
+    fn ways(&self, client: usize) -> std::ops::Range<usize> {
+        client * self.nodes..(client + 1) * self.nodes
+    }
+
+    fn is_free(&self, client: usize) -> bool {
+        let ways = &self.clients[self.ways(client)];
+        let is_there = ways.iter().any(|way| way.is_connected) || self.address.is_some();
+        let under_way: usize = ways.iter().map(|way| way.pending.len()).sum();
+        is_there && under_way < self.depth
+    }
+
+    /// A client's way to the owner of a key, or to the next node that it reaches, which serves the
+    /// key if the owner is gone.
+    fn way(&mut self, client: usize, key: u32) -> usize {
+        let ways = self.ways(client);
+        if self.nodes == 1 {
+            return ways.start;
+        }
+        let owner = self.owner(key);
+        let mut around = (0..self.nodes).map(|step| ways.start + (owner + step) % self.nodes);
+        let reached = around.find(|way| self.clients[*way].is_connected);
+        reached.unwrap_or(ways.start + owner)
+    }
+
+    fn owner(&mut self, key: u32) -> usize {
+        self.key.clear();
+        self.setup.items.write_key(key, &mut self.key);
+        self.setup.target.node(&self.key)
     }
 
     /// Open loop: what is due by now takes the clients that are free.
@@ -204,7 +240,7 @@ impl Worker {
         let Some(mean) = self.mean.filter(|_| !self.is_stopping) else {
             return;
         };
-        let clients = self.clients.len();
+        let clients = self.clients.len() / self.nodes;
         self.is_full = false;
         while self.next_due <= now {
             let mut others = (0..clients).map(|step| (self.turn + step) % clients);
@@ -212,21 +248,21 @@ impl Worker {
                 true => others.find(|index| self.is_free(*index)),
                 false => None,
             };
-            let Some(index) = free else {
+            let Some(client) = free else {
                 self.is_full = true;
                 return;
             };
-            self.turn = index + 1;
+            self.turn = client + 1;
             let due = self.next_due;
             self.next_due = due + self.rng.exponential(mean);
-            self.ask(index, due, now);
-            self.flush(port, index);
+            self.ask(client, due, now);
+            self.ways(client).for_each(|way| self.flush(port, way));
         }
     }
 
     /// Has a client ask for something, which the next flush sends. False where there is nothing
     /// more to ask for.
-    fn ask(&mut self, index: usize, due: Time, now: Time) -> bool {
+    fn ask(&mut self, client: usize, due: Time, now: Time) -> bool {
         let setup = Arc::clone(&self.setup);
         let (options, items, versions) = (&setup.options, &setup.items, &setup.versions);
         let mut asked = self.spare.pop().unwrap_or_default();
@@ -242,12 +278,10 @@ impl Worker {
         };
         match write {
             Some((key, _)) => asked.keys.push((key, 0)),
-            None => asked.keys.extend((0..options.batch).map(|_| {
-                let key = items.choose(&mut self.rng);
-                (key, versions.oldest(key))
-            })),
+            None => self.choose_keys(options.batch, items, versions, &mut asked.keys),
         }
-        let client = &mut self.clients[index];
+        let way = self.way(client, asked.keys[0].0);
+        let client = &mut self.clients[way];
         asked.is_write = write.is_some();
         asked.id = client.next_id;
         client.next_id = client.next_id.wrapping_add(1);
@@ -270,6 +304,27 @@ impl Worker {
         client.pending.push_back(asked);
         self.under_way += 1;
         true
+    }
+
+    /// Keys to be asked for, all of one node, as clients of several send them.
+    fn choose_keys(
+        &mut self,
+        count: usize,
+        items: &Items,
+        versions: &Versions,
+        keys: &mut Vec<(u32, u32)>,
+    ) {
+        let mut owner = None;
+        while keys.len() < count {
+            let key = items.choose(&mut self.rng);
+            if count > 1 && self.nodes > 1 {
+                let of_key = self.owner(key);
+                if *owner.get_or_insert(of_key) != of_key {
+                    continue;
+                }
+            }
+            keys.push((key, versions.oldest(key)));
+        }
     }
 
     /// A key to be written, with its version, if this request is to write and there is one.
@@ -326,7 +381,7 @@ impl Worker {
 
     fn connect(&mut self, port: &mut dyn Port, index: usize) {
         self.clients[index].retry_at = None;
-        match port.connect(&self.setup.target.peer) {
+        match port.connect(&self.setup.target.nodes[index % self.nodes].peer) {
             Ok(connection) => {
                 let slot = connection.slot() as usize;
                 if self.slots.len() <= slot {

@@ -57,6 +57,22 @@ fn ways() -> Vec<(&'static str, MemcachedOptions)> {
             },
         ),
         (
+            "binary",
+            MemcachedOptions {
+                words: Words::Binary,
+                ..brief()
+            },
+        ),
+        (
+            "many keys, binary",
+            MemcachedOptions {
+                words: Words::Binary,
+                batch: 20,
+                depth: 3,
+                ..brief()
+            },
+        ),
+        (
             "many keys, meta",
             MemcachedOptions {
                 batch: 20,
@@ -94,7 +110,12 @@ fn every_way(tcp: &str, udp: &str) {
         let url = format!("memcached://{tcp}");
         is_right(way, &load(MemcachedOptions { url, ..options }));
     }
-    for (batch, words) in [(1, Words::Ascii), (1, Words::Meta), (8, Words::Ascii)] {
+    for (batch, words) in [
+        (1, Words::Ascii),
+        (1, Words::Meta),
+        (1, Words::Binary),
+        (8, Words::Ascii),
+    ] {
         let report = load(MemcachedOptions {
             url: format!("memcached://{udp}"),
             udp: true,
@@ -132,7 +153,7 @@ fn nothing_is_wrong_with_memcached_and_both_are_compared() {
     let mut told = 0;
     let options = MemcachedOptions {
         url: format!("memcached://{},{}", theirs.at(), ours.tcp),
-        server_pids: vec![theirs.pid(), std::process::id()],
+        server_pids: vec![vec![theirs.pid()], vec![std::process::id()]],
         ..brief()
     };
     let report = run(options, &mut |progress| {
@@ -293,7 +314,7 @@ fn who_is_not_there_or_no_memcached_is_said_clearly() {
         ),
         (
             MemcachedOptions {
-                server_pids: vec![1, 2],
+                server_pids: vec![vec![1], vec![2]],
                 ..brief()
             },
             "a process for each",

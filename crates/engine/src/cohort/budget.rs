@@ -25,6 +25,8 @@ pub struct Budget {
     first_part: usize,
     /// Bytes that can be lent.
     common: usize,
+    /// Bytes that all have taken, those of first parts included.
+    taken: Cell<usize>,
     /// Bytes that are lent.
     lent: Cell<usize>,
     /// Whether a cohort is first.
@@ -37,6 +39,7 @@ impl Budget {
         Rc::new(Budget {
             first_part,
             common,
+            taken: Cell::new(0),
             lent: Cell::new(0),
             has_first: Cell::new(false),
         })
@@ -45,6 +48,11 @@ impl Budget {
     /// Bytes of each cohort that are always there for it.
     pub fn first_part(&self) -> usize {
         self.first_part
+    }
+
+    /// Bytes that all have taken, those of first parts included.
+    pub fn taken(&self) -> usize {
+        self.taken.get()
     }
 
     /// Bytes that are lent.
@@ -125,6 +133,7 @@ impl Share {
             }
         }
         taken.bytes = bytes;
+        self.budget.taken.set(self.budget.taken() + more);
         true
     }
 
@@ -133,6 +142,7 @@ impl Share {
         let taken = &mut *self.taken.borrow_mut();
         debug_assert!(bytes <= taken.bytes, "what was taken is given back");
         taken.bytes -= bytes;
+        self.budget.taken.set(self.budget.taken() - bytes);
         let beyond = taken.bytes.saturating_sub(self.budget.first_part);
         let surplus = (taken.lent + taken.own).saturating_sub(beyond);
         // So that none of it is left when the answers have given back theirs.
@@ -358,7 +368,7 @@ mod tests {
                         share.end_first();
                     }
                 }
-                let mut lent = 0;
+                let (mut lent, mut all) = (0, 0);
                 for (share, leases) in shares.iter().zip(&leases) {
                     let bytes: usize = leases.iter().map(|lease| lease.bytes.get()).sum();
                     prop_assert_eq!(share.bytes(), bytes);
@@ -366,9 +376,11 @@ mod tests {
                     prop_assert_eq!(taken.lent + taken.own, bytes.saturating_sub(20));
                     prop_assert!(taken.own == 0 || taken.is_first);
                     lent += taken.lent;
+                    all += bytes;
                 }
                 prop_assert!(shares.iter().filter(|share| share.is_first()).count() <= 1);
                 prop_assert!(budget.lent() == lent && lent <= 150);
+                prop_assert_eq!(budget.taken(), all);
             }
         }
     }

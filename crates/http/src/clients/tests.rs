@@ -612,3 +612,31 @@ fn who_takes_much_in_good_time_does_not_give_way_before_who_takes_nothing() {
         assert_eq!(clients.has(ID), is_fast, "{}", clients.gave_way());
     }
 }
+
+#[test]
+fn who_takes_its_answer_in_good_time_keeps_its_place_though_it_was_not_served_for_a_while() {
+    let limits = ClientLimits {
+        yield_after: Duration::from_secs(1),
+        ..ClientLimits::within(Duration::from_secs(60))
+    };
+    let mut port = TestPort::with(ID, 0);
+    port.accept(OTHER);
+    port.at(OTHER).room = 0;
+    let (mut clients, owed) = asked(limits, 1, &mut port);
+    answer(&mut clients, &mut port, owed[0], 10_000);
+    let owed = ask(&mut clients, OTHER, 1, &mut port);
+    answer(&mut clients, &mut port, owed[0], 10_000);
+    // Of that time as much is missing at the least rate as others have to wait for a place.
+    let mut now = Time::ZERO + Duration::from_millis(1500);
+    for _ in 0..10 {
+        now += Duration::from_millis(5);
+        port.at(ID).room = 100;
+        clients.writable(&mut port, ID, now);
+    }
+    assert_eq!(clients.make_room(&mut port, now), 1);
+    assert!(clients.has(ID) && !clients.has(OTHER));
+    // Not when it takes no more.
+    now += Duration::from_secs(2);
+    assert_eq!(clients.make_room(&mut port, now), 1);
+    assert!(!clients.has(ID));
+}

@@ -98,7 +98,11 @@ impl Turn<'_> {
         let now = self.clock.now;
         let is_new = flags.vivify.is_some() && self.vivify(at, flags.new_cas);
         let touches = flags.exptime.is_some();
-        let mut found = self.pinned.get(at.hash, at.key, now);
+        // As in memcached, who makes an item is told of it in any case.
+        let mut found = match is_new {
+            true => self.pinned.made(at.hash, at.key),
+            false => self.pinned.get(at.hash, at.key, now),
+        };
         let was_won = !is_new && found.as_ref().is_some_and(Item::is_won);
         let may_win = found
             .as_ref()

@@ -387,6 +387,13 @@ impl Pinned<'_> {
         (self.guard.find(hash, key)).filter(|item| self.store.is_valid(item, now))
     }
 
+    /// The item that the key has, valid or not: for who has just made it, perhaps in a second all
+    /// of which a flush takes.
+    pub fn made(&self, hash: Hash, key: &[u8]) -> Option<Item<'_>> {
+        debug_assert_eq!(hash, self.store.hash(key));
+        self.guard.find(hash, key)
+    }
+
     /// The items in the bucket `at`, valid or not, as the next step of a walk through all buckets
     /// from 0 on; one walks at a time. False: there is none, and the walk is over. An item that is
     /// there from the beginning of the walk to its end is seen, at least once; by the time that it

@@ -97,6 +97,9 @@ fn a_flush_takes_what_is_there_and_a_later_one_what_is_old_then() {
     change(&mut worker, b"b", 9, Change::Store(new(b"v")));
     assert_eq!(value(&mut worker, b"a", 9), None);
     assert_eq!(value(&mut worker, b"b", 9), None);
+    // Who made it is told of it.
+    let hash = worker.store().hash(b"b");
+    assert!(worker.pin().made(hash, b"b").is_some());
     change(&mut worker, b"b", 10, Change::Store(new(b"v")));
     assert!(value(&mut worker, b"b", 10).is_some());
 }

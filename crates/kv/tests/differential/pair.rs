@@ -7,6 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Memory for items, in MiB, of both: enough for all that a test stores.
@@ -57,9 +58,11 @@ impl Drop for Pair {
 
 /// Starts memcached on free ports, if there is one.
 fn start_theirs() -> Option<(Theirs, [u16; 2])> {
-    let unique = format!("{}-{:?}", std::process::id(), std::thread::current().id());
-    let unique: String = unique.chars().filter(char::is_ascii_alphanumeric).collect();
-    let folder = std::env::temp_dir().join(format!("rhythm-kv-{unique}"));
+    // Of one that is to be started while another goes on, the ports must not be those of the other.
+    static STARTED: AtomicU32 = AtomicU32::new(0);
+    let count = STARTED.fetch_add(1, Ordering::Relaxed);
+    let unique = format!("rhythm-kv-{}-{count}", std::process::id());
+    let folder = std::env::temp_dir().join(unique);
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     let ports = folder.join("ports");
     let memory = MEMORY.to_string();

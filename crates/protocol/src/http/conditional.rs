@@ -14,6 +14,9 @@ pub struct Validators<'a> {
     pub etag: Option<&'a [u8]>,
     /// When it last changed, in seconds since the epoch.
     pub last_modified: Option<u64>,
+    /// It has other forms, such as a compressed one, which may have changed at the same time: a
+    /// date does not tell one from the other.
+    pub has_forms: bool,
 }
 
 /// The conditions of a request: its header values, where it has them.
@@ -196,9 +199,13 @@ fn range_applies(validator: &[u8], current: &Validators<'_>, now: u64) -> bool {
             .etag
             .is_some_and(|etag| strong_equal(validator, etag));
     }
-    // A date is strong only if a second change in the same second can be ruled out.
+    // A date is strong only if a second change in the same second can be ruled out, and if it is
+    // of one form alone.
     let date = date::parse(validator, now);
-    date.is_some() && date == current.last_modified && date.is_some_and(|date| date < now)
+    !current.has_forms
+        && date.is_some()
+        && date == current.last_modified
+        && date.is_some_and(|date| date < now)
 }
 
 /// Reads a Range header for a file of `len` bytes (RFC 9110 section 14.1.2). What is malformed, of
@@ -279,6 +286,7 @@ mod tests {
         let current = Validators {
             etag: Some(b"\"v,1\""),
             last_modified: Some(MODIFIED),
+            has_forms: false,
         };
         evaluate(method, &conditions, &current, 100, NOW)
     }
@@ -416,6 +424,17 @@ mod tests {
             };
             assert_eq!(outcome(Method::Get, conditions), expected);
             assert_eq!(outcome(Method::Head, conditions), Outcome::Whole);
+            let one_of_several = Validators {
+                etag: Some(b"\"v,1\""),
+                last_modified: Some(MODIFIED),
+                has_forms: true,
+            };
+            let expected = match validator {
+                AT => Outcome::Whole,
+                _ => expected,
+            };
+            let outcome = evaluate(Method::Get, &conditions, &one_of_several, 100, NOW);
+            assert_eq!(outcome, expected);
         }
     }
 

@@ -12,10 +12,10 @@
 mod measure;
 mod report;
 
-use super::machine;
 use crate::device::Device;
 use crate::folder::Folder;
 use crate::load::{parse_page, write_json};
+use crate::machine;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use indicatif::ProgressBar;

@@ -7,7 +7,7 @@ mod ring;
 mod settings;
 mod values;
 
-use crate::logs;
+use crate::{allocator, logs};
 use anyhow::{Context, Result};
 pub(crate) use args::Args;
 use rhythm_engine::settings::LogFormat;
@@ -63,6 +63,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         resource::raise_open_files().context("cannot raise the limit of open files")?;
     // Where there is no room now, it is looked for as clients come.
     let _ = resource::make_room_for_files(u64::from(settings.connections_max).min(open_files));
+    allocator::give_back().context("cannot start a thread")?;
     let mut settings = settings;
     ring::register(&args, &mut settings)?;
     let in_ring = settings.ring.is_some();

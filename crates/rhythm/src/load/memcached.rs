@@ -5,6 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_bench::memcached::{
     self, MemcachedOptions, MemcachedProgress, MemcachedReport, Sizes, Words,
 };
+use std::str::FromStr;
 
 /// Flags that only memcached servers know.
 #[derive(Debug, Default, PartialEq, clap::Args)]
@@ -17,6 +18,10 @@ pub(super) struct MemcachedArgs {
     /// Ask with meta commands (mg, ms)
     #[arg(long)]
     meta: bool,
+
+    /// Ask by the binary protocol
+    #[arg(long, conflicts_with = "meta")]
+    binary: bool,
 
     /// Clients at a time, each with a connection of its own [default: 16]
     #[arg(long, value_name = "N")]
@@ -59,9 +64,23 @@ pub(super) struct MemcachedArgs {
     #[arg(long, value_name = "DURATION", value_parser = rhythm_engine::settings::duration::parse)]
     timeout: Option<std::time::Duration>,
 
-    /// The servers' processes on this machine, in their order: tells the CPU time of an operation
+    /// The servers' processes on this machine, in their order (PID+PID of a ring's nodes): tells
+    /// the CPU time of an operation
     #[arg(long, value_name = "PID", value_delimiter = ',')]
-    server_pid: Vec<u32>,
+    server_pid: Vec<Processes>,
+}
+
+/// The processes of a server.
+#[derive(Clone, Debug, PartialEq)]
+struct Processes(Vec<u32>);
+
+impl FromStr for Processes {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Processes, Self::Err> {
+        let numbers = text.split('+').map(str::parse).collect::<Result<_, _>>()?;
+        Ok(Processes(numbers))
+    }
 }
 
 impl MemcachedArgs {
@@ -69,7 +88,11 @@ impl MemcachedArgs {
     pub(super) fn over(self, usual: MemcachedOptions) -> MemcachedOptions {
         MemcachedOptions {
             udp: self.udp,
-            words: if self.meta { Words::Meta } else { Words::Ascii },
+            words: match (self.meta, self.binary) {
+                (true, _) => Words::Meta,
+                (_, true) => Words::Binary,
+                _ => Words::Ascii,
+            },
             connections: self.connections.unwrap_or(usual.connections),
             depth: self.depth.unwrap_or(usual.depth),
             batch: self.batch.unwrap_or(usual.batch),
@@ -80,7 +103,7 @@ impl MemcachedArgs {
             zipf: self.zipf,
             slices: self.slices.unwrap_or(usual.slices),
             timeout: self.timeout,
-            server_pids: self.server_pid,
+            server_pids: self.server_pid.into_iter().map(|of| of.0).collect(),
             ..usual
         }
     }

@@ -138,3 +138,47 @@ fn a_signal_counts_from_when_it_is_watched_for() {
         assert!(server.wait().expect("it ends").success());
     }
 }
+
+/// Memory of a process, as it is resident.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn resident(process: u32) -> usize {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().split(' ').next());
+    1024 * kib.and_then(|kib| kib.parse::<usize>().ok()).expect("kB")
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn memory_of_values_that_never_came_whole_goes_back_to_the_system() {
+    const CLIENTS: usize = 300;
+    const SENT: usize = 600_000;
+    let folder = folder("kv-half-sent");
+    let ports = folder.join("ports");
+    let mut command = kv(&["-p", "-1", "-t", "1", "-m", "64"]);
+    let command = command.env("MEMCACHED_PORT_FILENAME", &ports);
+    let mut server = command.stderr(Stdio::null()).spawn().expect("it starts");
+    until("ports are told", || ports.exists());
+    let text = fs::read_to_string(&ports).expect("ports are told");
+    fs::remove_file(&ports).expect("it was there");
+    let port = text.trim().rsplit(' ').next().expect("a port");
+    let address = format!("127.0.0.1:{port}");
+    let client = |_| TcpStream::connect(&address).expect("it serves");
+    let mut clients: Vec<TcpStream> = (0..CLIENTS).map(client).collect();
+    for (index, client) in clients.iter_mut().enumerate() {
+        write!(client, "set {index} 0 0 900000\r\n").expect("it reads");
+    }
+    // All grow side by side, so that they lie among each other.
+    let piece = [b'x'; 60_000];
+    for _ in 0..SENT / piece.len() {
+        for client in &mut clients {
+            client.write_all(&piece).expect("it reads");
+        }
+    }
+    let all = CLIENTS * SENT;
+    until("it has what was sent", || resident(server.id()) > all);
+    drop(clients);
+    until("little is left", || resident(server.id()) < all / 4);
+    kill_process(Pid::from_child(&server), Signal::TERM).expect("it is there");
+    assert!(server.wait().expect("it ends").success());
+}

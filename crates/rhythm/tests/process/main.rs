@@ -3,6 +3,7 @@
 
 mod etcd;
 mod kv;
+mod reproduce;
 mod ring;
 mod server;
 

@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -206,6 +206,77 @@ impl Client<'_> {
         }
         Ok((line, value))
     }
+}
+
+/// How many writes a node has executed.
+fn sets(at: SocketAddr) -> u64 {
+    let said = || -> std::io::Result<u64> {
+        let mut stream = TcpStream::connect(at)?;
+        stream.write_all(b"stats\r\n")?;
+        let lines = BufReader::new(stream).lines().map_while(Result::ok);
+        let mut lines = lines.take_while(|line| line != "END");
+        let line = lines.find_map(|line| Some(line.strip_prefix("STAT cmd_set ")?.to_owned()));
+        Ok(line
+            .and_then(|count| count.trim().parse().ok())
+            .unwrap_or(0))
+    };
+    said().unwrap_or(0)
+}
+
+#[test]
+fn load_is_spread_over_the_nodes_and_outlives_one() {
+    let mut ring = Ring::start("kv-ring-load", "acked");
+    let nodes: Vec<String> = ring.clients.iter().map(SocketAddr::to_string).collect();
+    let url = format!("memcached://{}", nodes.join("+"));
+    let json = ring.folder.join("load.json");
+    let load = |duration: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+        command.args(["load", &url, "--duration", duration, "--slices", "1"]);
+        command.args([
+            "--keys",
+            "3000",
+            "--writes",
+            "30",
+            "--connections",
+            "4",
+            "--depth",
+            "4",
+        ]);
+        command.arg("--json").arg(&json);
+        command
+    };
+    let report = || -> serde_json::Value {
+        let text = fs::read_to_string(&json).expect("it is written");
+        let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        report["servers"][0].clone()
+    };
+    let output = load("300ms").output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(report()["misses"], 0);
+    // Each stores what is its own, and copies what is another's.
+    let before: Vec<u64> = ring.clients.iter().map(|at| sets(*at)).collect();
+    assert!(before.iter().all(|sets| *sets > 300), "{before:?}");
+    let loading = load("4s").stdout(Stdio::null()).spawn();
+    let mut loading = loading.expect("it starts");
+    let start = Instant::now();
+    while sets(ring.clients[1]) < before[1] + 1500 {
+        assert!(start.elapsed() < NEVER, "nothing is written");
+        thread::sleep(Duration::from_millis(5));
+    }
+    ring.kill(1);
+    let status = loading.wait().expect("it ends");
+    let report = report();
+    // What was under way at the node is told, and nothing that was confirmed is lost.
+    assert_eq!(status.code(), Some(1), "{report}");
+    let errors = report["errors"].as_object().expect("kinds");
+    assert!(!errors.is_empty(), "{report}");
+    assert_eq!(
+        report["wrong"].as_object().map(|wrong| wrong.len()),
+        Some(0),
+        "{report}"
+    );
+    assert!(report["hits"].as_u64() > Some(3000), "{report}");
 }
 
 /// A client's work: it writes and reads its keys at any node, and knows what it may find. With

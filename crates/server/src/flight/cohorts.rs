@@ -104,6 +104,17 @@ impl Flight {
     }
 }
 
+/// What stragglers of a cohort need where they go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs {
+    /// How many they are.
+    pub(crate) lanes: usize,
+    /// Bytes of texts that they have.
+    pub(crate) bytes: usize,
+    /// Bytes that are kept of their requests.
+    pub(crate) kept: usize,
+}
+
 /// Why no context takes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotOpen {
@@ -180,7 +191,7 @@ impl Cohorts {
     }
 
     /// The context that takes lanes of a page, with room in its cohort for texts of so many bytes,
-    /// and for one more answer.
+    /// for so many that are kept of their requests, and for one more answer.
     ///
     /// # Errors
     /// Why there is none.
@@ -189,7 +200,8 @@ impl Cohorts {
         &mut self,
         epoch: &Arc<Epoch>,
         page: u32,
-        bytes: usize,
+        texts: usize,
+        kept: usize,
         now: Time,
     ) -> Result<ContextId, NotOpen> {
         let key = CohortKey {
@@ -204,28 +216,30 @@ impl Cohorts {
         let open = self.pool.open(key, since_origin(now), prepare);
         let id = open.ok_or(NotOpen::NoContext)?;
         let cohort = self.pool.cohort(id);
-        let has_room = self.reserve(id, bytes, bytes)
+        let has_room = self.reserve(id, texts, kept)
             && (cohort.is_empty()
                 || cohort.len() < epoch.sizes(page).lanes_max()
                     && self.expects(id, epoch, page, cohort.len() + 1));
         match (cohort.is_empty(), has_room) {
             (true, true) => self.flights[id as usize].begin(epoch, now),
             (false, true) => {}
-            (true, false) if !cohort.arena.could_hold(bytes) => {
+            (true, false) if !cohort.arena.could_hold(texts) => {
                 self.close_again(id);
                 return Err(NotOpen::TooLarge);
             }
             (true, false) => {
-                if let Err(why) = self.find_memory(id, bytes) {
+                if let Err(why) = self.find_memory(id, texts, kept) {
                     self.close_again(id);
                     return Err(why);
                 }
                 self.flights[id as usize].begin(epoch, now);
             }
             (false, false) => {
-                // The cohort holds as much as it can: an empty one takes the lane.
-                self.pool.close(id);
-                return self.open(epoch, page, bytes, now);
+                // If it holds as much as it can, an empty one takes the lane.
+                if cohort.len() >= epoch.sizes(page).lanes_max() || !self.give_back_kept(id) {
+                    self.pool.close(id);
+                }
+                return self.open(epoch, page, texts, kept, now);
             }
         }
         Ok(id)
@@ -257,14 +271,12 @@ impl Cohorts {
         free == 1 && self.pool.len() >= CONTEXTS_MANY && !self.waiting.is_empty()
     }
 
-    /// The context that takes stragglers of a cohort, with room in its cohort for texts of so many
-    /// bytes and for so many that are kept of their requests, prepared for them: the one that takes
-    /// such already, or a free one.
+    /// The context that takes stragglers of a cohort, with room in its cohort for what they need,
+    /// prepared for them: the one that takes such already, or a free one.
     pub(crate) fn open_for_stragglers(
         &mut self,
         from: ContextId,
-        bytes: usize,
-        kept: usize,
+        needs: Needs,
         now: Time,
     ) -> Option<ContextId> {
         let key = self.pool.key(from);
@@ -283,7 +295,7 @@ impl Cohorts {
         };
         let into = self.pool.open(key, since_origin(now), prepare)?;
         if self.pool.cohort(into).is_empty() {
-            if !self.reserve(into, bytes, kept) {
+            if !self.has_room_for(into, from, needs) {
                 self.close_again(into);
                 return None;
             }
@@ -392,8 +404,15 @@ impl Cohorts {
         assert_eq!(flight.requests.left(), 0, "a context is freed unanswered");
         assert!(flight.asked.is_empty(), "a context is freed while it waits");
         let cohort = self.pool.cohort(id);
+        // What those took that moved, or found no memory for more, tells nothing.
+        let tells = |state: &&LaneState| match state {
+            LaneState::Finished => true,
+            LaneState::Failed(error) => *error != LaneError::MemoryShort,
+            _ => false,
+        };
+        let telling = cohort.lanes.iter().filter(tells).count();
         if let Some(epoch) = flight.epoch.take()
-            && !cohort.is_empty()
+            && 2 * telling >= cohort.len().max(1)
         {
             let page = self.pool.key(id).page;
             let own = cohort.arena.used() - epoch.program(page).texts.len();

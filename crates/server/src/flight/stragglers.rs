@@ -5,7 +5,7 @@
 //! Where few contexts are free, cohorts that wait as a whole come together, too: else calls that
 //! hang, one at a time, would soon have them all, and no page was served.
 
-use crate::flight::cohorts::Cohorts;
+use crate::flight::cohorts::{Cohorts, Needs};
 use crate::flight::pending_query::PendingQuery;
 use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::LaneState;
@@ -26,22 +26,22 @@ pub(crate) fn move_away(
     };
     let key = cohorts.pool.key(id);
     let program = cohorts.flight(id).epoch().program(key.page);
-    let bytes = cohorts.pool.cohort(id).moved_bytes(program, &stragglers);
-    let kept = cohorts.flight(id).requests.kept_bytes();
+    let needs = Needs {
+        lanes: stragglers.len(),
+        bytes: cohorts.pool.cohort(id).moved_bytes(program, &stragglers),
+        kept: cohorts.flight(id).requests.kept_bytes(),
+    };
     let pool = &mut cohorts.pool;
     if pool.state(id) == ContextState::PartiallyFull {
         // It takes no more itself, so that another can be opened at its key.
         pool.launch(id);
     }
-    let pool = &cohorts.pool;
-    if let Some(other) = pool.forming_of(key)
-        && (pool.cohort(other).len() + stragglers.len() > cohorts.waiting_lanes_max()
-            || !pool.cohort(other).arena.reserve(bytes)
-            || !cohorts.flight(other).requests.reserve(kept))
+    if let Some(other) = cohorts.pool.forming_of(key)
+        && !cohorts.has_room_for(other, id, needs)
     {
         cohorts.pool.launch(other);
     }
-    let Some(into) = cohorts.open_for_stragglers(id, bytes, kept, now) else {
+    let Some(into) = cohorts.open_for_stragglers(id, needs, now) else {
         return false;
     };
     let [(cohort, flight), (target, other)] = cohorts.two_pairs_mut(id, into);

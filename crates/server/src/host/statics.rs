@@ -39,6 +39,7 @@ impl<'a> FileAnswer<'a> {
         let validators = Validators {
             etag: Some(selected.etag.as_bytes()),
             last_modified: selected.modified_seconds(),
+            has_forms: entry.varies(),
         };
         let length = selected.length();
         let outcome = evaluate(method, conditions, &validators, length, date.seconds());

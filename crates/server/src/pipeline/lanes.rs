@@ -150,8 +150,10 @@ impl Intake {
         {
             return Taken::BySite(SiteAnswer::TooMany(too_many));
         }
-        let room = info.copies_max * (fields.range().end + content.len()) + info.default_bytes;
-        let context = match cohorts.open(epoch, page, room, now) {
+        let head_bytes = fields.range().end;
+        let texts = info.copies_max * (head_bytes + content.len()) + info.default_bytes;
+        // The log's line and conditions are different parts of it.
+        let context = match cohorts.open(epoch, page, texts, head_bytes, now) {
             Ok(context) => context,
             Err(NotOpen::NoContext) => return Taken::Not(Stall::Context),
             Err(NotOpen::NoMemory) => {

@@ -11,6 +11,13 @@ use crate::world::{ActorId, FarEvent, LinkId, World};
 use rhythm_engine::device::conformance::Dice;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// A page whose calls may hang: its name, and with what they begin.
+pub(crate) type PageThatHangs = (&'static str, &'static [u8]);
+
+/// One whose call can be sent again, and one whose cannot.
+pub(crate) const PAGES_THAT_HANG: [PageThatHangs; 2] =
+    [("profile", b"1&9&"), ("change_profile", b"1&10&")];
+
 /// How it behaves. Chances mean one request in so many; 0: none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServerFaults {
@@ -39,6 +46,8 @@ pub(crate) struct ServerFaults {
     pub(crate) fails_for: u64,
     /// Those of this user are not answered at all instead.
     pub(crate) hangs: bool,
+    /// Nor are those of this page.
+    pub(crate) page_hangs: Option<PageThatHangs>,
 }
 
 impl ServerFaults {
@@ -170,7 +179,9 @@ impl BesimServer {
         let signs_in = query.starts_with(b"1&1&") || query.starts_with(b"1&2&");
         let is_hated = !signs_in && faults.fails_for != 0 && asker(query) == faults.fails_for;
         self.holds |= is_hated && faults.hangs;
-        if is_hated && faults.hangs || self.chance(faults.silent) {
+        let hangs = is_hated && faults.hangs
+            || matches!(faults.page_hangs, Some((_, call)) if query.starts_with(call));
+        if hangs || self.chance(faults.silent) {
             return (u64::MAX, Vec::new(), After::More);
         }
         if self.chance(faults.reset) {

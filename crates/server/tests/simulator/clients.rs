@@ -46,6 +46,8 @@ pub(crate) struct Client {
     /// A login that it has given up may still end its sessions: where users have so many at most.
     pub(crate) haunted: bool,
     pub(crate) etags: BTreeMap<String, String>,
+    /// When it was answered last by a page that hangs: what it had asked before had to wait.
+    hung_until: u64,
     pub(crate) done: bool,
 }
 
@@ -76,6 +78,7 @@ impl Client {
             session: Session::default(),
             haunted: false,
             etags: BTreeMap::new(),
+            hung_until: 0,
             done: false,
         }
     }
@@ -110,8 +113,10 @@ impl Client {
                 self.finished(link, world, shared)
             }
             FarEvent::Reset(link, by_server) if self.link == Some(link) => {
-                // His calls hang for as long as the drain, one behind the other.
-                let hangs = shared.explains.fails_for == u64::from(self.user);
+                // Calls hang for as long as the drain, one behind the other.
+                let is_hanging = |pending: &Pending| pending.is_page(shared.explains.hangs);
+                let hangs = shared.explains.fails_for == u64::from(self.user)
+                    || self.pending.iter().any(is_hanging);
                 let excused = self.stopped_reading
                     || shared.explains.crowded
                     || world.now >= shared.drain.1
@@ -132,7 +137,8 @@ impl Client {
     pub(crate) fn is_prompt(&self, pending: &Pending, shared: &Shared<'_>) -> bool {
         let asks_much = self.manners.depth > DEPTH_MAX;
         let is_slow = self.manners.pace.is_some() || !pending.complete || asks_much;
-        !is_slow && u64::from(self.user) != shared.explains.fails_for
+        let hangs = pending.is_page(shared.explains.hangs) || pending.begun <= self.hung_until;
+        !is_slow && !hangs && u64::from(self.user) != shared.explains.fails_for
     }
 
     fn chance(&mut self, times: usize) -> bool {
@@ -308,12 +314,16 @@ impl Client {
         let (neglected, idle, at) = world.at_close(link);
         let drained = shared.draining && at >= shared.drain.0;
         if !self.end_announced && !self.finished && !drained && !self.stopped_reading {
-            let (mut least, most) = shared.explains.idle;
+            let (mut least, mut most) = shared.explains.idle;
             if let Some(yield_after) = shared.explains.yield_after {
-                // Others may have its place, also while a head trickles in.
+                // Others may have its place, also while a request trickles in: until that is
+                // answered for being too slow.
                 let has_begun = (self.pending.iter())
                     .any(|pending| pending.ends_at > handed || !pending.complete);
-                least = if has_begun { 0 } else { yield_after };
+                (least, most) = match has_begun {
+                    true => (0, u64::MAX),
+                    false => (yield_after, most),
+                };
             }
             if neglected > SECOND {
                 let state = self.state();
@@ -393,6 +403,10 @@ impl Client {
             self.last_sent = true;
             world.wake(self.id, SECOND, Client::token(link, RESET));
         }
-        self.judge(&pending, response, world, shared)
+        let judged = self.judge(&pending, response, world, shared);
+        if pending.is_page(shared.explains.hangs) {
+            self.hung_until = world.now;
+        }
+        judged
     }
 }

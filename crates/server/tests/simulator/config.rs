@@ -1,7 +1,7 @@
 //! The configuration of a run, chosen by its seed.
 
 use crate::backends::BackendFaults;
-use crate::besim_server::ServerFaults;
+use crate::besim_server::{PAGES_THAT_HANG, PageThatHangs, ServerFaults};
 use crate::device_server::DeviceServerFaults;
 use crate::devices::DeviceFaults;
 use crate::disks::DiskFaults;
@@ -61,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) requests: usize,
     /// One user's calls hang, and nothing else fails.
     pub(crate) one_hangs: bool,
+    /// All users' calls of this page hang, and nothing else fails.
+    pub(crate) page_hangs: Option<PageThatHangs>,
     /// Lanes may find no memory for what backends answer.
     pub(crate) scarcer: bool,
     /// The loop is kept from its core once, for so long as no connection may take to be opened.
@@ -114,9 +116,12 @@ impl Config {
     pub(crate) fn of(dice: &mut Dice) -> Config {
         // In some, one user's calls hang, and nobody else may notice; there is room for both.
         let one_hangs = dice.once_in(16);
+        // In others, those of one page do, whoever asks for it.
+        let page_hangs = (!one_hangs && dice.once_in(15)).then(|| *dice.pick(&PAGES_THAT_HANG));
+        let some_hang = one_hangs || page_hangs.is_some();
         // A third of the runs have no fault at all: everything must be right then, and nothing may
         // be refused.
-        let calm = dice.once_in(3) || one_hangs;
+        let calm = dice.once_in(3) || some_hang;
         let rough = |dice: &mut Dice, in_runs: usize, from: &[usize]| match calm {
             true => 0,
             false => some(dice, in_runs, from),
@@ -135,7 +140,7 @@ impl Config {
             connections_max: *dice.pick(&[usize::MAX, usize::MAX, 1, 3, 8]),
             send_cost: *dice.pick(&[(0, 0), (5 * MICROSECOND, 300), (50 * MICROSECOND, 20_000)]),
         };
-        if one_hangs {
+        if some_hang {
             (net.outgoing_max, net.connections_max) = (8, usize::MAX);
         }
         let backend = BackendFaults {
@@ -226,6 +231,7 @@ impl Config {
             // Also where nothing else fails.
             fails_for: some(dice, 2, &[1]) as u64,
             hangs: false,
+            page_hangs,
         };
         let mut options = PoolOptions {
             connections_max: *dice.pick(&[1, 2, 4]),
@@ -234,12 +240,19 @@ impl Config {
         };
         if one_hangs {
             server.fails_for = 1;
+        }
+        if some_hang {
             options.connections_max = options.connections_max.max(2);
+        }
+        if page_hangs.is_some() {
+            server.fails_for = 0;
+            // Of fewer the one that is left is for others who ask for the same page.
+            options.connections_max = *dice.pick(&[4, 8]);
         }
         // Where there is a connection that he cannot hold.
         let is_spare = options.connections_max.min(net.outgoing_max) > 1;
         server.hangs = is_spare && (dice.once_in(2) || one_hangs);
-        let is_remote = dice.once_in(3) || one_hangs;
+        let is_remote = dice.once_in(3) || some_hang;
         if calm && is_remote {
             // Long enough for any queue.
             timeout = 100 * SECOND;
@@ -250,7 +263,7 @@ impl Config {
             options.circuit.unreachable_max = 1;
         }
         let remote = is_remote.then_some((server, options));
-        let straggler_delay = match dice.once_in(2) && !one_hangs {
+        let straggler_delay = match dice.once_in(2) && !some_hang {
             true => timeout / 8,
             false => MILLISECOND,
         };
@@ -282,7 +295,7 @@ impl Config {
             cohort,
             contexts: 1 + dice.below(8),
             waiting: match cohort {
-                _ if one_hangs => CALLS + 1,
+                _ if some_hang => CALLS + 1,
                 1 | 7 => 0,
                 2 => 1,
                 _ => CALLS + 1,
@@ -341,11 +354,12 @@ impl Config {
             },
             requests,
             one_hangs,
+            page_hangs,
             scarcer,
             stalls,
             floods: false,
         };
-        if calm && !one_hangs && dice.once_in(8) {
+        if calm && !some_hang && dice.once_in(8) {
             config.flood(dice);
         }
         config
@@ -406,7 +420,8 @@ impl Config {
             },
             disk: self.disk.can_fail() && self.disk.kept_max < usize::MAX,
             fails_for: self.remote.map_or(0, |(server, _)| server.fails_for),
-            soon: match (self.one_hangs, self.floods) {
+            hangs: self.page_hangs.map(|(name, _)| name),
+            soon: match (self.one_hangs || self.page_hangs.is_some(), self.floods) {
                 (true, _) => Some(SOON),
                 (false, true) => Some(SOON_BESIDE_FLOODS),
                 (false, false) => None,
@@ -443,7 +458,8 @@ impl Config {
                 || self.disk.silent > 0
                 // A call that hangs has the only context.
                 || self.contexts == 1
-                    && self.remote.as_ref().is_some_and(|(faults, _)| faults.hangs),
+                    && (self.remote.as_ref())
+                        .is_some_and(|(faults, _)| faults.hangs || faults.page_hangs.is_some()),
             yield_after: match net.connections_max {
                 usize::MAX => None,
                 _ => Some(YIELD_AFTER.as_nanos() as u64),

@@ -153,7 +153,8 @@ impl Client {
             }
         }
         let is_hated = explains.fails_for == u64::from(self.user);
-        let backend = (explains.backend || is_hated) && has_calls;
+        let hangs = explains.hangs == Some(name);
+        let backend = (explains.backend || is_hated || hangs) && has_calls;
         let status = response.status;
         let file = explains.disk && name == "check_detail_image";
         if status == 500 && explains.device

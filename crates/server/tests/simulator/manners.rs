@@ -69,8 +69,10 @@ pub(crate) struct Explains {
     pub(crate) backend: bool,
     /// The user for whom the backend fails always; 0: none.
     pub(crate) fails_for: u64,
+    /// The page whose calls hang, if there is one.
+    pub(crate) hangs: Option<&'static str>,
     /// Within so long all are answered who do nothing that others need not wait for, nanoseconds:
-    /// that user's calls, and floods.
+    /// that user's calls, that page, and floods.
     pub(crate) soon: Option<u64>,
     /// 503 of pages: lanes have not enough memory for what backends answer.
     pub(crate) memory: bool,
@@ -151,6 +153,11 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
+    /// Whether it is for this page, if for one.
+    pub(crate) fn is_page(&self, page: Option<&str>) -> bool {
+        matches!(&self.wanted, Wanted::Page { name, .. } if Some(*name) == page)
+    }
+
     /// Whether it is to be answered with a file.
     pub(crate) fn is_file(&self) -> bool {
         match &self.wanted {

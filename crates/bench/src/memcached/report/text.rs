@@ -28,6 +28,7 @@ fn load(options: &MemcachedOptions, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let words = match options.words {
         Words::Ascii => "ASCII",
         Words::Meta => "meta",
+        Words::Binary => "binary",
     };
     let transport = if options.udp { ", UDP" } else { "" };
     writeln!(

@@ -1,8 +1,9 @@
 //! What a worker does with the answers that arrive.
 
-use super::super::answers::{self, Piece};
+use super::super::answers;
 use super::super::client::{Asked, FRAME, judge};
 use super::super::options::Words;
+use super::super::piece::Piece;
 use super::{Task, Worker};
 use rhythm_net::Port;
 use rhythm_net::clock::monotonic;
@@ -141,7 +142,7 @@ impl Worker {
                     self.counts.wrong(wrong, key);
                 }
                 match options.words {
-                    Words::Meta if asked.keys.len() == 1 => Next::Done,
+                    Words::Meta | Words::Binary if asked.keys.len() == 1 => Next::Done,
                     _ => Next::More,
                 }
             }
@@ -155,7 +156,8 @@ impl Worker {
                 if !goes_on {
                     return Next::Broken(reason);
                 }
-                if asked.is_write {
+                // Of a ring's node that is gone nobody knows whether it was written.
+                if asked.is_write && self.nodes == 1 {
                     versions.settle(asked.keys[0].0, false);
                 }
                 self.error(&reason);

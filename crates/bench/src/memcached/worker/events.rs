@@ -15,6 +15,11 @@ impl Worker {
                 self.connect(port, index);
                 continue;
             }
+            if self.nodes > 1 && client.retry_at.is_some() {
+                // The client's other ways go on.
+                self.refill(port, index, now);
+                continue;
+            }
             let first = client.pending.front();
             if first.is_none_or(|asked| now.since(asked.sent) <= patience) {
                 continue;

@@ -159,6 +159,11 @@ impl Generator {
         }
     }
 
+    /// A number to be stored. None has a minus, as no key has.
+    fn stored(&mut self) -> String {
+        self.number().replace('-', "")
+    }
+
     /// A value; its bytes are no blank followed by what is masked.
     fn value(&mut self) -> Vec<u8> {
         match self.random.below(60) {
@@ -166,7 +171,7 @@ impl Generator {
             1 => vec![b'w'; 600_000],
             // The largest for keys of one byte, and beyond.
             2 => vec![b'x'; 1_048_576 - 60 + self.random.below(4)],
-            3..=12 => self.number().into_bytes(),
+            3..=12 => self.stored().into_bytes(),
             13 => b"12 ".to_vec(),
             14 => b"12\0".to_vec(),
             15 => b"\r\n\r\nget a\r\n".to_vec(),
@@ -234,7 +239,7 @@ impl Generator {
             13..=18 => self.meta(&key),
             19 => self.other(),
             20 => {
-                let (key, number) = (self.number_key(), self.number());
+                let (key, number) = (self.number_key(), self.stored());
                 format!("set {key} 0 0 {}\r\n{number}\r\n", number.len()).into_bytes()
             }
             _ => format!("me {key}\r\n").into_bytes(),

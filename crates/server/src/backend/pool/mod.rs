@@ -21,10 +21,10 @@
 //! elsewhere, alone, while it waits for its answer by itself.
 //!
 //! Such a pipe is of no use to others until then. So nobody's queries are the oldest in more than
-//! some of the pipes, nor are those of calls that take much longer than others: others find the
-//! rest (`share.rs`, `statements.rs`). Who asks for more waits for the answers to what he has
-//! asked, in a line of his own (`waiting.rs`). Who would wait for longer than there is time is
-//! refused at once (`overload.rs`).
+//! some of the pipes, nor are those of calls that take much longer than others, or of one call that
+//! cannot be sent again: others find the rest (`share.rs`, `statements.rs`). Who asks for more
+//! waits for the answers to what he has asked, in a line of his own (`waiting.rs`). Who would wait
+//! for longer than there is time is refused at once (`overload.rs`).
 //!
 //! What happens when things go wrong:
 //!

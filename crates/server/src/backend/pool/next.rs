@@ -5,11 +5,12 @@ use super::super::awaited::Taken;
 use super::super::wire::Wire;
 use super::ConnectionPool;
 use super::pipe::{Loss, Pipe};
-use super::share::most_of;
+use super::share::{most_alone, most_of};
 use super::statements::Statements;
 use super::waiting::Waiting;
 use rhythm_engine::program::Call;
 use rhythm_net::{Port, Time};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// How many pipes belong to one who asks.
@@ -23,6 +24,13 @@ fn is_slow<W: Wire>(pipe: &Pipe<W>, statements: &Statements, now: Time) -> bool 
     let oldest = pipe.awaited.wanted().next();
     let owed = pipe.owed().map_or(now, |(_, since)| since);
     oldest.is_some_and(|sent| statements.takes_long(Rc::as_ptr(&sent.query.call), now.since(owed)))
+}
+
+/// How many pipes are held by queries of a call that cannot be sent again: none is taken back.
+fn held_alone<W: Wire>(pipes: &[Pipe<W>], call: *const Call) -> usize {
+    let oldest = pipes.iter().filter_map(|pipe| pipe.awaited.wanted().next());
+    let of_it = |query: &&Taken| query.is_alone && Rc::as_ptr(&query.call) == call;
+    oldest.map(|sent| &sent.query).filter(of_it).count()
 }
 
 /// How many of those who ask hold pipes by slow queries. Who holds several is bounded by himself;
@@ -65,6 +73,19 @@ fn others_wait(waiting: &Waiting, call: &Rc<Call>, statements: &Statements) -> b
     waiting.of_calls().any(|(of, _)| is_other(of))
 }
 
+/// Finds this once for a call: of many that wait one behind the other most are of one.
+fn remembered(find: impl Fn(&Waiting, &Rc<Call>) -> bool) -> impl Fn(&Waiting, &Rc<Call>) -> bool {
+    let known = Cell::new((std::ptr::null(), false));
+    move |waiting, call| {
+        let (of, mut found) = known.get();
+        if of != Rc::as_ptr(call) {
+            found = find(waiting, call);
+            known.set((Rc::as_ptr(call), found));
+        }
+        found
+    }
+}
+
 impl<W: Wire> ConnectionPool<W> {
     /// Whether slow queries may come to hold too much: some hold connections, or wait.
     pub(super) fn has_slow(&mut self, now: Time) -> bool {
@@ -92,28 +113,28 @@ impl<W: Wire> ConnectionPool<W> {
         let is_bounded = |connections: usize| W::IN_ORDER && pipes.len() >= connections;
         let by_asker = is_bounded(options.share.connections_max(all, true));
         let by_call = has_slow && is_bounded(most_of(all, true));
+        let by_alone = is_bounded(most_alone(all));
         let oldest = pipes[at].awaited.wanted().next();
         let belongs_to = oldest.map(|sent| Rc::as_ptr(&sent.query.call));
-        // Of many that wait one behind the other most are of one call.
-        let known = std::cell::Cell::new((std::ptr::null(), false));
-        let may_hold = |waiting: &Waiting, call: &Rc<Call>| {
-            let (of, may) = known.get();
-            if of == Rc::as_ptr(call) {
-                return may;
-            }
+        let may_hold = remembered(|waiting, call| {
             let most = most_of(all, others_wait(waiting, call, statements));
-            let may = !is_suspect(pipes, Rc::as_ptr(call), statements, now)
-                || held_long(pipes, statements, now) < most;
-            known.set((Rc::as_ptr(call), may));
-            may
-        };
+            !is_suspect(pipes, Rc::as_ptr(call), statements, now)
+                || held_long(pipes, statements, now) < most
+        });
+        let may_hold_alone =
+            remembered(|_, call| held_alone(pipes, Rc::as_ptr(call)) < most_alone(all));
         let may_go = |waiting: &Waiting, query: &Taken| {
             let asker = query.asker;
             let is_its_own = belongs_to == Some(Rc::as_ptr(&query.call));
             (!by_call || is_its_own || may_hold(waiting, &query.call))
+                && (!(by_alone && query.is_alone) || may_hold_alone(waiting, &query.call))
                 && (!by_asker || pipes[at].owner() == Some(asker) || {
                     let others_wait = waiting.has_others(asker);
-                    held(pipes, asker) < options.share.connections_max(all, others_wait)
+                    let most = match query.is_alone {
+                        true => options.share.connections_max_alone(all, others_wait),
+                        false => options.share.connections_max(all, others_wait),
+                    };
+                    held(pipes, asker) < most
                 })
         };
         match pipes[at].awaited.len() {
@@ -123,11 +144,17 @@ impl<W: Wire> ConnectionPool<W> {
     }
 
     /// Takes a pipe back from slow queries that hold more than their part while others wait, where
-    /// they can be sent again. Whether there was one.
+    /// they can be sent again: few who ask may hold many. Whether there was one.
     pub(super) fn take_back(&mut self, port: &mut dyn Port, now: Time) -> bool {
-        let most = most_of(self.options.connections_max.max(1), true);
+        let all = self.options.connections_max.max(1);
         let (pipes, statements, retries_max) =
             (&self.pipes, &self.statements, self.options.retries_max);
+        let slow = pipes.iter().filter(|pipe| is_slow(pipe, statements, now));
+        if held_long(pipes, statements, now) <= most_of(all, true)
+            && slow.count() <= most_of(all, false)
+        {
+            return false;
+        }
         let at = pipes.iter().position(|pipe| {
             let oldest = pipe.awaited.wanted().next();
             let mut all = pipe.awaited.wanted().map(|sent| &sent.query);
@@ -135,7 +162,6 @@ impl<W: Wire> ConnectionPool<W> {
                 others_wait(&self.waiting, &sent.query.call, statements)
                     && all.all(|query| query.call.idempotent && query.retries < retries_max)
                     && is_slow(pipe, statements, now)
-                    && held_long(pipes, statements, now) > most
             })
         });
         let Some(at) = at else {

@@ -11,7 +11,7 @@
 //!   is. An answer for which there is none fails its lane (`MemoryShort`, 503). Of a page that has
 //!   not been answered yet, no more lanes ask together than find much memory each.
 
-use super::{Cohorts, Flight, NotOpen, Phase};
+use super::{Cohorts, Flight, Needs, NotOpen, Phase};
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::Pass;
@@ -23,6 +23,11 @@ const KEPT_BYTES: usize = 256 << 10;
 
 /// And more for so long.
 const KEPT_FOR: Duration = Duration::from_secs(1);
+
+/// With so much taken by all cohorts, one that ends keeps nothing for the next, and one that waits
+/// for its backend nothing of what its pages' answers took: contexts that were large in turn would
+/// else have all at once what one of them needs at a time.
+const KEPT_SUM_BYTES: usize = 16 << 20;
 
 /// What a lane of a page that nothing is known of may take: this part of what is always there for a
 /// cohort.
@@ -52,8 +57,8 @@ impl Flight {
 }
 
 impl Cohorts {
-    /// Whether a cohort has room for texts of so many bytes, and for what is kept of their
-    /// requests: as much at most for the log and for conditions, both.
+    /// Whether a cohort has room for texts of so many bytes, and for so many that are kept of their
+    /// requests, for the log and for conditions.
     #[inline]
     pub(super) fn reserve(&self, id: ContextId, texts: usize, kept: usize) -> bool {
         self.pool.cohort(id).arena.reserve(texts)
@@ -76,6 +81,20 @@ impl Cohorts {
         self.pool.cohort(id).arena.expects(bytes)
     }
 
+    /// Whether a cohort has room for stragglers of another beside those that it waits with: for
+    /// what they have, and for answers as long as the page's were of late. Of a page that nothing
+    /// is known of it is not asked, since its calls may hang, and would then take all contexts.
+    pub(crate) fn has_room_for(&self, id: ContextId, from: ContextId, needs: Needs) -> bool {
+        let lanes = self.pool.cohort(id).len() + needs.lanes;
+        let (epoch, page) = (
+            self.flights[from as usize].epoch(),
+            self.pool.key(from).page,
+        );
+        lanes <= self.waiting_lanes_max()
+            && self.reserve(id, needs.bytes, needs.kept)
+            && (epoch.sizes(page).texts().is_none() || self.expects(id, epoch, page, lanes))
+    }
+
     /// Empties a cohort that has ended: what it does not keep is there for others.
     pub(super) fn rest(&mut self, id: ContextId) {
         self.end_first(id);
@@ -83,6 +102,14 @@ impl Cohorts {
         cohort.rest();
         flight.requests.rest();
         flight.short_since = None;
+        if self.is_much_taken() {
+            self.forget(id);
+        }
+    }
+
+    /// Whether cohorts have so much that none is kept for the next.
+    fn is_much_taken(&self) -> bool {
+        self.budget.taken() > KEPT_SUM_BYTES
     }
 
     /// Another may be first, if this cohort is, whose finished lanes are answered. Whether it was.
@@ -127,7 +154,7 @@ impl Cohorts {
         let flight = &self.flights[id as usize];
         let is_over = flight.short_until().is_some_and(|until| until <= now);
         let (epoch, lanes) = (flight.epoch().clone(), self.pool.cohort(id).len());
-        if self.is_scarce() {
+        if self.is_scarce() || self.is_much_taken() {
             // Answers of backends, its own and others', need it more.
             self.give_output_back(id);
         }
@@ -209,16 +236,29 @@ impl Cohorts {
     /// # Errors
     /// Others have it, which will end; or nobody has, and it will never be there.
     #[cold]
-    pub(super) fn find_memory(&mut self, id: ContextId, bytes: usize) -> Result<(), NotOpen> {
-        self.give_output_back(id);
-        self.forget_free();
-        if self.reserve(id, bytes, bytes) {
+    pub(super) fn find_memory(
+        &mut self,
+        id: ContextId,
+        texts: usize,
+        kept: usize,
+    ) -> Result<(), NotOpen> {
+        self.give_back_kept(id);
+        if self.reserve(id, texts, kept) {
             return Ok(());
         }
         match self.others_have_none(id) {
             true => Err(NotOpen::TooLarge),
             false => Err(NotOpen::NoMemory),
         }
+    }
+
+    /// Gives back what is kept of earlier cohorts: by a cohort that forms, for its answers, and by
+    /// free contexts. Whether that was anything for this cohort.
+    #[cold]
+    pub(super) fn give_back_kept(&mut self, id: ContextId) -> bool {
+        let before = self.flights[id as usize].share.bytes();
+        self.give_output_back(id);
+        self.forget_free() || self.flights[id as usize].share.bytes() < before
     }
 
     /// Gives back what free contexts keep. Whether anything was lent of it.
@@ -281,5 +321,41 @@ impl Cohorts {
             return Err("cohorts wait to run, and none is first".to_owned());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flight::cohorts::{CohortBytes, CohortKey};
+
+    #[test]
+    fn what_contexts_keep_for_the_next_cohorts_is_bounded_together() {
+        const CONTEXTS: usize = 16;
+        let texts = vec![b'x'; KEPT_SUM_BYTES / CONTEXTS * 2];
+        let bytes = CohortBytes {
+            arena_max: 1 << 30,
+            first_part: 1 << 30,
+            common_max: 0,
+        };
+        let mut cohorts = Cohorts::new(CONTEXTS, 0, 1, bytes);
+        let ids: Vec<ContextId> = (0..CONTEXTS as u32)
+            .map(|page| {
+                let key = CohortKey {
+                    epoch: 0,
+                    page,
+                    stage: 0,
+                };
+                let id = cohorts.pool.open(key, Duration::ZERO, |_| {});
+                let id = id.expect("one is free");
+                cohorts.pool.cohort_mut(id).arena.push(&texts);
+                id
+            })
+            .collect();
+        ids.iter().for_each(|id| cohorts.free(*id));
+        let kept = ids.iter().map(|id| cohorts.pool.cohort(*id).capacity());
+        let kept: usize = kept.sum();
+        assert!((texts.len()..=KEPT_SUM_BYTES).contains(&kept), "{kept}");
+        assert_eq!(cohorts.check_memory(), Ok(()));
     }
 }

@@ -229,19 +229,38 @@ impl World {
     /// As [`World::submit`], all by one.
     pub(super) fn submit_by(&mut self, asker: u64, keys: std::ops::Range<u64>, idempotent: bool) {
         for key in keys {
-            let mut queries = Queries::default();
-            assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
-            let batch = Batch {
-                call: &call(&["1&3&", ""], idempotent),
-                queries: &queries,
-                keys: &[key],
-                askers: &[asker],
-                step: 0,
-                deadline: Time::NEVER,
-            };
-            self.backend.submit(&mut self.port, batch, self.now);
+            let arguments = [Argument::Int(key as i64)];
+            self.submit_one(asker, key, &call(&["1&3&", ""], idempotent), arguments);
         }
         self.poll();
+    }
+
+    /// Asks this text for each key, all by one; it can be sent again.
+    pub(super) fn submit_call_by(&mut self, asker: u64, text: &str, keys: std::ops::Range<u64>) {
+        for key in keys {
+            self.submit_one(asker, key, &call(&[text], true), []);
+        }
+        self.poll();
+    }
+
+    fn submit_one<const N: usize>(
+        &mut self,
+        asker: u64,
+        key: u64,
+        call: &Call,
+        arguments: [Argument<'_>; N],
+    ) {
+        let mut queries = Queries::default();
+        assert!(queries.push(0, arguments.into_iter()));
+        let batch = Batch {
+            call,
+            queries: &queries,
+            keys: &[key],
+            askers: &[asker],
+            step: 0,
+            deadline: Time::NEVER,
+        };
+        self.backend.submit(&mut self.port, batch, self.now);
     }
 
     /// Opens the connections that are begun, until there are no more.

@@ -1,0 +1,93 @@
+//! Bars in groups, beside each other or one on the other.
+
+use super::style::{DrawError, FONT, SIZE, color};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// The bars of one color.
+pub(super) struct Series {
+    pub(super) name: String,
+    /// One for each group.
+    pub(super) values: Vec<f64>,
+}
+
+/// A chart of bars.
+pub(super) struct Bars {
+    pub(super) title: String,
+    pub(super) unit: String,
+    /// What the groups are called.
+    pub(super) labels: Vec<String>,
+    pub(super) series: Vec<Series>,
+    /// Whether the bars of a group stand on each other.
+    pub(super) is_stacked: bool,
+}
+
+/// The share of a group's width that has bars.
+const FULL: f64 = 0.8;
+/// Lines of a label: it is broken at its commas.
+const LINE: i32 = 14;
+
+impl Bars {
+    /// As SVG.
+    pub(super) fn draw(&self) -> Result<String, DrawError> {
+        let mut text = String::new();
+        self.draw_to(&mut text)?;
+        Ok(text)
+    }
+
+    /// The corners of a bar.
+    fn corners(&self, group: usize, series: usize) -> [(f64, f64); 2] {
+        let value = self.series[series].values[group];
+        let left = group as f64 + (1.0 - FULL) / 2.0;
+        if self.is_stacked {
+            let below = self.series[..series]
+                .iter()
+                .map(|below| below.values[group]);
+            let below: f64 = below.sum();
+            return [(left, below), (left + FULL, below + value)];
+        }
+        let width = FULL / self.series.len() as f64;
+        let left = left + width * series as f64;
+        [(left, 0.0), (left + width, value)]
+    }
+
+    fn draw_to(&self, text: &mut String) -> Result<(), DrawError> {
+        let groups = self.labels.len();
+        let tops = (0..groups)
+            .flat_map(|group| (0..self.series.len()).map(move |series| (group, series)))
+            .map(|(group, series)| self.corners(group, series)[1].1);
+        let top = tops.fold(0.0, f64::max).max(f64::MIN_POSITIVE) * 1.2;
+        let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
+        root.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&root)
+            .caption(&self.title, (FONT, 20))
+            .margin(12)
+            .x_label_area_size(64)
+            .y_label_area_size(80)
+            .build_cartesian_2d(0.0..groups as f64, 0.0..top)?;
+        let mut mesh = chart.configure_mesh();
+        mesh.disable_x_mesh().x_labels(0).y_desc(&self.unit);
+        mesh.y_label_formatter(&|value| format!("{value}")).draw()?;
+        for (number, series) in self.series.iter().enumerate() {
+            let fill = color(number).filled();
+            let bars = (0..groups).map(|group| Rectangle::new(self.corners(group, number), fill));
+            let drawn = chart.draw_series(bars)?;
+            let legend = move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], fill);
+            drawn.label(&series.name).legend(legend);
+        }
+        let style = (FONT, 13).into_text_style(&root);
+        let style = style.pos(Pos::new(HPos::Center, VPos::Top));
+        for (group, label) in self.labels.iter().enumerate() {
+            let (x, y) = chart.backend_coord(&(group as f64 + 0.5, 0.0));
+            for (row, part) in label.split(", ").enumerate() {
+                let at = (x, y + 6 + LINE * row as i32);
+                root.draw(&Text::new(part.to_owned(), at, style.clone()))?;
+            }
+        }
+        let mut legend = chart.configure_series_labels();
+        legend.border_style(BLACK).background_style(WHITE.mix(0.8));
+        legend.position(SeriesLabelPosition::UpperLeft).draw()?;
+        root.present()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! Why there are no charts.
+
+use crate::memcached::MemcachedError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why there are no charts.
+#[derive(Debug, thiserror::Error)]
+pub enum ReproduceError {
+    /// A server does not start, or does not go on.
+    #[error("{server} does not serve{}", why(.said))]
+    Server {
+        /// Which.
+        server: String,
+        /// The end of what it said.
+        said: String,
+    },
+    /// The load generator.
+    #[error(transparent)]
+    Load(#[from] MemcachedError),
+    /// A chart could not be drawn.
+    #[error("a chart: {0}")]
+    Chart(String),
+    /// A file, or what is temporary.
+    #[error("{}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The report as JSON.
+    #[error("the report as JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+fn why(said: &str) -> String {
+    match said {
+        "" => String::new(),
+        said => format!(": {said}"),
+    }
+}
+
+impl ReproduceError {
+    /// Of this file.
+    pub(super) fn file(path: &Path) -> impl FnOnce(io::Error) -> ReproduceError {
+        let path = path.to_owned();
+        |source| ReproduceError::File { path, source }
+    }
+}

@@ -1,0 +1,318 @@
+//! The servers that are measured: processes on free ports of this machine, with a temporary folder,
+//! that end when they are dropped.
+
+use super::error::ReproduceError;
+use super::figures::Turns;
+use super::options::ReproduceOptions;
+use super::processors::Processors;
+use crate::memcached::SCHEME;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// MiB for items: more than any point stores.
+const MEMORY: &str = "1024";
+/// Another may take a port before a server does; then the next is tried.
+const TRIES: usize = 10;
+/// Who does not serve by then never will.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether a server serves.
+const LOOK: Duration = Duration::from_millis(10);
+/// The nodes of a ring.
+const NAMES: [&str; 2] = ["a", "b"];
+
+/// What starts servers.
+#[derive(Debug)]
+pub(super) struct Servers {
+    program: PathBuf,
+    memcached: Option<PathBuf>,
+    pub(super) processors: Processors,
+    folder: PathBuf,
+}
+
+impl Servers {
+    pub(super) fn new(options: &ReproduceOptions) -> Result<Servers, ReproduceError> {
+        let mut look = Command::new(&options.memcached);
+        look.arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let is_there = look.status().is_ok_and(|status| status.success());
+        // One of each run in this process.
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("rhythm-reproduce-{}-{run}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).map_err(ReproduceError::file(&folder))?;
+        Ok(Servers {
+            program: options.program.clone(),
+            memcached: is_there.then(|| options.memcached.clone()),
+            processors: Processors::here(),
+            folder,
+        })
+    }
+
+    pub(super) fn has_memcached(&self) -> bool {
+        self.memcached.is_some()
+    }
+
+    /// memcached; `None` where there is none.
+    pub(super) fn memcached(&self) -> Result<Option<Running>, ReproduceError> {
+        let Some(program) = &self.memcached else {
+            return Ok(None);
+        };
+        let start = |ports: &[u16; 3]| {
+            let port = ports[0].to_string();
+            let mut command = Command::new(program);
+            // Only root is asked for a user.
+            command.args(["-u", "root", "-l", "127.0.0.1", "-t", "1", "-m", MEMORY]);
+            command.args(["-p", &port, "-U", &port]);
+            self.spawn(command, "memcached", 0)
+        };
+        let (node, ports) = self.started("memcached", start)?;
+        Ok(Some(Running {
+            url: format!("127.0.0.1:{}", ports[0]),
+            nodes: vec![node],
+            admins: Vec::new(),
+        }))
+    }
+
+    /// A kv by itself, over TCP and UDP.
+    pub(super) fn kv(&self) -> Result<Running, ReproduceError> {
+        let start = |ports: &[u16; 3]| {
+            let port = ports[0].to_string();
+            let mut command = self.kv_command(ports[1]);
+            command.args(["-p", &port, "-U", &port]);
+            self.spawn(command, "kv", 0)
+        };
+        let (node, ports) = self.started("kv", start)?;
+        Ok(Running {
+            url: format!("127.0.0.1:{}", ports[0]),
+            nodes: vec![node],
+            admins: vec![at(ports[1])],
+        })
+    }
+
+    /// Two kv in a ring.
+    pub(super) fn ring(&self, replicate: &str) -> Result<Running, ReproduceError> {
+        let mut last = String::new();
+        for _ in 0..TRIES {
+            let ring = self.try_ring(replicate)?;
+            match self.until_whole(&ring.0, &ring.1) {
+                Ok(()) => return Ok(ring.0),
+                Err(said) => last = said,
+            }
+        }
+        Err(ReproduceError::Server {
+            server: "a ring of kv".to_owned(),
+            said: last,
+        })
+    }
+
+    fn try_ring(&self, replicate: &str) -> Result<(Running, PathBuf), ReproduceError> {
+        let file = self.folder.join("ring.toml");
+        let ports = [free_ports(), free_ports()];
+        let ports: [[u16; 3]; 2] = match ports {
+            [Ok(a), Ok(b)] => [a, b],
+            [Err(source), _] | [_, Err(source)] => {
+                return Err(ReproduceError::file(Path::new("a free port"))(source));
+            }
+        };
+        let node = |(name, ports): (&str, &[u16; 3])| {
+            let (client, backbone) = (at(ports[0]), at(ports[2]));
+            format!(
+                "[[node]]\nname = \"{name}\"\nclient = \"{client}\"\nbackbone = \"{backbone}\"\n"
+            )
+        };
+        let text: String = NAMES.into_iter().zip(&ports).map(node).collect();
+        fs::write(&file, text).map_err(ReproduceError::file(&file))?;
+        let mut nodes = Vec::new();
+        for (number, (name, ports)) in NAMES.into_iter().zip(&ports).enumerate() {
+            let mut command = self.kv_command(ports[1]);
+            command.arg("--ring").arg(&file);
+            command.args(["--node", name, "--replicate", replicate]);
+            nodes.push(self.spawn(command, name, number)?);
+        }
+        let urls = ports.iter().map(|ports| at(ports[0]).to_string());
+        let running = Running {
+            url: urls.collect::<Vec<_>>().join("+"),
+            nodes,
+            admins: ports.iter().map(|ports| at(ports[1])).collect(),
+        };
+        Ok((running, file))
+    }
+
+    /// Waits until all nodes are there and have copies; says what is the matter otherwise.
+    fn until_whole(&self, ring: &Running, file: &Path) -> Result<(), String> {
+        let until = Instant::now() + PATIENCE;
+        let mut status = Command::new(&self.program);
+        status.args(["kv", "ring", "status"]).arg(file);
+        loop {
+            let output = status.output().map_err(|error| error.to_string())?;
+            if output.status.success() {
+                return Ok(());
+            }
+            let ended = ring.nodes.iter().find(|node| node.has_ended());
+            if let Some(ended) = ended {
+                return Err(ended.said());
+            }
+            if Instant::now() > until {
+                return Err(String::from_utf8_lossy(&output.stdout).into_owned());
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    fn kv_command(&self, admin: u16) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["kv", "-l", "127.0.0.1", "-t", "1", "-m", MEMORY]);
+        command.args(["--admin", &at(admin).to_string()]);
+        command
+    }
+
+    /// Starts a server on free ports, and waits until it serves on the first.
+    fn started(
+        &self,
+        server: &str,
+        start: impl Fn(&[u16; 3]) -> Result<Node, ReproduceError>,
+    ) -> Result<(Node, [u16; 3]), ReproduceError> {
+        let mut said = String::new();
+        for _ in 0..TRIES {
+            let ports = free_ports().map_err(ReproduceError::file(Path::new("a free port")))?;
+            let node = start(&ports)?;
+            let until = Instant::now() + PATIENCE;
+            while Instant::now() < until && !node.has_ended() {
+                if TcpStream::connect(at(ports[0])).is_ok() && !node.has_ended() {
+                    return Ok((node, ports));
+                }
+                thread::sleep(LOOK);
+            }
+            said = node.said();
+        }
+        Err(ReproduceError::Server {
+            server: server.to_owned(),
+            said,
+        })
+    }
+
+    fn spawn(
+        &self,
+        mut command: Command,
+        name: &str,
+        number: usize,
+    ) -> Result<Node, ReproduceError> {
+        let log = self.folder.join(name);
+        let server = command_name(&command);
+        let failed = |said: io::Error| ReproduceError::Server {
+            server,
+            said: said.to_string(),
+        };
+        let stderr = File::create(&log).map_err(ReproduceError::file(&log))?;
+        self.processors.of_server(number);
+        let spawned = command.stdout(Stdio::null()).stderr(stderr).spawn();
+        self.processors.of_load();
+        let process = spawned.map_err(failed)?;
+        Ok(Node { process, log })
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn command_name(command: &Command) -> String {
+    Path::new(command.get_program())
+        .file_name()
+        .unwrap_or(OsStr::new("a server"))
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn at(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
+/// Three ports that are free now, the first for datagrams, too.
+fn free_ports() -> io::Result<[u16; 3]> {
+    loop {
+        let free = || TcpListener::bind(at(0));
+        let listeners = [free()?, free()?, free()?];
+        let mut ports = [0; 3];
+        for (port, listener) in ports.iter_mut().zip(&listeners) {
+            *port = listener.local_addr()?.port();
+        }
+        if UdpSocket::bind(at(ports[0])).is_ok() {
+            return Ok(ports);
+        }
+    }
+}
+
+/// A process that ends when it is dropped.
+#[derive(Debug)]
+struct Node {
+    process: Child,
+    log: PathBuf,
+}
+
+impl Node {
+    fn has_ended(&self) -> bool {
+        // What has ended, and was not waited for, has no threads any more.
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id()));
+        let state = stat.map(|stat| stat.rsplit(") ").next().map(|rest| rest.starts_with('Z')));
+        state.ok().flatten().unwrap_or(true)
+    }
+
+    /// The last that it said.
+    fn said(&self) -> String {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        text.trim_end().lines().next_back().unwrap_or("").to_owned()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A server or ring that serves; it ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// For the load generator, without its scheme.
+    url: String,
+    nodes: Vec<Node>,
+    admins: Vec<SocketAddr>,
+}
+
+impl Running {
+    /// A URL of these for the load generator, and their processes.
+    pub(super) fn url(of: &[&Running]) -> (String, Vec<Vec<u32>>) {
+        let urls: Vec<&str> = of.iter().map(|running| running.url.as_str()).collect();
+        let pids = |running: &&Running| {
+            let nodes = running.nodes.iter();
+            nodes.map(|node| node.process.id()).collect()
+        };
+        (
+            format!("{SCHEME}{}", urls.join(",")),
+            of.iter().map(pids).collect(),
+        )
+    }
+
+    /// The times of its turns so far, of all nodes; `None` where it tells none.
+    pub(super) fn turns(&self) -> Option<Turns> {
+        let mut sum = None;
+        for admin in &self.admins {
+            let turns = Turns::ask(*admin).ok()?;
+            sum = Some(sum.unwrap_or_else(Turns::default).with(&turns));
+        }
+        sum
+    }
+}
