@@ -141,8 +141,8 @@ impl Node {
 
     /// Whether a range that nobody serves is this node's to take.
     fn is_next(&self, range: usize, now: Time) -> bool {
-        // One that leaves takes it all the same, and hands it over: it may hear who serves the range
-        // where those behind it do not.
+        // One that leaves takes it all the same, and hands it over: it may hear who serves the
+        // range where those behind it do not.
         let around = self.roster.around(range);
         let mut alive = around.filter(|node| self.is_alive(*node));
         let has = |node: &usize| {

@@ -69,9 +69,12 @@ impl Node {
     }
 
     pub(super) fn left_out(&mut self, from: usize, of: Of) {
+        let range = usize::from(of.range);
         if self.follows(from, of) {
-            let range = usize::from(of.range);
             self.incoming[range] = None;
+        }
+        // Late or not: whoever serves it since was not told that this node has it.
+        if range < self.ranges() && usize::from(self.claims[range].node) != self.me {
             self.complete &= !(1 << range);
         }
     }
