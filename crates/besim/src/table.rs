@@ -50,7 +50,9 @@ struct Values {
 /// Texts, and which of them are cells, column by column.
 #[derive(Debug, Default)]
 struct Texts {
+    /// As far as they are `written`; what is behind is memory for more, whatever is in it.
     text: Vec<u8>,
+    written: usize,
     columns: Vec<Vec<CellRange>>,
     /// How many columns are in use.
     width: usize,
@@ -63,7 +65,7 @@ impl Table {
     pub fn clear(&mut self) {
         self.values.clear();
         self.answers.clear();
-        self.texts.text.clear();
+        self.texts.written = 0;
         self.texts.columns.iter_mut().for_each(Vec::clear);
         self.texts.width = 0;
     }
@@ -146,7 +148,7 @@ impl Table {
 
     /// The texts of all cells, and what stands between them.
     pub fn text(&self) -> &[u8] {
-        &self.texts.text
+        &self.texts.text[..self.texts.written]
     }
 
     /// Of each column, where its cells are in the text, row by row.
@@ -224,7 +226,17 @@ impl Texts {
             self.columns.push(Vec::new());
         }
         self.width += 1;
-        (&mut self.columns[self.width - 1], self.text.len() as u32)
+        (&mut self.columns[self.width - 1], self.written as u32)
+    }
+
+    /// Memory for the next so many bytes, which are to be written.
+    fn next_bytes(&mut self, count: usize) -> &mut [u8] {
+        let start = self.written;
+        self.written += count;
+        if self.text.len() < self.written {
+            self.text.resize(self.written, 0);
+        }
+        &mut self.text[start..self.written]
     }
 
     /// Makes a column of values: `write` gives a value's text, `skip` what of its start is no part
@@ -235,13 +247,13 @@ impl Texts {
         write: impl Fn(T) -> [u8; N],
         skip: impl Fn(T) -> u32,
     ) {
-        let start = self.text.len();
-        self.text.resize(start + N * values.len(), 0);
+        let start = self.written;
+        self.next_bytes(N * values.len());
         self.next_column();
         Level::active().run(ColumnTexts {
             values,
             start: start as u32,
-            texts: &mut self.text[start..],
+            texts: &mut self.text[start..self.written],
             cells: &mut self.columns[self.width - 1],
             write,
             skip,
@@ -255,15 +267,18 @@ impl Texts {
             let start = start + 2 * (u32::from(*kind) - 1);
             start..start + 2
         }));
-        self.text.extend_from_slice(b"01020304");
+        let all = b"01020304";
+        self.next_bytes(all.len()).copy_from_slice(all);
     }
 }
 
 impl Cells for Texts {
     fn cell(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.text.len() as u32;
+        let start = self.written as u32;
+        self.text.truncate(self.written);
         write(&mut self.text);
-        let end = self.text.len() as u32;
+        self.written = self.text.len();
+        let end = self.written as u32;
         if self.next == self.width {
             self.next_column();
         }

@@ -35,7 +35,7 @@ use crate::clients::stall::Stall;
 use crate::clients::upkeep::Upkeep;
 use crate::limits::ClientLimits;
 use rhythm_net::{ConnectionId, ConnectionTable, Ended, Port, Time};
-use rhythm_protocol::http::request::RequestHead;
+use rhythm_protocol::http::request::{HeadTemplate, RequestHead};
 use std::net::SocketAddr;
 
 /// Connections closed at a time, where others need their places or their time is over.
@@ -58,6 +58,8 @@ pub struct Clients {
     due: Vec<u32>,
     /// What the next input is read with.
     pub(crate) spare: Option<Box<Input>>,
+    /// What the heads of requests look like.
+    pub(crate) template: HeadTemplate,
 }
 
 impl Clients {
@@ -82,6 +84,7 @@ impl Clients {
             gone: Vec::new(),
             due: Vec::new(),
             spare: None,
+            template: HeadTemplate::default(),
         }
     }
 

@@ -54,7 +54,7 @@ pub mod timer;
 pub mod workers;
 
 pub use driver::addresses::Addresses;
-pub use driver::datagram::DatagramSocket;
+pub use driver::datagram::{DatagramSocket, Link, LinkError};
 pub use driver::epoll::{Driver, DriverOptions};
 pub use driver::listener::{ListenError, ListenOptions, Listener};
 pub use driver::waker::Waker;

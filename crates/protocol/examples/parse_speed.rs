@@ -1,9 +1,13 @@
-//! How long a request head takes to parse with each SIMD level of this CPU:
+//! How long a request head takes to parse with each SIMD level of this CPU, and how long where it
+//! is like the one before:
 //! `cargo run --release -p rhythm-protocol --example parse_speed`.
 //!
 //! The best of many rounds, so that other work on the machine disturbs little.
 
-use rhythm_protocol::http::request::{HeadLimits, RequestHead, parse_head_with};
+use rhythm_protocol::http::head::Progress;
+use rhythm_protocol::http::request::{
+    HeadLimits, HeadTemplate, RequestError, RequestHead, parse_head_like_with, parse_head_with,
+};
 use rhythm_protocol::scan::Level;
 use std::hint::black_box;
 use std::time::Instant;
@@ -28,16 +32,27 @@ fn main() {
     println!("{} bytes", REQUEST.len());
     for level in Level::all() {
         let mut head = RequestHead::new();
-        let mut best = f64::INFINITY;
-        for _ in 0..ROUNDS {
-            let start = Instant::now();
-            for _ in 0..REQUESTS_PER_ROUND {
-                let progress = parse_head_with(level, &mut head, black_box(REQUEST), &limits);
-                assert!(black_box(progress).is_ok());
-            }
-            let ns = start.elapsed().as_nanos() as f64;
-            best = best.min(ns / f64::from(REQUESTS_PER_ROUND));
-        }
-        println!("{:>8} {best:6.1} ns", level.name());
+        let parsed = best_ns(|| parse_head_with(level, &mut head, black_box(REQUEST), &limits));
+        let mut template = HeadTemplate::default();
+        let like = best_ns(|| {
+            let request = black_box(REQUEST);
+            parse_head_like_with(level, &mut template, &mut head, request, &limits)
+        });
+        let name = level.name();
+        println!("{name:>8} {parsed:6.1} ns, like the one before {like:6.1} ns");
     }
+}
+
+/// Of the best round.
+fn best_ns(mut parse: impl FnMut() -> Result<Progress, RequestError>) -> f64 {
+    let mut best = f64::INFINITY;
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        for _ in 0..REQUESTS_PER_ROUND {
+            assert!(black_box(parse()).is_ok());
+        }
+        let ns = start.elapsed().as_nanos() as f64;
+        best = best.min(ns / f64::from(REQUESTS_PER_ROUND));
+    }
+    best
 }

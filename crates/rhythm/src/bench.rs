@@ -1,5 +1,6 @@
-//! `rhythm bench`: the paper's emulation, and the limit server.
+//! `rhythm bench`: the paper's emulation, the limit server, and attacks.
 
+mod attack;
 mod device;
 
 use crate::device::{CudaArgs, Device, Opened};
@@ -40,6 +41,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Attack(attack::Args),
     Device(device::Args),
     Limit(Limit),
 }
@@ -134,6 +136,7 @@ struct Recorded {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.command {
+        Some(Command::Attack(args)) => attack::run(args),
         Some(Command::Device(args)) => device::run(&args),
         Some(Command::Limit(limit)) => run_limit(&limit),
         None => run_emulation(args.emulation),

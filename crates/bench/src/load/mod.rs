@@ -35,6 +35,7 @@ mod worker;
 pub use chain::Page;
 pub(crate) use expect::Expected;
 pub use options::LoadOptions;
+pub(crate) use reader::AnswerReader;
 pub use report::{Failure, FileReport, Latency, PageReport, Quality, Report};
 pub(crate) use report::{Micros, latency_histogram};
 pub(crate) use rng::Rng;

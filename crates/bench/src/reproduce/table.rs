@@ -3,11 +3,40 @@
 use super::report::{KvReport, Point};
 use std::fmt::Write;
 
+/// The longest line of text.
+const WIDTH: usize = 100;
+
 /// All of it.
 pub(super) fn markdown(report: &KvReport) -> String {
     let mut text = String::new();
     // Writing to memory does not fail.
     let _ = write_all(report, &mut text);
+    text.lines().map(wrapped).collect()
+}
+
+/// A line, wrapped as people wrap theirs; those of tables are not.
+fn wrapped(line: &str) -> String {
+    let indent = if line.starts_with("- ") { "  " } else { "" };
+    let mut text = String::new();
+    let mut width = 0;
+    for word in line.split(' ') {
+        let is_full = width + 1 + word.len() > WIDTH && !line.starts_with('|');
+        match width {
+            0 => {}
+            _ if is_full => {
+                text.push('\n');
+                text.push_str(indent);
+                width = indent.len();
+            }
+            _ => {
+                text.push(' ');
+                width += 1;
+            }
+        }
+        text.push_str(word);
+        width += word.len();
+    }
+    text.push('\n');
     text
 }
 
@@ -137,4 +166,20 @@ fn wrong(passed: bool) -> &'static str {
 
 fn or_none(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_and_tables_are_not() {
+        let item = format!("-{}", " word".repeat(30));
+        let text = wrapped(&item);
+        assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
+        assert_eq!(text.replace("\n  ", " "), format!("{item}\n"));
+        let row = item.replacen('-', "|", 1);
+        assert_eq!(wrapped(&row), format!("{row}\n"));
+        assert_eq!(wrapped(""), "\n");
+    }
 }

@@ -13,6 +13,7 @@ use crate::clients::quantum::Quantum;
 use crate::clients::stall::Stall;
 use crate::clients::upkeep::Upkeep;
 use rhythm_net::{ConnectionId, Flushed, Port, Time};
+use rhythm_protocol::http::request::HeadTemplate;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct AtHand<'c> {
     pub(crate) quantum: &'c mut Quantum,
     /// What the next input is read with.
     pub(crate) spare: &'c mut Option<Box<Input>>,
+    /// What the heads of requests look like.
+    pub(crate) template: &'c mut HeadTemplate,
     /// [`Clients::deserted`].
     pub(crate) deserted: u64,
 }
@@ -41,6 +44,7 @@ impl Clients {
             held: &mut self.held,
             quantum: &mut self.quantum,
             spare: &mut self.spare,
+            template: &mut self.template,
             deserted: self.deserted,
         })
     }

@@ -9,7 +9,7 @@ use crate::limits::RequestLimits;
 use rhythm_net::{ConnectionId, Port};
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
 use rhythm_protocol::http::head::Progress;
-use rhythm_protocol::http::request::{Framing, RequestHead, parse_head};
+use rhythm_protocol::http::request::{Framing, HeadTemplate, RequestHead, parse_head_like};
 
 /// Input of a connection, and how far it is parsed.
 #[derive(Debug, Default)]
@@ -231,11 +231,13 @@ impl<'a> Reading<'a> {
     }
 
     /// The head of the request at hand.
+    #[inline]
     pub fn head(&self) -> &RequestHead {
         &self.input.head
     }
 
     /// The bytes that the head's offsets are of.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         let all = if self.input.bytes.is_empty() {
             self.received
@@ -246,6 +248,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The request at hand; without its content before that is complete.
+    #[inline]
     pub fn request(&self) -> Incoming<'_> {
         Incoming {
             head: self.head(),
@@ -264,6 +267,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The content of the whole request, or the piece of it, at hand.
+    #[inline]
     pub fn content(&self) -> &[u8] {
         let Some(body) = &self.input.body else {
             return &[];
@@ -439,7 +443,11 @@ pub(crate) fn next_piece(reading: &mut Reading<'_>) -> Next {
 }
 
 /// The next request, or what is known of it.
-pub(crate) fn next_request(reading: &mut Reading<'_>, limits: &RequestLimits) -> Next {
+pub(crate) fn next_request(
+    reading: &mut Reading<'_>,
+    template: &mut HeadTemplate,
+    limits: &RequestLimits,
+) -> Next {
     let Input { bytes, head, body } = &mut *reading.input;
     let rest = match bytes.is_empty() {
         true => &reading.received[reading.used..],
@@ -447,7 +455,7 @@ pub(crate) fn next_request(reading: &mut Reading<'_>, limits: &RequestLimits) ->
     };
     let body = match body {
         Some(body) => body,
-        None => match parse_head(head, rest, &limits.head) {
+        None => match parse_head_like(template, head, rest, &limits.head) {
             Err(error) => return Next::Refuse(error.status()),
             Ok(Progress::Partial) => return Next::Nothing,
             Ok(Progress::Complete { head_len }) => body.insert(Body {

@@ -171,7 +171,7 @@ impl<'c, 'a> Reader<'c, 'a> {
         if at.connection.stall.is_some() {
             return Next::Nothing;
         }
-        let next = next_request(reading, limits);
+        let next = next_request(reading, at.template, limits);
         if next == Next::Request {
             let is_first = reading.may_be_first() && at.connection.under_way() == 0;
             if is_first {

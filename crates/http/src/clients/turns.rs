@@ -80,6 +80,7 @@ impl Clients {
         } else {
             // What follows for the same connection joins the outbox, unless it is long.
             let is_alone = connection.under_way() == 0;
+            let is_last = is_alone && !connection.more && connection.stall.is_none();
             if at.outbox.is_for_another(to) {
                 at = self.with_outbox(port, to, now);
             }
@@ -92,7 +93,7 @@ impl Clients {
             }
             let is_over = if is_alone || body.length() >= OUTBOX_BYTES / 2 {
                 let gathered = at.outbox.gather(&body);
-                let is_due = !gathered.is_empty() || at.outbox.is_full();
+                let is_due = is_last || !gathered.is_empty() || at.outbox.is_full();
                 is_due && at.send(port, &gathered, Vec::new(), now)
             } else {
                 body.write(&mut at.outbox.bytes);

@@ -1,7 +1,6 @@
 //! etcd's JSON gateway (its API version 3): JSON over HTTP/1.1, keys and values in base64, numbers
 //! of 64 bits as text.
 
-use crate::ring::Member;
 use crate::wire::base64;
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
 use rhythm_protocol::http::client::{RequestWriter, ResponseFraming, ResponseHead, parse_response};
@@ -97,7 +96,7 @@ impl Etcd {
     ///
     /// # Errors
     /// No server answers, or it refuses.
-    pub fn grant(&mut self, seconds: u64) -> Result<i64, EtcdError> {
+    pub(crate) fn grant(&mut self, seconds: u64) -> Result<i64, EtcdError> {
         let answer = self.ask("/v3/lease/grant", &json!({ "TTL": seconds }))?;
         number(&answer["ID"]).ok_or_else(|| self.refused(answer.to_string()))
     }
@@ -174,17 +173,6 @@ impl Etcd {
             })
         });
         Ok((entries.collect(), revision))
-    }
-
-    /// The nodes that are there.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn members(&mut self) -> Result<Vec<Member>, EtcdError> {
-        let (entries, _) = self.entries()?;
-        Ok(super::registration::members(&entries)
-            .into_values()
-            .collect())
     }
 
     /// Waits until something under the prefix has changed since a revision, or so much time is

@@ -16,4 +16,4 @@ mod gateway;
 mod registration;
 
 pub use gateway::{Entry, Etcd, EtcdError};
-pub use registration::{Kept, Lease, News, Registration};
+pub use registration::{Kept, News, Registration};

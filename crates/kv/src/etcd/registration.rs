@@ -2,7 +2,7 @@
 //! the others' keys.
 
 use super::gateway::{Entry, Etcd, EtcdError};
-use crate::ring::{Member, NODES_MAX};
+use crate::ring::{Lease, Member, NODES_MAX};
 use rhythm_net::{Time, clock};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -18,18 +18,6 @@ const RENEWALS: u32 = 3;
 const MARGIN: u32 = 10;
 /// How long after etcd did not answer it is asked again.
 const AGAIN: Duration = Duration::from_millis(200);
-
-/// A node's lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// Until when it is there in any case.
-    pub until: Time,
-    /// Which it is. The lease before it ended, if this is another: others may have taken what this
-    /// node served.
-    pub number: i64,
-    /// A revision of etcd's when it was given: greater than that of any lease given before it.
-    pub revision: i64,
-}
 
 /// What is new.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +54,19 @@ impl PartialEq for Registration {
 
 impl Eq for Registration {}
 
+impl Etcd {
+    /// The nodes that are there.
+    ///
+    /// # Errors
+    /// No server answers, or it refuses.
+    pub fn members(&mut self) -> Result<Vec<Member>, EtcdError> {
+        let (entries, _) = self.entries()?;
+        Ok(members(&entries).into_values().collect())
+    }
+}
+
 /// The members among the keys.
-pub(super) fn members(entries: &[Entry]) -> BTreeMap<usize, Member> {
+fn members(entries: &[Entry]) -> BTreeMap<usize, Member> {
     let entries = entries.iter();
     let member = |entry: &Entry| {
         let number = entry.key.strip_prefix("nodes/")?.parse().ok()?;

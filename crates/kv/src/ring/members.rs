@@ -1,11 +1,9 @@
 //! Who is in a ring.
 
+use super::Roster;
 use super::placement::SLOTS;
-use super::{Placement, Roster};
-use crate::etcd::Registration;
-use siphasher::sip::SipHasher13;
+use rhythm_net::Time;
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 use std::net::SocketAddr;
 
 /// A node of a ring, as all nodes know it.
@@ -17,67 +15,20 @@ pub struct Member {
     pub host: String,
     /// The port by which clients know it.
     pub port: u16,
-    /// Where other nodes reach it.
+    /// Where other nodes reach it over TCP.
     pub backbone: SocketAddr,
 }
 
-/// A ring, and a place in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Membership {
-    /// All nodes, by their numbers, below 64.
-    pub members: BTreeMap<usize, Member>,
-    /// Which of them this is.
-    pub me: usize,
-    /// Where it listens for the others.
-    pub listen: SocketAddr,
-    /// How many nodes have what one serves, beside it.
-    pub replicas: usize,
-    /// Writes are confirmed to clients when the copies exist.
-    pub is_acked: bool,
-    /// This node among those that etcd knows, which come and go; none: they stay.
-    pub etcd: Option<Registration>,
-}
-
-impl Membership {
-    /// This node.
-    pub fn this(&self) -> &Member {
-        &self.members[&self.me]
-    }
-
-    /// Which key is in which range: nodes that stay have one each.
-    pub fn placement(&self) -> Placement {
-        let servers = self.members.values();
-        match &self.etcd {
-            None => Placement::new(servers.map(|member| (member.host.as_str(), member.port))),
-            Some(_) => Placement::slots(),
-        }
-    }
-
-    /// Who is to serve what.
-    pub fn roster(&self) -> Roster {
-        match &self.etcd {
-            None => Roster::round(self.members.len()),
-            Some(_) => ranked(&self.members),
-        }
-    }
-
-    /// A number that tells this ring from others: nodes that were told of other members, or of
-    /// another prefix in etcd, do not speak to each other.
-    pub fn digest(&self) -> u64 {
-        let mut hasher = SipHasher13::new();
-        match &self.etcd {
-            None => {
-                for member in self.members.values() {
-                    let (name, host, port) = (&member.name, &member.host, member.port);
-                    let line = format!("{name} {host}:{port} {}\n", member.backbone);
-                    hasher.write(line.as_bytes());
-                }
-            }
-            Some(registration) => hasher.write(registration.prefix().as_bytes()),
-        }
-        hasher.write(&[self.replicas as u8, u8::from(self.is_acked)]);
-        hasher.finish()
-    }
+/// A node's lease, where nodes come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Until when it is there in any case.
+    pub until: Time,
+    /// Which it is. The lease before it ended, if this is another: others may have taken what this
+    /// node served.
+    pub number: i64,
+    /// A revision of etcd's when it was given: greater than that of any lease given before it.
+    pub revision: i64,
 }
 
 /// Who is to serve what of nodes that come and go.

@@ -14,8 +14,9 @@
 //! A node that leaves stands behind all others: its ranges are handed to those before it.
 //!
 //! - [`node`] is what a node knows of the ring and does: without I/O, the time an argument.
+//! - [`ether`] brings frames to other nodes where no TCP does.
 //! - [`wire`] has the frames, `local` the store as replication sees it.
-//! - [`Membership`] says who is in the ring.
+//! - [`Member`] is a node as others know it; who is in the ring says [`crate::membership`].
 //! - [`view`] is what workers see: who serves a key, and whether they may write.
 //!
 //! Nodes that cannot hear each other take each other for dead, and each side serves all: a ring
@@ -23,6 +24,7 @@
 //! range the higher claim wins. Where nodes have leases ([`crate::etcd`]), nobody takes what one
 //! with a lease serves, and one without writes nothing.
 
+pub mod ether;
 mod link;
 mod local;
 mod members;
@@ -35,7 +37,7 @@ mod written;
 
 pub use local::Local;
 pub(crate) use members::ranked;
-pub use members::{Member, Membership};
+pub use members::{Lease, Member};
 pub use node::{Effects, Execute, Node, Options, Ticket};
 pub use placement::Placement;
 pub use roster::Roster;

@@ -20,7 +20,8 @@ mod worker;
 pub use listen::{Address, BindError};
 
 use crate::etcd::Kept;
-use crate::ring::Membership;
+use crate::membership::{Membership, Transport};
+use crate::ring::ether::ETHER_TYPE;
 use crate::shared::{Settings, Shared};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::wire::Users;
@@ -28,7 +29,10 @@ use backbone::Backbone;
 use commands::{Command, RingCommand};
 use prepare::Preparer;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
-use rhythm_net::{DriverOptions, Inbox, ListenOptions, Listener, Role, StartError, clock};
+use rhythm_net::{
+    DatagramSocket, DriverOptions, Inbox, LinkError, ListenOptions, Listener, Role, StartError,
+    clock,
+};
 use rhythm_observe::admin::Admin;
 use std::convert::Infallible;
 use std::io;
@@ -50,6 +54,9 @@ pub enum ServerError {
     /// Where it is to listen.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The backbone's interface.
+    #[error(transparent)]
+    Link(#[from] LinkError),
     /// Memory.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -285,9 +292,18 @@ fn start_backbone(
     ring: &Membership,
     shared: &Arc<Shared>,
 ) -> Result<Workers<RingCommand>, ServerError> {
-    let listener =
-        Listener::bind(ring.listen, &ListenOptions::default()).map_err(BindError::from)?;
-    let entrance = Entrance::listeners(Role::default(), vec![listener]);
+    let role = Role::default();
+    let (entrance, link) = match &ring.transport {
+        Transport::Tcp(at) => {
+            let listener = Listener::bind(*at, &ListenOptions::default());
+            let listener = listener.map_err(BindError::from)?;
+            (Entrance::listeners(role, vec![listener]), None)
+        }
+        Transport::Ether(interface) => {
+            let (socket, link) = DatagramSocket::link(interface, ETHER_TYPE)?;
+            (Entrance::datagrams(role, vec![socket]), Some(link))
+        }
+    };
     let options = WorkerOptions {
         name: "kv ring",
         // What it knew is lost: then the server ends, and comes back as a new node.
@@ -295,6 +311,7 @@ fn start_backbone(
         driver: DriverOptions {
             connections_max: 4 * ring.roster().places() + 16,
             outgoing_max: 2 * ring.roster().places(),
+            datagram_bytes: link.map_or(0, |link| link.frame_bytes_max),
             ..DriverOptions::default()
         },
         ..WorkerOptions::default()
@@ -308,6 +325,7 @@ fn start_backbone(
         Ok(Backbone::new(
             Arc::clone(&shared),
             &ring,
+            link,
             session,
             store,
             now,

@@ -1,4 +1,4 @@
-//! The datagrams that a turn's answers become, sent together.
+//! Datagrams of a turn (answers, frames of the ring), sent together.
 
 use crate::wire::udp;
 use rhythm_net::{Datagram, DatagramId, Port};
@@ -31,6 +31,23 @@ impl Datagrams {
         answer: &[u8],
     ) {
         udp::answer(id, answer, &mut self.bytes, &mut self.ends);
+        self.pushed(port, socket, peer);
+    }
+
+    /// Adds a datagram with these bytes.
+    pub(super) fn push_whole(
+        &mut self,
+        port: &mut dyn Port,
+        socket: DatagramId,
+        peer: SocketAddr,
+        bytes: &[u8],
+    ) {
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push(self.bytes.len());
+        self.pushed(port, socket, peer);
+    }
+
+    fn pushed(&mut self, port: &mut dyn Port, socket: DatagramId, peer: SocketAddr) {
         self.to.resize(self.ends.len(), (socket, peer));
         if self.bytes.len() >= SEND_BYTES {
             self.send(port);

@@ -1,5 +1,7 @@
 //! One node with its store and a worker, as a server has them, but for threads and sockets.
 
+use crate::network;
+use rhythm_kv::ring::ether::Ether;
 use rhythm_kv::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written};
 use rhythm_kv::ring::{Placement, Roster};
 use rhythm_kv::store::{Change, Marks, New, Pinned, Store, StoreOptions, Value, Worker};
@@ -25,7 +27,12 @@ enum Handed {
     Fenced(u64),
 }
 
+/// Bytes for another node that may be untaken before frames are dropped.
+const UNTAKEN_MAX: usize = 1 << 18;
+
 pub(crate) struct Live {
+    /// What frames go through, where it is not TCP.
+    ether: Option<Ether>,
     pub(crate) node: Node,
     pub(crate) view: Arc<View>,
     store: Worker,
@@ -110,8 +117,11 @@ impl Live {
         me: usize,
         options: &Options,
         session: u64,
+        ether: Option<usize>,
         now: Time,
     ) -> Live {
+        let places = roster.places();
+        let ether = ether.map(|bytes_max| Ether::new(11, places, me, session, bytes_max, now));
         let view = Arc::new(View::new(placement.clone(), me));
         let store = Store::new(StoreOptions {
             memory: 1 << 20,
@@ -121,6 +131,7 @@ impl Live {
         });
         let store = Store::worker(&Arc::new(store.expect("memory"))).expect("a seat");
         Live {
+            ether,
             node: Node::new(
                 11,
                 session,
@@ -240,7 +251,49 @@ impl Live {
         }
     }
 
-    pub(crate) fn frame(&mut self, bytes: &[u8], now: Time, effects: &mut Effects) {
+    /// What the backbone brought: a frame, or a piece of some.
+    pub(crate) fn come(&mut self, bytes: &[u8], now: Time, effects: &mut Effects) {
+        let Some(ether) = &mut self.ether else {
+            return self.frame(bytes, now, effects);
+        };
+        if let Some(from) = ether.take(bytes, now) {
+            let mut coming = std::mem::take(ether.coming(from));
+            let frames = network::frames(&coming);
+            let whole: usize = frames.iter().map(Vec::len).sum();
+            coming.drain(..whole);
+            *ether.coming(from) = coming;
+            for frame in frames {
+                self.frame(&frame, now, effects);
+            }
+        }
+    }
+
+    /// What is on its way to other nodes, each frame or piece by itself.
+    pub(crate) fn outbound(&mut self, effects: &mut Effects, now: Time) -> Vec<(usize, Vec<u8>)> {
+        let all = std::mem::take(&mut effects.frames).into_iter().enumerate();
+        let Some(ether) = &mut self.ether else {
+            let each = |(to, bytes): (usize, Vec<u8>)| {
+                let frames = network::frames(&bytes).into_iter();
+                frames.map(move |frame| (to, frame)).collect::<Vec<_>>()
+            };
+            return all.flat_map(each).collect();
+        };
+        for (to, bytes) in all {
+            if to != self.view.me() {
+                ether.send(to, &bytes, UNTAKEN_MAX);
+            }
+        }
+        let mut pieces = Vec::new();
+        ether.flush(now, |to, _, piece| pieces.push((to, piece.to_vec())));
+        pieces
+    }
+
+    pub(crate) fn wake_at(&self, now: Time) -> Time {
+        let ether = self.ether.as_ref().map_or(Time::NEVER, Ether::wake_at);
+        self.node.wake_at(now).min(ether)
+    }
+
+    fn frame(&mut self, bytes: &[u8], now: Time, effects: &mut Effects) {
         let second = self.second(now);
         let mut pinned = self.store.pin();
         let mut local = Local::new(&mut pinned, second);

@@ -1,7 +1,8 @@
 //! A ring of nodes in one thread, from one seed: virtual time, a network that loses, repeats,
 //! delays and reorders frames, nodes that die with all they had and come back empty, neighbors that
 //! cannot hear each other for a while, or are stopped for one, and leases that end. The nodes and
-//! their stores are the real ones.
+//! their stores are the real ones. In three seeds of ten frames go in pieces, as over Ethernet
+//! (`streams.rs` has that by itself).
 //!
 //! `RING_SEEDS=10000 cargo test -p rhythm-kv --test ring_simulator` runs so many; `RING_FIRST`
 //! says from where, and `RING_SEED=4711` replays one. What is checked of the histories stands in
@@ -12,6 +13,7 @@ mod history;
 mod leases;
 mod network;
 mod random;
+mod streams;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,4 +50,26 @@ fn no_acknowledged_write_is_lost_and_all_replicas_become_the_same() {
         all.forwarded > 0 && all.partitions > 0 && all.left > 0,
         "{all:?}"
     );
+}
+
+#[test]
+fn streams_over_ethernet_bring_what_was_sent_in_order() {
+    if let Some(seed) = number("RING_SEED") {
+        streams::run(seed);
+        return;
+    }
+    let first = number("RING_FIRST").unwrap_or(0);
+    let mut all = streams::Counts::default();
+    for seed in first..first + number("RING_SEEDS").unwrap_or(60) {
+        let counts = catch_unwind(|| streams::run(seed)).unwrap_or_else(|panic| {
+            println!("RING_SEED={seed} replays it");
+            std::panic::resume_unwind(panic)
+        });
+        all.came += counts.came;
+        all.lives += counts.lives;
+        all.dropped += counts.dropped;
+    }
+    let (came, lives, dropped) = (all.came, all.lives, all.dropped);
+    println!("{came} frames came, {dropped} did not, {lives} new lives");
+    assert!(came > 0 && lives > 0);
 }

@@ -8,8 +8,7 @@ use crate::history::{History, Write};
 use crate::leases::Leases;
 use crate::network::{self, Weather};
 use crate::random::Random;
-use rhythm_kv::etcd::Lease;
-use rhythm_kv::ring::{Effects, Options, Placement, Roster};
+use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -53,7 +52,7 @@ impl Counts {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A frame arrives.
+    /// A frame arrives, or a piece of some; both say at the same place who sent it.
     Frame(usize, Vec<u8>),
     /// A node's time has come.
     Tick(usize, u64),
@@ -99,6 +98,8 @@ struct World {
     /// Until when each node is stopped.
     stopped: Vec<u64>,
     options: Options,
+    /// Frames go in pieces of so many bytes, over Ethernet.
+    ether: Option<usize>,
     nodes: Vec<Option<Live>>,
     /// How often a node was begun.
     lives: Vec<u64>,
@@ -146,6 +147,11 @@ pub(crate) fn run(seed: u64) -> Counts {
         again_after: Duration::from_millis(20 + random.below(100)),
         ..Options::default()
     };
+    // Of its own: seeds that do without are what they always were.
+    let mut of_ether = Random::new(!seed);
+    let pieces = [576, 1500, 9000][of_ether.below(3) as usize];
+    // Over Ethernet nodes have no leases.
+    let ether = (of_ether.percent(40) && !is_leased).then_some(pieces);
     let clients = 1 + random.below(6) as usize;
     let keys_each = 1 + random.below(30) as usize;
     let mut world = World {
@@ -159,6 +165,7 @@ pub(crate) fn run(seed: u64) -> Counts {
         leases,
         stopped: vec![0; count],
         options,
+        ether,
         nodes: (0..count).map(|_| None).collect(),
         lives: vec![0; count],
         ticks: vec![0; count],
@@ -238,7 +245,7 @@ impl World {
             Event::Frame(to, frame) => {
                 let from = usize::from(frame[3]);
                 if !self.deaf[from][to] {
-                    self.with(to, |live, effects| live.frame(&frame, now, effects));
+                    self.with(to, |live, effects| live.come(&frame, now, effects));
                 }
             }
             Event::Tick(node, number) => {
@@ -270,7 +277,9 @@ impl World {
                         _ => self.roster.clone(),
                     };
                     let (placement, options) = (&self.placement, &self.options);
-                    let mut live = Live::new(placement, &roster, node, options, session, now);
+                    let ether = self.ether;
+                    let mut live =
+                        Live::new(placement, &roster, node, options, session, ether, now);
                     if let Some((number, _)) = lease {
                         let lease = self.lease(node, number, asked);
                         live.node.renewed(lease, now, &mut Effects::default());
@@ -410,31 +419,30 @@ impl World {
         }
         let fences = effects.fence.is_some();
         let done = live.settle(now, &mut effects);
-        let wake_at = live.node.wake_at(now).as_nanos() / 1000 + 1;
+        let outbound = live.outbound(&mut effects, now);
+        let wake_at = live.wake_at(now).as_nanos() / 1000 + 1;
         self.ticks[node] += 1;
         let after = wake_at.saturating_sub(self.now).min(1_000_000);
         self.push(after, Event::Tick(node, self.ticks[node]));
         if fences {
             self.take_later(node, 1);
         }
-        self.send(&effects);
+        self.send(outbound);
         self.answered(done);
         self.let_go(node);
     }
 
-    /// Puts frames on their way.
-    fn send(&mut self, effects: &Effects) {
-        for (to, bytes) in effects.frames.iter().enumerate() {
-            for frame in network::frames(bytes) {
-                self.counts.frames += 1;
-                for (late, damaged) in network::arrivals(self.weather, &mut self.random) {
-                    let mut frame = frame.clone();
-                    if damaged {
-                        let at = 8 + self.random.below(frame.len() as u64 - 8) as usize;
-                        frame[at] ^= 1 << self.random.below(8);
-                    }
-                    self.push(late, Event::Frame(to, frame));
+    /// Puts frames, or pieces of some, on their way.
+    fn send(&mut self, outbound: Vec<(usize, Vec<u8>)>) {
+        for (to, frame) in outbound {
+            self.counts.frames += 1;
+            for (late, damaged) in network::arrivals(self.weather, &mut self.random) {
+                let mut frame = frame.clone();
+                if damaged {
+                    let at = 8 + self.random.below(frame.len() as u64 - 8) as usize;
+                    frame[at] ^= 1 << self.random.below(8);
                 }
+                self.push(late, Event::Frame(to, frame));
             }
         }
     }
@@ -457,7 +465,8 @@ impl World {
         live.node.go(now);
         let mut effects = Effects::default();
         live.settle(now, &mut effects);
-        self.send(&effects);
+        let outbound = live.outbound(&mut effects, now);
+        self.send(outbound);
         self.counts.left += 1;
         if let Some(leases) = &mut self.leases {
             leases.revoke(node);

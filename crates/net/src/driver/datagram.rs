@@ -1,5 +1,5 @@
-//! Datagrams (UDP): many are received in one system call and handed over together, and many are
-//! sent in one.
+//! Datagrams (UDP, frames of a link): many are received in one system call and handed over
+//! together, and many are sent in one.
 //!
 //! ```text
 //!   recvmmsg ---> &[Datagram] ---> Handler::datagrams       what was ready is a cohort
@@ -11,16 +11,18 @@
 //! network itself may drop it, and the peer's protocol must ask again either way. A receiver so
 //! never waits for a sender, and memory is one buffer for each driver.
 
+mod link;
 mod messages;
 
 use crate::driver::listener::{ListenError, ListenOptions, bound, bound_group, local_address};
 use crate::port::Datagram;
-use messages::Messages;
+use messages::{Form, Messages};
 use rustix::io::Errno;
 use rustix::net::SocketType;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+pub use link::{Link, LinkError};
 pub(crate) use messages::BATCH_MAX;
 
 /// A socket that sends and receives datagrams.
@@ -28,8 +30,8 @@ pub(crate) use messages::BATCH_MAX;
 pub struct DatagramSocket {
     socket: OwnedFd,
     address: SocketAddr,
-    /// The system can cut one long message into datagrams.
-    segments: bool,
+    /// How datagrams are sent: as segments, as long as the system can cut messages.
+    form: Form,
 }
 
 impl DatagramSocket {
@@ -63,11 +65,12 @@ impl DatagramSocket {
         Ok(DatagramSocket {
             address: local_address(&socket, address)?,
             socket,
-            segments: true,
+            form: Form::Segments,
         })
     }
 
-    /// Where it is; the port is the one given by the system if 0 was asked for.
+    /// Where it is; the port is the one given by the system if 0 was asked for. Of a link: all
+    /// stations on it.
     pub fn local_address(&self) -> SocketAddr {
         self.address
     }
@@ -103,9 +106,9 @@ impl DatagramSocket {
     pub(crate) fn send(&mut self, datagrams: &[Datagram<'_>]) -> usize {
         let mut rest = datagrams;
         let mut sent = 0;
-        let mut segments = self.segments;
+        let mut form = self.form;
         while !rest.is_empty() {
-            match Messages::new().send(self.socket.as_fd(), rest, segments) {
+            match Messages::new().send(self.socket.as_fd(), rest, form) {
                 Ok(count) => {
                     debug_assert!(
                         0 < count && count <= rest.len(),
@@ -118,9 +121,11 @@ impl DatagramSocket {
                 Err(Errno::AGAIN | Errno::NOBUFS) => break,
                 // The first message failed. Where it was to be cut, it may be that the system
                 // cannot, for this one or ever (EIO: the device does not compute checksums).
-                Err(errno) if segments => {
-                    segments = false;
-                    self.segments = errno != Errno::IO;
+                Err(errno) if form == Form::Segments => {
+                    form = Form::Each;
+                    if errno == Errno::IO {
+                        self.form = form;
+                    }
                 }
                 // Too long, or no way to this peer: the others may be well.
                 Err(_) => rest = &rest[1..],

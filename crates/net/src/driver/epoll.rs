@@ -6,11 +6,13 @@
 //! 1. tell epoll which interests changed      (none)
 //! 2. epoll_wait until something is ready     (shared by all that are ready)
 //! 3. for each ready connection: recv once    1 system call
-//!    of the patient a few a turn, and a few are let in
 //! 4. tick, if its time has come and all is told that came before it
 //! 5. idle: the handler works and sends       1 system call
 //! 6. turn_ended, told the time from which the next turn's waiting counts
 //! ```
+//!
+//! Where some wait who are patient, or to be let in, a few are told of and let in before step 4; if
+//! others were told of in step 3, steps 5 and 6 come before that, too: theirs is a turn of its own.
 //!
 //! A connection is received from once per turn, which keeps a fast sender from starving the others:
 //! what does not fit the buffer is told of again in the next turn. When telling of connections has
@@ -33,7 +35,7 @@ use crate::port::{
 };
 use crate::sparse::Sparse;
 use heard::Heard;
-use patient::Patient;
+use patient::{Patient, ROOM_MIN, TOLD_MAX};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -43,8 +45,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// After so many turns in which more waited they are a crowd.
-const CROWD_TURNS: usize = 4;
+/// Where more wait after so many were let in, they are a crowd.
+const CROWD: usize = 48;
 /// What keeps clients waiting is said this often at most.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
@@ -111,8 +113,8 @@ pub struct Driver {
     accept_after: Time,
     /// While there is no place, not before this is room asked for.
     crowded_until: Time,
-    /// Turns, without a break, in which more clients waited than one lets in.
-    crowd_turns: usize,
+    /// Clients let in while, without a break, more waited than a turn lets in.
+    crowd: usize,
     /// Warnings of what keeps clients waiting.
     warnings: Sparse,
     /// The handler was told that the listeners are closed.
@@ -148,7 +150,7 @@ impl Driver {
             listeners: Vec::new(),
             accepting: true,
             accept_after: Time::ZERO,
-            crowd_turns: 0,
+            crowd: 0,
             crowded_until: Time::ZERO,
             warnings: Sparse::every(WARN_EVERY),
             told_closed: false,
@@ -308,17 +310,15 @@ impl Driver {
             let data = data.u64();
             if data & NOT_A_CONNECTION == 0 {
                 let id = ConnectionId::from_u64(data);
-                if self.is_patient(id, flags) {
-                    continue;
-                }
-                if is_long {
+                if !is_long {
+                    if self.ready(handler, id, flags, true) {
+                        told += 1;
+                        is_long = told % CLOCK_EVERY == 0 && monotonic().since(began) >= TURN_MAX;
+                    }
+                } else if !self.lines_up(id, flags) {
                     events[left] = events[index];
                     left += 1;
-                    continue;
                 }
-                self.ready(handler, id, flags);
-                told += 1;
-                is_long = told % CLOCK_EVERY == 0 && monotonic().since(began) >= TURN_MAX;
             } else if data & DATAGRAMS != 0 {
                 self.receive_datagrams(handler, data as u32);
                 told += 1;
@@ -334,7 +334,21 @@ impl Driver {
         }
         self.heard.told(events.len() - left, left);
         events.truncate(left);
-        let (came, was_short) = self.tell_of_the_patient(handler);
+        let mut of_patient = None;
+        if self.patient.since().is_some() || !self.ready_listeners.is_empty() {
+            // Whose answers are due does not wait for these.
+            if told > 0 {
+                self.sockets.now = monotonic();
+                self.end_turn(handler);
+                if handler.finished() {
+                    self.ready_listeners.clear();
+                    return Ok(());
+                }
+            }
+            let began = self.sockets.now;
+            let (came, was_short) = self.tell_of_the_patient(handler);
+            of_patient = Some((began, came, was_short));
+        }
         // Reading has taken its time, and what follows compares deadlines.
         self.sockets.now = monotonic();
         self.sockets.expire_lingering();
@@ -342,48 +356,45 @@ impl Driver {
         if handler.wake_at().is_some_and(|at| at <= heard) {
             handler.tick(&mut self.sockets, heard);
         }
+        self.end_turn(handler);
+        if let Some((began, came, was_short)) = of_patient {
+            let took = self.sockets.now.since(began);
+            self.patient.adapt(took, came, was_short);
+        }
+        Ok(())
+    }
+
+    /// Has the handler do what there is to do, and takes note of the time.
+    fn end_turn(&mut self, handler: &mut dyn Handler) {
         let now = self.sockets.now;
         handler.idle(&mut self.sockets, now);
         if self.sockets.stop_accepting {
             self.close_listeners(handler);
         }
         self.sockets.now = monotonic();
-        let took = self.sockets.now.since(began);
-        self.patient.adapt(took, came, told, was_short);
         handler.turn_ended(self.sockets.now);
-        Ok(())
     }
 
-    /// Whether a connection that is ready waits in the line of the patient.
-    fn is_patient(&mut self, id: ConnectionId, flags: EventFlags) -> bool {
+    /// Has a connection that is ready wait in the line of the patient, if that is its place.
+    fn lines_up(&mut self, id: ConnectionId, flags: EventFlags) -> bool {
         let listed = self.sockets.now;
-        let has_left = flags.intersects(EventFlags::HUP | EventFlags::ERR);
-        let Some(connection) = self.sockets.get(id) else {
-            return false;
-        };
-        let is_patient = connection.is_unanswered || (has_left && !connection.is_ours());
-        // Who waits goes on waiting.
-        if !is_patient && connection.untold.is_empty() {
-            return false;
-        }
-        if connection.untold.is_empty() {
-            self.patient.push(id, listed);
-        }
-        connection.untold |= flags;
-        true
+        let connection = self.sockets.get(id);
+        connection.is_some_and(|connection| self.patient.takes(connection, id, flags, listed))
     }
 
     /// Tells of the patient and lets clients in, as many as the turn has room for. How many, and
     /// whether there are more.
     fn tell_of_the_patient(&mut self, handler: &mut dyn Handler) -> (usize, bool) {
         let room = self.patient.room();
+        let until = monotonic() + TOLD_MAX;
         let mut came = 0;
         while came < room
+            && (came < ROOM_MIN || monotonic() < until)
             && let Some(id) = self.patient.pop()
         {
             if let Some(connection) = self.sockets.get(id) {
                 let flags = std::mem::take(&mut connection.untold);
-                self.ready(handler, id, flags);
+                self.ready(handler, id, flags, false);
                 came += 1;
             }
         }
@@ -394,14 +405,15 @@ impl Driver {
         for index in ready.drain(..) {
             let before = self.sockets.accepted;
             let is_full = before >= self.connections_max;
-            let are_all_in = self.accept(handler, index, room);
-            self.crowd_turns = match are_all_in {
+            let are_all_in = self.accept(handler, index, room, until);
+            let let_in = self.sockets.accepted.saturating_sub(before);
+            self.crowd = match are_all_in {
                 true => 0,
-                false if is_full => CROWD_TURNS,
-                false => self.crowd_turns.saturating_add(1),
+                false if is_full => CROWD,
+                false => self.crowd.saturating_add(let_in),
             };
             was_short |= !are_all_in;
-            came += self.sockets.accepted.saturating_sub(before);
+            came += let_in;
         }
         self.ready_listeners = ready;
         (came, was_short)
@@ -453,14 +465,24 @@ impl Driver {
         Ok(())
     }
 
-    /// Tells the handler what a connection is ready for.
-    fn ready(&mut self, handler: &mut dyn Handler, id: ConnectionId, flags: EventFlags) {
+    /// Tells the handler what a connection is ready for, unless it `lines_up`, where it may.
+    /// Whether it did.
+    fn ready(
+        &mut self,
+        handler: &mut dyn Handler,
+        id: ConnectionId,
+        flags: EventFlags,
+        may_line_up: bool,
+    ) -> bool {
         // An event can outlive its connection within a turn.
         let now = self.sockets.now;
-        let crowd_waits = self.crowd_turns >= CROWD_TURNS;
+        let crowd_waits = self.crowd >= CROWD;
         let Some(connection) = self.sockets.get(id) else {
-            return;
+            return true;
         };
+        if may_line_up && self.patient.takes(connection, id, flags, now) {
+            return false;
+        }
         match connection.state {
             State::Open => {
                 let has_left = connection.is_new && flags.contains(EventFlags::RDHUP);
@@ -468,7 +490,8 @@ impl Driver {
                 if has_left && crowd_waits {
                     // While others wait to be let in, nothing is done for who has given up before
                     // being looked at: an answer would come to nobody, and all later ones later.
-                    return self.fail(handler, id, Errno::CONNRESET);
+                    self.fail(handler, id, Errno::CONNRESET);
+                    return true;
                 }
                 if connection.wants_write && flags.contains(EventFlags::OUT) {
                     connection.wants_write = false;
@@ -484,7 +507,8 @@ impl Driver {
                     Ok(Ok(())) if flags.contains(EventFlags::OUT) => {
                         connection.state = State::Open;
                         self.sockets.note_change(id);
-                        return handler.connected(&mut self.sockets, id, now);
+                        handler.connected(&mut self.sockets, id, now);
+                        return true;
                     }
                     Ok(Ok(())) => Errno::CONNABORTED,
                     Ok(Err(errno)) | Err(errno) => errno,
@@ -502,6 +526,7 @@ impl Driver {
                 }
             }
         }
+        true
     }
 
     fn receive(&mut self, handler: &mut dyn Handler, id: ConnectionId, flags: EventFlags) {

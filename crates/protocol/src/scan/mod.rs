@@ -41,6 +41,9 @@ pub trait Simd: Copy + sealed::Sealed {
     /// The bytes equal to `byte`.
     fn eq(self, block: Self::Block, byte: u8) -> u64;
 
+    /// The bytes in which two blocks differ.
+    fn differ(self, one: Self::Block, other: Self::Block) -> u64;
+
     /// The bytes at most `byte`, compared without sign; `byte` must be below 0x7f.
     fn at_most(self, block: Self::Block, byte: u8) -> u64;
 

@@ -56,6 +56,12 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn differ(self, one: [u64; 8], other: [u64; 8]) -> u64 {
+        let apart = core::array::from_fn(|i| one[i] ^ other[i]);
+        !self.eq(apart, 0)
+    }
+
+    #[inline(always)]
     fn at_most(self, block: [u64; 8], byte: u8) -> u64 {
         let room = splat(0x7f - byte);
         gather(&block, |word| !(((word & LOW_7) + room) | word))

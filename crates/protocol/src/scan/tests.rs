@@ -10,9 +10,9 @@ const DISTINCT: DistinctSet = DistinctSet::new(b"<>&\"'/");
 struct Masks<'a>(&'a [u8]);
 
 impl Task for Masks<'_> {
-    type Output = [u64; 7];
+    type Output = [u64; 8];
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) -> [u64; 7] {
+    fn run<S: Simd>(self, s: S) -> [u64; 8] {
         let block = s.load(self.0);
         let mut whole = [0; 64];
         let length = self.0.len().min(64);
@@ -27,6 +27,7 @@ impl Task for Masks<'_> {
             s.non_ascii(block),
             s.unprintable(block),
             distinct(0) | distinct(1) << 32,
+            s.differ(block, s.load(&[b'&'; 64])),
         ]
     }
 }
@@ -64,6 +65,7 @@ fn check(bytes: &[u8]) {
         naive(bytes, |b| !b.is_ascii()),
         naive(bytes, |b| !(0x20..=0x7e).contains(&b)),
         naive(bytes, |b| b"<>&\"'/".contains(&b)),
+        naive(bytes, |b| b != b'&'),
     ];
     let run = bytes
         .iter()

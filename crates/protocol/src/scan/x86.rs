@@ -106,6 +106,13 @@ impl Simd for Sse2 {
     }
 
     #[inline(always)]
+    fn differ(self, one: [__m128i; 4], other: [__m128i; 4]) -> u64 {
+        // SAFETY: SSE2 is part of x86-64.
+        let apart = core::array::from_fn(|i| unsafe { _mm_xor_si128(one[i], other[i]) });
+        !self.eq(apart, 0)
+    }
+
+    #[inline(always)]
     fn at_most(self, block: [__m128i; 4], byte: u8) -> u64 {
         // SAFETY: SSE2 is part of x86-64.
         Sse2::mask(block, |x| unsafe {
@@ -207,6 +214,19 @@ impl Simd for Avx2 {
                 _mm256_cmpeq_epi8(high, byte),
             )
         }
+    }
+
+    #[inline(always)]
+    fn differ(self, one: [__m256i; 2], other: [__m256i; 2]) -> u64 {
+        // SAFETY: `self` proves AVX2.
+        let equal = unsafe {
+            mask_avx2(
+                self,
+                _mm256_cmpeq_epi8(one[0], other[0]),
+                _mm256_cmpeq_epi8(one[1], other[1]),
+            )
+        };
+        !equal
     }
 
     #[inline(always)]
@@ -323,6 +343,12 @@ impl Simd for Avx512 {
     fn eq(self, block: __m512i, byte: u8) -> u64 {
         // SAFETY: `self` proves AVX-512BW.
         unsafe { _mm512_cmpeq_epi8_mask(block, _mm512_set1_epi8(byte as i8)) }
+    }
+
+    #[inline(always)]
+    fn differ(self, one: __m512i, other: __m512i) -> u64 {
+        // SAFETY: `self` proves AVX-512BW.
+        unsafe { _mm512_cmpneq_epi8_mask(one, other) }
     }
 
     #[inline(always)]

@@ -4,6 +4,7 @@
 
 mod cases;
 mod malformed;
+mod template;
 mod well_formed;
 
 use cases::*;

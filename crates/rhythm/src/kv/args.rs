@@ -1,6 +1,7 @@
 //! memcached's flags.
 
 use super::values;
+use rhythm_kv::membership::Transport;
 use rhythm_kv::shared::Settings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -185,9 +186,11 @@ pub(crate) struct Args {
     pub(super) node: Option<String>,
 
     /// Where it listens for the other nodes, which is also where they look for it where etcd knows
-    /// the nodes [default: its address in the file]
-    #[arg(long, value_name = "ADDR:PORT", requires = "ring")]
-    pub(super) backbone: Option<SocketAddr>,
+    /// the nodes; or the interface on which Ethernet frames go to and from them, without TCP and IP
+    /// (needs CAP_NET_RAW, and a file) [default: its address in the file]
+    #[arg(long, value_name = "ADDR:PORT|ether:IFACE", requires = "ring")]
+    #[arg(value_parser = values::backbone)]
+    pub(super) backbone: Option<Transport>,
 
     /// The address that clients know it by, for etcd
     #[arg(long, value_name = "HOST:PORT", requires = "ring")]
@@ -222,6 +225,10 @@ pub(super) enum Tool {
     /// Ask how a ring is
     #[command(subcommand)]
     Ring(RingTool),
+
+    /// Serve a small keyspace that nodes agree on, and that none of them forgets; see docs/kv.md
+    #[cfg(feature = "consensus")]
+    Keyspace(super::keyspace::Args),
 }
 
 /// What can be asked of a ring.

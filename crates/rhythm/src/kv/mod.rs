@@ -2,6 +2,8 @@
 
 mod args;
 mod extended;
+#[cfg(feature = "consensus")]
+mod keyspace;
 mod relaunch;
 mod ring;
 mod settings;
@@ -24,17 +26,11 @@ use std::{env, fs};
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    if let Some(args::Tool::Ring(tool)) = &args.tool {
-        return match tool {
-            args::RingTool::Status { of } => ring::status(of),
-            args::RingTool::Add {
-                of,
-                name,
-                client,
-                backbone,
-            } => ring::add(of, [name, client, backbone].map(String::clone)),
-            args::RingTool::Remove { of, name } => ring::remove(of, name),
-        };
+    match &args.tool {
+        Some(args::Tool::Ring(tool)) => return ring::run(tool),
+        #[cfg(feature = "consensus")]
+        Some(args::Tool::Keyspace(of)) => return keyspace::run(of),
+        None => {}
     }
     if args.license {
         println!("rhythm is free under the Apache License 2.0 or the MIT license, as you like.");

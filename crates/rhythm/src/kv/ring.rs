@@ -1,9 +1,10 @@
 //! Where the nodes of a ring are known, a file or etcd; and how the ring is.
 
-use super::args::Args;
+use super::args::{Args, RingTool};
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_kv::etcd::{Etcd, Registration};
-use rhythm_kv::ring::{Member, Membership, NODES_MAX};
+use rhythm_kv::membership::{Membership, Transport};
+use rhythm_kv::ring::{Member, NODES_MAX};
 use rhythm_kv::shared::Settings;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,20 @@ const ETCD: &str = "etcd://";
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long a node may take to say how it sees the ring.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Does what is asked of a ring.
+pub(super) fn run(tool: &RingTool) -> Result<ExitCode> {
+    match tool {
+        RingTool::Status { of } => status(of),
+        RingTool::Add {
+            of,
+            name,
+            client,
+            backbone,
+        } => add(of, [name, client, backbone].map(String::clone)),
+        RingTool::Remove { of, name } => remove(of, name),
+    }
+}
 
 /// The file: a table for each node, in their order round the ring.
 #[derive(Debug, Deserialize)]
@@ -131,8 +146,9 @@ pub(super) fn membership(place: &str, node: &str, args: &Args) -> Result<Option<
         "--replicas {replicas}: there are {} nodes beside this one",
         members.len() - 1
     );
+    let transport = args.backbone.clone();
     Ok(Some(Membership {
-        listen: args.backbone.unwrap_or(members[me].backbone),
+        transport: transport.unwrap_or(Transport::Tcp(members[me].backbone)),
         members: members.into_iter().enumerate().collect(),
         me,
         replicas,
@@ -146,8 +162,13 @@ fn to_register(place: &str, node: &str, args: &Args) -> Result<(Etcd, Member)> {
     let etcd = Etcd::new(place).context("--ring")?;
     let client = args.client.as_deref();
     let client = client.context("--ring etcd://: say with --client where clients find the node")?;
-    let listen = args.backbone;
-    let listen = listen.context("--ring etcd://: say with --backbone where others find it")?;
+    let listen = match &args.backbone {
+        Some(Transport::Tcp(listen)) => *listen,
+        Some(Transport::Ether(_)) => {
+            bail!("--backbone ether: is for a ring in a file; with etcd nodes speak over TCP")
+        }
+        None => bail!("--ring etcd://: say with --backbone where others find it"),
+    };
     ensure!(
         !listen.ip().is_unspecified() && listen.port() > 0,
         "--backbone {listen}: others cannot find the node there"
@@ -172,7 +193,7 @@ pub(super) fn register(args: &Args, settings: &mut Settings) -> Result<()> {
     let listen = me.backbone;
     let registration = Registration::new(etcd, me, args.lease.into()).context("--ring")?;
     let ring = Membership {
-        listen,
+        transport: Transport::Tcp(listen),
         members: registration.members.clone(),
         me: registration.number,
         replicas: args.replicas.into(),
@@ -187,7 +208,7 @@ pub(super) fn register(args: &Args, settings: &mut Settings) -> Result<()> {
 }
 
 /// Adds a node to a file.
-pub(super) fn add(of: &str, [name, client, backbone]: [String; 3]) -> Result<ExitCode> {
+fn add(of: &str, [name, client, backbone]: [String; 3]) -> Result<ExitCode> {
     ensure!(
         !of.starts_with(ETCD),
         "a node adds itself: start it with --ring {of} --node {name}"
@@ -203,7 +224,7 @@ pub(super) fn add(of: &str, [name, client, backbone]: [String; 3]) -> Result<Exi
 }
 
 /// Removes a node from a file, or has it leave.
-pub(super) fn remove(of: &str, name: &str) -> Result<ExitCode> {
+fn remove(of: &str, name: &str) -> Result<ExitCode> {
     if let Some(place) = of.strip_prefix(ETCD) {
         let mut etcd = Etcd::new(place)?;
         let is_there = |etcd: &mut Etcd| anyhow::Ok(etcd.members()?.iter().any(|m| m.name == name));
@@ -243,7 +264,7 @@ fn write(file: &Path, nodes: Vec<Node>) -> Result<ExitCode> {
 
 /// Asks the nodes of a ring, or one, how they see it, and shows that. The status tells whether all
 /// is well.
-pub(super) fn status(of: &str) -> Result<ExitCode> {
+fn status(of: &str) -> Result<ExitCode> {
     let file = Path::new(of);
     let known = match of.strip_prefix(ETCD) {
         Some(place) => Some(Etcd::new(place)?.members()?),

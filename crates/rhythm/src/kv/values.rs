@@ -1,5 +1,6 @@
 //! What stands behind flags, read.
 
+use rhythm_kv::membership::Transport;
 use rhythm_kv::wire::Protocol;
 use rhythm_protocol::http::uri::is_host_name;
 use std::net::SocketAddr;
@@ -55,6 +56,16 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
              0.0.0.0:{port}, or [::]:{port} with IPv6"
         )
     })
+}
+
+pub(super) fn backbone(text: &str) -> Result<Transport, String> {
+    match text.strip_prefix("ether:") {
+        Some("") => Err("ether: and the name of an interface, such as ether:eth1".to_owned()),
+        Some(interface) => Ok(Transport::Ether(interface.to_owned())),
+        None => address(text)
+            .map(Transport::Tcp)
+            .map_err(|error| format!("{error}; or ether: and the name of an interface")),
+    }
 }
 
 pub(super) fn host_name(text: &str) -> Result<String, &'static str> {

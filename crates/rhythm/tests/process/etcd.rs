@@ -5,13 +5,12 @@
 //! Needs Debian's `etcd-server`. `RHYTHM_KILLS=200` kills so many; without it each node once.
 
 use crate::number;
-use crate::ring::{CLIENTS, Client, Ring, free_places, served_again, work};
+use crate::ring::{Client, Harm, Ring, free_places, served_again, under_load};
 use crate::server::NEVER;
 use rustix::process::Signal;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{fs, iter};
@@ -104,51 +103,32 @@ fn until(places: &[SocketAddr], node: usize, command: &str, wanted: &str) {
 #[test]
 fn nodes_that_etcd_knows_die_and_come_back_and_nothing_confirmed_is_lost() {
     let etcd = Etcd::start("kv-etcd");
-    let mut ring = Ring::new("kv-etcd", Some(etcd.place()), "acked");
+    let mut ring = Ring::of_etcd("kv-etcd", etcd.place(), "acked");
     (0..3).for_each(|node| ring.begin(node));
     ring.until_whole();
     let kills = number("RHYTHM_KILLS").unwrap_or(3);
-    let (ends, confirmed) = (AtomicBool::new(false), AtomicU64::new(0));
-    let places = ring.clients.clone();
-    let mut gaps = Vec::new();
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..CLIENTS)
-            .map(|index| {
-                let (places, ends, confirmed) = (&places, &ends, &confirmed);
-                scope.spawn(move || work(index, places, true, ends, confirmed))
-            })
-            .collect();
-        for round in 0..kills {
-            thread::sleep(Duration::from_millis(300 + 37 * (round as u64 % 11)));
-            let victim = round % 3;
-            // Every second one is only stopped, and goes on when others have taken its place.
-            let is_stopped = round % 2 == 1;
-            match is_stopped {
-                true => ring.signal(victim, Signal::STOP),
-                false => ring.kill(victim),
-            }
-            gaps.push(served_again(&places, victim));
-            match is_stopped {
-                true => ring.signal(victim, Signal::CONT),
-                false => ring.begin(victim),
-            }
-            ring.until_whole();
-            if workers.iter().any(|worker| worker.is_finished()) {
-                break;
-            }
+    let outcome = under_load(ring, Harm::Errors, kills, |ring, round, victim| {
+        // Every second one is only stopped, and goes on when others have taken its place.
+        let is_stopped = round % 2 == 1;
+        match is_stopped {
+            true => ring.signal(victim, Signal::STOP),
+            false => ring.kill(victim),
         }
-        ends.store(true, Ordering::Relaxed);
+        let gap = served_again(&ring.clients, victim);
+        match is_stopped {
+            true => ring.signal(victim, Signal::CONT),
+            false => ring.begin(victim),
+        }
+        gap
     });
-    let confirmed = confirmed.into_inner();
-    let longest = gaps.iter().max().expect("at least one was killed");
-    println!("{kills} gone, {confirmed} writes confirmed, longest without service {longest:?}");
-    assert!(confirmed > 0);
+    println!("{outcome}");
+    assert!(outcome.confirmed > 0 && outcome.lost == 0);
 }
 
 #[test]
 fn without_etcd_reads_go_on_and_writes_end_with_the_lease() {
     let mut etcd = Etcd::start("kv-no-etcd");
-    let mut ring = Ring::new("kv-no-etcd", Some(etcd.place()), "acked");
+    let mut ring = Ring::of_etcd("kv-no-etcd", etcd.place(), "acked");
     (0..3).for_each(|node| ring.begin(node));
     ring.until_whole();
     let places = ring.clients.clone();
@@ -172,7 +152,7 @@ fn without_etcd_reads_go_on_and_writes_end_with_the_lease() {
 #[test]
 fn a_node_is_removed_and_another_takes_its_share() {
     let etcd = Etcd::start("kv-members");
-    let mut ring = Ring::new("kv-members", Some(etcd.place()), "async");
+    let mut ring = Ring::of_etcd("kv-members", etcd.place(), "async");
     ring.begin(0);
     ring.begin(1);
     ring.until_whole();

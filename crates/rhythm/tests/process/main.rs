@@ -2,7 +2,10 @@
 //! system gives it less than it wants.
 
 mod etcd;
+#[cfg(feature = "consensus")]
+mod keyspace;
 mod kv;
+mod namespaces;
 mod reproduce;
 mod ring;
 mod server;

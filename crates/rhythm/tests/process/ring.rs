@@ -9,6 +9,7 @@ use crate::number;
 use crate::server::NEVER;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,14 +19,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const NAMES: [&str; 3] = ["a", "b", "c"];
+pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
 /// Clients at a time, and keys of each.
-pub(crate) const CLIENTS: usize = 4;
+const CLIENTS: usize = 4;
 const KEYS: u64 = 200;
 /// How long a write may be on its way whose client was told nothing.
 const FLOATS: Duration = Duration::from_secs(2);
 
-pub(crate) struct Ring {
+/// Where the nodes of a ring are: for clients, and for each other.
+pub(crate) type Places = [(SocketAddr, SocketAddr)];
+
+pub(crate) struct Ring<'a> {
     /// Its file, or its place in etcd.
     of: String,
     folder: PathBuf,
@@ -33,16 +37,27 @@ pub(crate) struct Ring {
     pub(crate) clients: Vec<SocketAddr>,
     backbones: Vec<SocketAddr>,
     admins: Vec<SocketAddr>,
-    pub(crate) nodes: Vec<Option<Child>>,
+    /// The command of a node, up to `kv` and where it listens.
+    command: Box<dyn Fn(usize) -> Command + 'a>,
+    nodes: Vec<Option<Child>>,
 }
 
-impl Ring {
-    /// Starts all nodes, of a ring in a file.
-    fn start(test: &str, replicate: &'static str) -> Ring {
-        let mut ring = Ring::new(test, None, replicate);
+impl<'a> Ring<'a> {
+    /// Starts all nodes on this machine, of a ring in a file.
+    fn start(test: &str, replicate: &'static str) -> Ring<'static> {
+        Ring::start_at(test, &places_here(), replicate, command_here)
+    }
+
+    /// Starts nodes that clients and other nodes reach at these places, of a ring in a file.
+    pub(crate) fn start_at(
+        test: &str,
+        places: &Places,
+        replicate: &'static str,
+        command: impl Fn(usize) -> Command + 'a,
+    ) -> Ring<'a> {
+        let mut ring = Ring::new(test, places, replicate, command);
         let mut text = String::new();
-        for (node, name) in NAMES.iter().enumerate() {
-            let (client, backbone) = (ring.clients[node], ring.backbones[node]);
+        for (name, (client, backbone)) in NAMES.iter().zip(places) {
             text += &format!(
                 "[[node]]\nname = \"{name}\"\nclient = \"{client}\"\nbackbone = \"{backbone}\"\n"
             );
@@ -53,39 +68,55 @@ impl Ring {
         ring
     }
 
-    /// A ring whose nodes are to be started, known to a file, or to etcd at this place.
-    pub(crate) fn new(test: &str, etcd: Option<String>, replicate: &'static str) -> Ring {
+    /// A ring on this machine that etcd is to know at this place. Its nodes are to be started.
+    pub(crate) fn of_etcd(test: &str, etcd: String, replicate: &'static str) -> Ring<'static> {
+        let mut ring = Ring::new(test, &places_here(), replicate, command_here);
+        ring.of = etcd;
+        ring
+    }
+
+    fn new(
+        test: &str,
+        places: &Places,
+        replicate: &'static str,
+        command: impl Fn(usize) -> Command + 'a,
+    ) -> Ring<'a> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
         fs::create_dir_all(&folder).expect("a folder can be made");
-        // Each has to know all addresses before any of them listens.
-        let places = free_places(9);
-        let file = folder.join("ring.toml").display().to_string();
-        Ring {
-            of: etcd.unwrap_or(file),
+        let (clients, backbones) = places.iter().copied().unzip();
+        let ring = Ring {
+            of: folder.join("ring.toml").display().to_string(),
             folder,
             replicate,
-            clients: places[..3].to_vec(),
-            backbones: places[3..6].to_vec(),
-            admins: places[6..].to_vec(),
+            clients,
+            backbones,
+            admins: free_places(3),
+            command: Box::new(command),
             nodes: vec![None, None, None],
+        };
+        for node in 0..3 {
+            File::create(ring.log(node)).expect("a file can be made");
         }
+        ring
+    }
+
+    /// What a node says is kept beside the file of the ring, for who wants to know what went on.
+    fn log(&self, node: usize) -> PathBuf {
+        self.folder.join(NAMES[node]).with_extension("log")
     }
 
     pub(crate) fn begin(&mut self, node: usize) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
-        command.args(["kv", "--ring", &self.of]);
+        let mut command = (self.command)(node);
+        command.args(["--ring", &self.of, "-t", "2"]);
         command.args(["--node", NAMES[node], "--replicate", self.replicate]);
-        command.args(["-l", "127.0.0.1", "-t", "2"]);
         command.args(["--admin", &self.admins[node].to_string()]);
         if self.of.starts_with("etcd://") {
             let (client, backbone) = (self.clients[node], self.backbones[node]);
             command.args(["--client", &client.to_string()]);
             command.args(["--backbone", &backbone.to_string(), "--lease", "2"]);
         }
-        // For who wants to know why.
-        let log = self.folder.join(NAMES[node]).with_extension("log");
-        let log = File::options().create(true).append(true).open(log);
-        let child = command.stderr(log.expect("a file can be made")).spawn();
+        let log = File::options().append(true).open(self.log(node));
+        let child = command.stderr(log.expect("it is there")).spawn();
         self.nodes[node] = Some(child.expect("it starts"));
     }
 
@@ -145,10 +176,24 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for Ring<'_> {
     fn drop(&mut self) {
         (0..3).for_each(|node| self.kill(node));
     }
+}
+
+/// Places of three nodes on this machine: each has to know all before any of them listens.
+fn places_here() -> Vec<(SocketAddr, SocketAddr)> {
+    let places = free_places(6);
+    let (clients, backbones) = places.split_at(3);
+    let pairs = clients.iter().copied().zip(backbones.iter().copied());
+    pairs.collect()
+}
+
+fn command_here(_: usize) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+    command.args(["kv", "-l", "127.0.0.1"]);
+    command
 }
 
 /// Places where nobody listens.
@@ -279,21 +324,34 @@ fn load_is_spread_over_the_nodes_and_outlives_one() {
     assert!(report["hits"].as_u64() > Some(3000), "{report}");
 }
 
-/// A client's work: it writes and reads its keys at any node, and knows what it may find. With
-/// `may_fail` a node may say that another is gone.
-pub(crate) fn work(
-    index: usize,
-    places: &[SocketAddr],
-    may_fail: bool,
-    ends: &AtomicBool,
-    confirmed: &AtomicU64,
-) {
+/// What clients saw in common, and whether they are to end.
+#[derive(Default)]
+struct Seen {
+    ends: AtomicBool,
+    confirmed: AtomicU64,
+    /// Keys that were found to have what they had before, or nothing.
+    lost: AtomicU64,
+}
+
+/// What may come to clients by what is done to nodes, beside connections that close.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Harm {
+    Nothing,
+    /// A node may say that another is gone.
+    Errors,
+    /// That, and what was confirmed may be lost.
+    Losses,
+}
+
+/// A client's work: it writes and reads its keys at any node, and knows what it may find.
+fn work(index: usize, places: &[SocketAddr], harm: Harm, seen: &Seen) {
+    let (may_fail, may_lose) = (harm >= Harm::Errors, harm >= Harm::Losses);
     let mut client = Client::new(places);
     let mut possible: BTreeMap<u64, BTreeSet<Option<u64>>> = BTreeMap::new();
     let mut given_up = Vec::new();
     let mut random = index as u64 + 1;
     let mut writes = 0;
-    while !ends.load(Ordering::Relaxed) {
+    while !seen.ends.load(Ordering::Relaxed) {
         random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         let (node, key) = ((random >> 33) as usize % 3, (random >> 40) % KEYS);
         let name = format!("key-{index}-{key}");
@@ -311,7 +369,7 @@ pub(crate) fn work(
                     let floats: BTreeSet<_> = floats.collect();
                     *may_be = may_be.intersection(&floats).copied().collect();
                     may_be.insert(Some(writes));
-                    confirmed.fetch_add(1, Ordering::Relaxed);
+                    seen.confirmed.fetch_add(1, Ordering::Relaxed);
                 }
                 // It may have been executed, or be yet.
                 other => {
@@ -333,6 +391,11 @@ pub(crate) fn work(
                 }
             };
             let found = found.map(|digits| digits.parse().expect("digits"));
+            if may_lose && !may_be.contains(&found) && found.is_none_or(|write| write <= writes) {
+                // From now on it is there.
+                seen.lost.fetch_add(1, Ordering::Relaxed);
+                may_be.insert(found);
+            }
             assert!(
                 may_be.contains(&found),
                 "{name} at {node}: {found:?}, not of {may_be:?}"
@@ -361,70 +424,101 @@ pub(crate) fn served_again(places: &[SocketAddr], victim: usize) -> Duration {
     died.elapsed()
 }
 
-#[test]
-fn what_was_confirmed_is_there_whichever_node_is_killed() {
-    let mut ring = Ring::start("kv-ring", "acked");
-    let kills = number("RHYTHM_KILLS").unwrap_or(3);
-    let (ends, confirmed) = (AtomicBool::new(false), AtomicU64::new(0));
+/// What came of what was done to nodes.
+pub(crate) struct Outcome {
+    rounds: usize,
+    pub(crate) confirmed: u64,
+    pub(crate) lost: u64,
+    /// How long it took, at most and in the middle.
+    longest: Duration,
+    median: Duration,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} times, {} writes confirmed, of {} keys they were lost, the longest took {:?} \
+             (median {:?})",
+            self.rounds, self.confirmed, self.lost, self.longest, self.median
+        )
+    }
+}
+
+/// Does something to the nodes in turn, under load, so many times. `act` has the node back, and
+/// says how long what counts took.
+pub(crate) fn under_load(
+    mut ring: Ring<'_>,
+    harm: Harm,
+    rounds: usize,
+    mut act: impl FnMut(&mut Ring<'_>, usize, usize) -> Duration,
+) -> Outcome {
+    let seen = Seen::default();
     let places = ring.clients.clone();
-    let mut gaps = Vec::new();
+    let mut took = Vec::new();
     thread::scope(|scope| {
         let workers: Vec<_> = (0..CLIENTS)
             .map(|index| {
-                let (places, ends, confirmed) = (&places, &ends, &confirmed);
-                scope.spawn(move || work(index, places, true, ends, confirmed))
+                let (places, seen) = (&places, &seen);
+                scope.spawn(move || work(index, places, harm, seen))
             })
             .collect();
-        for round in 0..kills {
+        for round in 0..rounds {
             thread::sleep(Duration::from_millis(300 + 37 * (round as u64 % 11)));
-            let victim = round % 3;
-            ring.kill(victim);
-            gaps.push(served_again(&places, victim));
-            ring.begin(victim);
+            took.push(act(&mut ring, round, round % 3));
             ring.until_whole();
             if workers.iter().any(|worker| worker.is_finished()) {
                 break;
             }
         }
-        ends.store(true, Ordering::Relaxed);
+        seen.ends.store(true, Ordering::Relaxed);
     });
-    let confirmed = confirmed.into_inner();
-    let longest = gaps.iter().max().expect("at least one was killed");
-    println!("{kills} kills, {confirmed} writes confirmed, longest without service {longest:?}");
-    assert!(confirmed > 0);
+    took.sort_unstable();
+    Outcome {
+        rounds: took.len(),
+        confirmed: seen.confirmed.into_inner(),
+        lost: seen.lost.into_inner(),
+        longest: *took.last().expect("there was one round at least"),
+        median: took[took.len() / 2],
+    }
+}
+
+/// Kills the nodes of a ring in turn, under load. How long nobody served some key counts.
+pub(crate) fn kill_each(ring: Ring<'_>) -> Outcome {
+    let harm = match ring.replicate {
+        "async" => Harm::Losses,
+        _ => Harm::Errors,
+    };
+    let kills = number("RHYTHM_KILLS").unwrap_or(3);
+    under_load(ring, harm, kills, |ring, _, victim| {
+        ring.kill(victim);
+        let gap = served_again(&ring.clients, victim);
+        ring.begin(victim);
+        gap
+    })
+}
+
+#[test]
+fn what_was_confirmed_is_there_whichever_node_is_killed() {
+    let outcome = kill_each(Ring::start("kv-ring", "acked"));
+    println!("{outcome}");
+    assert!(outcome.confirmed > 0 && outcome.lost == 0);
 }
 
 #[test]
 fn a_node_that_is_told_to_end_hands_over_all_that_was_written() {
-    let mut ring = Ring::start("kv-leave", "async");
     let leaves = number("RHYTHM_LEAVES").unwrap_or(3);
-    let (ends, confirmed) = (AtomicBool::new(false), AtomicU64::new(0));
-    let places = ring.clients.clone();
-    let mut longest = Duration::ZERO;
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..CLIENTS)
-            .map(|index| {
-                let (places, ends, confirmed) = (&places, &ends, &confirmed);
-                scope.spawn(move || work(index, places, false, ends, confirmed))
-            })
-            .collect();
-        for round in 0..leaves {
-            thread::sleep(Duration::from_millis(300 + 37 * (round as u64 % 11)));
-            let start = Instant::now();
-            ring.signal(round % 3, Signal::TERM);
-            ring.ended(round % 3);
-            longest = longest.max(start.elapsed());
-            ring.begin(round % 3);
-            ring.until_whole();
-            if workers.iter().any(|worker| worker.is_finished()) {
-                break;
-            }
-        }
-        ends.store(true, Ordering::Relaxed);
+    let ring = Ring::start("kv-leave", "async");
+    let outcome = under_load(ring, Harm::Nothing, leaves, |ring, _, node| {
+        let start = Instant::now();
+        ring.signal(node, Signal::TERM);
+        ring.ended(node);
+        let took = start.elapsed();
+        ring.begin(node);
+        took
     });
-    let confirmed = confirmed.into_inner();
-    println!("{leaves} left, {confirmed} writes confirmed, the longest took {longest:?}");
-    assert!(confirmed > 0);
+    println!("{outcome}");
+    assert!(outcome.confirmed > 0 && outcome.lost == 0);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `rhythm serve`, as it runs: what a folder may hold, and signals whatever hangs.
 
+mod attack;
 mod documented;
 mod files;
 mod logs;

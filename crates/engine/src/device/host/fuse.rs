@@ -1,7 +1,9 @@
 //! From operations to steps, once for each page.
 
 use super::compute;
-use super::step::{Choice, ColumnRef, Key, Needed, Row, Step, Steps, Values, word};
+use super::keys::{Key, word};
+use super::row_plan;
+use super::step::{Choice, ColumnRef, Needed, Row, Step, Steps, Values};
 use super::write::{Appended, HALF, MOVE};
 use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::{
@@ -248,15 +250,26 @@ impl<'a> Fuse<'a> {
             Op::For(op) if op.filter.is_none() => {
                 let begin = self.at();
                 self.push(Step::Jump { to: 0 });
+                let before = self.steps.lengths();
                 if !op.body.iter().all(|op| self.op(op)) {
                     return false;
                 }
-                self.push(Step::Next {
-                    position: op.position,
-                    index: op.index,
-                    length: op.length,
-                    body: begin + 1,
-                });
+                let rows = row_plan::planned(op, &self.steps, before, self.reads);
+                match &rows {
+                    Some((_, parts)) => {
+                        let [list, cells, moves, ..] = before;
+                        self.steps.list.truncate(list);
+                        self.steps.cells.truncate(cells);
+                        self.steps.moves.truncate(moves);
+                        self.steps.parts.extend_from_slice(parts);
+                    }
+                    None => drop(self.push(Step::Next {
+                        position: op.position,
+                        index: op.index,
+                        length: op.length,
+                        body: begin + 1,
+                    })),
+                }
                 let mut none = self.at();
                 if !op.otherwise.is_empty() {
                     self.push(Step::Jump { to: 0 });
@@ -266,12 +279,21 @@ impl<'a> Fuse<'a> {
                     self.steps.list[none as usize] = Step::Jump { to: self.at() };
                     none += 1;
                 }
-                self.steps.list[begin as usize] = Step::Begin {
-                    count: op.count,
-                    position: op.position,
-                    index: op.index,
-                    length: op.length,
-                    none,
+                self.steps.list[begin as usize] = match rows {
+                    Some((spans, parts)) => Step::Rows {
+                        count: op.count,
+                        spans,
+                        parts: parts.len() as u16,
+                        first: (self.steps.parts.len() - parts.len()) as u32,
+                        none,
+                    },
+                    None => Step::Begin {
+                        count: op.count,
+                        position: op.position,
+                        index: op.index,
+                        length: op.length,
+                        none,
+                    },
                 };
                 return true;
             }

@@ -11,9 +11,11 @@
 //!
 //! - `strip`: the registers and lanes of a strip;
 //! - `stages`: what is kept of each page: its stages' plans;
-//! - `plan`: the parts of a stage; `fuse`: what can run as one, as `step`s;
+//! - `plan`: the parts of a stage; `fuse`: what can run as one, as `step`s (`keys`: short texts to
+//!   compare with; `row_plan`: which loops are `rows`);
 //! - `blocks`: which parts are run for which lanes;
-//! - `walk`: lanes taking their steps, with `compute` (cells from cells) and `write` (output);
+//! - `walk`: lanes taking their steps, with `compute` (cells from cells), `rows` (loops that append
+//!   a row for each item) and `write` (output);
 //! - `texts`, `control`, `output`: what runs one operation at a time;
 //! - `md5`: many digests at once.
 //!
@@ -24,10 +26,13 @@ mod blocks;
 mod compute;
 mod control;
 mod fuse;
+mod keys;
 mod md5;
 mod output;
 mod plan;
 mod positions;
+mod row_plan;
+mod rows;
 mod stages;
 mod step;
 mod strip;

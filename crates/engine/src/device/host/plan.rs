@@ -5,6 +5,7 @@
 //! making.
 
 use super::fuse::Fuse;
+use super::row_plan::count_reads;
 use super::step::{Needed, Steps};
 use crate::program::{Op, PageProgram, Register};
 
@@ -63,16 +64,6 @@ impl Plan {
         Plan {
             parts,
             needed: fuse.needed,
-        }
-    }
-}
-
-/// Counts how often each register is read.
-fn count_reads(block: &[Op], reads: &mut [u32]) {
-    for op in block {
-        op.each_read(|register| reads[usize::from(register)] += 1);
-        for inner in op.blocks() {
-            count_reads(inner, reads);
         }
     }
 }

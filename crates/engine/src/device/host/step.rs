@@ -4,6 +4,7 @@
 //! each page, a launch fills the table with the columns of its cohort, and `walk` has each lane
 //! take all steps.
 
+use super::keys::Key;
 use super::strip::Pack;
 use super::write::{Appended, HALF, MOVE};
 use crate::cohort::{Column, Span, View};
@@ -204,6 +205,16 @@ pub(super) enum Step {
         length: Register,
         body: u32,
     },
+    /// Takes all turns of a loop that only appends a row for each item of a list, or goes on at
+    /// `none` where there is no turn.
+    Rows {
+        count: Register,
+        spans: u16,
+        /// What a row has: so many, from `first` on.
+        parts: u16,
+        first: u32,
+        none: u32,
+    },
     /// Sets the answer's status.
     Status(u16),
     /// Sets the answer's file.
@@ -225,19 +236,6 @@ pub(super) enum Row {
     Fields,
     /// An item of the lane's list, likewise.
     Item { position: Register, spans: u16 },
-}
-
-/// A text of 1 to 8 bytes as [`Step::Is`] has it.
-pub(super) fn word(text: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[8 - text.len()..].copy_from_slice(text);
-    u64::from_le_bytes(bytes)
-}
-
-/// A constant of 1 to 8 bytes that a text may be, as [`Step::Is`] has it.
-pub(super) struct Key {
-    pub(super) length: u32,
-    pub(super) word: u64,
 }
 
 /// A short constant to append where a condition is true, or a key is found.
@@ -290,28 +288,52 @@ pub(super) struct Steps {
     pub(super) moves: Vec<[u8; MOVE]>,
     pub(super) choices: Vec<Choice>,
     pub(super) keys: Vec<Key>,
+    pub(super) parts: Vec<RowPart>,
     /// What computes cells.
     pub(super) ops: Vec<Op>,
 }
 
 impl Steps {
-    pub(super) fn lengths(&self) -> [usize; 6] {
+    pub(super) fn lengths(&self) -> [usize; 7] {
         [
             self.list.len(),
             self.cells.len(),
             self.moves.len(),
             self.choices.len(),
             self.keys.len(),
+            self.parts.len(),
             self.ops.len(),
         ]
     }
 
-    pub(super) fn truncate(&mut self, [list, cells, moves, choices, keys, ops]: [usize; 6]) {
+    pub(super) fn truncate(&mut self, [list, cells, moves, choices, keys, parts, ops]: [usize; 7]) {
         self.list.truncate(list);
         self.cells.truncate(cells);
         self.moves.truncate(moves);
         self.choices.truncate(choices);
         self.keys.truncate(keys);
+        self.parts.truncate(parts);
         self.ops.truncate(ops);
     }
+}
+
+/// A part of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RowPart {
+    /// A constant of at most [`MOVE`] bytes, padded.
+    Constant { length: u32, constant: [u8; MOVE] },
+    /// Such a constant, and a text of a column behind it, perhaps escaped for HTML.
+    Text {
+        escaped: bool,
+        column: u16,
+        length: u32,
+        constant: [u8; MOVE],
+    },
+    /// [`Step::Match`], with the text of a column.
+    Match {
+        count: u8,
+        column: u16,
+        first_key: u32,
+        first: u32,
+    },
 }

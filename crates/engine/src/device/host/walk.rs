@@ -9,18 +9,17 @@
 //! [`Step::Compute`] is what is seldom wanted: `compute` does it.
 
 use super::compute::Cells;
-use super::step::{Choice, Columns, Key, Row, Step, Steps, word};
+use super::keys::{high_word, matching};
+use super::rows::Rows;
+use super::step::{Choice, Columns, Row, Step, Steps};
 use super::strip::{Fate, Lanes, Registers};
 use super::write::{Appended, MOVE, Out, Regions, Texts};
 use crate::cohort::{Arena, LaneError, Segment, SessionChange, Span, View};
 use crate::device::functions;
 use crate::program::{FragmentId, PageProgram, StageProgram};
-use crate::session::prefetch::{prefetch, prefetch_at};
+use crate::session::prefetch::prefetch;
 use rhythm_protocol::scan::{Simd, Task};
 use std::hint;
-
-/// Bytes of a line of the caches.
-const LINE: usize = 64;
 
 /// How many lanes ahead a region's first lines are fetched.
 const AHEAD: usize = 3;
@@ -111,7 +110,8 @@ impl Walk<'_, '_> {
                 } => {
                     let view = self.registers.view(text, lane);
                     let keys = &self.steps.keys[first_key as usize..][..usize::from(count)];
-                    let choice = &self.steps.choices[first as usize + matching(texts, view, keys)];
+                    let choice =
+                        &self.steps.choices[first as usize + matching(texts.bytes, view, keys)];
                     out.short(&choice.constant, usize::from(choice.length))
                 }
                 Step::Int { from } => out.int(self.registers.int(from, lane)),
@@ -170,6 +170,33 @@ impl Walk<'_, '_> {
                     }
                     true
                 }
+                Step::Rows {
+                    count,
+                    spans,
+                    parts,
+                    first,
+                    none,
+                } => {
+                    let turns = self.registers.int(count, lane).max(0);
+                    if !self.takes(lane, turns) {
+                        return Fate::Failed(LaneError::TooManyTurns);
+                    }
+                    if turns == 0 {
+                        next = none as usize;
+                    }
+                    let index = self.lanes.index[usize::from(lane)] as usize;
+                    let rows = Rows {
+                        span: self.columns.spans[usize::from(spans)][index],
+                        columns: &self.columns.texts,
+                        parts: &self.steps.parts[first as usize..][..usize::from(parts)],
+                        steps: self.steps,
+                        texts,
+                    };
+                    match rows.append(s, turns as u64, out) {
+                        Some(fits) => fits,
+                        None => return Fate::Failed(LaneError::OutOfRange),
+                    }
+                }
                 Step::Finish => return Fate::Finished,
                 _ => match self.set(step, lane, texts) {
                     Ok(()) => true,
@@ -208,15 +235,7 @@ impl Walk<'_, '_> {
                 item(columns.spans[usize::from(spans)][index], position)?
             }
         };
-        // Each column has its texts one behind the other, but the processor sees one load that goes
-        // from column to column: what is next in each has to be asked for.
-        let load = |cell: &Appended| {
-            let views = columns.texts[usize::from(cell.column)];
-            let view = views[at];
-            prefetch_at(views, at + LINE / size_of::<View>());
-            prefetch_at(texts.bytes, view.offset as usize + LINE);
-            view
-        };
+        let load = |cell: &Appended| texts.view(columns.texts[usize::from(cell.column)], at);
         Some(match keeps {
             false => out.cells(s, texts, cells, load),
             true => out.cells(s, texts, cells, |cell| {
@@ -348,22 +367,6 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Which key a text is, or how many keys there are where it is none.
-#[inline(always)]
-fn matching(texts: Texts<'_>, view: View, keys: &[Key]) -> usize {
-    let word = match view.length {
-        1..=8 => high_word(texts.bytes, view),
-        // No key has this length.
-        _ => 0,
-    };
-    let mut found = keys.len();
-    for (at, key) in keys.iter().enumerate().rev() {
-        let is_it = (key.length == view.length) & (key.word == word);
-        found = hint::select_unpredictable(is_it, at, found);
-    }
-    found
-}
-
 /// Where an item of a lane's list is, if the list has it.
 #[inline(always)]
 fn item(span: Span, position: u64) -> Option<usize> {
@@ -382,14 +385,4 @@ fn is_equal(texts: &[u8], left: View, right: View) -> bool {
     }
     let text = |view: View| &texts[view.offset as usize..][..view.length as usize];
     text(left) == text(right)
-}
-
-/// A text of 1 to 8 bytes as [`Step::Is`] has it.
-#[inline(always)]
-fn high_word(texts: &[u8], view: View) -> u64 {
-    let text = &texts[view.offset as usize..];
-    match text.first_chunk() {
-        Some(bytes) => u64::from_le_bytes(*bytes) << (64 - 8 * view.length),
-        None => word(&text[..view.length as usize]),
-    }
 }

@@ -12,6 +12,7 @@ use super::strip::unpack;
 use crate::cohort::{Arena, Segment, View};
 use crate::device::functions;
 use crate::program::{Escape, Register, Type};
+use crate::session::prefetch::prefetch_at;
 use rhythm_protocol::html;
 use rhythm_protocol::scan::{DistinctSet, Simd};
 
@@ -24,6 +25,9 @@ pub(super) const MOVE: usize = 64;
 /// Bytes that a move of a shorter text takes: it seldom crosses a line of the cache, which a move
 /// of [`MOVE`] bytes nearly always does.
 pub(super) const HALF: usize = MOVE / 2;
+
+/// Bytes of a line of the caches.
+const LINE: usize = 64;
 
 /// The bytes that HTML must escape.
 const HTML_SPECIAL: DistinctSet = DistinctSet::new(b"<>&\"'/");
@@ -72,6 +76,17 @@ impl<'a> Texts<'a> {
         }
     }
 
+    /// Where the text of a column's item is. Each column has its texts one behind the other, but
+    /// the processor sees one load that goes from column to column: what is next in each has to
+    /// be asked for.
+    #[inline(always)]
+    pub(super) fn view(self, column: &[View], item: usize) -> View {
+        let view = column[item];
+        prefetch_at(column, item + LINE / size_of::<View>());
+        prefetch_at(self.bytes, view.offset as usize + LINE);
+        view
+    }
+
     /// Whether it is known of a text, without a look at it, that it has nothing to escape. What
     /// begins among such texts is one of them.
     #[inline(always)]
@@ -83,7 +98,7 @@ impl<'a> Texts<'a> {
 /// What is left of a lane's output region. Everything appended leaves [`SLACK`] bytes of it; where
 /// there is no such room, nothing is appended and the answer is false.
 pub(super) struct Out<'a> {
-    rest: &'a mut [u8],
+    pub(super) rest: &'a mut [u8],
 }
 
 impl<'a> Out<'a> {
@@ -163,39 +178,41 @@ impl<'a> Out<'a> {
                     return true;
                 };
                 let view = view(cell);
-                let (before, length) = (cell.length as usize, view.length as usize);
-                let offset = view.offset as usize;
-                if length > HALF || rest.len() < before + length + SLACK {
-                    break (cell, view);
+                match short_cell(
+                    s,
+                    rest,
+                    texts,
+                    (&cell.constant, cell.length),
+                    view,
+                    cell.escaped,
+                ) {
+                    Ok(left) => rest = left,
+                    Err(whole) => {
+                        rest = whole;
+                        break (cell, view);
+                    }
                 }
-                let from = texts.bytes.get(offset..offset + HALF);
-                let Some(from) = from.and_then(<[u8]>::first_chunk::<HALF>) else {
-                    break (cell, view);
-                };
-                // No look at a text hurries it from memory where that is not needed.
-                if cell.escaped && !texts.is_plain(view) && has_special(s, from, length) {
-                    break (cell, view);
-                }
-                let ([first, second], _) = cell.constant.as_chunks::<HALF>() else {
-                    unreachable!("a move has two halves");
-                };
-                move_to(rest, first);
-                if before > HALF {
-                    move_to(&mut rest[HALF..], second);
-                }
-                rest = &mut rest[before..];
-                move_to(rest, from);
-                rest = &mut rest[length..];
             };
             self.rest = rest;
             let (cell, view) = other;
-            let constant = std::slice::from_ref(&cell.constant);
-            if !self.constant(constant, cell.length as usize)
-                || !self.any_text(s, texts.bytes, view, cell.escaped)
-            {
+            if !self.cell(s, texts, (&cell.constant, cell.length), view, cell.escaped) {
                 return false;
             }
         }
+    }
+
+    /// Appends the first bytes of a constant, and any text behind it.
+    #[inline(always)]
+    pub(super) fn cell<S: Simd>(
+        &mut self,
+        s: S,
+        texts: Texts<'_>,
+        (constant, before): (&[u8; MOVE], u32),
+        view: View,
+        escaped: bool,
+    ) -> bool {
+        self.constant(std::slice::from_ref(constant), before as usize)
+            && self.any_text(s, texts.bytes, view, escaped)
     }
 
     /// Appends a text of the arena, perhaps escaped for HTML.
@@ -320,6 +337,59 @@ impl<'a> Out<'a> {
         self.rest = rest;
         true
     }
+}
+
+/// Appends the first bytes of a constant, and a short text behind it that has nothing to escape,
+/// and gives what is left.
+///
+/// # Errors
+/// All of it: the text is another, or there is no room.
+#[inline(always)]
+pub(super) fn short_cell<'r, S: Simd>(
+    s: S,
+    rest: &'r mut [u8],
+    texts: Texts<'_>,
+    (constant, before): (&[u8; MOVE], u32),
+    view: View,
+    escaped: bool,
+) -> Result<&'r mut [u8], &'r mut [u8]> {
+    let (before, length) = (before as usize, view.length as usize);
+    let offset = view.offset as usize;
+    if length > HALF || rest.len() < before + length + SLACK {
+        return Err(rest);
+    }
+    let from = texts.bytes.get(offset..offset + HALF);
+    let Some(from) = from.and_then(<[u8]>::first_chunk::<HALF>) else {
+        return Err(rest);
+    };
+    // No look at a text hurries it from memory where that is not needed.
+    if escaped && !texts.is_plain(view) && has_special(s, from, length) {
+        return Err(rest);
+    }
+    let ([first, second], _) = constant.as_chunks::<HALF>() else {
+        unreachable!("a move has two halves");
+    };
+    move_to(rest, first);
+    if before > HALF {
+        move_to(&mut rest[HALF..], second);
+    }
+    let rest = &mut rest[before..];
+    move_to(rest, from);
+    Ok(&mut rest[length..])
+}
+
+/// Appends the first bytes of a constant, for which there is room, and gives what is left.
+#[inline(always)]
+pub(super) fn short_constant<'r, const N: usize>(
+    rest: &'r mut [u8],
+    constant: &[u8; N],
+    length: u32,
+) -> Result<&'r mut [u8], &'r mut [u8]> {
+    if rest.len() < length as usize + SLACK {
+        return Err(rest);
+    }
+    move_to(rest, constant);
+    Ok(&mut rest[length as usize..])
 }
 
 /// Whether there is something to escape in the first `length` bytes.

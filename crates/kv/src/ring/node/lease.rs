@@ -9,8 +9,8 @@
 //!    were dead, may miss writes: it has the range no longer. Only some time later the other gives
 //!    it up, and confirms writes that it does not have.
 
+use super::super::members::Lease;
 use super::{Effects, Node, Roster, Sync, Waiter, bits};
-use crate::etcd::Lease;
 use rhythm_net::Time;
 use std::time::Duration;
 
@@ -19,33 +19,6 @@ const CUT_OFF: u32 = 4;
 
 /// Epochs of claims for one revision of etcd's, which has one whenever a node comes or goes.
 const EPOCHS: u32 = 4;
-
-/// This node's lease.
-#[derive(Debug)]
-pub(super) struct Held {
-    /// Until when it is there in any case.
-    until: Time,
-    /// Since when it was there all the time.
-    since: Time,
-    /// Which it is; 0: there was none.
-    number: i64,
-    /// Claims that it makes have at least this epoch.
-    epoch: u32,
-    /// The nodes that are to be heard before it counts, a bit each.
-    unmet: u64,
-}
-
-impl Held {
-    pub(super) fn none() -> Held {
-        Held {
-            until: Time::ZERO,
-            since: Time::ZERO,
-            number: 0,
-            epoch: 0,
-            unmet: 0,
-        }
-    }
-}
 
 impl Node {
     /// These nodes are there now.

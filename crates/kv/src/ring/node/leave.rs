@@ -43,7 +43,7 @@ impl Node {
     }
 
     /// Whether it serves nothing any more, though others may not have all copies yet.
-    pub fn has_handed_over(&self) -> bool {
+    pub(crate) fn has_handed_over(&self) -> bool {
         self.stay() != Stay::Stays && !(0..self.ranges()).any(|range| self.serves(range))
     }
 

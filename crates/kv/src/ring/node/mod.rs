@@ -37,7 +37,7 @@ use effects::Origin;
 pub use effects::{Effects, Execute, Ticket};
 use forwards::Forwards;
 pub use options::Options;
-use progress::{Handing, Incoming, Pass, Sync};
+use progress::{Handing, Held, Incoming, Pass, Sync};
 use rhythm_net::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ pub struct Node {
     /// When this one began to, and whether it ends.
     left_at: Time,
     is_gone: bool,
-    lease: lease::Held,
+    lease: Held,
     peers: Vec<Peer>,
     /// What is known of each range.
     claims: Vec<Claim>,
@@ -151,7 +151,7 @@ impl Node {
             leaving: 0,
             left_at: now,
             is_gone: false,
-            lease: lease::Held::none(),
+            lease: Held::none(),
             peers: (0..nodes).map(|_| peer()).collect(),
             claims: vec![Claim::default(); ranges],
             complete: 0,

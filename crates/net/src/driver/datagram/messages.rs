@@ -1,5 +1,6 @@
-//! recvmmsg and sendmmsg: the two system calls of this crate that no safe wrapper offers as we need
-//! them (rustix has no recvmmsg, and no control message for segmentation).
+//! recvmmsg and sendmmsg, and what link sockets need to be bound: the system calls of this crate
+//! that no safe wrapper offers as we need them (rustix has no recvmmsg, no control message for
+//! segmentation, and no address of the link layer).
 //!
 //! The kernel is given arrays of headers that point into other arrays. All of them lie in one
 //! [`Messages`] on the stack, are filled and used within one method, and no pointer outlives it.
@@ -27,6 +28,17 @@ const MESSAGE_BYTES_MAX: usize = 65_000;
 struct SegmentSize {
     header: cmsghdr,
     bytes: u16,
+}
+
+/// How datagrams become messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Each by itself, to a port of a host.
+    Each,
+    /// Those of equal length to one peer that follow each other as one.
+    Segments,
+    /// Each by itself, to a station of a link.
+    Frames,
 }
 
 /// What is told of a datagram that was received.
@@ -97,8 +109,7 @@ impl Messages {
         })
     }
 
-    /// Sends from the front of `datagrams`, without waiting, and says how many. With `segments`
-    /// those of equal length to one peer that follow each other leave as one message.
+    /// Sends from the front of `datagrams`, without waiting, and says how many.
     ///
     /// # Errors
     ///
@@ -107,7 +118,7 @@ impl Messages {
         &mut self,
         socket: BorrowedFd<'_>,
         datagrams: &[Datagram<'_>],
-        segments: bool,
+        form: Form,
     ) -> Result<usize, Errno> {
         let datagrams = &datagrams[..datagrams.len().min(BATCH_MAX)];
         for (slice, datagram) in self.slices.iter_mut().zip(datagrams) {
@@ -118,14 +129,16 @@ impl Messages {
         let mut messages = 0;
         let mut first = 0;
         while first < datagrams.len() {
-            let run = if segments {
-                run_length(&datagrams[first..])
-            } else {
-                1
+            let run = match form {
+                Form::Segments => run_length(&datagrams[first..]),
+                Form::Each | Form::Frames => 1,
             };
             let address = &mut self.addresses[messages];
             let header = &mut self.headers[messages].msg_hdr;
-            header.msg_namelen = to_system(datagrams[first].peer, address);
+            header.msg_namelen = match form {
+                Form::Frames => to_station(datagrams[first].peer, address),
+                Form::Each | Form::Segments => to_system(datagrams[first].peer, address),
+            };
             header.msg_name = ptr::from_mut(address).cast();
             header.msg_iov = &mut self.slices[first];
             header.msg_iovlen = run as _;
@@ -210,16 +223,100 @@ fn to_system(address: SocketAddr, out: &mut sockaddr_in6) -> u32 {
     }
 }
 
-/// The inverse of [`to_system`].
+/// The inverse of [`to_system`] and [`to_station`].
 fn from_system(address: &sockaddr_in6) -> SocketAddr {
     let port = u16::from_be(address.sin6_port);
-    if i32::from(address.sin6_family) == libc::AF_INET {
-        let ip = Ipv4Addr::from(address.sin6_flowinfo.to_ne_bytes());
-        return SocketAddr::from((ip, port));
+    match i32::from(address.sin6_family) {
+        libc::AF_INET => {
+            let ip = Ipv4Addr::from(address.sin6_flowinfo.to_ne_bytes());
+            return SocketAddr::from((ip, port));
+        }
+        libc::AF_PACKET => {
+            let [_, _, _, _, a, b, c, d, e, f, ..] = address.sin6_addr.s6_addr;
+            return station([a, b, c, d, e, f], address.sin6_flowinfo, port);
+        }
+        family => debug_assert_eq!(family, libc::AF_INET6),
     }
-    debug_assert_eq!(i32::from(address.sin6_family), libc::AF_INET6);
     let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
     SocketAddrV6::new(ip, port, address.sin6_flowinfo, address.sin6_scope_id).into()
+}
+
+/// A station of a link as an address: the link-local one that IPv6 makes of its hardware address
+/// (RFC 4291, appendix A), on the interface of this index. The EtherType stands for the port.
+pub(super) fn station(hardware: [u8; 6], interface: u32, ether_type: u16) -> SocketAddr {
+    let [a, b, c, d, e, f] = hardware;
+    let ip = [
+        0xfe,
+        0x80,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        a ^ 2,
+        b,
+        c,
+        0xff,
+        0xfe,
+        d,
+        e,
+        f,
+    ];
+    SocketAddrV6::new(ip.into(), ether_type, 0, interface).into()
+}
+
+/// Writes the address of a [`station`] as the system has it (sockaddr_ll), and says how long it is.
+/// One that is none is of no interface, and not sent to.
+fn to_station(address: SocketAddr, out: &mut sockaddr_in6) -> u32 {
+    out.sin6_family = libc::AF_PACKET as u16;
+    out.sin6_port = address.port().to_be();
+    if let SocketAddr::V6(address) = address {
+        let [.., a, b, c, _, _, d, e, f] = address.ip().octets();
+        // Of sockaddr_ll, the EtherType lies at the port's place and the index of the interface at
+        // that of the flow information; behind them the kind of hardware, which the system knows,
+        // and the length of the address and itself.
+        out.sin6_flowinfo = address.scope_id();
+        out.sin6_addr.s6_addr[..10].copy_from_slice(&[0, 0, 0, 6, a ^ 2, b, c, d, e, f]);
+    }
+    size_of::<libc::sockaddr_ll>() as u32
+}
+
+/// Has a packet socket take the frames that come to the interface and bear the EtherType of this
+/// [`station`]: any of the interface's.
+pub(super) fn bind_to_link(socket: BorrowedFd<'_>, station: SocketAddr) -> Result<(), Errno> {
+    let mut address = Messages::new().addresses[0];
+    let length = to_station(station, &mut address);
+    // SAFETY: the address lies here, has more than `length` bytes, all of them initialized, and is
+    // only read, during this call. The descriptor is open as long as it is borrowed.
+    let bound = unsafe { libc::bind(socket.as_raw_fd(), ptr::from_ref(&address).cast(), length) };
+    match bound {
+        0 => Ok(()),
+        _ => Err(last_errno()),
+    }
+}
+
+/// The most bytes that a frame carries on the interface of this name.
+pub(super) fn frame_bytes_max(socket: BorrowedFd<'_>, interface: &str) -> Result<usize, Errno> {
+    // SAFETY: a plain C structure of integers, and of a union of such, pointers among them: all
+    // zeros is a value.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    // The last byte stays zero: it ends the name.
+    let most = request.ifr_name.len() - 1;
+    if interface.len() > most {
+        return Err(Errno::NODEV);
+    }
+    let name = request.ifr_name.iter_mut().zip(interface.bytes());
+    name.for_each(|(to, byte)| *to = byte as _);
+    // SAFETY: this request reads the name and writes the number, both in the structure that lies
+    // here during the call, and keeps no pointer. The descriptor is open as long as it is borrowed.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &mut request) };
+    if done != 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: the system wrote this member of the union; and any bytes are an integer.
+    let bytes = unsafe { request.ifr_ifru.ifru_mtu };
+    usize::try_from(bytes).map_err(|_| Errno::INVAL)
 }
 
 #[cfg(test)]
@@ -242,6 +339,18 @@ mod tests {
                 (address, if address.is_ipv4() { 16 } else { 28 })
             );
         }
+    }
+
+    #[test]
+    fn stations_go_to_the_system_and_back() {
+        let hardware = [0x52, 0x54, 0, 0xab, 0xcd, 0xef];
+        let of_7 = station(hardware, 7, 0x88b5);
+        assert_eq!(of_7.to_string(), "[fe80::5054:ff:feab:cdef%7]:34997");
+        let mut system = Messages::new().addresses[0];
+        assert_eq!(to_station(of_7, &mut system), 20);
+        assert_eq!(from_system(&system), of_7);
+        assert_eq!(system.sin6_port.to_ne_bytes(), [0x88, 0xb5]);
+        assert_eq!(system.sin6_addr.s6_addr[4..10], hardware);
     }
 
     #[test]

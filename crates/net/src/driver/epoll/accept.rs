@@ -8,9 +8,11 @@
 //!
 //! Nobody is lost by waiting: who is not accepted stays in the listener's queue.
 
+use super::patient::ROOM_MIN;
 use super::{Driver, NOT_A_CONNECTION};
+use crate::clock::monotonic;
 use crate::driver::sockets::retry;
-use crate::port::{Accepted, Handler};
+use crate::port::{Accepted, Handler, Time};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{self, SocketFlags};
@@ -27,18 +29,28 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const CROWDED_PAUSE: Duration = Duration::from_millis(20);
 
 impl Driver {
-    /// Lets in up to `bound` clients of one listener. Whether it stopped because none was left.
-    pub(super) fn accept(&mut self, handler: &mut dyn Handler, index: u32, bound: usize) -> bool {
+    /// Lets in up to `bound` clients of one listener, two at least and others while it is not later
+    /// than `until`. Whether it stopped because none was left.
+    pub(super) fn accept(
+        &mut self,
+        handler: &mut dyn Handler,
+        index: u32,
+        bound: usize,
+        until: Time,
+    ) -> bool {
         let now = self.sockets.now;
         let mut has_asked = false;
-        for _ in 0..bound {
+        for count in 0..bound {
+            if count >= ROOM_MIN && monotonic() >= until {
+                return false;
+            }
             let is_full = self.sockets.accepted >= self.connections_max;
             if is_full && (has_asked || !self.make_room(handler)) {
                 return false;
             }
             has_asked |= is_full;
             let Some(Some((listener, role))) = self.listeners.get(index as usize) else {
-                debug_assert!(false, "a listener that is closed is not told of");
+                // It was closed when the others' turn was over.
                 return true;
             };
             let accepted = retry(|| {
@@ -168,7 +180,7 @@ impl Driver {
         for index in 0..self.listeners.len() {
             if self.listeners[index].is_some()
                 && self.may_accept()
-                && self.accept(handler, index as u32, CLOSING_MAX)
+                && self.accept(handler, index as u32, CLOSING_MAX, Time::NEVER)
                 && let Some((listener, _)) = self.listeners[index].take()
             {
                 // Others may have the same socket, which epoll would go on telling of.

@@ -1,19 +1,24 @@
 //! The patient: clients of which no input was answered yet, or not their last, and those who have
 //! left.
 //!
-//! They are told of after everybody else, and so many a turn that it does not become long by them.
+//! They are told of after everybody else, in a turn of their own and so few that it does not become
+//! long by them.
 //! Who asks and is answered, again and again, is not to be delayed by a crowd that comes, that
 //! sends byte by byte or more than it awaits, or that goes: a newcomer may bring as much as a turn
 //! can do, and it takes the system long to clear away what a client left unread.
 
+use crate::driver::sockets::Connection;
 use crate::port::{ConnectionId, TURN_MAX, Time};
+use rustix::event::epoll::EventFlags;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// So many are let in, and so many told of, in one turn at most, and at least where it is longer
 /// than it may be.
 const ROOM_MAX: usize = 16;
-const ROOM_MIN: usize = 2;
+pub(super) const ROOM_MIN: usize = 2;
+/// Those beyond the least are told of, and let in, for so long at most.
+pub(super) const TOLD_MAX: Duration = Duration::from_nanos(TURN_MAX.as_nanos() as u64 / 4);
 /// An empty line keeps memory for so many.
 const KEPT: usize = 64;
 /// How long a turn may be by them: who comes in one such and is answered in the next has waited no
@@ -42,8 +47,29 @@ impl Patient {
         self.room
     }
 
+    /// Puts a connection that epoll has listed for `flags` into the line, if that is its place.
+    pub(super) fn takes(
+        &mut self,
+        connection: &mut Connection,
+        id: ConnectionId,
+        flags: EventFlags,
+        listed: Time,
+    ) -> bool {
+        let has_left = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        let is_patient = connection.is_unanswered || (has_left && !connection.is_ours());
+        // Who waits goes on waiting.
+        if !is_patient && connection.untold.is_empty() {
+            return false;
+        }
+        if connection.untold.is_empty() {
+            self.push(id, listed);
+        }
+        connection.untold |= flags;
+        true
+    }
+
     /// Epoll has listed one that is not in the line.
-    pub(super) fn push(&mut self, id: ConnectionId, listed: Time) {
+    fn push(&mut self, id: ConnectionId, listed: Time) {
         self.line.push_back((id, listed));
     }
 
@@ -75,10 +101,10 @@ impl Patient {
         }
     }
 
-    /// A turn took so long that served so many of them, and so many others. If it had room for no
-    /// more, it `was_short`.
-    pub(super) fn adapt(&mut self, took: Duration, served: usize, others: usize, was_short: bool) {
-        if took > PATIENT_MAX && served > others {
+    /// Their turn took so long that served so many of them. If it had room for no more, it
+    /// `was_short`.
+    pub(super) fn adapt(&mut self, took: Duration, served: usize, was_short: bool) {
+        if took > PATIENT_MAX && served > 0 {
             self.room = (self.room / 2).max(ROOM_MIN);
         } else if was_short {
             self.room = (self.room + 1).min(ROOM_MAX);
@@ -93,25 +119,25 @@ mod tests {
     #[test]
     fn a_turn_has_room_for_fewer_where_they_make_it_long() {
         let mut patient = Patient::new();
-        let mut room_after = |took, [served, others]: [usize; 2], was_short| {
-            patient.adapt(took, served, others, was_short);
+        let mut room_after = |took, served, was_short| {
+            patient.adapt(took, served, was_short);
             patient.room()
         };
-        assert_eq!(room_after(PATIENT_MAX * 2, [16, 3], true), 8);
-        assert_eq!(room_after(PATIENT_MAX * 2, [8, 3], true), 4);
-        // Others made it long: nothing is gained by fewer.
-        assert_eq!(room_after(TURN_MAX * 2, [4, 90], false), 4);
-        assert_eq!(room_after(TURN_MAX * 2, [4, 90], true), 5);
-        assert_eq!(room_after(PATIENT_MAX, [5, 0], true), 6);
-        assert_eq!(room_after(PATIENT_MAX, [3, 0], false), 6);
+        assert_eq!(room_after(PATIENT_MAX * 2, 16, true), 8);
+        assert_eq!(room_after(PATIENT_MAX * 2, 8, true), 4);
+        // Others made it long, who went on in it: nothing is gained by fewer.
+        assert_eq!(room_after(TURN_MAX * 2, 0, false), 4);
+        assert_eq!(room_after(TURN_MAX * 2, 0, true), 5);
+        assert_eq!(room_after(PATIENT_MAX, 5, true), 6);
+        assert_eq!(room_after(PATIENT_MAX, 3, false), 6);
         for _ in 0..9 {
-            room_after(TURN_MAX, [2, 0], true);
+            room_after(TURN_MAX, 2, true);
         }
-        assert_eq!(room_after(TURN_MAX, [2, 0], true), ROOM_MIN);
+        assert_eq!(room_after(TURN_MAX, 2, true), ROOM_MIN);
         for _ in 0..99 {
-            room_after(PATIENT_MAX / 2, [2, 0], true);
+            room_after(PATIENT_MAX / 2, 2, true);
         }
-        assert_eq!(room_after(PATIENT_MAX / 2, [16, 0], true), ROOM_MAX);
+        assert_eq!(room_after(PATIENT_MAX / 2, 16, true), ROOM_MAX);
     }
 
     #[test]

@@ -149,6 +149,20 @@ impl Headers {
         self.first = [0; Known::COUNT];
     }
 
+    /// Becomes those of a head whose lines stand `by` bytes further on ([`Span::shifted`]) here.
+    #[inline(always)]
+    pub(crate) fn become_like(&mut self, others: &Headers, by: u16) {
+        self.count = others.count;
+        self.first = others.first;
+        for (header, other) in self.list.iter_mut().zip(others.as_slice()) {
+            *header = Header {
+                name: other.name.shifted(by),
+                value: other.value.shifted(by),
+                known: other.known,
+            };
+        }
+    }
+
     /// All header lines.
     #[inline]
     #[must_use]

@@ -42,6 +42,16 @@ impl Span {
         }
     }
 
+    /// The same place where everything stands `by` bytes further on; what is past the end of the
+    /// numbers begins anew, so that the complement of a distance goes back.
+    #[inline(always)]
+    pub(crate) fn shifted(self, by: u16) -> Span {
+        Span {
+            start: self.start.wrapping_add(by),
+            end: self.end.wrapping_add(by),
+        }
+    }
+
     /// The bytes it points at; nothing if `bytes` is not what was parsed and too short.
     #[inline]
     #[must_use]

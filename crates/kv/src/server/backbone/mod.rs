@@ -1,35 +1,33 @@
-//! The thread of the ring: its sockets on the backbone, and the [`Node`] between them and the
-//! workers.
+//! The thread of the ring: the [`Node`] between the backbone and the workers.
 //!
 //! ```text
-//!   workers -- Turn: what was written, commands to be passed on --> Node -- frames --> connections
-//!           <- Told: released, answers, fences --------------------      <- frames --  to and from
-//!                                                                                      the others
+//!   workers -- Turn: what was written, commands to be passed on --> Node -- frames --> Lines or
+//!           <- Told: released, answers, fences --------------------      <- frames --  Stations
 //! ```
 //!
-//! To each other node there is a connection on which frames go, and from each comes one. Where one
-//! breaks, its frames are lost, and sent again on the next: the node sees to that.
+//! Frames go over TCP ([`Lines`]) or over Ethernet ([`Stations`]). Either may lose some, when a
+//! connection breaks or a stream begins anew; they are sent again: the node sees to that.
+
+mod lines;
+mod stations;
 
 use super::commands::{Command, Forward, RingCommand, Told};
 use crate::etcd::{News, Registration};
 use crate::execute::{Parsed, Turn};
-use crate::ring::{
-    Effects, Execute, Local, Member, Membership, Node, Options, Ticket, View, Written, ranked, wire,
-};
+use crate::membership::Membership;
+use crate::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written, ranked, wire};
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
 use crate::wire::{self as memcached, Commands, Rules, Stream};
+use lines::Lines;
 use rhythm_net::{
-    Accepted, ConnectionId, ConnectionTable, Ended, Flushed, Handler, Inbox, Outgoing, Peer, Port,
-    Time, clock,
+    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Inbox, Link, Port, Time, clock,
 };
-use std::collections::BTreeMap;
+use stations::Stations;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long after a connection failed the next is begun.
-const AGAIN: Duration = Duration::from_millis(100);
-/// Bytes that a connection may have untaken before frames for it are dropped, beside the longest.
+/// Bytes for another node that may be untaken before frames for it are dropped, beside the longest.
 const UNTAKEN_MAX: usize = 16 << 20;
 /// Bytes of a frame beside the longest item's.
 const BESIDE_ITEM: usize = 256 << 10;
@@ -43,13 +41,10 @@ const END_EVERY: Duration = Duration::from_millis(5);
 /// How often it is told how the ring is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-/// A connection on which frames go.
-#[derive(Debug, Default)]
-struct Line {
-    id: Option<ConnectionId>,
-    is_open: bool,
-    out: Outgoing,
-    again_at: Time,
+/// How frames come to other nodes.
+enum Way {
+    Tcp(Lines),
+    Ether(Stations),
 }
 
 /// See the head of this file.
@@ -59,12 +54,7 @@ pub(super) struct Backbone {
     rules: Rules,
     node: Node,
     store: StoreWorker,
-    me: usize,
-    /// Where each place's node is, if there is one.
-    peers: Vec<Option<Peer>>,
-    lines: Vec<Line>,
-    /// Bytes of frames that are not whole, by the connection on which they come.
-    coming: ConnectionTable<Vec<u8>>,
+    way: Way,
     workers: Vec<Inbox<Command>>,
     effects: Effects,
     told: Vec<Told>,
@@ -93,9 +83,11 @@ enum End {
 }
 
 impl Backbone {
+    /// Over Ethernet, `link` tells of that.
     pub(super) fn new(
         shared: Arc<Shared>,
         ring: &Membership,
+        link: Option<Link>,
         session: u64,
         store: StoreWorker,
         now: Time,
@@ -108,14 +100,19 @@ impl Backbone {
             lease: ring.etcd.as_ref().map(Registration::lasts),
             ..Options::default()
         };
-        let places = ring.roster().places();
         let (digest, roster) = (ring.digest(), ring.roster());
         let mut node = Node::new(digest, session, options, Arc::clone(&view), roster, now);
         let mut effects = Effects::default();
         if let Some(registration) = &ring.etcd {
             node.renewed(registration.lease, now, &mut effects);
         }
-        let mut backbone = Backbone {
+        let untaken_max = UNTAKEN_MAX + frame_max(&shared);
+        let way = match link {
+            Some(link) => Way::Ether(Stations::new(ring, link, session, untaken_max, now)),
+            None => Way::Tcp(Lines::new(ring, untaken_max)),
+        };
+        view.set_members(ring.members.clone());
+        Backbone {
             rules: Rules {
                 users: Arc::default(),
                 ..shared.rules.clone()
@@ -123,10 +120,7 @@ impl Backbone {
             node,
             view,
             store,
-            me: ring.me,
-            peers: vec![None; places],
-            lines: (0..places).map(|_| Line::default()).collect(),
-            coming: ConnectionTable::new(),
+            way,
             workers: Vec::new(),
             effects,
             told: Vec::new(),
@@ -136,20 +130,7 @@ impl Backbone {
             tell_at: now,
             end: End::Serves,
             shared,
-        };
-        backbone.enlist(&ring.members);
-        backbone
-    }
-
-    /// These nodes are there, at these places.
-    fn enlist(&mut self, members: &BTreeMap<usize, Member>) {
-        for (node, peer) in self.peers.iter_mut().enumerate() {
-            *peer = members.get(&node).map(|member| {
-                let name = member.name.as_str();
-                Peer::tcp(name, member.backbone)
-            });
         }
-        self.view.set_members(members.clone());
     }
 
     /// What etcd says.
@@ -159,17 +140,13 @@ impl Backbone {
                 let names = members.values().map(|member| member.name.as_str());
                 let names = names.collect::<Vec<_>>().join(", ");
                 tracing::info!(members = names, "who is in the ring");
-                let before = self.peers.clone();
-                self.enlist(&members);
-                for (node, old) in before.iter().enumerate() {
-                    // Whoever is there now is another.
-                    if *old != self.peers[node] {
-                        let line = std::mem::take(&mut self.lines[node]);
-                        line.id.inspect(|id| port.abort(*id));
-                    }
+                match &mut self.way {
+                    Way::Tcp(lines) => lines.enlist(port, &members),
+                    Way::Ether(_) => debug_assert!(false, "over Ethernet the nodes stay"),
                 }
                 let roster = ranked(&members);
                 self.with(now, |node, _, out| node.enroll(roster, now, out));
+                self.view.set_members(members);
             }
             News::Lease(lease) => {
                 self.with(now, |node, _, out| node.renewed(lease, now, out));
@@ -180,11 +157,6 @@ impl Backbone {
                 self.workers.iter().for_each(Inbox::stop);
             }
         }
-    }
-
-    /// The longest frame.
-    fn frame_max(&self) -> usize {
-        self.shared.settings.item_max as usize + BESIDE_ITEM
     }
 
     /// Has the node do something with the store at hand, and executes what it wants executed.
@@ -252,35 +224,17 @@ impl Backbone {
     fn send(&mut self, port: &mut dyn Port, now: Time) {
         self.end(now);
         self.node.flush(now, &mut self.effects);
-        for node in 0..self.lines.len() {
-            if node == self.me {
-                continue;
+        for (node, frames) in self.effects.frames.iter_mut().enumerate() {
+            match &mut self.way {
+                Way::Tcp(lines) => lines.send(port, node, frames, now),
+                Way::Ether(stations) => stations.send(node, frames),
             }
-            let frames = std::mem::take(&mut self.effects.frames[node]);
-            let untaken_max = UNTAKEN_MAX + self.frame_max();
-            let line = &mut self.lines[node];
-            match line.id {
-                None if line.again_at <= now => {
-                    line.again_at = now + AGAIN;
-                    // Where it fails, the next try comes.
-                    let peer = self.peers[node].as_ref();
-                    line.id = peer.and_then(|peer| port.connect(peer).ok());
-                }
-                // What finds no room is lost, as any frame may be.
-                Some(id)
-                    if line.is_open
-                        && !frames.is_empty()
-                        && line.out.unsent() < untaken_max
-                        && line.out.send(port, id, &frames) == Flushed::Gone =>
-                {
-                    *line = Line::default();
-                }
-                _ => {}
-            }
-            let mut frames = frames;
             frames.clear();
-            self.effects.frames[node] = frames;
         }
+        let way_wakes_at = match &mut self.way {
+            Way::Tcp(_) => Time::NEVER,
+            Way::Ether(stations) => stations.flush(port, now),
+        };
         for ticket in self.effects.released.drain(..) {
             let Ticket { worker, number } = ticket;
             self.told[worker].released = Some(number);
@@ -306,7 +260,8 @@ impl Backbone {
             End::Serves => TELL_EVERY,
             _ => END_EVERY,
         };
-        self.wake_at = self.node.wake_at(now).min(now + soon);
+        let wake_at = self.node.wake_at(now).min(now + soon);
+        self.wake_at = wake_at.min(way_wakes_at);
     }
 
     /// The next step of its end, if it is due.
@@ -333,7 +288,10 @@ impl Backbone {
                 End::Gone(now)
             }
             End::Gone(since) => {
-                let is_sent = self.lines.iter().all(|line| line.out.is_empty());
+                let is_sent = match &self.way {
+                    Way::Tcp(lines) => lines.are_empty(),
+                    Way::Ether(stations) => stations.are_empty(),
+                };
                 match is_sent || now.since(since) >= DRAINED_WITHIN {
                     true => End::Over,
                     false => return,
@@ -343,15 +301,10 @@ impl Backbone {
         };
     }
 
-    /// Takes the whole frames that came on a connection. False: what came is none.
-    fn take_frames(&mut self, id: ConnectionId, bytes: &[u8], now: Time) -> bool {
-        let most = self.frame_max();
-        let Some(coming) = self.coming.get_mut(id) else {
-            return true;
-        };
-        let mut own = std::mem::take(coming);
-        own.extend_from_slice(bytes);
-        let mut rest = &own[..];
+    /// Takes the whole frames off the front of what came from another node. False: it is none.
+    fn take_frames(&mut self, coming: &mut Vec<u8>, now: Time) -> bool {
+        let most = frame_max(&self.shared);
+        let mut rest = &coming[..];
         let is_ours = loop {
             match wire::length(rest, most) {
                 Ok(Some(length)) if length <= rest.len() => {
@@ -361,25 +314,23 @@ impl Backbone {
                 }
                 Ok(_) => break true,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection of the backbone is dropped");
+                    tracing::warn!(%error, "what comes on the backbone is dropped");
                     break false;
                 }
             }
         };
-        let done = own.len() - rest.len();
-        own.drain(..done);
-        if own.is_empty() {
-            own.shrink_to(most.min(1 << 20));
-        }
-        if let Some(coming) = self.coming.get_mut(id) {
-            *coming = own;
+        let done = coming.len() - rest.len();
+        coming.drain(..done);
+        if coming.is_empty() {
+            coming.shrink_to(most.min(1 << 20));
         }
         is_ours
     }
+}
 
-    fn line(&mut self, id: ConnectionId) -> Option<&mut Line> {
-        self.lines.iter_mut().find(|line| line.id == Some(id))
-    }
+/// The longest frame.
+fn frame_max(shared: &Shared) -> usize {
+    shared.settings.item_max as usize + BESIDE_ITEM
 }
 
 impl Drop for Backbone {
@@ -391,40 +342,64 @@ impl Drop for Backbone {
 
 impl Handler for Backbone {
     fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, _: Time) {
-        self.coming.insert(accepted.connection, Vec::new());
+        if let Way::Tcp(lines) = &mut self.way {
+            lines.opened(accepted.connection);
+        }
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        if !self.take_frames(id, bytes, now) {
-            port.abort(id);
-            self.coming.remove(id);
+        let Way::Tcp(lines) = &mut self.way else {
+            return;
+        };
+        let Some(mut coming) = lines.take_coming(id) else {
+            return;
+        };
+        coming.extend_from_slice(bytes);
+        let is_ours = self.take_frames(&mut coming, now);
+        if let Way::Tcp(lines) = &mut self.way {
+            match is_ours {
+                true => lines.keep_coming(id, coming),
+                false => lines.abort(port, id),
+            }
         }
     }
 
     fn connected(&mut self, _: &mut dyn Port, id: ConnectionId, _: Time) {
-        if let Some(line) = self.line(id) {
-            line.is_open = true;
+        if let Way::Tcp(lines) = &mut self.way {
+            lines.connected(id);
         }
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, _: Time) {
-        if let Some(line) = self.line(id)
-            && line.out.writable(port, id) == Flushed::Gone
-        {
-            *line = Line::default();
+        if let Way::Tcp(lines) = &mut self.way {
+            lines.writable(port, id);
         }
     }
 
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
-        if how == Ended::PeerFinished {
-            port.abort(id);
+        if let Way::Tcp(lines) = &mut self.way {
+            lines.ended(port, id, how, now);
         }
-        self.coming.remove(id);
-        if let Some(line) = self.line(id) {
-            *line = Line {
-                again_at: now + AGAIN,
-                ..Line::default()
+    }
+
+    fn datagrams(
+        &mut self,
+        _: &mut dyn Port,
+        _: DatagramId,
+        datagrams: &[Datagram<'_>],
+        now: Time,
+    ) {
+        for datagram in datagrams {
+            let Way::Ether(stations) = &mut self.way else {
+                return;
             };
+            let Some((from, mut coming)) = stations.take(datagram, now) else {
+                continue;
+            };
+            let is_ours = self.take_frames(&mut coming, now);
+            if let Way::Ether(stations) = &mut self.way {
+                stations.keep_coming(from, coming, is_ours);
+            }
         }
     }
 

@@ -1,0 +1,105 @@
+//! What victims felt, as a table.
+
+use crate::load::Micros;
+use std::fmt;
+
+/// How long a victim waited for its answers, in a phase; in microseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waits {
+    /// Answers of status 200.
+    pub answers: u64,
+    /// Other answers, and those that did not come.
+    pub failed: u64,
+    /// What the first of these was.
+    pub failure: Option<String>,
+    /// The median.
+    pub p50: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// What a victim felt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Felt {
+    /// What it asked for.
+    pub target: String,
+    /// While nothing else happened.
+    pub quiet: Waits,
+    /// Beside the attack.
+    pub beside: Waits,
+}
+
+impl Felt {
+    /// How many times its quiet p99 is its p99 beside the attack.
+    pub fn ratio(&self) -> f64 {
+        self.beside.p99 / self.quiet.p99
+    }
+}
+
+/// One attack, and what was felt of it: some rows of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its name.
+    pub attack: &'static str,
+    /// By each victim.
+    pub felt: Vec<Felt>,
+    /// What it did: connections opened and closed, and sends of which something was taken.
+    pub actions: u64,
+    /// Connections that it could not open.
+    pub refused: u64,
+    /// The most memory that the server had resident meanwhile, where its process is known.
+    pub peak_bytes: Option<u64>,
+}
+
+impl Row {
+    /// The table's head: over which columns rows are printed.
+    pub const HEAD: &'static str = concat!(
+        "                                  quiet                      beside\n",
+        "attack          actions victim          p50      p99      max",
+        "      p50      p99      max  ratio  peak",
+    );
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, felt) in self.felt.iter().enumerate() {
+            if index == 0 {
+                write!(f, "{:<14}{:>9} ", self.attack, self.actions)?;
+            } else {
+                write!(f, "\n{:<24}", "")?;
+            }
+            let name = felt.target.rsplit('/').next().unwrap_or_default();
+            write!(f, "{name:<10.10}")?;
+            for waits in [&felt.quiet, &felt.beside] {
+                for value in [waits.p50, waits.p99, waits.max] {
+                    write!(f, "{:>9}", Micros(value))?;
+                }
+            }
+            write!(f, "{:>7.2}", felt.ratio())?;
+            if let Some(bytes) = self.peak_bytes.filter(|_| index == 0) {
+                write!(f, "  {} MB", bytes / 1_000_000)?;
+            }
+        }
+        if self.refused > 0 {
+            write!(f, "\n  {} connections were not let in", self.refused)?;
+        }
+        for felt in &self.felt {
+            for (waits, when) in [(&felt.quiet, "quiet"), (&felt.beside, "beside")] {
+                if let Some(failure) = &waits.failure {
+                    let Waits {
+                        answers, failed, ..
+                    } = waits;
+                    let all = answers + failed;
+                    let target = &felt.target;
+                    write!(
+                        f,
+                        "\n  {when}: {failed} of {all} {target} failed: {failure}"
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,279 @@
+//! What clients want changed, what comes of it, and the batches in which commands are in the log.
+
+use super::bytes::{Put, Taker};
+use crate::wire::Mode;
+
+/// A change of the keyspace, executed by every node in the order of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Stores a value.
+    Store {
+        /// When.
+        mode: Mode,
+        /// Where.
+        key: Vec<u8>,
+        /// The client's flags.
+        flags: u32,
+        /// What.
+        value: Vec<u8>,
+        /// For [`Mode::Cas`]: the revision that must be there.
+        cas: u64,
+        /// The session with which the item ends.
+        session: Option<u64>,
+    },
+    /// Deletes an item.
+    Delete {
+        /// Where.
+        key: Vec<u8>,
+        /// The revision that must be there.
+        cas: Option<u64>,
+    },
+    /// Adds to a number, or takes away from it.
+    Arithmetic {
+        /// Where.
+        key: Vec<u8>,
+        /// Adds.
+        up: bool,
+        /// How much.
+        delta: u64,
+    },
+    /// Begins a session.
+    Open {
+        /// How long it lives without a sign of life, in milliseconds.
+        ttl: u64,
+    },
+    /// A sign of life.
+    Renew {
+        /// Of this session.
+        session: u64,
+    },
+    /// Ends a session, and with it its items.
+    End {
+        /// Which.
+        session: u64,
+        /// Only if there was no sign of life after so many.
+        renewals: Option<u64>,
+    },
+}
+
+/// What came of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Stored; the item has this revision.
+    Stored(u64),
+    /// Something is there (`add`), or nothing is (`replace`, `append`, `prepend`).
+    NotStored,
+    /// The item has another revision.
+    Exists,
+    /// There is no such item, or session.
+    NotFound,
+    /// It was deleted.
+    Deleted,
+    /// The number is this now; the item has this revision.
+    Number(u64, u64),
+    /// It is no number.
+    NotANumber,
+    /// The value would be longer than values may be.
+    TooLong,
+    /// There is no room: in bytes, keys or sessions.
+    Full,
+    /// The session that the item was to end with is over.
+    SessionOver,
+    /// A session began, or gave a sign of life; its number.
+    Alive(u64),
+    /// The session is over.
+    Ended,
+}
+
+/// What one node has to say to the log at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Batch {
+    /// Which node.
+    pub(super) origin: u64,
+    /// Its how-manieth life, and the how-manieth batch of it: batches that are not beyond the
+    /// node's last one were executed, or given up, so that one may be said again.
+    pub(super) number: (u64, u64),
+    pub(super) commands: Vec<Command>,
+}
+
+const MODES: [Mode; 6] = [
+    Mode::Set,
+    Mode::Add,
+    Mode::Replace,
+    Mode::Append,
+    Mode::Prepend,
+    Mode::Cas,
+];
+
+fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
+    out.push(u8::from(number.is_some()));
+    out.put_u64(number.unwrap_or(0));
+}
+
+fn take_option(taker: &mut Taker<'_>) -> Option<Option<u64>> {
+    let is_some = taker.bool()?;
+    let number = taker.u64()?;
+    Some(is_some.then_some(number))
+}
+
+impl Command {
+    /// About how many bytes it takes.
+    pub(super) fn len(&self) -> usize {
+        const FIXED: usize = 64;
+        FIXED
+            + match self {
+                Command::Store { key, value, .. } => key.len() + value.len(),
+                Command::Delete { key, .. } | Command::Arithmetic { key, .. } => key.len(),
+                _ => 0,
+            }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Command::Store {
+                mode,
+                key,
+                flags,
+                value,
+                cas,
+                session,
+            } => {
+                let mode = MODES.iter().position(|one| one == mode);
+                out.extend([0, mode.unwrap_or(0) as u8]);
+                out.put_bytes(key);
+                out.put_u32(*flags);
+                out.put_bytes(value);
+                out.put_u64(*cas);
+                put_option(out, *session);
+            }
+            Command::Delete { key, cas } => {
+                out.push(1);
+                out.put_bytes(key);
+                put_option(out, *cas);
+            }
+            Command::Arithmetic { key, up, delta } => {
+                out.extend([2, u8::from(*up)]);
+                out.put_bytes(key);
+                out.put_u64(*delta);
+            }
+            Command::Open { ttl } => {
+                out.push(3);
+                out.put_u64(*ttl);
+            }
+            Command::Renew { session } => {
+                out.push(4);
+                out.put_u64(*session);
+            }
+            Command::End { session, renewals } => {
+                out.push(5);
+                out.put_u64(*session);
+                put_option(out, *renewals);
+            }
+        }
+    }
+
+    fn decode(taker: &mut Taker<'_>) -> Option<Command> {
+        Some(match taker.u8()? {
+            0 => Command::Store {
+                mode: *MODES.get(usize::from(taker.u8()?))?,
+                key: taker.bytes()?.to_vec(),
+                flags: taker.u32()?,
+                value: taker.bytes()?.to_vec(),
+                cas: taker.u64()?,
+                session: take_option(taker)?,
+            },
+            1 => Command::Delete {
+                key: taker.bytes()?.to_vec(),
+                cas: take_option(taker)?,
+            },
+            2 => Command::Arithmetic {
+                up: taker.bool()?,
+                key: taker.bytes()?.to_vec(),
+                delta: taker.u64()?,
+            },
+            3 => Command::Open { ttl: taker.u64()? },
+            4 => Command::Renew {
+                session: taker.u64()?,
+            },
+            5 => Command::End {
+                session: taker.u64()?,
+                renewals: take_option(taker)?,
+            },
+            _ => return None,
+        })
+    }
+}
+
+impl Batch {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.put_u64(self.origin);
+        out.put_u64(self.number.0);
+        out.put_u64(self.number.1);
+        out.put_u32(self.commands.len() as u32);
+        self.commands
+            .iter()
+            .for_each(|command| command.encode(&mut out));
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Batch> {
+        let mut taker = Taker(bytes);
+        let origin = taker.u64()?;
+        let number = (taker.u64()?, taker.u64()?);
+        let count = taker.u32()?;
+        let commands = (0..count).map(|_| Command::decode(&mut taker));
+        let commands = commands.collect::<Option<_>>()?;
+        Some(Batch {
+            origin,
+            number,
+            commands,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_the_same_behind_its_bytes_and_none_when_cut() {
+        let store = |mode, session| Command::Store {
+            mode,
+            key: b"key".to_vec(),
+            flags: 7,
+            value: b"value".to_vec(),
+            cas: 9,
+            session,
+        };
+        let mut commands: Vec<_> = MODES.iter().map(|mode| store(*mode, None)).collect();
+        commands.extend([
+            store(Mode::Set, Some(3)),
+            Command::Delete {
+                key: b"d".to_vec(),
+                cas: Some(4),
+            },
+            Command::Arithmetic {
+                key: b"n".to_vec(),
+                up: true,
+                delta: 5,
+            },
+            Command::Open { ttl: 1000 },
+            Command::Renew { session: 3 },
+            Command::End {
+                session: 3,
+                renewals: Some(1),
+            },
+        ]);
+        let batch = Batch {
+            origin: 2,
+            number: (1, 8),
+            commands,
+        };
+        let bytes = batch.encode();
+        assert_eq!(Batch::decode(&bytes).as_ref(), Some(&batch));
+        for cut in 0..bytes.len() {
+            assert_eq!(Batch::decode(&bytes[..cut]), None, "{cut}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! A node's folder: the journal in it, and a lock, so that no two processes are one node.
+//!
+//! Room on the disk is taken ahead: while there is some left, what nodes need to agree at all can
+//! be written, and clients' writes are refused already.
+
+use super::journal::{Disk, Unwritten};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes that are taken ahead of what is written.
+const AHEAD: u64 = 4 << 20;
+/// How much is taken at a time.
+const STEP: u64 = 1 << 20;
+
+/// Why a folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// Another process uses it.
+    #[error("{0}: another process uses it")]
+    InUse(PathBuf),
+    /// It is empty, and not to be begun.
+    #[error(
+        "{0}: there is no journal. A node that begins anew has forgotten what it confirmed: only \
+         if none of the nodes ever ran, or this one never did, say --begin"
+    )]
+    Empty(PathBuf),
+    /// It is to be begun, and was.
+    #[error("{0}: there is a journal already; leave --begin out")]
+    Begun(PathBuf),
+    /// The system.
+    #[error("{0}: {1}")]
+    System(PathBuf, io::Error),
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    journal: File,
+    /// Up to where the journal is written, and room is taken.
+    end: u64,
+    taken: u64,
+    /// Held as long as the folder is used.
+    _lock: File,
+}
+
+impl Folder {
+    /// Opens a folder, which is made if it is to be begun, with the journal in it.
+    ///
+    /// # Errors
+    /// Where it is in use, or begun though it may not be, or not though it has to be.
+    pub fn open(path: &Path, begin: bool) -> Result<(Folder, Vec<u8>), FolderError> {
+        let failed = |error| FolderError::System(path.to_owned(), error);
+        if begin {
+            fs::create_dir_all(path).map_err(failed)?;
+        }
+        let lock = File::create(path.join("lock")).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(FolderError::InUse(path.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true);
+        let mut journal = match options.open(path.join("journal")) {
+            Ok(_) if begin => return Err(FolderError::Begun(path.to_owned())),
+            Ok(journal) => journal,
+            // It gets its name when the first record is in it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && begin => options
+                .create(true)
+                .truncate(true)
+                .open(path.join("journal.new"))
+                .map_err(failed)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(FolderError::Empty(path.to_owned()));
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let mut bytes = Vec::new();
+        journal.read_to_end(&mut bytes).map_err(failed)?;
+        let folder = Folder {
+            path: path.to_owned(),
+            journal,
+            end: bytes.len() as u64,
+            taken: 0,
+            _lock: lock,
+        };
+        Ok((folder, bytes))
+    }
+}
+
+impl Folder {
+    fn try_write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        // What a write before left behind the end is gone first.
+        if self.end != at {
+            self.journal.set_len(at)?;
+            self.taken = 0;
+        }
+        self.end = u64::MAX;
+        self.journal.write_all_at(bytes, at)?;
+        self.end = at + bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes the file that is to be the journal.
+    fn try_new(&self, bytes: &[u8]) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(true);
+        let mut file = options.open(self.path.join("journal.new"))?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(file)
+    }
+
+    /// Gives it its name.
+    fn try_name(&self) -> io::Result<()> {
+        fs::rename(self.path.join("journal.new"), self.path.join("journal"))?;
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+impl Disk for Folder {
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Unwritten> {
+        self.try_write(at, bytes).map_err(Unwritten::Yet)
+    }
+
+    fn sync(&mut self) -> Result<(), Unwritten> {
+        self.journal.sync_data().map_err(Unwritten::Ever)
+    }
+
+    fn replace(&mut self, bytes: &[u8]) -> Result<(), Unwritten> {
+        self.journal = self.try_new(bytes).map_err(Unwritten::Yet)?;
+        (self.end, self.taken) = (bytes.len() as u64, 0);
+        self.try_name().map_err(Unwritten::Ever)
+    }
+
+    fn has_room(&mut self) -> bool {
+        if self.end == u64::MAX {
+            return false;
+        }
+        if self.taken >= self.end + AHEAD - STEP {
+            return true;
+        }
+        let taken = self.end + AHEAD;
+        // The length stays: what is taken is no part of the file yet.
+        match fallocate(&self.journal, FallocateFlags::KEEP_SIZE, self.end, AHEAD) {
+            Ok(()) => {
+                self.taken = taken;
+                true
+            }
+            // A file system that cannot tell is taken to have room, until a write fails.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => true,
+            Err(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+use super::*;
+
+fn path(test: &str) -> PathBuf {
+    let name = format!("rhythm-keyspace-{}-{test}", std::process::id());
+    std::env::temp_dir().join(name)
+}
+
+#[test]
+fn a_folder_is_begun_once_and_used_by_one() {
+    let path = path("begun");
+    assert!(matches!(
+        Folder::open(&path, false),
+        Err(FolderError::System(..))
+    ));
+    let (mut folder, bytes) = Folder::open(&path, true).unwrap();
+    assert!(bytes.is_empty());
+    assert!(matches!(
+        Folder::open(&path, true),
+        Err(FolderError::InUse(_))
+    ));
+    folder.replace(b"base").unwrap();
+    drop(folder);
+    assert!(matches!(
+        Folder::open(&path, true),
+        Err(FolderError::Begun(_))
+    ));
+    assert_eq!(Folder::open(&path, false).unwrap().1, b"base");
+    fs::remove_file(path.join("journal")).unwrap();
+    assert!(matches!(
+        Folder::open(&path, false),
+        Err(FolderError::Empty(_))
+    ));
+    fs::remove_dir_all(&path).unwrap();
+}
+
+#[test]
+fn what_is_written_is_there_and_what_was_behind_it_is_not() {
+    let path = path("written");
+    let (mut folder, _) = Folder::open(&path, true).unwrap();
+    folder.replace(b"base").unwrap();
+    assert!(folder.has_room());
+    folder.write(4, b"-one").unwrap();
+    folder.sync().unwrap();
+    folder.write(8, b"-torn").unwrap();
+    // As if that had failed: it is written again.
+    folder.end = u64::MAX;
+    assert!(!folder.has_room());
+    folder.write(8, b"-2").unwrap();
+    assert!(folder.has_room());
+    folder.sync().unwrap();
+    drop(folder);
+    assert_eq!(Folder::open(&path, false).unwrap().1, b"base-one-2");
+    fs::remove_dir_all(&path).unwrap();
+}

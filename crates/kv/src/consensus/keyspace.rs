@@ -1,0 +1,323 @@
+//! What the nodes agree on: items under keys, and the sessions with which some of them end.
+//!
+//! Every node executes the same batches in the same order, so nothing here may depend on anything
+//! else: no clock, no settings, no random numbers. That a session's time is over is said by a
+//! command of the log, too.
+
+use super::bytes::{Put, Taker};
+use super::command::{Batch, Command, Outcome};
+use crate::wire::{Mode, number};
+use std::collections::BTreeMap;
+
+/// Items at most.
+pub const KEYS_MAX: usize = 65_536;
+/// Bytes of keys and values at most.
+pub const BYTES_MAX: usize = 16 << 20;
+/// Bytes of a value at most.
+pub const VALUE_MAX: usize = 256 << 10;
+/// Sessions at most.
+pub const SESSIONS_MAX: usize = 4096;
+/// The form of snapshots.
+const VERSION: u8 = 1;
+
+/// What is under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The client's flags.
+    pub flags: u32,
+    /// The value.
+    pub value: Vec<u8>,
+    /// The revision of the keyspace that it came with: its CAS id.
+    pub revision: u64,
+    /// The session with which it ends.
+    pub session: Option<u64>,
+}
+
+/// A session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Session {
+    /// How long it lives without a sign of life, in milliseconds.
+    pub(super) ttl: u64,
+    /// Signs of life so far.
+    pub(super) renewals: u64,
+}
+
+/// Something became of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Which.
+    pub key: Vec<u8>,
+    /// The revision of the keyspace with it.
+    pub revision: u64,
+    /// The item is gone; else it is new, or another.
+    pub is_deleted: bool,
+}
+
+/// See the head of this file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keyspace {
+    items: BTreeMap<Vec<u8>, Item>,
+    /// Of keys and values.
+    bytes: usize,
+    /// Grows with each change, and each session.
+    revision: u64,
+    sessions: BTreeMap<u64, Session>,
+    /// The last batch of each node.
+    batches: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Keyspace {
+    /// What is under a key.
+    pub fn get(&self, key: &[u8]) -> Option<&Item> {
+        self.items.get(key)
+    }
+
+    /// Items.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Bytes of keys and values.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A number that grows with every change.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The sessions by their numbers.
+    pub(super) fn sessions(&self) -> &BTreeMap<u64, Session> {
+        &self.sessions
+    }
+
+    /// Whether a node's batch was executed, or the node has gone on without it.
+    pub(super) fn has_executed(&self, origin: u64, number: (u64, u64)) -> bool {
+        (self.batches.get(&origin)).is_some_and(|last| number <= *last)
+    }
+
+    /// Executes a batch, and says what comes of each command; nothing, if it was executed before or
+    /// its node has gone on without it.
+    pub(super) fn execute(
+        &mut self,
+        batch: Batch,
+        changes: &mut Vec<Change>,
+    ) -> Option<Vec<Outcome>> {
+        let last = self.batches.entry(batch.origin).or_default();
+        if batch.number <= *last {
+            return None;
+        }
+        *last = batch.number;
+        let commands = batch.commands.into_iter();
+        Some(commands.map(|command| self.one(command, changes)).collect())
+    }
+
+    fn one(&mut self, command: Command, changes: &mut Vec<Change>) -> Outcome {
+        match command {
+            Command::Store {
+                mode,
+                key,
+                flags,
+                value,
+                cas,
+                session,
+            } => {
+                let old = self.items.get(&key);
+                let (flags, value, session) = match (mode, old) {
+                    (Mode::Add, Some(_)) => return Outcome::NotStored,
+                    (Mode::Replace | Mode::Append | Mode::Prepend, None) => {
+                        return Outcome::NotStored;
+                    }
+                    (Mode::Cas, None) => return Outcome::NotFound,
+                    (Mode::Cas, Some(old)) if old.revision != cas => return Outcome::Exists,
+                    (Mode::Append, Some(old)) => {
+                        (old.flags, [&old.value[..], &value].concat(), old.session)
+                    }
+                    (Mode::Prepend, Some(old)) => {
+                        (old.flags, [&value[..], &old.value].concat(), old.session)
+                    }
+                    (Mode::Set | Mode::Add | Mode::Replace | Mode::Cas, _) => {
+                        (flags, value, session)
+                    }
+                };
+                if session.is_some_and(|session| !self.sessions.contains_key(&session)) {
+                    return Outcome::SessionOver;
+                }
+                self.put(key, flags, value, session, changes)
+            }
+            Command::Delete { key, cas } => match self.items.get(&key) {
+                None => Outcome::NotFound,
+                Some(old) if cas.is_some_and(|cas| cas != old.revision) => Outcome::Exists,
+                Some(_) => {
+                    self.remove(key, changes);
+                    Outcome::Deleted
+                }
+            },
+            Command::Arithmetic { key, up, delta } => {
+                let Some(old) = self.items.get(&key) else {
+                    return Outcome::NotFound;
+                };
+                let (flags, session) = (old.flags, old.session);
+                let Some(number) = number::unsigned64(&old.value) else {
+                    return Outcome::NotANumber;
+                };
+                let number = match up {
+                    true => number.wrapping_add(delta),
+                    false => number.saturating_sub(delta),
+                };
+                let value = number.to_string().into_bytes();
+                match self.put(key, flags, value, session, changes) {
+                    Outcome::Stored(revision) => Outcome::Number(number, revision),
+                    refused => refused,
+                }
+            }
+            Command::Open { ttl } => {
+                if self.sessions.len() >= SESSIONS_MAX {
+                    return Outcome::Full;
+                }
+                self.revision += 1;
+                let session = Session { ttl, renewals: 0 };
+                self.sessions.insert(self.revision, session);
+                Outcome::Alive(self.revision)
+            }
+            Command::Renew { session } => match self.sessions.get_mut(&session) {
+                None => Outcome::NotFound,
+                Some(found) => {
+                    found.renewals += 1;
+                    Outcome::Alive(session)
+                }
+            },
+            Command::End { session, renewals } => {
+                let Some(found) = self.sessions.get(&session) else {
+                    return Outcome::NotFound;
+                };
+                if renewals.is_some_and(|renewals| renewals != found.renewals) {
+                    return Outcome::Exists;
+                }
+                self.sessions.remove(&session);
+                let its = |(_, item): &(&Vec<u8>, &Item)| item.session == Some(session);
+                let keys = self.items.iter().filter(its).map(|(key, _)| key.clone());
+                for key in keys.collect::<Vec<_>>() {
+                    self.remove(key, changes);
+                }
+                Outcome::Ended
+            }
+        }
+    }
+
+    fn put(
+        &mut self,
+        key: Vec<u8>,
+        flags: u32,
+        value: Vec<u8>,
+        session: Option<u64>,
+        changes: &mut Vec<Change>,
+    ) -> Outcome {
+        if value.len() > VALUE_MAX {
+            return Outcome::TooLong;
+        }
+        let old = self.items.get(&key).map(|old| key.len() + old.value.len());
+        let bytes = self.bytes - old.unwrap_or(0) + key.len() + value.len();
+        let is_more = old.is_none() && self.items.len() >= KEYS_MAX;
+        // What gets shorter, or stays, always may.
+        if is_more || bytes > BYTES_MAX && bytes > self.bytes {
+            return Outcome::Full;
+        }
+        self.bytes = bytes;
+        self.revision += 1;
+        let item = Item {
+            flags,
+            value,
+            revision: self.revision,
+            session,
+        };
+        self.items.insert(key.clone(), item);
+        changes.push(Change {
+            key,
+            revision: self.revision,
+            is_deleted: false,
+        });
+        Outcome::Stored(self.revision)
+    }
+
+    fn remove(&mut self, key: Vec<u8>, changes: &mut Vec<Change>) {
+        if let Some(old) = self.items.remove(&key) {
+            self.bytes -= key.len() + old.value.len();
+            self.revision += 1;
+            changes.push(Change {
+                key,
+                revision: self.revision,
+                is_deleted: true,
+            });
+        }
+    }
+
+    /// All of it in bytes, for nodes that are far behind and for the journal.
+    pub(super) fn snapshot(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        out.put_u64(self.revision);
+        out.put_u32(self.sessions.len() as u32);
+        for (number, session) in &self.sessions {
+            out.put_u64(*number);
+            out.put_u64(session.ttl);
+            out.put_u64(session.renewals);
+        }
+        out.put_u32(self.batches.len() as u32);
+        for (origin, (life, number)) in &self.batches {
+            out.put_u64(*origin);
+            out.put_u64(*life);
+            out.put_u64(*number);
+        }
+        out.put_u32(self.items.len() as u32);
+        for (key, item) in &self.items {
+            out.put_bytes(key);
+            out.put_u32(item.flags);
+            out.put_bytes(&item.value);
+            out.put_u64(item.revision);
+            out.put_u64(item.session.unwrap_or(0));
+        }
+        out
+    }
+
+    /// The inverse; `None`: it is no snapshot, or one of another version.
+    pub(super) fn from_snapshot(bytes: &[u8]) -> Option<Keyspace> {
+        let mut taker = Taker(bytes);
+        if taker.u8()? != VERSION {
+            return None;
+        }
+        let mut keyspace = Keyspace {
+            revision: taker.u64()?,
+            ..Keyspace::default()
+        };
+        for _ in 0..taker.u32()? {
+            let number = taker.u64()?;
+            let (ttl, renewals) = (taker.u64()?, taker.u64()?);
+            keyspace.sessions.insert(number, Session { ttl, renewals });
+        }
+        for _ in 0..taker.u32()? {
+            let (origin, number) = (taker.u64()?, (taker.u64()?, taker.u64()?));
+            keyspace.batches.insert(origin, number);
+        }
+        for _ in 0..taker.u32()? {
+            let key = taker.bytes()?.to_vec();
+            let item = Item {
+                flags: taker.u32()?,
+                value: taker.bytes()?.to_vec(),
+                revision: taker.u64()?,
+                session: Some(taker.u64()?).filter(|session| *session > 0),
+            };
+            keyspace.bytes += key.len() + item.value.len();
+            keyspace.items.insert(key, item);
+        }
+        taker.0.is_empty().then_some(keyspace)
+    }
+}
+
+#[cfg(test)]
+mod tests;

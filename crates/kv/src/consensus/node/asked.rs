@@ -1,0 +1,195 @@
+//! What clients asked, on its way through the log or past it.
+//!
+//! ```text
+//!   changes --> Underway: a batch, said to the leader again until it is executed
+//!   reads   --> Question: does the leader still lead? asked anew until that is answered
+//! ```
+
+use super::{AGAIN_TICKS, Answer, BATCH_BYTES, Batch, Effects, Node, PATIENCE, Read, Ticket};
+use crate::consensus::journal::Disk;
+use rhythm_net::Time;
+
+/// Something asked that waits.
+#[derive(Debug)]
+pub(super) struct Asked<T> {
+    pub(super) what: T,
+    /// None: the node itself asked for it.
+    pub(super) ticket: Option<Ticket>,
+    pub(super) at: Time,
+}
+
+/// When something was said to the leader: which one, and at which tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    leader: (u64, u64),
+    tick: u64,
+}
+
+/// The batch on its way.
+#[derive(Debug)]
+pub(super) struct Underway {
+    pub(super) number: u64,
+    bytes: Vec<u8>,
+    pub(super) asked: Vec<Option<Ticket>>,
+    /// Since when who asked first waits.
+    at: Time,
+    said: Option<Said>,
+}
+
+/// The question on its way.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) number: u64,
+    reads: Vec<Asked<Read>>,
+    said: Option<Said>,
+    /// All up to this place of the log has to be executed before it is answered.
+    pub(super) index: Option<u64>,
+}
+
+impl<D: Disk> Node<D> {
+    /// Who leads, and since when.
+    fn leader(&self) -> (u64, u64) {
+        (self.raft.raft.term, self.raft.raft.leader_id)
+    }
+
+    /// Whether something is to be said, or said again.
+    fn is_due(&self, said: Option<Said>) -> bool {
+        said.is_none_or(|said| {
+            said.leader != self.leader() || self.ticks >= said.tick + AGAIN_TICKS
+        })
+    }
+
+    fn said(&self) -> Said {
+        Said {
+            leader: self.leader(),
+            tick: self.ticks,
+        }
+    }
+
+    /// Puts the next batch together, and says it to the leader.
+    pub(super) fn propose(&mut self, out: &mut Effects) {
+        if self.underway.is_none() && !self.changes.is_empty() {
+            if self.stalled.is_some() || !self.journal.has_room() {
+                self.change_bytes = 0;
+                let refused = self.changes.drain(..).filter_map(|asked| asked.ticket);
+                out.answers
+                    .extend(refused.map(|ticket| (ticket, Answer::DiskFull)));
+                return;
+            }
+            self.underway = Some(self.next_batch());
+        }
+        let Some(underway) = &self.underway else {
+            return;
+        };
+        if self.stalled.is_none() && self.is_due(underway.said) {
+            let bytes = underway.bytes.clone();
+            // Refused where nobody leads, or too much is on its way.
+            let said = self.raft.propose(Vec::new(), bytes);
+            let said = said.ok().map(|()| self.said());
+            if let Some(underway) = &mut self.underway {
+                underway.said = said;
+            }
+        }
+    }
+
+    fn next_batch(&mut self) -> Underway {
+        let (mut commands, mut asked) = (Vec::new(), Vec::new());
+        let at = self.changes.front().map_or(Time::ZERO, |change| change.at);
+        let mut bytes = 0;
+        while bytes < BATCH_BYTES
+            && let Some(change) = self.changes.pop_front()
+        {
+            bytes += change.what.len();
+            asked.push(change.ticket);
+            commands.push(change.what);
+        }
+        self.change_bytes -= bytes;
+        self.number += 1;
+        let batch = Batch {
+            origin: self.options.id,
+            number: (self.life, self.number),
+            commands,
+        };
+        Underway {
+            number: self.number,
+            bytes: batch.encode(),
+            asked,
+            at,
+            said: None,
+        }
+    }
+
+    /// Asks whether the leader still leads, for the reads that wait.
+    pub(super) fn ask_leader(&mut self) {
+        if self.question.is_none() && !self.reads.is_empty() {
+            self.question = Some(Question {
+                number: 0,
+                reads: self.reads.drain(..).collect(),
+                said: None,
+                index: None,
+            });
+        }
+        let Some(question) = &self.question else {
+            return;
+        };
+        if self.stalled.is_none() && question.index.is_none() && self.is_due(question.said) {
+            self.number += 1;
+            let (number, said) = (self.number, self.said());
+            self.raft.read_index(self.mark(number));
+            if let Some(question) = &mut self.question {
+                (question.number, question.said) = (number, Some(said));
+            }
+        }
+    }
+
+    /// By what a question is known.
+    pub(super) fn mark(&self, number: u64) -> Vec<u8> {
+        let numbers = [self.options.id, self.life, number];
+        numbers.map(u64::to_le_bytes).concat()
+    }
+
+    /// Answers the reads for which all is executed that they must show.
+    pub(super) fn answer_reads(&mut self, out: &mut Effects) {
+        let is_ready =
+            |question: &mut Question| question.index.is_some_and(|index| index <= self.applied);
+        let Some(question) = self.question.take_if(is_ready) else {
+            return;
+        };
+        for read in question.reads {
+            let answer = match read.what {
+                Read::Item(key) => Answer::Item(self.keyspace.get(&key).cloned()),
+                Read::Revision => Answer::Revision(self.keyspace.revision()),
+            };
+            out.answers
+                .extend(read.ticket.map(|ticket| (ticket, answer)));
+        }
+    }
+
+    /// Answers those who have waited for too long.
+    pub(super) fn give_up(&mut self, now: Time, out: &mut Effects) {
+        let is_late = |at: Time| now.since(at) >= PATIENCE;
+        let mut nothing = |ticket: Option<Ticket>| {
+            (out.answers).extend(ticket.map(|ticket| (ticket, Answer::NothingDone)));
+        };
+        let late = self.changes.partition_point(|change| is_late(change.at));
+        for change in self.changes.drain(..late) {
+            self.change_bytes -= change.what.len();
+            nothing(change.ticket);
+        }
+        let late = self.reads.partition_point(|read| is_late(read.at));
+        (self.reads.drain(..late)).for_each(|read| nothing(read.ticket));
+        if let Some(question) = &mut self.question {
+            let late = question.reads.partition_point(|read| is_late(read.at));
+            (question.reads.drain(..late)).for_each(|read| nothing(read.ticket));
+        }
+        self.question.take_if(|question| question.reads.is_empty());
+        if let Some(underway) = &mut self.underway
+            && is_late(underway.at)
+        {
+            // It goes on: those behind it must not come before it.
+            let asked = underway.asked.iter_mut().filter_map(Option::take);
+            out.answers
+                .extend(asked.map(|ticket| (ticket, Answer::PerhapsDone)));
+        }
+    }
+}

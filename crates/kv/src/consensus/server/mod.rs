@@ -1,0 +1,195 @@
+//! A node of a keyspace with its sockets and its folder, on a thread of its own.
+//!
+//! ```text
+//!   clients -- lines --> Worker: Clients --- requests --> Node --- journal --> Folder
+//!                          ^                               |
+//!   other nodes -- frames -+--- Peers <------ frames ------+
+//! ```
+//!
+//! What came in one turn of the loop goes to the node together: the writes of all clients are one
+//! batch, and one write to the disk. The thread waits for the disk itself, since nothing here can
+//! be answered before it is done; the servers of items are on other threads, if in this process at
+//! all.
+
+mod clients;
+mod peers;
+mod worker;
+
+use super::bytes::checksum;
+use super::folder::{Folder, FolderError};
+use super::node::{Node, OpenError, Options};
+use peers::OF_NODES;
+use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
+use rhythm_net::{
+    DriverOptions, ListenError, ListenOptions, Listener, Peer, Role, StartError, clock,
+};
+use std::convert::Infallible;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use worker::Worker;
+
+/// Clients at a time.
+pub const CLIENTS_MAX: usize = 1024;
+/// Nodes of a keyspace.
+pub const NODES_MAX: usize = 7;
+/// Bytes of the journal, beside what it began with, from which on it is written anew.
+const JOURNAL_BYTES: u64 = 16 << 20;
+const OF_CLIENTS: Role = Role(0);
+
+/// A node, as all nodes know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// What it is called.
+    pub name: String,
+    /// Where clients reach it.
+    pub client: SocketAddr,
+    /// Where other nodes reach it.
+    pub backbone: SocketAddr,
+}
+
+/// How a node is started.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// All nodes, in an order that never changes.
+    pub members: Vec<Member>,
+    /// Which of them this is.
+    pub me: usize,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// It has none yet.
+    pub begin: bool,
+}
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// Its folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// What is in it.
+    #[error("{folder}: {error}")]
+    Journal {
+        /// Where.
+        folder: PathBuf,
+        /// What is wrong.
+        error: OpenError,
+    },
+    /// An address.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The system.
+    #[error("the server cannot start: {0}")]
+    Start(#[from] StartError<Infallible>),
+}
+
+/// Why a node has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// Nobody knows what is on the disk.
+    #[error("the journal cannot be written: {0}")]
+    Disk(io::Error),
+    /// The thread.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+}
+
+/// A node that runs.
+pub struct Server {
+    workers: Workers<Infallible>,
+    failure: Arc<Mutex<Option<io::Error>>>,
+}
+
+/// Ends a node from another thread.
+#[derive(Clone)]
+pub struct Handle(rhythm_net::Inbox<Infallible>);
+
+impl Handle {
+    /// Ends it at once, as a crash would: that costs nothing that was confirmed.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+impl Settings {
+    /// A number that tells this keyspace from others: nodes that were told of other members do not
+    /// understand each other.
+    fn digest(&self) -> u64 {
+        let lines = self.members.iter();
+        let lines = lines.map(|member| format!("{} {}\n", member.name, member.backbone));
+        checksum(1, lines.collect::<String>().as_bytes())
+    }
+}
+
+impl Server {
+    /// Starts a node: clients can connect when it returns.
+    ///
+    /// # Errors
+    /// Where its folder or its addresses cannot be used.
+    pub fn start(settings: Settings) -> Result<Server, ServerError> {
+        let listen = ListenOptions::default();
+        let me = &settings.members[settings.me];
+        let clients = Listener::bind(me.client, &listen)?;
+        let nodes = Listener::bind(me.backbone, &listen)?;
+        let (folder, journal) = Folder::open(&settings.folder, settings.begin)?;
+        let options = Options {
+            id: settings.me as u64 + 1,
+            nodes: settings.members.len() as u64,
+            digest: settings.digest(),
+            // Another in each process.
+            seed: RandomState::new().hash_one(settings.me),
+            journal_bytes: JOURNAL_BYTES,
+        };
+        let node = Node::open(options, folder, &journal, clock::monotonic());
+        let node = node.map_err(|error| ServerError::Journal {
+            folder: settings.folder.clone(),
+            error,
+        })?;
+        let members = settings.members.iter();
+        let peers = members.map(|member| Peer::tcp(member.name.as_str(), member.backbone));
+        let failure = Arc::new(Mutex::new(None));
+        let worker = Worker::new(node, peers.collect(), settings.me, Arc::clone(&failure));
+        let worker = Mutex::new(Some(worker));
+        let count = settings.members.len();
+        let worker_options = WorkerOptions {
+            name: "keyspace",
+            // What a node knows is in its journal: the process ends, and is started again.
+            restarts_max: 0,
+            driver: DriverOptions {
+                connections_max: CLIENTS_MAX + 4 * count,
+                crowded_cure: "have clients share connections",
+                outgoing_max: 2 * count,
+                ..DriverOptions::default()
+            },
+            ..WorkerOptions::default()
+        };
+        let entrances = vec![
+            Entrance::listeners(OF_CLIENTS, vec![clients]),
+            Entrance::listeners(OF_NODES, vec![nodes]),
+        ];
+        let make = move |_: WorkerThread<'_, Infallible>| {
+            let worker = worker.lock().unwrap_or_else(PoisonError::into_inner).take();
+            Ok(worker.expect("one thread, which is made once"))
+        };
+        let workers = workers::start(&worker_options, entrances, make)?;
+        Ok(Server { workers, failure })
+    }
+
+    /// What ends it from another thread.
+    pub fn handle(&self) -> Handle {
+        Handle(self.workers.inboxes()[0].clone())
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// It could not go on.
+    pub fn join(self) -> Result<(), Failed> {
+        self.workers.join()?;
+        let failure = self.failure.lock();
+        let failure = failure.unwrap_or_else(PoisonError::into_inner).take();
+        failure.map_or(Ok(()), |error| Err(Failed::Disk(error)))
+    }
+}

@@ -1,0 +1,259 @@
+//! What clients say, and what is said to them: memcached's ASCII protocol with `mg`, `ms`, `md`,
+//! `ma` and `mn`, and lines of this keyspace's own for sessions and watches. Without I/O.
+//!
+//! ```text
+//!   bytes --> next: Asked { what is wanted of the node, how it is answered } ... Answer --> bytes
+//! ```
+
+mod answer;
+
+pub(super) use answer::How;
+
+use super::command::Command;
+use super::keyspace::VALUE_MAX;
+use super::node::{Read, Request};
+use crate::wire::{self, Commands, Flags, Kind, Protocol, Rules, Stream, Verb, meta};
+
+/// Bytes of a command at most: a value, its line, and some of what follows.
+pub(super) const COMMAND_MAX: usize = VALUE_MAX + (64 << 10);
+/// How long a session may live without a sign of life, in seconds.
+const TTL_MAX: u64 = 86_400;
+/// The longest line of this keyspace's own.
+const LINE_MAX: usize = 512;
+const BAD: &str = "CLIENT_ERROR bad command line format\r\n";
+const UNKNOWN: &str = "CLIENT_ERROR this keyspace has no such command\r\n";
+const NO_EXPIRY: &str = "CLIENT_ERROR nothing expires here but with its session\r\n";
+const NO_FLAG: &str = "CLIENT_ERROR this keyspace has no such flag\r\n";
+const NO_SESSION: &str = "CLIENT_ERROR no session: open or attach one, or name it\r\n";
+
+/// Something that a client wants.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// Of the node; and how its answer is said.
+    Node(Request, How),
+    /// That is said, whatever is in the keyspace.
+    Say(String),
+    /// What is stored from now on ends with no session.
+    Detach,
+    /// How the node is.
+    Stats,
+    /// To be gone.
+    Close,
+}
+
+impl Asked {
+    /// What may be asked before the answer to another is there: of one kind, as a read must show
+    /// what was written before it. None: by itself.
+    pub(super) fn kind(&self) -> Option<bool> {
+        match self {
+            Asked::Node(_, How::Open | How::Attach(_) | How::Watch(_)) => None,
+            Asked::Node(Request::Read(_), _) => Some(false),
+            Asked::Node(Request::Change(_), _) => Some(true),
+            _ => None,
+        }
+    }
+}
+
+/// What is in the midst of being taken from a connection.
+#[derive(Debug)]
+pub(super) struct Parser {
+    stream: Stream,
+    commands: Commands,
+}
+
+impl Default for Parser {
+    fn default() -> Parser {
+        let protocol = Protocol::Ascii;
+        Parser {
+            stream: Stream {
+                protocol,
+                ..Stream::default()
+            },
+            commands: Commands::default(),
+        }
+    }
+}
+
+/// What parsing needs to know of the server.
+pub(super) fn rules() -> Rules {
+    let mut rules = Rules::default();
+    // Values are measured as memcached measures items.
+    rules.item_max = rules.item_size(250, 1, VALUE_MAX as u64);
+    rules
+}
+
+impl Parser {
+    /// Takes the next command, or some keys of one; how many bytes that were, 0 if it is not whole.
+    /// `session` is the connection's.
+    pub(super) fn next(
+        &mut self,
+        rules: &Rules,
+        bytes: &[u8],
+        session: Option<u64>,
+        asked: &mut impl Extend<Asked>,
+    ) -> usize {
+        if self.stream.state == wire::State::Between
+            && let Some((line, taken)) = own_line(bytes)
+        {
+            asked.extend([own(line, session)]);
+            return taken;
+        }
+        self.commands.clear();
+        let parsed = wire::parse(&mut self.stream, rules, bytes, 1, &mut self.commands);
+        let commands = &self.commands;
+        asked.extend(commands.list.iter().map(|command| {
+            let key = command.key.of(bytes, &commands.decoded).to_vec();
+            one(command.kind, key, commands, bytes, session)
+        }));
+        parsed.consumed
+    }
+}
+
+/// The line that these bytes begin with, if it is one of this keyspace's own, and its length.
+fn own_line(bytes: &[u8]) -> Option<(&str, usize)> {
+    let verbs = [
+        "session",
+        "attach",
+        "detach",
+        "keepalive",
+        "end",
+        "watchkeys",
+    ];
+    let end = memchr::memchr(b'\n', &bytes[..bytes.len().min(LINE_MAX)])?;
+    let line = str::from_utf8(&bytes[..end]).ok()?;
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let verb = line.split(' ').next()?;
+    verbs.contains(&verb).then_some((line, end + 1))
+}
+
+fn own(line: &str, session: Option<u64>) -> Asked {
+    let mut words = line.split(' ').filter(|word| !word.is_empty());
+    let verb = words.next().unwrap_or_default();
+    let (word, is_more) = (words.next(), words.next().is_some());
+    if is_more {
+        return Asked::Say(BAD.into());
+    }
+    let number = word.map(str::parse::<u64>);
+    let change = |command, how| Asked::Node(Request::Change(command), how);
+    match (verb, number, session) {
+        ("session", Some(Ok(seconds @ 1..=TTL_MAX)), _) => {
+            let ttl = 1000 * seconds;
+            change(Command::Open { ttl }, How::Open)
+        }
+        ("attach", Some(Ok(session)), _) => {
+            change(Command::Renew { session }, How::Attach(session))
+        }
+        ("detach", None, _) => Asked::Detach,
+        ("keepalive", Some(Ok(session)), _) | ("keepalive", None, Some(session)) => {
+            change(Command::Renew { session }, How::KeepAlive)
+        }
+        ("end", Some(Ok(session)), _) | ("end", None, Some(session)) => {
+            let renewals = None;
+            change(Command::End { session, renewals }, How::End)
+        }
+        ("keepalive" | "end", None, None) => Asked::Say(NO_SESSION.into()),
+        ("watchkeys", _, _) => {
+            let prefix = word.unwrap_or_default().as_bytes().to_vec();
+            Asked::Node(Request::Read(Read::Revision), How::Watch(prefix))
+        }
+        _ => Asked::Say(BAD.into()),
+    }
+}
+
+/// What a command of memcached's is here.
+fn one(kind: Kind, key: Vec<u8>, of: &Commands, bytes: &[u8], session: Option<u64>) -> Asked {
+    let change = |command, how| Asked::Node(Request::Change(command), how);
+    let stored = |store: wire::Store, key| Command::Store {
+        mode: store.mode,
+        key,
+        flags: store.flags,
+        value: store.value.of(bytes).to_vec(),
+        cas: store.cas,
+        session,
+    };
+    match kind {
+        Kind::Get {
+            with_cas,
+            touch: None,
+            is_last,
+            ..
+        } => {
+            let how = How::Get {
+                key: key.clone(),
+                with_cas,
+                is_last,
+            };
+            Asked::Node(Request::Read(Read::Item(key)), how)
+        }
+        Kind::Store { store, .. } if store.exptime != 0 => Asked::Say(NO_EXPIRY.into()),
+        Kind::Store { store, quiet } => change(stored(store, key), How::Line { quiet }),
+        Kind::Delete { quiet } => change(Command::Delete { key, cas: None }, How::Line { quiet }),
+        Kind::Arithmetic { up, delta, quiet } => {
+            change(Command::Arithmetic { key, up, delta }, How::Line { quiet })
+        }
+        Kind::Meta { verb, index } => {
+            let flags = &of.meta[index as usize];
+            let text: Vec<_> = meta::each(flags.text, bytes).map(<[u8]>::to_vec).collect();
+            match refused(verb, flags, &text) {
+                Some(said) => Asked::Say(said.into()),
+                None => of_meta(verb, flags, key, text, stored),
+            }
+        }
+        Kind::Stats(_) => Asked::Stats,
+        Kind::Version => Asked::Say(format!("VERSION {}\r\n", crate::shared::VERSION)),
+        Kind::Say(text) => Asked::Say(text.into()),
+        Kind::Verbosity { quiet, .. } => Asked::Say(if quiet { "" } else { "OK\r\n" }.into()),
+        // What was there stays: the value for it was refused.
+        Kind::Drop => Asked::Say(String::new()),
+        Kind::Close => Asked::Close,
+        _ => Asked::Say(UNKNOWN.into()),
+    }
+}
+
+/// Why a meta command is not executed, if it is not.
+fn refused(verb: Verb, flags: &Flags, text: &[Vec<u8>]) -> Option<&'static str> {
+    let known: &[u8] = match verb {
+        Verb::Get => b"vfkOsctq",
+        Verb::Set => b"FCMTkOcsq",
+        Verb::Delete => b"CkOq",
+        Verb::Arithmetic => b"DMvkOctq",
+        Verb::Debug => return Some(UNKNOWN),
+    };
+    if text.iter().any(|flag| !known.contains(&flag[0])) {
+        return Some(NO_FLAG);
+    }
+    flags.exptime.is_some_and(|at| at != 0).then_some(NO_EXPIRY)
+}
+
+fn of_meta(
+    verb: Verb,
+    flags: &Flags,
+    key: Vec<u8>,
+    text: Vec<Vec<u8>>,
+    stored: impl Fn(wire::Store, Vec<u8>) -> Command,
+) -> Asked {
+    let how = How::Meta {
+        verb,
+        key: key.clone(),
+        flags: text,
+        length: flags.store.map_or(0, |store| store.value.len as usize),
+    };
+    let request = match (verb, flags.store) {
+        (Verb::Get | Verb::Debug, _) => Request::Read(Read::Item(key)),
+        (Verb::Set, Some(store)) => Request::Change(stored(store, key)),
+        (Verb::Set, None) => return Asked::Say(BAD.into()),
+        (Verb::Delete, _) => Request::Change(Command::Delete {
+            key,
+            cas: flags.cas,
+        }),
+        (Verb::Arithmetic, _) => Request::Change(Command::Arithmetic {
+            key,
+            up: flags.up,
+            delta: flags.delta,
+        }),
+    };
+    Asked::Node(request, how)
+}
+
+#[cfg(test)]
+mod tests;

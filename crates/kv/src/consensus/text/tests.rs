@@ -1,0 +1,177 @@
+use super::*;
+use crate::consensus::command::Outcome;
+use crate::consensus::keyspace::Item;
+use crate::consensus::node::Answer;
+use crate::wire::Mode;
+
+/// All that is asked in these bytes, taken whole and one by one.
+fn asked(text: &str, session: Option<u64>) -> Vec<Asked> {
+    let take = |step: usize| {
+        let (mut parser, mut all) = (Parser::default(), Vec::new());
+        let (mut from, mut until) = (0, 0);
+        while from < text.len() {
+            until = (until + step).min(text.len());
+            while let taken @ 1.. =
+                parser.next(&rules(), &text.as_bytes()[from..until], session, &mut all)
+            {
+                from += taken;
+            }
+            assert!(until < text.len() || from == until, "{text}");
+        }
+        all
+    };
+    let all = take(text.len());
+    assert_eq!(format!("{:?}", take(1)), format!("{all:?}"), "{text}");
+    all
+}
+
+/// What is said to a command when the node answers so.
+fn said(text: &str, answers: &[Answer]) -> String {
+    let (mut out, mut in_error) = (Vec::new(), false);
+    let mut answers = answers.iter();
+    for one in asked(text, None) {
+        match one {
+            Asked::Node(_, how) => {
+                let answer = answers.next().expect("an answer each");
+                how.say(answer, &mut in_error, &mut out);
+            }
+            Asked::Say(text) => out.extend_from_slice(text.as_bytes()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(answers.next().is_none() && !in_error);
+    String::from_utf8(out).unwrap()
+}
+
+fn item(value: &str) -> Answer {
+    Answer::Item(Some(Item {
+        flags: 3,
+        value: value.into(),
+        revision: 9,
+        session: None,
+    }))
+}
+
+#[test]
+fn memcacheds_lines_are_answered_as_memcached_does() {
+    let done = |outcome| [Answer::Done(outcome)];
+    let none = Answer::Item(None);
+    assert_eq!(
+        said("gets a b\r\n", &[item("xy"), none.clone()]),
+        "VALUE a 3 2 9\r\nxy\r\nEND\r\n"
+    );
+    assert_eq!(
+        said("get a\r\n", &[item("x")]),
+        "VALUE a 3 1\r\nx\r\nEND\r\n"
+    );
+    for (outcome, text) in [
+        (Outcome::Stored(1), "STORED\r\n"),
+        (Outcome::NotStored, "NOT_STORED\r\n"),
+        (Outcome::Exists, "EXISTS\r\n"),
+        (
+            Outcome::Full,
+            "SERVER_ERROR out of memory storing object\r\n",
+        ),
+    ] {
+        assert_eq!(said("cas a 0 0 1 7\r\nx\r\n", &done(outcome)), text);
+    }
+    assert_eq!(
+        said("set a 0 0 1 noreply\r\nx\r\n", &done(Outcome::Stored(1))),
+        ""
+    );
+    assert_eq!(said("incr a 1\r\n", &done(Outcome::Number(7, 1))), "7\r\n");
+    assert_eq!(said("delete a\r\n", &done(Outcome::Deleted)), "DELETED\r\n");
+    assert_eq!(said("set a 0 10 1\r\nx\r\n", &[]), NO_EXPIRY);
+    assert_eq!(said("flush_all\r\n", &[]), UNKNOWN);
+    assert_eq!(said("nonsense\r\n", &[]), "ERROR\r\n");
+}
+
+#[test]
+fn a_get_of_which_a_key_cannot_be_read_is_an_error_at_its_end() {
+    let text = said(
+        "get a b c\r\nget d\r\n",
+        &[item("x"), Answer::NothingDone, item("z"), item("d")],
+    );
+    let expected = "VALUE a 3 1\r\nx\r\nSERVER_ERROR most nodes are out of reach, nothing was \
+                    done\r\nVALUE d 3 1\r\nd\r\nEND\r\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn meta_commands_say_what_their_flags_ask() {
+    let done = |outcome| [Answer::Done(outcome)];
+    assert_eq!(
+        said("mg a v f c k s t Oxy\r\n", &[item("xy")]),
+        "VA 2 f3 c9 ka s2 t-1 Oxy\r\nxy\r\n"
+    );
+    assert_eq!(said("mg a c\r\n", &[item("xy")]), "HD c9\r\n");
+    assert_eq!(
+        said("mg a q\r\nmg a v q\r\n", &[Answer::Item(None), item("x")]),
+        "VA 1\r\nx\r\n"
+    );
+    let set = "ms a 2 c k C5\r\nxy\r\n";
+    assert_eq!(said(set, &done(Outcome::Stored(6))), "HD c6 ka\r\n");
+    assert_eq!(said(set, &done(Outcome::Exists)), "EX ka\r\n");
+    assert_eq!(
+        said("ms a 1 q\r\nx\r\nmn\r\n", &done(Outcome::Stored(6))),
+        "MN\r\n"
+    );
+    assert_eq!(said("md a q\r\n", &done(Outcome::NotFound)), "");
+    assert_eq!(
+        said("ma a v D5\r\n", &done(Outcome::Number(12, 7))),
+        "VA 2\r\n12\r\n"
+    );
+    for line in ["mg a E5\r\n", "mg YQ== b v\r\n", "ma a N0\r\n"] {
+        assert_eq!(said(line, &[]), NO_FLAG, "{line}");
+    }
+    assert_eq!(said("ms a 1 T5\r\nx\r\n", &[]), NO_EXPIRY);
+    assert_eq!(said("me a\r\n", &[]), UNKNOWN);
+}
+
+#[test]
+fn sessions_and_watches_have_lines_of_their_own() {
+    let all = asked(
+        "session 5\r\nset a 0 0 1\r\nx\r\nend\r\ndetach\r\nend 4\r\n",
+        Some(7),
+    );
+    let command = |at: usize| match &all[at] {
+        Asked::Node(Request::Change(command), _) => command,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(command(0), &Command::Open { ttl: 5000 });
+    let stored = Command::Store {
+        mode: Mode::Set,
+        key: b"a".to_vec(),
+        flags: 0,
+        value: b"x".to_vec(),
+        cas: 0,
+        session: Some(7),
+    };
+    assert_eq!(command(1), &stored);
+    let end = |session| Command::End {
+        session,
+        renewals: None,
+    };
+    assert_eq!((command(2), command(4)), (&end(7), &end(4)));
+    assert!(matches!(all[3], Asked::Detach));
+    let watch = &asked("watchkeys lock/\r\n", None)[0];
+    assert!(matches!(watch, Asked::Node(_, How::Watch(prefix)) if prefix == b"lock/"));
+    for line in [
+        "session 0\r\n",
+        "session\r\n",
+        "attach x\r\n",
+        "detach 1\r\n",
+        "end 1 2\r\n",
+    ] {
+        assert_eq!(said(line, &[]), BAD, "{line}");
+    }
+    assert_eq!(said("keepalive\r\n", &[]), NO_SESSION);
+    let alive = [
+        Answer::Done(Outcome::Alive(7)),
+        Answer::Done(Outcome::NotFound),
+    ];
+    assert_eq!(
+        said("attach 7\r\nkeepalive 7\r\n", &alive),
+        "ATTACHED\r\nNOT_FOUND\r\n"
+    );
+}

@@ -1,0 +1,220 @@
+//! What nodes send each other: frames <-> messages of `raft`, without I/O.
+//!
+//! ```text
+//!   byte 0        4       len - 8    len
+//!        | length | message | checksum |
+//! ```
+//!
+//! The checksum's key is a digest of who the nodes are: what another keyspace's node sends is not
+//! understood. Numbers are little-endian, of 8 bytes unless said.
+
+use super::bytes::{Put, Taker, checksum};
+use raft::eraftpb::{ConfState, Entry, HardState, Message, MessageType, Snapshot};
+
+/// Bytes of a length.
+pub(super) const PREFIX: usize = 4;
+const SUM: usize = 8;
+/// The longest frame: a snapshot, or a message's entries and one more.
+pub(super) const FRAME_MAX: usize = 64 << 20;
+
+/// What crosses the network; the others are a node's own.
+const TYPES: [MessageType; 14] = [
+    MessageType::MsgPropose,
+    MessageType::MsgAppend,
+    MessageType::MsgAppendResponse,
+    MessageType::MsgRequestVote,
+    MessageType::MsgRequestVoteResponse,
+    MessageType::MsgSnapshot,
+    MessageType::MsgHeartbeat,
+    MessageType::MsgHeartbeatResponse,
+    MessageType::MsgTransferLeader,
+    MessageType::MsgTimeoutNow,
+    MessageType::MsgReadIndex,
+    MessageType::MsgReadIndexResp,
+    MessageType::MsgRequestPreVote,
+    MessageType::MsgRequestPreVoteResponse,
+];
+
+/// Bytes that are no frame of this keyspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("what came is damaged, or of a keyspace with other nodes")]
+pub struct NoFrame;
+
+pub(super) fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
+    out.put_u64(entry.index);
+    out.put_u64(entry.term);
+    out.put_bytes(&entry.data);
+}
+
+pub(super) fn take_entry(taker: &mut Taker<'_>) -> Option<Entry> {
+    Some(Entry {
+        index: taker.u64()?,
+        term: taker.u64()?,
+        data: taker.bytes()?.to_vec().into(),
+        ..Entry::default()
+    })
+}
+
+pub(super) fn put_entries(out: &mut Vec<u8>, entries: &[Entry]) {
+    out.put_u32(entries.len() as u32);
+    entries.iter().for_each(|entry| put_entry(out, entry));
+}
+
+pub(super) fn take_entries(taker: &mut Taker<'_>) -> Option<Vec<Entry>> {
+    (0..taker.u32()?).map(|_| take_entry(taker)).collect()
+}
+
+pub(super) fn put_state(out: &mut Vec<u8>, state: &HardState) {
+    out.put_u64(state.term);
+    out.put_u64(state.vote);
+    out.put_u64(state.commit);
+}
+
+pub(super) fn take_state(taker: &mut Taker<'_>) -> Option<HardState> {
+    Some(HardState {
+        term: taker.u64()?,
+        vote: taker.u64()?,
+        commit: taker.u64()?,
+        ..HardState::default()
+    })
+}
+
+pub(super) fn put_snapshot(out: &mut Vec<u8>, snapshot: &Snapshot) {
+    let of = snapshot.get_metadata();
+    out.put_u64(of.index);
+    out.put_u64(of.term);
+    out.put_bytes(&snapshot.data);
+}
+
+/// Who has a vote is not said in it: all nodes have, always.
+pub(super) fn take_snapshot(taker: &mut Taker<'_>, voters: &ConfState) -> Option<Snapshot> {
+    let mut snapshot = Snapshot::default();
+    let of = snapshot.mut_metadata();
+    of.index = taker.u64()?;
+    of.term = taker.u64()?;
+    if of.index > 0 {
+        of.set_conf_state(voters.clone());
+    }
+    snapshot.data = taker.bytes()?.to_vec().into();
+    Some(snapshot)
+}
+
+/// A message as a frame.
+pub(super) fn encode(digest: u64, message: &Message) -> Vec<u8> {
+    let mut out = vec![0; PREFIX];
+    let kind = TYPES.iter().position(|kind| *kind == message.msg_type);
+    debug_assert!(kind.is_some(), "{:?} stays here", message.msg_type);
+    out.push(kind.unwrap_or(0) as u8);
+    for number in [
+        message.to,
+        message.from,
+        message.term,
+        message.log_term,
+        message.index,
+        message.commit,
+        message.commit_term,
+        message.request_snapshot,
+        message.reject_hint,
+        message.priority as u64,
+        u64::from(message.reject),
+    ] {
+        out.put_u64(number);
+    }
+    put_entries(&mut out, &message.entries);
+    out.put_bytes(&message.context);
+    put_snapshot(&mut out, message.get_snapshot());
+    let length = (out.len() + SUM) as u32;
+    out[..PREFIX].copy_from_slice(&length.to_le_bytes());
+    let sum = checksum(digest, &out);
+    out.put_u64(sum);
+    out
+}
+
+/// How long the frame is that these bytes begin with, if that is to be seen yet.
+pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, NoFrame> {
+    match Taker(bytes).u32() {
+        None => Ok(None),
+        Some(length) if (PREFIX + SUM..=FRAME_MAX).contains(&(length as usize)) => {
+            Ok(Some(length as usize))
+        }
+        Some(_) => Err(NoFrame),
+    }
+}
+
+/// The message in a frame.
+pub(super) fn decode(digest: u64, frame: &[u8], voters: &ConfState) -> Result<Message, NoFrame> {
+    let (said, sum) = frame.split_last_chunk::<SUM>().ok_or(NoFrame)?;
+    if checksum(digest, said).to_le_bytes() != *sum || said.len() < PREFIX {
+        return Err(NoFrame);
+    }
+    message(Taker(&said[PREFIX..]), voters).ok_or(NoFrame)
+}
+
+fn message(mut taker: Taker<'_>, voters: &ConfState) -> Option<Message> {
+    let mut message = Message {
+        msg_type: *TYPES.get(usize::from(taker.u8()?))?,
+        to: taker.u64()?,
+        from: taker.u64()?,
+        term: taker.u64()?,
+        log_term: taker.u64()?,
+        index: taker.u64()?,
+        commit: taker.u64()?,
+        commit_term: taker.u64()?,
+        request_snapshot: taker.u64()?,
+        reject_hint: taker.u64()?,
+        priority: taker.u64()? as i64,
+        reject: taker.u64()? != 0,
+        entries: take_entries(&mut taker)?.into(),
+        context: taker.bytes()?.to_vec().into(),
+        ..Message::default()
+    };
+    let snapshot = take_snapshot(&mut taker, voters)?;
+    if !snapshot.is_empty() {
+        message.set_snapshot(snapshot);
+    }
+    taker.0.is_empty().then_some(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_the_same_behind_its_frame_and_nothing_when_damaged() {
+        let voters = ConfState::from((vec![1, 2, 3], vec![]));
+        let mut sent = Message {
+            msg_type: MessageType::MsgSnapshot,
+            ..Message::default()
+        };
+        (sent.to, sent.from, sent.term) = (1, 2, 3);
+        (sent.log_term, sent.index, sent.commit, sent.commit_term) = (4, 5, 6, 7);
+        (sent.request_snapshot, sent.reject_hint, sent.priority) = (8, 9, -1);
+        sent.reject = true;
+        sent.context = b"context".to_vec().into();
+        let mut entry = Entry::default();
+        (entry.index, entry.term) = (10, 11);
+        entry.data = b"data".to_vec().into();
+        sent.entries = vec![entry.clone(), entry].into();
+        let mut snapshot = Snapshot {
+            data: b"all".to_vec().into(),
+            ..Snapshot::default()
+        };
+        snapshot.mut_metadata().index = 12;
+        snapshot.mut_metadata().term = 13;
+        snapshot.mut_metadata().set_conf_state(voters.clone());
+        sent.set_snapshot(snapshot);
+
+        let frame = encode(7, &sent);
+        assert_eq!(length(&frame), Ok(Some(frame.len())));
+        assert_eq!(length(&frame[..3]), Ok(None));
+        assert_eq!(decode(7, &frame, &voters), Ok(sent));
+        assert_eq!(decode(8, &frame, &voters), Err(NoFrame));
+        for at in 0..frame.len() {
+            let mut damaged = frame.clone();
+            damaged[at] ^= 1;
+            assert_eq!(decode(7, &damaged, &voters), Err(NoFrame), "{at}");
+        }
+        assert_eq!(length(&[0; 4]), Err(NoFrame));
+        assert_eq!(length(&[255; 4]), Err(NoFrame));
+    }
+}

@@ -1,0 +1,125 @@
+//! Frames of the ring over Ethernet: what TCP does for them elsewhere, and no more. Without I/O,
+//! the time an argument.
+//!
+//! ```text
+//!   frames for a node --> its stream --> pieces, each in an Ethernet frame --> Port
+//!                                           by name: from which node to which
+//!   frames of a node <-- bytes in order <-- its stream <-- pieces
+//! ```
+//!
+//! - [`piece`] is what an Ethernet frame carries: names, places, acknowledgments, a checksum.
+//! - [`stream`] puts pieces in order, sends lost ones again, and bounds how many are under way.
+//!
+//! Who is where on the link is found by asking: who was not heard of is called, by frames to
+//! everybody, and answers. That is done where frames are sent; here a node is a number.
+
+mod piece;
+mod stream;
+
+use piece::Piece;
+use rhythm_net::Time;
+use stream::Stream;
+
+/// The EtherType of the frames: the first of the two that are for experiments (IEEE 802).
+pub const ETHER_TYPE: u16 = 0x88b5;
+
+/// The streams to and from the other nodes.
+#[derive(Debug)]
+pub struct Ether {
+    me: usize,
+    ring: u64,
+    /// Bytes of a stream that a piece has at most.
+    piece_max: usize,
+    streams: Vec<Stream>,
+    /// What a frame is to carry.
+    carried: Vec<u8>,
+}
+
+impl Ether {
+    /// For one node of a ring, told from others by its digest, on a link whose frames carry so many
+    /// bytes. `session` is greater than those of the node's earlier lives.
+    pub fn new(
+        ring: u64,
+        nodes: usize,
+        me: usize,
+        session: u64,
+        frame_bytes_max: usize,
+        now: Time,
+    ) -> Ether {
+        let piece_max = frame_bytes_max.min(1 << 15).saturating_sub(piece::BESIDE);
+        Ether {
+            me,
+            ring,
+            piece_max: piece_max.max(1),
+            streams: (0..nodes).map(|_| Stream::new(session, now)).collect(),
+            carried: Vec::new(),
+        }
+    }
+
+    /// Appends whole frames to a node's stream. They are lost where it was not heard of yet, or has
+    /// not taken `untaken_max` bytes.
+    pub fn send(&mut self, to: usize, frames: &[u8], untaken_max: usize) {
+        let stream = &mut self.streams[to];
+        if stream.is_met() && stream.held() < untaken_max {
+            stream.write(frames);
+        }
+    }
+
+    /// Whether the others are known to have all that was sent to them.
+    pub fn is_empty(&self) -> bool {
+        self.streams.iter().all(|stream| stream.held() == 0)
+    }
+
+    /// An Ethernet frame came that carried this. Whose it is, if it is for this node.
+    pub fn take(&mut self, carried: &[u8], now: Time) -> Option<usize> {
+        let piece = Piece::read(carried)?;
+        let from = usize::from(piece.from);
+        let is_ours = piece.ring == self.ring && usize::from(piece.to) == self.me;
+        if !is_ours || from == self.me || from >= self.streams.len() {
+            return None;
+        }
+        self.streams[from].take(&piece, now);
+        Some(from)
+    }
+
+    /// Bytes that came from a node, in order. The reader takes whole frames off the front.
+    pub fn coming(&mut self, from: usize) -> &mut Vec<u8> {
+        &mut self.streams[from].coming
+    }
+
+    /// What came from a node are no frames: the streams to and from it begin anew.
+    pub fn begin_anew(&mut self, from: usize) {
+        self.streams[from].begin_anew();
+    }
+
+    /// Has `send` send what may be sent now: what an Ethernet frame is to carry, to which node; and
+    /// whether that was heard of (else nobody knows where it is).
+    pub fn flush(&mut self, now: Time, mut send: impl FnMut(usize, bool, &[u8])) {
+        let carried = &mut self.carried;
+        for (to, stream) in self.streams.iter_mut().enumerate() {
+            if to == self.me {
+                continue;
+            }
+            let is_met = stream.is_met();
+            stream.flush(self.piece_max, now, |piece| {
+                carried.clear();
+                let named = Piece {
+                    from: self.me as u8,
+                    to: to as u8,
+                    ring: self.ring,
+                    ..piece
+                };
+                named.write(carried);
+                send(to, is_met, carried);
+            });
+        }
+    }
+
+    /// When [`flush`](Self::flush) is to be called at the latest.
+    pub fn wake_at(&self) -> Time {
+        let others = self.streams.iter().enumerate();
+        let others = others.filter(|(node, _)| *node != self.me);
+        let wakes = others.map(|(_, stream)| stream.wake_at());
+        wakes.min().unwrap_or(Time::NEVER)
+    }
+}

@@ -1,0 +1,83 @@
+//! The backbone over Ethernet: one socket for the frames of a link, and where on it the other nodes
+//! are: where what they say comes from. What is for one that was not heard of yet goes to all.
+
+use super::super::udp::Datagrams;
+use crate::membership::Membership;
+use crate::ring::ether::Ether;
+use rhythm_net::{Datagram, DatagramId, Link, Port, Role, Time};
+use std::net::SocketAddr;
+
+/// The only socket for datagrams that this thread has.
+const SOCKET: DatagramId = DatagramId {
+    index: 0,
+    role: Role(0),
+};
+
+/// The link and who is on it.
+pub(super) struct Stations {
+    ether: Ether,
+    places: Vec<SocketAddr>,
+    everybody: SocketAddr,
+    out: Datagrams,
+    untaken_max: usize,
+}
+
+impl Stations {
+    pub(super) fn new(
+        ring: &Membership,
+        link: Link,
+        session: u64,
+        untaken_max: usize,
+        now: Time,
+    ) -> Stations {
+        let (nodes, bytes_max) = (ring.members.len(), link.frame_bytes_max);
+        Stations {
+            ether: Ether::new(ring.digest(), nodes, ring.me, session, bytes_max, now),
+            places: vec![link.everybody; nodes],
+            everybody: link.everybody,
+            out: Datagrams::default(),
+            untaken_max,
+        }
+    }
+
+    /// Whether the others have all that was to be sent.
+    pub(super) fn are_empty(&self) -> bool {
+        self.ether.is_empty()
+    }
+
+    /// Frames for a node are to be sent.
+    pub(super) fn send(&mut self, node: usize, frames: &[u8]) {
+        if !frames.is_empty() {
+            self.ether.send(node, frames, self.untaken_max);
+        }
+    }
+
+    /// Sends what may be sent now. When this is to be called again at the latest.
+    pub(super) fn flush(&mut self, port: &mut dyn Port, now: Time) -> Time {
+        self.ether.flush(now, |node, is_met, carried| {
+            let to = match is_met {
+                true => self.places[node],
+                false => self.everybody,
+            };
+            self.out.push_whole(port, SOCKET, to, carried);
+        });
+        self.out.flush(port);
+        self.ether.wake_at()
+    }
+
+    /// A frame of the link came. Whose it is, and what came from that one in order so far, to be
+    /// [kept](Self::keep_coming).
+    pub(super) fn take(&mut self, frame: &Datagram<'_>, now: Time) -> Option<(usize, Vec<u8>)> {
+        let from = self.ether.take(frame.bytes, now)?;
+        self.places[from] = frame.peer;
+        Some((from, std::mem::take(self.ether.coming(from))))
+    }
+
+    /// What is left of it; or that it is no good.
+    pub(super) fn keep_coming(&mut self, from: usize, coming: Vec<u8>, is_ours: bool) {
+        match is_ours {
+            true => *self.ether.coming(from) = coming,
+            false => self.ether.begin_anew(from),
+        }
+    }
+}

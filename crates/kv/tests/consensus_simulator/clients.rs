@@ -1,0 +1,258 @@
+//! What clients ask, and what they remember of it.
+
+use crate::history::{KeyHistory, Op, Said};
+use crate::random::Random;
+use crate::world::Counts;
+use rhythm_kv::consensus::{Answer, Command, Outcome, Read, Request, Ticket};
+use rhythm_kv::wire::Mode;
+use rhythm_net::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Keys of texts; the one behind them is a number.
+const TEXTS: usize = 3;
+/// How long the session lives that one client holds.
+const TTL: Duration = Duration::from_millis(2500);
+/// What is stored with it.
+const OWN: &[u8] = b"own";
+
+/// What a client waits for.
+#[derive(Clone, Copy, Debug)]
+enum Waits {
+    /// For the answer to a question about a key.
+    Key(usize, usize),
+    /// For a session, or for a sign of life in this one, sent at this time.
+    Session(u64, Time),
+    /// To have stored something in this session.
+    Stored(u64),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    histories: Vec<KeyHistory>,
+    /// Of each key's history, a value that was there, and its revision.
+    known: Vec<Option<(u64, u64)>>,
+    /// The keys that are asked about.
+    keys: Vec<usize>,
+    waits: BTreeMap<Ticket, (usize, Waits)>,
+    tickets: u64,
+    values: u64,
+    /// The session that is held, and when the last sign of life was sent that was answered.
+    session: Option<(u64, Time)>,
+}
+
+fn key(index: usize) -> Vec<u8> {
+    format!("key-{index}").into_bytes()
+}
+
+impl Clients {
+    pub(crate) fn new() -> Clients {
+        Clients {
+            histories: vec![KeyHistory::default(); TEXTS + 1],
+            known: vec![None; TEXTS + 1],
+            keys: (0..=TEXTS).collect(),
+            ..Clients::default()
+        }
+    }
+
+    fn wait(&mut self, node: usize, waits: Waits) -> Ticket {
+        self.tickets += 1;
+        self.waits.insert(self.tickets, (node, waits));
+        self.tickets
+    }
+
+    /// A client's next question, for this node.
+    pub(crate) fn ask(&mut self, node: usize, random: &mut Random) -> (Ticket, Request) {
+        let place = random.below(TEXTS as u64 + 1) as usize;
+        if self.histories[self.keys[place]].is_full() {
+            self.keys[place] = self.histories.len();
+            self.histories.push(KeyHistory::default());
+            self.known.push(None);
+        }
+        let at = self.keys[place];
+        self.values += 1;
+        let new = 1_000_000 + self.values;
+        let is_number = place == TEXTS;
+        let known = self.known[at];
+        let op = match (random.below(100), known) {
+            (0..35, _) => Op::Get,
+            (35..40, _) => Op::Delete,
+            (40..60, _) if is_number => Op::Add(1),
+            (60.., _) if is_number => Op::Incr(1 + random.below(3)),
+            (40..55, _) => Op::Add(new),
+            (55..85, Some((old, _))) => Op::Cas(old, new),
+            _ => Op::Set(new),
+        };
+        let number = self.histories[at].ask(op);
+        let ticket = self.wait(node, Waits::Key(at, number));
+        let store = |mode, value: u64, cas| Command::Store {
+            mode,
+            key: key(at),
+            flags: 0,
+            value: value.to_string().into_bytes(),
+            cas,
+            session: None,
+        };
+        let request = match op {
+            Op::Get => Request::Read(Read::Item(key(at))),
+            Op::Set(value) => Request::Change(store(Mode::Set, value, 0)),
+            Op::Add(value) => Request::Change(store(Mode::Add, value, 0)),
+            Op::Cas(_, value) => {
+                let revision = known.map_or(0, |(_, revision)| revision);
+                Request::Change(store(Mode::Cas, value, revision))
+            }
+            Op::Delete => Request::Change(Command::Delete {
+                key: key(at),
+                cas: None,
+            }),
+            Op::Incr(delta) => Request::Change(Command::Arithmetic {
+                key: key(at),
+                up: true,
+                delta,
+            }),
+        };
+        (ticket, request)
+    }
+
+    /// The holder's next: to hold a session, and something in it.
+    pub(crate) fn hold(
+        &mut self,
+        node: usize,
+        random: &mut Random,
+        now: Time,
+    ) -> (Ticket, Request) {
+        match self.session {
+            None => {
+                let ticket = self.wait(node, Waits::Session(0, now));
+                let ttl = TTL.as_millis() as u64;
+                (ticket, Request::Change(Command::Open { ttl }))
+            }
+            Some((session, _)) if random.percent(30) => {
+                let ticket = self.wait(node, Waits::Stored(session));
+                let store = Command::Store {
+                    mode: Mode::Set,
+                    key: OWN.to_vec(),
+                    flags: 0,
+                    value: b"x".to_vec(),
+                    cas: 0,
+                    session: Some(session),
+                };
+                (ticket, Request::Change(store))
+            }
+            Some((session, _)) => {
+                let ticket = self.wait(node, Waits::Session(session, now));
+                (ticket, Request::Change(Command::Renew { session }))
+            }
+        }
+    }
+
+    /// A node answered.
+    pub(crate) fn answered(
+        &mut self,
+        ticket: Ticket,
+        answer: Answer,
+        now: Time,
+        counts: &mut Counts,
+    ) {
+        let Some((_, waits)) = self.waits.remove(&ticket) else {
+            panic!("answered twice, or never asked: {answer:?}");
+        };
+        match (waits, answer) {
+            (Waits::Key(at, number), answer) => self.of_key(at, number, answer, counts),
+            (Waits::Session(0, sent), Answer::Done(Outcome::Alive(session))) => {
+                self.session = Some((session, sent));
+            }
+            (Waits::Session(of, sent), Answer::Done(Outcome::Alive(_))) => {
+                if let Some((session, last)) = &mut self.session
+                    && *session == of
+                {
+                    *last = sent.max(*last);
+                }
+            }
+            (Waits::Session(of, _), Answer::Done(Outcome::NotFound))
+            | (Waits::Stored(of), Answer::Done(Outcome::SessionOver)) => {
+                self.session_over(of, now, counts);
+            }
+            _ => {}
+        }
+    }
+
+    fn session_over(&mut self, of: u64, now: Time, counts: &mut Counts) {
+        if let Some((session, sent)) = self.session.take_if(|(session, _)| *session == of) {
+            let alive = now.since(sent);
+            assert!(alive >= TTL, "session {session} ended after {alive:?}");
+            counts.sessions_ended += 1;
+        }
+    }
+
+    fn of_key(&mut self, at: usize, number: usize, answer: Answer, counts: &mut Counts) {
+        let history = &mut self.histories[at];
+        let said = match answer {
+            Answer::Item(item) => {
+                counts.read += 1;
+                let item = item.map(|item| {
+                    let value = String::from_utf8(item.value).expect("digits");
+                    (value.parse().expect("digits"), item.revision)
+                });
+                self.known[at] = item.or(self.known[at]);
+                Said::Item(item)
+            }
+            Answer::Done(outcome) => {
+                counts.changed += 1;
+                match outcome {
+                    Outcome::Stored(revision) => Said::Stored(revision),
+                    Outcome::Number(number, revision) => Said::Number(number, revision),
+                    Outcome::NotStored => Said::NotStored,
+                    Outcome::Exists => Said::Exists,
+                    Outcome::NotFound => Said::NotFound,
+                    Outcome::Deleted => Said::Deleted,
+                    outcome => panic!("{outcome:?}"),
+                }
+            }
+            Answer::PerhapsDone => {
+                counts.perhaps += 1;
+                return history.give_up(number);
+            }
+            Answer::NothingDone => {
+                counts.nothing += 1;
+                return history.forget(number);
+            }
+            Answer::DiskFull => {
+                counts.disk_full += 1;
+                return history.forget(number);
+            }
+            Answer::Revision(_) => panic!("nobody asked for it"),
+        };
+        history.answer(number, said);
+    }
+
+    /// A node died: who waits for it does not know what became of it.
+    pub(crate) fn died(&mut self, node: usize) {
+        self.waits.retain(|_, (of, waits)| {
+            if let Waits::Key(at, number) = *waits
+                && *of == node
+            {
+                self.histories[at].give_up(number);
+            }
+            *of != node
+        });
+    }
+
+    /// Nothing is asked any more.
+    pub(crate) fn check(self) {
+        for (at, history) in self.histories.into_iter().enumerate() {
+            if !history.is_linearizable() {
+                history.print();
+                panic!("the history of key {at} is not linearizable");
+            }
+        }
+    }
+
+    pub(crate) const fn own() -> &'static [u8] {
+        OWN
+    }
+
+    pub(crate) const fn ttl() -> Duration {
+        TTL
+    }
+}

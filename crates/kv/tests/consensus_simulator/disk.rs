@@ -1,0 +1,108 @@
+//! A disk that forgets, in a crash, what was not synced, or keeps some of it, damaged.
+
+use crate::random::Random;
+use rhythm_kv::consensus::{Disk, Unwritten};
+use std::cell::RefCell;
+use std::io::{Error, ErrorKind};
+use std::rc::Rc;
+
+#[derive(Debug, Default)]
+struct State {
+    synced: Vec<u8>,
+    written: Vec<u8>,
+    /// Nothing can be written, or there is no room ahead.
+    is_full: bool,
+    has_no_room: bool,
+    /// The machine dies at the so-manieth operation from now.
+    dies_in: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SimDisk(Rc<RefCell<State>>);
+
+impl SimDisk {
+    /// What is there after a crash; and whether the end of it is torn.
+    pub(crate) fn crash(&self, random: &mut Random) -> (Vec<u8>, bool) {
+        let mut state = self.0.borrow_mut();
+        state.dies_in = None;
+        let synced = state.synced.clone();
+        let mut left = synced.clone();
+        let unsynced = state.written.len().saturating_sub(synced.len());
+        let is_longer = unsynced > 0 && state.written.starts_with(&synced);
+        let is_torn = is_longer && random.percent(70);
+        if is_torn {
+            let kept = random.below(unsynced as u64 + 1) as usize;
+            left = state.written[..synced.len() + kept].to_vec();
+            if kept > 0 && random.percent(50) {
+                let at = synced.len() + random.below(kept as u64) as usize;
+                left[at] ^= 1 << random.below(8);
+            }
+        }
+        // What is read at the start is there from then on.
+        state.synced.clone_from(&left);
+        state.written.clone_from(&left);
+        (left, is_torn)
+    }
+
+    pub(crate) fn die_in(&self, operations: u64) {
+        self.0.borrow_mut().dies_in = Some(operations);
+    }
+
+    pub(crate) fn set_full(&self, has_no_room: bool, is_full: bool) {
+        let mut state = self.0.borrow_mut();
+        (state.has_no_room, state.is_full) = (has_no_room, is_full);
+    }
+}
+
+impl State {
+    fn operate(&mut self) -> Result<(), Unwritten> {
+        match &mut self.dies_in {
+            Some(0) => return Err(Unwritten::Ever(Error::other("the machine died"))),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        match self.is_full {
+            true => Err(Unwritten::Yet(ErrorKind::StorageFull.into())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Disk for SimDisk {
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), Unwritten> {
+        let mut state = self.0.borrow_mut();
+        // A write that fails leaves some of it behind.
+        state.written.truncate(at as usize);
+        let operated = state.operate();
+        let some = match operated {
+            Ok(()) => bytes,
+            Err(_) => &bytes[..bytes.len() / 2],
+        };
+        state.written.extend_from_slice(some);
+        operated
+    }
+
+    fn sync(&mut self) -> Result<(), Unwritten> {
+        let mut state = self.0.borrow_mut();
+        match state.operate() {
+            Err(Unwritten::Yet(_)) | Ok(()) => {}
+            died => return died,
+        }
+        let written = state.written.clone();
+        state.synced = written;
+        Ok(())
+    }
+
+    fn replace(&mut self, bytes: &[u8]) -> Result<(), Unwritten> {
+        let mut state = self.0.borrow_mut();
+        state.operate()?;
+        state.synced = bytes.to_vec();
+        state.written = bytes.to_vec();
+        // It may die before it is told that it is there.
+        state.operate()
+    }
+
+    fn has_room(&mut self) -> bool {
+        !self.0.borrow().has_no_room
+    }
+}

@@ -1,0 +1,70 @@
+//! Nodes of a keyspace in one thread, from one seed: virtual time, a network that loses, repeats,
+//! delays and reorders frames, neighbors that do not hear each other, nodes that stand still, or
+//! die at any write with what they had not synced, disks that are full. The nodes are the real
+//! ones.
+//!
+//! `CONSENSUS_SEEDS=10000 cargo test -p rhythm-kv --test consensus_simulator` runs so many;
+//! `CONSENSUS_FIRST` says from where, and `CONSENSUS_SEED=4711` replays one. What is checked:
+//! every key's history is linearizable (`history.rs`), no session ends whose holder gave a sign of
+//! life in time, all nodes tell of the same changes, and are the same when all is quiet.
+
+mod clients;
+mod disk;
+mod history;
+#[path = "../ring_simulator/random.rs"]
+mod random;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn every_history_is_linearizable_and_all_nodes_agree() {
+    if let Some(seed) = number("CONSENSUS_SEED") {
+        println!("{:?}", world::run(seed));
+        return;
+    }
+    let first = number("CONSENSUS_FIRST").unwrap_or(0);
+    let seeds = number("CONSENSUS_SEEDS").unwrap_or(200);
+    let mut all = world::Counts::default();
+    for seed in first..first + seeds {
+        match catch_unwind(AssertUnwindSafe(|| world::run(seed))) {
+            Ok(counts) => all.add(&counts),
+            Err(panic) => {
+                println!("CONSENSUS_SEED={seed} replays it");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+    println!("{all:?}");
+    // All that may happen did.
+    let world::Counts {
+        changed,
+        read,
+        perhaps,
+        nothing,
+        crashes,
+        torn,
+        leaders,
+        snapshots,
+        sessions_ended,
+        disk_full,
+    } = all;
+    for count in [
+        changed,
+        read,
+        perhaps,
+        nothing,
+        crashes,
+        torn,
+        leaders,
+        snapshots,
+        sessions_ended,
+        disk_full,
+    ] {
+        assert!(count > 0, "{all:?}");
+    }
+}

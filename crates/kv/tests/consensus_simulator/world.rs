@@ -1,0 +1,395 @@
+//! The nodes, what is between them, and what becomes of them.
+
+use crate::clients::Clients;
+use crate::disk::SimDisk;
+use crate::random::Random;
+use rhythm_kv::consensus::{Change, Effects, Node, Options};
+use rhythm_net::Time;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+
+/// How long there is trouble, and how long it then takes at most until all is well.
+const TROUBLE: Duration = Duration::from_secs(25);
+const QUIET: Duration = Duration::from_secs(25);
+/// Journals are summed up soon.
+const JOURNAL_BYTES: u64 = 600;
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) changed: u64,
+    pub(crate) read: u64,
+    pub(crate) perhaps: u64,
+    pub(crate) nothing: u64,
+    pub(crate) crashes: u64,
+    pub(crate) torn: u64,
+    pub(crate) leaders: u64,
+    pub(crate) snapshots: u64,
+    pub(crate) sessions_ended: u64,
+    pub(crate) disk_full: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, more: &Counts) {
+        self.changed += more.changed;
+        self.read += more.read;
+        self.perhaps += more.perhaps;
+        self.nothing += more.nothing;
+        self.crashes += more.crashes;
+        self.torn += more.torn;
+        self.leaders += more.leaders;
+        self.snapshots += more.snapshots;
+        self.sessions_ended += more.sessions_ended;
+        self.disk_full += more.disk_full;
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Frame {
+        from: usize,
+        to: usize,
+        frame: Vec<u8>,
+    },
+    Wake {
+        node: usize,
+        life: u64,
+    },
+    Restart {
+        node: usize,
+    },
+    Client {
+        client: u64,
+    },
+    Trouble,
+    DiskWell {
+        node: usize,
+    },
+}
+
+/// A place for a node.
+struct Seat {
+    node: Option<Node<SimDisk>>,
+    disk: SimDisk,
+    /// How often it was started.
+    life: u64,
+    /// It stands still until then, and everything that is for it waits.
+    still_until: Time,
+    /// Up to which revision it told of changes.
+    told: u64,
+}
+
+struct World {
+    random: Random,
+    now: Time,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    count: u64,
+    seats: Vec<Seat>,
+    /// Of 100 frames.
+    lost: u64,
+    repeated: u64,
+    /// Who does not hear whom, and until when.
+    deaf: BTreeMap<(usize, usize), Time>,
+    clients: Clients,
+    /// What every node has to say of each revision.
+    changes: BTreeMap<u64, Change>,
+    terms: BTreeMap<u64, u64>,
+    has_trouble: bool,
+    counts: Counts,
+}
+
+/// Runs a seed.
+pub(crate) fn run(seed: u64) -> Counts {
+    let mut random = Random::new(seed);
+    let nodes = [1, 3, 3, 3, 5][random.below(5) as usize];
+    let mut world = World {
+        lost: random.below(8),
+        repeated: random.below(8),
+        now: Time::ZERO,
+        events: BinaryHeap::new(),
+        count: 0,
+        seats: Vec::new(),
+        deaf: BTreeMap::new(),
+        clients: Clients::new(),
+        changes: BTreeMap::new(),
+        terms: BTreeMap::new(),
+        has_trouble: true,
+        counts: Counts::default(),
+        random,
+    };
+    for node in 0..nodes {
+        world.seats.push(Seat {
+            node: None,
+            disk: SimDisk::default(),
+            life: 0,
+            still_until: Time::ZERO,
+            told: 0,
+        });
+        world.after(Duration::ZERO, Event::Restart { node });
+    }
+    for client in 0..4 {
+        world.after(Duration::from_secs(1), Event::Client { client });
+    }
+    world.after(Duration::from_secs(2), Event::Trouble);
+    world.until(Time::ZERO + TROUBLE);
+    world.end_trouble();
+    world.until(Time::ZERO + TROUBLE + QUIET);
+    world.check()
+}
+
+impl World {
+    fn after(&mut self, wait: Duration, event: Event) {
+        self.count += 1;
+        let at = self.now + wait;
+        self.events.push(Reverse((at, self.count, event)));
+    }
+
+    fn millis(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_millis(from + self.random.below(to - from))
+    }
+
+    fn until(&mut self, end: Time) {
+        while let Some(Reverse((at, ..))) = self.events.peek()
+            && *at < end
+            && let Some(Reverse((at, _, event))) = self.events.pop()
+        {
+            self.now = at;
+            self.happen(event);
+        }
+        self.now = end;
+    }
+
+    fn happen(&mut self, event: Event) {
+        // What is for a node that stands still comes when it goes on.
+        if let Event::Frame { to: node, .. } | Event::Wake { node, .. } = event {
+            let until = self.seats[node].still_until;
+            if until > self.now {
+                let wait = until.since(self.now);
+                return self.after(wait, event);
+            }
+        }
+        match event {
+            Event::Frame { from, to, frame } => {
+                let is_deaf = |until: &Time| *until > self.now;
+                if self.deaf.get(&(from, to)).is_some_and(is_deaf) {
+                    return;
+                }
+                if let Some(node) = &mut self.seats[to].node {
+                    node.frame(&frame).expect("a frame of this keyspace");
+                    self.flush(to);
+                }
+            }
+            Event::Wake { node: at, life } => {
+                let seat = &mut self.seats[at];
+                if let Some(node) = &mut seat.node
+                    && seat.life == life
+                {
+                    node.tick(self.now);
+                    let wait = node.wake_at().since(self.now);
+                    self.after(wait, Event::Wake { node: at, life });
+                    self.flush(at);
+                }
+            }
+            Event::Restart { node } => self.start(node),
+            Event::Client { client } => self.client(client),
+            Event::Trouble => self.trouble(),
+            Event::DiskWell { node } => self.seats[node].disk.set_full(false, false),
+        }
+    }
+
+    fn start(&mut self, at: usize) {
+        let nodes = self.seats.len() as u64;
+        let seat = &mut self.seats[at];
+        let (journal, is_torn) = seat.disk.crash(&mut self.random);
+        self.counts.torn += u64::from(is_torn);
+        let options = Options {
+            id: at as u64 + 1,
+            nodes,
+            digest: 99,
+            seed: at as u64 * 7919 + self.random.below(1 << 20),
+            journal_bytes: JOURNAL_BYTES,
+        };
+        seat.life += 1;
+        // What it executes again was told of before.
+        seat.told = 0;
+        match Node::open(options, seat.disk.clone(), &journal, self.now) {
+            Ok(node) => {
+                let (life, wait) = (seat.life, node.wake_at().since(self.now));
+                seat.node = Some(node);
+                self.after(wait, Event::Wake { node: at, life });
+            }
+            Err(rhythm_kv::consensus::OpenError::Unwritten(_)) => {
+                self.after(Duration::from_millis(500), Event::Restart { node: at });
+            }
+            Err(error) => panic!("node {at}: {error}"),
+        }
+    }
+
+    /// Has a node do what there is to do. It may die of it.
+    fn flush(&mut self, at: usize) {
+        let Some(node) = &mut self.seats[at].node else {
+            return;
+        };
+        let mut effects = Effects::default();
+        let flushed = node.flush(self.now, &mut effects);
+        let status = node.status();
+        if flushed.is_err() {
+            // Some of what it sent before may be on its way; nobody was answered.
+            let kept = self.random.below(effects.frames.len() as u64 + 1) as usize;
+            effects.frames.truncate(kept);
+            effects.answers.clear();
+            self.die(at);
+        } else if status.leader == at as u64 + 1 {
+            let other = *self.terms.entry(status.term).or_insert_with(|| {
+                self.counts.leaders += 1;
+                status.leader
+            });
+            assert_eq!(other, status.leader, "two lead in term {}", status.term);
+        }
+        for change in effects.changes {
+            let told = &mut self.seats[at].told;
+            assert!(change.revision > *told, "a revision comes once: {change:?}");
+            *told = change.revision;
+            let before = self.changes.entry(change.revision);
+            let before = before.or_insert_with(|| change.clone());
+            assert_eq!(*before, change, "nodes tell of the same changes");
+        }
+        self.counts.snapshots += u64::from(effects.skipped);
+        for (to, frame) in effects.frames {
+            self.send(at, to as usize - 1, frame);
+        }
+        for (ticket, answer) in effects.answers {
+            self.clients
+                .answered(ticket, answer, self.now, &mut self.counts);
+        }
+    }
+
+    fn send(&mut self, from: usize, to: usize, frame: Vec<u8>) {
+        if self.random.percent(self.lost) {
+            return;
+        }
+        let copies = 1 + u64::from(self.random.percent(self.repeated));
+        for _ in 0..copies {
+            let wait = match self.random.below(50) {
+                0 if self.has_trouble => self.millis(20, 2000),
+                1..5 if self.has_trouble => self.millis(5, 60),
+                _ => self.millis(1, 5),
+            };
+            let frame = frame.clone();
+            self.after(wait, Event::Frame { from, to, frame });
+        }
+    }
+
+    fn die(&mut self, at: usize) {
+        self.counts.crashes += 1;
+        self.seats[at].node = None;
+        self.clients.died(at);
+        let wait = self.millis(50, 3000);
+        self.after(wait, Event::Restart { node: at });
+    }
+
+    fn client(&mut self, client: u64) {
+        if !self.has_trouble {
+            return;
+        }
+        let at = self.random.below(self.seats.len() as u64) as usize;
+        let seat = &mut self.seats[at];
+        if let Some(node) = &mut seat.node
+            && seat.still_until <= self.now
+        {
+            let random = &mut self.random;
+            let (ticket, request) = match client {
+                0 => self.clients.hold(at, random, self.now),
+                _ => self.clients.ask(at, random),
+            };
+            node.ask(ticket, request, self.now);
+            self.flush(at);
+        }
+        // The holder is silent for too long now and then.
+        let wait = match (client, self.random.below(20)) {
+            (0, 0) => self.millis(2000, 6000),
+            (0, _) => self.millis(200, 900),
+            (_, 0) => self.millis(500, 3000),
+            _ => self.millis(10, 500),
+        };
+        self.after(wait, Event::Client { client });
+    }
+
+    fn trouble(&mut self) {
+        if !self.has_trouble {
+            return;
+        }
+        let nodes = self.seats.len() as u64;
+        let at = self.random.below(nodes) as usize;
+        match self.random.below(10) {
+            // Dies now, or in the midst of what it writes next.
+            0 if self.seats[at].node.is_some() => self.die(at),
+            1..4 => {
+                let operations = self.random.below(6);
+                self.seats[at].disk.die_in(operations);
+            }
+            4 | 5 => {
+                let wait = self.millis(100, 4000);
+                self.seats[at].still_until = self.now + wait;
+            }
+            // Two sides, or one that only hears, or is only heard.
+            6..8 => {
+                let until = self.now + self.millis(300, 6000);
+                let (ways, side) = (self.random.below(3), self.random.below(1 << nodes));
+                for from in 0..nodes as usize {
+                    for to in 0..nodes as usize {
+                        let (here, there) = (side >> from & 1, side >> to & 1);
+                        if here != there && (ways == 0 || here == ways - 1) {
+                            self.deaf.insert((from, to), until);
+                        }
+                    }
+                }
+            }
+            8 => {
+                let is_full = self.random.percent(50);
+                self.seats[at].disk.set_full(true, is_full);
+                let wait = self.millis(500, 7000);
+                self.after(wait, Event::DiskWell { node: at });
+            }
+            _ => {}
+        }
+        let wait = self.millis(100, 1500);
+        self.after(wait, Event::Trouble);
+    }
+
+    fn end_trouble(&mut self) {
+        self.has_trouble = false;
+        self.deaf.clear();
+        (self.lost, self.repeated) = (0, 0);
+        for seat in &mut self.seats {
+            seat.disk.set_full(false, false);
+        }
+    }
+
+    fn check(mut self) -> Counts {
+        let mut keyspaces = Vec::new();
+        let mut statuses = Vec::new();
+        for seat in &mut self.seats {
+            let node = seat.node.as_mut().expect("all are there again");
+            let status = node.status();
+            assert_eq!(status.applied, status.committed, "{status:?}");
+            statuses.push((status.leader, status.term, status.applied));
+            keyspaces.push(node.keyspace().clone());
+        }
+        assert!(statuses[0].0 > 0, "one leads when all is quiet");
+        assert!(
+            statuses.windows(2).all(|two| two[0] == two[1]),
+            "{statuses:?}"
+        );
+        assert!(
+            keyspaces.windows(2).all(|two| two[0] == two[1]),
+            "nodes differ"
+        );
+        const { assert!(Clients::ttl().as_secs() * 3 < QUIET.as_secs()) };
+        let own = keyspaces[0].get(Clients::own());
+        assert_eq!(own, None, "the session that it was stored with is over");
+        self.clients.check();
+        self.counts
+    }
+}

@@ -1,0 +1,185 @@
+//! `rhythm kv keyspace`: a node of a keyspace that several agree on.
+
+use crate::logs;
+use anyhow::{Context, Result, bail, ensure};
+use rhythm_engine::settings::LogFormat;
+use rhythm_kv::consensus::server::{CLIENTS_MAX, Handle, Member, NODES_MAX, Server, Settings};
+use rhythm_net::resource;
+use rhythm_net::signal::{self, Signal};
+use serde::Deserialize;
+use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+
+/// Serve a small keyspace that nodes agree on, and that none of them forgets.
+///
+/// Its clients speak memcached's ASCII protocol; whichever node they ask, they see what was
+/// confirmed. It serves while most of the nodes are there. SIGTERM and SIGINT end it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The nodes of the keyspace: a file; see docs/kv.md
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Which of them this is
+    #[arg(long, value_name = "NAME")]
+    node: String,
+
+    /// Where it keeps what it may not forget
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+
+    /// The folder is new. Not for a node that lost its folder: it has forgotten what it confirmed
+    #[arg(long)]
+    begin: bool,
+}
+
+/// The file: a table for each node, in an order that never changes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Keyspace {
+    node: Vec<Node>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Node {
+    name: String,
+    client: String,
+    backbone: String,
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    let members = members(&args.file)?;
+    let Some(me) = members.iter().position(|member| member.name == args.node) else {
+        bail!(
+            "--node {}: {} has no node of this name",
+            args.node,
+            args.file.display()
+        );
+    };
+    let started = Arc::new(OnceLock::<Handle>::new());
+    let of_signals = Arc::clone(&started);
+    let _watch = signal::watch(move |signal| match (signal, of_signals.get()) {
+        (Signal::Reload, _) => {}
+        (_, Some(handle)) => handle.stop(),
+        // Nothing was confirmed to anybody yet.
+        (_, None) => std::process::exit(0),
+    })
+    .context("cannot watch for signals")?;
+    logs::start(LogFormat::Text)?;
+    resource::raise_open_files().context("cannot raise the limit of open files")?;
+    // Where there is no room now, it is looked for as clients come.
+    let _ = resource::make_room_for_files(CLIENTS_MAX as u64);
+    let at = members[me].client;
+    let server = Server::start(Settings {
+        members,
+        me,
+        folder: args.folder.clone(),
+        begin: args.begin,
+    })?;
+    started.get_or_init(|| server.handle());
+    tracing::info!(address = %at, node = args.node, "the keyspace is serving over TCP");
+    server.join()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The nodes in a file.
+fn members(file: &Path) -> Result<Vec<Member>> {
+    let shown = file.display();
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let keyspace: Keyspace = toml::from_str(&text).with_context(|| format!("{shown}"))?;
+    let mut members: Vec<Member> = Vec::new();
+    for node in keyspace.node {
+        let name = node.name;
+        ensure!(
+            !name.is_empty() && !name.contains(char::is_whitespace),
+            "{shown}: {name:?} is no name"
+        );
+        let found = |place: &str| {
+            let of = || format!("{shown}: node {name}: {place}");
+            let mut found = place.to_socket_addrs().with_context(of)?;
+            found.next().with_context(of)
+        };
+        let (client, backbone): (SocketAddr, _) = (found(&node.client)?, found(&node.backbone)?);
+        for other in &members {
+            ensure!(other.name != name, "{shown}: two nodes are called {name}");
+            ensure!(
+                other.client != client && other.backbone != backbone,
+                "{shown}: {} and {name} are at one place",
+                other.name
+            );
+        }
+        members.push(Member {
+            name,
+            client,
+            backbone,
+        });
+    }
+    ensure!(
+        (1..=NODES_MAX).contains(&members.len()),
+        "{shown}: a keyspace has 1 to {NODES_MAX} nodes (3 or 5 are usual), not {}",
+        members.len()
+    );
+    Ok(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(nodes: &[(&str, &str, &str)]) -> Result<Vec<Member>> {
+        let name = nodes
+            .iter()
+            .map(|(name, at, _)| format!("{name}{}", at.len()));
+        let name = name.collect::<String>().replace(' ', "_");
+        let file = format!("rhythm-keyspace-{}-{name}", std::process::id());
+        let file = std::env::temp_dir().join(file);
+        let lines = nodes.iter().map(|(name, client, backbone)| {
+            format!(
+                "[[node]]\nname = \"{name}\"\nclient = \"{client}\"\nbackbone = \"{backbone}\"\n"
+            )
+        });
+        fs::write(&file, lines.collect::<String>()).unwrap();
+        let read = members(&file);
+        fs::remove_file(&file).unwrap();
+        read
+    }
+
+    #[test]
+    fn a_file_says_who_agrees() {
+        let members = read(&[
+            ("a", "127.0.0.1:1", "[::1]:2"),
+            ("b", "127.0.0.1:3", "[::1]:4"),
+        ]);
+        let places = members.unwrap().into_iter().map(|member| {
+            let Member {
+                client, backbone, ..
+            } = member;
+            (client.port(), backbone.port())
+        });
+        assert_eq!(places.collect::<Vec<_>>(), [(1, 2), (3, 4)]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let a = ("a", "127.0.0.1:1", "127.0.0.1:2");
+        for (nodes, said) in [
+            (
+                &[a, ("a", "127.0.0.1:3", "127.0.0.1:4")][..],
+                "two nodes are called a",
+            ),
+            (
+                &[a, ("b", "127.0.0.1:3", "127.0.0.1:2")],
+                "a and b are at one place",
+            ),
+            (&[("a b", "127.0.0.1:1", "127.0.0.1:2")], "is no name"),
+            (&[("a", "127.0.0.1", "127.0.0.1:2")], "node a: 127.0.0.1"),
+        ] {
+            let error = format!("{:#}", read(nodes).unwrap_err());
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

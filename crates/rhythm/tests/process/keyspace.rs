@@ -1,0 +1,286 @@
+//! `rhythm kv keyspace`: three processes, of which the one that leads is killed again and again
+//! under load. Every write that was confirmed is there, whichever node is asked, and it says how
+//! long nobody could write.
+//!
+//! `RHYTHM_KILLS=20` kills so many; without it, two.
+
+use crate::server::NEVER;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+/// Clients at a time, and keys of each.
+const CLIENTS: usize = 3;
+const KEYS: u64 = 20;
+
+struct Nodes {
+    folder: PathBuf,
+    clients: Vec<SocketAddr>,
+    children: Vec<Option<Child>>,
+}
+
+impl Nodes {
+    /// Starts all nodes, for the first time.
+    fn start(test: &str) -> Nodes {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+        // Of an earlier run.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a folder can be made");
+        // Each has to know all addresses before any of them listens.
+        let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let listeners: Vec<TcpListener> = (0..6).map(|_| free()).collect();
+        let places = listeners.iter().map(|one| one.local_addr().expect("bound"));
+        let places: Vec<SocketAddr> = places.collect();
+        let text = NAMES.iter().enumerate().map(|(node, name)| {
+            let (client, backbone) = (places[node], places[node + 3]);
+            format!(
+                "[[node]]\nname = \"{name}\"\nclient = \"{client}\"\nbackbone = \"{backbone}\"\n"
+            )
+        });
+        let file = folder.join("keyspace.toml");
+        fs::write(file, text.collect::<String>()).expect("a file can be written");
+        drop(listeners);
+        let mut nodes = Nodes {
+            folder,
+            clients: places[..3].to_vec(),
+            children: vec![None, None, None],
+        };
+        (0..3).for_each(|node| nodes.begin(node, &["--begin"]));
+        nodes
+    }
+
+    fn begin(&mut self, node: usize, flags: &[&str]) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+        command.args(["kv", "keyspace"]);
+        command.arg(self.folder.join("keyspace.toml"));
+        command.args(["--node", NAMES[node], "--folder"]);
+        command.arg(self.folder.join(NAMES[node])).args(flags);
+        let child = command.stderr(Stdio::null()).spawn();
+        self.children[node] = Some(child.expect("it starts"));
+    }
+
+    fn kill(&mut self, node: usize) {
+        if let Some(mut child) = self.children[node].take() {
+            child.kill().expect("it is there");
+            child.wait().expect("it ends");
+        }
+    }
+
+    /// Waits until most nodes agree on who leads, and says who.
+    fn leader(&self) -> usize {
+        let start = Instant::now();
+        loop {
+            let told = (0..3).filter_map(|node| {
+                let mut client = Client::new(&self.clients);
+                client.ask(node, "stats\r\n").ok()?.remove("leader")
+            });
+            let told: Vec<String> = told.collect();
+            for (node, name) in NAMES.iter().enumerate() {
+                if told.iter().filter(|leader| leader == name).count() >= 2 {
+                    return node;
+                }
+            }
+            assert!(start.elapsed() < NEVER, "{told:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        (0..3).for_each(|node| self.kill(node));
+    }
+}
+
+/// A client of all nodes.
+struct Client<'a> {
+    places: &'a [SocketAddr],
+    streams: Vec<Option<BufReader<TcpStream>>>,
+}
+
+/// What a node said: a word, the value of a key, or what `stats` tells.
+#[derive(Debug)]
+struct Said {
+    line: String,
+    value: Option<String>,
+    stats: Vec<(String, String)>,
+}
+
+impl Said {
+    fn remove(mut self, name: &str) -> Option<String> {
+        let at = self.stats.iter().position(|(of, _)| of == name)?;
+        Some(self.stats.swap_remove(at).1)
+    }
+}
+
+impl Client<'_> {
+    fn new(places: &[SocketAddr]) -> Client<'_> {
+        let streams = places.iter().map(|_| None).collect();
+        Client { places, streams }
+    }
+
+    fn ask(&mut self, node: usize, command: &str) -> Result<Said> {
+        let said = self.try_ask(node, command);
+        if said.is_err() {
+            self.streams[node] = None;
+        }
+        said
+    }
+
+    fn try_ask(&mut self, node: usize, command: &str) -> Result<Said> {
+        let stream = match &mut self.streams[node] {
+            Some(stream) => stream,
+            none => {
+                let stream = TcpStream::connect(self.places[node])?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(NEVER))?;
+                none.insert(BufReader::new(stream))
+            }
+        };
+        stream.get_mut().write_all(command.as_bytes())?;
+        let mut said = Said {
+            line: String::new(),
+            value: None,
+            stats: Vec::new(),
+        };
+        loop {
+            said.line.clear();
+            if stream.read_line(&mut said.line)? == 0 {
+                return Err(Error::from(ErrorKind::UnexpectedEof));
+            }
+            let words: Vec<&str> = said.line.trim_end().split(' ').collect();
+            match words[..] {
+                ["VALUE", _, _, length] => {
+                    let mut value = vec![0; length.parse::<usize>().expect("a length") + 2];
+                    stream.read_exact(&mut value)?;
+                    value.truncate(value.len() - 2);
+                    said.value = Some(String::from_utf8(value).expect("digits"));
+                }
+                ["STAT", name, value] => said.stats.push((name.to_owned(), value.to_owned())),
+                ["STAT", ..] => {}
+                _ => return Ok(said),
+            }
+        }
+    }
+}
+
+/// A client's work: it writes and reads keys that are its own at any node, and knows what it may
+/// find; and it counts, where none may be lost and none counted twice.
+fn work(index: usize, places: &[SocketAddr], ends: &AtomicBool, confirmed: &AtomicU64) {
+    let mut client = Client::new(places);
+    // What each key may be, and how often it was given up for another.
+    let mut possible = vec![(BTreeSet::from([0]), 0); KEYS as usize];
+    let mut random = index as u64 + 1;
+    let (mut writes, mut counted, mut uncertain) = (0, 0, 0);
+    while !ends.load(Ordering::Relaxed) {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        let (node, key) = ((random >> 33) as usize % 3, (random >> 40) % KEYS);
+        let (may_be, others) = &mut possible[key as usize];
+        let name = format!("key-{index}-{key}-{others}");
+        match random >> 61 {
+            0..4 => {
+                writes += 1;
+                may_be.insert(writes);
+                let value = writes.to_string();
+                let command = format!("set {name} 0 0 {}\r\n{value}\r\n", value.len());
+                match client.ask(node, &command) {
+                    Ok(said) if said.line == "STORED\r\n" => {
+                        may_be.retain(|value| *value == writes);
+                        confirmed.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Ok(said) if said.line.ends_with("nothing was done\r\n") => {
+                        may_be.remove(&writes);
+                    }
+                    // It may be done yet, whenever: the key is left alone from now on.
+                    _ => {
+                        *may_be = BTreeSet::from([0]);
+                        *others += 1;
+                    }
+                }
+            }
+            4 => match client.ask(node, &format!("incr count-{index} 1\r\n")) {
+                Ok(said) if said.line.trim_end().parse::<u64>().is_ok() => counted += 1,
+                Ok(said) if said.line.ends_with("nothing was done\r\n") => {}
+                Ok(said) if said.line == "NOT_FOUND\r\n" => {
+                    let command = format!("add count-{index} 0 0 1\r\n0\r\n");
+                    let _ = client.ask(node, &command);
+                }
+                _ => uncertain += 1,
+            },
+            _ => {
+                let Ok(said) = client.ask(node, &format!("get {name}\r\n")) else {
+                    thread::sleep(Duration::from_millis(5));
+                    continue;
+                };
+                if said.line == "END\r\n" {
+                    let found = said.value.map_or(0, |value| value.parse().expect("digits"));
+                    assert!(
+                        may_be.contains(&found),
+                        "{name} at {node}: {found}, not {may_be:?}"
+                    );
+                }
+            }
+        }
+    }
+    let command = format!("get count-{index}\r\n");
+    let found = (0..).find_map(|turn| {
+        let said = client.ask(turn % 3, &command).ok();
+        said.filter(|said| said.line == "END\r\n")
+    });
+    let found = found.and_then(|said| said.value);
+    let found = found.map_or(0, |value| value.parse().expect("digits"));
+    assert!(
+        (counted..=counted + uncertain).contains(&found),
+        "{counted} {found} {uncertain}"
+    );
+}
+
+#[test]
+fn what_was_confirmed_is_there_when_the_leader_is_killed() {
+    let mut nodes = Nodes::start("kv-keyspace");
+    let kills = std::env::var("RHYTHM_KILLS").ok();
+    let kills = kills.and_then(|number| number.parse().ok()).unwrap_or(2);
+    let (ends, confirmed) = (AtomicBool::new(false), AtomicU64::new(0));
+    let places = nodes.clients.clone();
+    let mut gaps = Vec::new();
+    nodes.leader();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..CLIENTS)
+            .map(|index| {
+                let (places, ends, confirmed) = (&places, &ends, &confirmed);
+                scope.spawn(move || work(index, places, ends, confirmed))
+            })
+            .collect();
+        for round in 0..kills {
+            thread::sleep(Duration::from_millis(300 + 37 * (round as u64 % 11)));
+            let victim = nodes.leader();
+            nodes.kill(victim);
+            let died = Instant::now();
+            let mut client = Client::new(&places);
+            let node = (victim + 1 + round % 2) % 3;
+            loop {
+                match client.ask(node, "set probe 0 0 1\r\nx\r\n") {
+                    Ok(said) if said.line == "STORED\r\n" => break,
+                    _ => assert!(died.elapsed() < NEVER, "nobody writes"),
+                }
+            }
+            gaps.push(died.elapsed());
+            nodes.begin(victim, &[]);
+            if workers.iter().any(|worker| worker.is_finished()) {
+                break;
+            }
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    let confirmed = confirmed.into_inner();
+    let longest = gaps.iter().max().expect("at least one was killed");
+    println!("{kills} kills, {confirmed} writes confirmed, longest without service {longest:?}");
+    assert!(confirmed > 0);
+}
