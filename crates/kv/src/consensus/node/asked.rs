@@ -5,46 +5,12 @@
 //!   reads   --> Question: does the leader still lead? asked anew until that is answered
 //! ```
 
-use super::{AGAIN_TICKS, Answer, BATCH_BYTES, Batch, Effects, Node, PATIENCE, Read, Ticket};
+use super::Node;
+use super::request::{Answer, Effects, Read, Ticket};
+use super::underway::{AGAIN_TICKS, BATCH_BYTES, PATIENCE, Question, Said, Underway};
+use crate::consensus::command::Batch;
 use crate::consensus::journal::Disk;
 use rhythm_net::Time;
-
-/// Something asked that waits.
-#[derive(Debug)]
-pub(super) struct Asked<T> {
-    pub(super) what: T,
-    /// None: the node itself asked for it.
-    pub(super) ticket: Option<Ticket>,
-    pub(super) at: Time,
-}
-
-/// When something was said to the leader: which one, and at which tick.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Said {
-    leader: (u64, u64),
-    tick: u64,
-}
-
-/// The batch on its way.
-#[derive(Debug)]
-pub(super) struct Underway {
-    pub(super) number: u64,
-    bytes: Vec<u8>,
-    pub(super) asked: Vec<Option<Ticket>>,
-    /// Since when who asked first waits.
-    at: Time,
-    said: Option<Said>,
-}
-
-/// The question on its way.
-#[derive(Debug)]
-pub(super) struct Question {
-    pub(super) number: u64,
-    reads: Vec<Asked<Read>>,
-    said: Option<Said>,
-    /// All up to this place of the log has to be executed before it is answered.
-    pub(super) index: Option<u64>,
-}
 
 impl<D: Disk> Node<D> {
     /// Who leads, and since when.

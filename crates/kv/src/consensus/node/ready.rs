@@ -7,8 +7,10 @@
 //!                                              Stalled: tried again; nothing goes on meanwhile
 //! ```
 
-use super::asked::Underway;
-use super::{AGAIN_TICKS, Answer, Batch, Effects, Node};
+use super::Node;
+use super::request::{Answer, Effects};
+use super::underway::{AGAIN_TICKS, Stalled, Underway};
+use crate::consensus::command::Batch;
 use crate::consensus::journal::{Disk, Unwritten};
 use crate::consensus::keyspace::Keyspace;
 use crate::consensus::wire;
@@ -24,12 +26,6 @@ const AGAIN: Duration = Duration::from_millis(500);
 const KEPT_BYTES: usize = 1 << 20;
 /// A snapshot that has had no effect after so many ticks is sent again.
 const SNAPSHOT_TICKS: u64 = 5 * AGAIN_TICKS;
-
-/// What could not be written yet.
-pub(super) struct Stalled {
-    ready: Ready,
-    again_at: Time,
-}
 
 impl<D: Disk> Node<D> {
     /// Deals with what is ready; false: with nothing.

@@ -29,7 +29,7 @@ const BYTES_MAX: usize = 2048;
 const WORTH_MAX: u8 = 8;
 
 /// What the last heads looked like. See the module's text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct HeadTemplate {
     /// A head's bytes; none: there is no template yet.
     bytes: Vec<u8>,
@@ -44,19 +44,6 @@ pub struct HeadTemplate {
     limits: HeadLimits,
     /// Heads that were like it, less those that were not: at 0 another takes its place.
     worth: u8,
-}
-
-impl Default for HeadTemplate {
-    fn default() -> HeadTemplate {
-        HeadTemplate {
-            bytes: Vec::new(),
-            line_length: 0,
-            free: Vec::new(),
-            head: RequestHead::new(),
-            limits: HeadLimits::default(),
-            worth: 0,
-        }
-    }
 }
 
 impl HeadTemplate {

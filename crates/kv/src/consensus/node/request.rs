@@ -1,0 +1,101 @@
+//! What a node is asked, what it answers, and how it is set up.
+
+use crate::consensus::command::{Command, Outcome};
+use crate::consensus::journal::Damaged;
+use crate::consensus::keyspace::{Change, Item};
+use std::io;
+
+/// What a client asked, by a number of who asks for it.
+pub type Ticket = u64;
+
+/// What can be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Changes something.
+    Change(Command),
+    /// Changes nothing.
+    Read(Read),
+}
+
+/// What can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// What is under a key.
+    Item(Vec<u8>),
+    /// How far the keyspace is.
+    Revision,
+}
+
+/// What is said to that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A change was executed.
+    Done(Outcome),
+    /// What is under the key.
+    Item(Option<Item>),
+    /// How far the keyspace is.
+    Revision(u64),
+    /// Most nodes could not be reached, and nothing was or will be done.
+    NothingDone,
+    /// Most nodes could not be reached in time; it may be done yet.
+    PerhapsDone,
+    /// The disk is full, and nothing was or will be done.
+    DiskFull,
+}
+
+/// How a node is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which of the nodes it is, from 1.
+    pub id: u64,
+    /// How many there are.
+    pub nodes: u64,
+    /// What frames are signed with: the same for all nodes of a keyspace, and for no others.
+    pub digest: u64,
+    /// Any number, another for each node.
+    pub seed: u64,
+    /// Bytes of the journal beyond which what it says is summed up.
+    pub journal_bytes: u64,
+}
+
+/// Why a node cannot go on from where it was.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// What was written is not there any more.
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
+    /// Nothing can be written.
+    #[error("the journal cannot be written: {0}")]
+    Unwritten(io::Error),
+    /// What was written makes no sense.
+    #[error("the journal is not of this keyspace, or of another version: {0}")]
+    Unfit(String),
+}
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Frames, and the nodes that they are for.
+    pub frames: Vec<(u64, Vec<u8>)>,
+    /// Answers.
+    pub answers: Vec<(Ticket, Answer)>,
+    /// What became of the keyspace.
+    pub changes: Vec<Change>,
+    /// More became of it than `changes` says.
+    pub skipped: bool,
+}
+
+/// How a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Which node leads, as far as this one knows; 0: none.
+    pub leader: u64,
+    /// The how-manieth leader's time it is.
+    pub term: u64,
+    /// Up to which place of the log all is agreed on.
+    pub committed: u64,
+    /// Up to which it is executed.
+    pub applied: u64,
+    /// Writes of clients are refused: there is no room on the disk.
+    pub is_full: bool,
+}
