@@ -129,13 +129,12 @@ fn members(file: &Path) -> Result<Vec<Member>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn read(nodes: &[(&str, &str, &str)]) -> Result<Vec<Member>> {
-        let name = nodes
-            .iter()
-            .map(|(name, at, _)| format!("{name}{}", at.len()));
-        let name = name.collect::<String>().replace(' ', "_");
-        let file = format!("rhythm-keyspace-{}-{name}", std::process::id());
+        static FILES: AtomicUsize = AtomicUsize::new(0);
+        let number = FILES.fetch_add(1, Ordering::Relaxed);
+        let file = format!("rhythm-keyspace-{}-{number}", std::process::id());
         let file = std::env::temp_dir().join(file);
         let lines = nodes.iter().map(|(name, client, backbone)| {
             format!(
