@@ -167,12 +167,17 @@ impl Node {
                 *sync = Sync::None;
             }
         }
+        // Who was told to serve it may do so by now: that cannot be taken back.
+        let handing = self.handing[range];
+        let given = handing.filter(|handing| matches!(handing.stage, HandingStage::Serve(_)));
+        let given = given.map(|handing| handing.to);
         let mut targets = 0_u64;
         let (mut place, mut copies) = (0, 0);
         for node in self.around(range).filter(|node| self.is_alive(*node)) {
             let is_done = self.syncs[range][node] == Sync::Done;
             let is_missing = copies < self.options.replicas;
             let is_wanted = match node != self.me && self.leaving & 1 << node != 0 {
+                _ if given == Some(node) => true,
                 true => is_missing && is_done && self.needs(range, targets),
                 false => is_missing || place <= self.options.replicas,
             };
