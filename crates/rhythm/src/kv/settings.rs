@@ -251,6 +251,10 @@ mod tests {
                 "--ring etcd://h:1/x --node a --client h:1 --backbone 0.0.0.0:1",
                 "cannot find",
             ),
+            (
+                "--ring etcd://h:1/x --node a --client h:1 --backbone ether:eth1",
+                "with etcd nodes speak over TCP",
+            ),
             ("--ring x --node a --lease 1", "2..=60"),
             ("--admin 11212", "an IP address and a port"),
             ("--admin-hosts cache.example", "--admin <ADDR:PORT>"),

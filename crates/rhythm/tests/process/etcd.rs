@@ -5,8 +5,8 @@
 //! Needs Debian's `etcd-server`. `RHYTHM_KILLS=200` kills so many; without it each node once.
 
 use crate::number;
-use crate::ring::{Client, Harm, Ring, free_places, served_again, under_load};
-use crate::server::NEVER;
+use crate::ring::{self, Harm, Ring, free_places, served_again, under_load};
+use crate::server::{Client, NEVER};
 use rustix::process::Signal;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -56,10 +56,17 @@ impl Etcd {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         self.child = Some(command.spawn().expect("etcd is installed (etcd-server)"));
         let start = Instant::now();
-        while TcpStream::connect(self.places[0]).is_err() {
-            assert!(start.elapsed() < NEVER, "etcd does not listen");
+        while !self.is_well() {
+            assert!(start.elapsed() < NEVER, "etcd does not serve");
             thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Whether it serves: it listens before it does.
+    fn is_well(&self) -> bool {
+        TcpStream::connect(self.places[0])
+            .and_then(|stream| Client::of(stream).ask("GET", "/health", ""))
+            .is_ok_and(|answer| answer.body.contains("\"true\""))
     }
 
     fn end(&mut self) {
@@ -83,7 +90,7 @@ impl Drop for Etcd {
 /// What a node answers to one command at a time, until that is `wanted`.
 fn until(places: &[SocketAddr], node: usize, command: &str, wanted: &str) {
     let start = Instant::now();
-    let mut client = Client::new(places);
+    let mut client = ring::Client::new(places);
     let answers = iter::repeat_with(|| client.ask(node, command));
     for answer in answers {
         if answer
@@ -157,14 +164,14 @@ fn a_node_is_removed_and_another_takes_its_share() {
     ring.begin(1);
     ring.until_whole();
     let places = ring.clients.clone();
-    let mut client = Client::new(&places);
+    let mut client = ring::Client::new(&places);
     let keys = 0..200;
     for key in keys.clone() {
         let set = client.ask(key % 2, &format!("set key-{key} 0 0 1\r\nx\r\n"));
         assert_eq!(set.expect("an answer").0, "STORED\r\n");
     }
     let has_all = |node: usize| {
-        let mut client = Client::new(&places);
+        let mut client = ring::Client::new(&places);
         for key in keys.clone() {
             let got = client.ask(node, &format!("get key-{key}\r\n"));
             let got = got.expect("an answer");

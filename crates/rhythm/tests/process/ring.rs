@@ -498,6 +498,19 @@ pub(crate) fn kill_each(ring: Ring<'_>) -> Outcome {
     })
 }
 
+/// Tells the nodes of a ring to end in turn, under load. How long they take counts.
+pub(crate) fn end_each(ring: Ring<'_>) -> Outcome {
+    let leaves = number("RHYTHM_LEAVES").unwrap_or(3);
+    under_load(ring, Harm::Nothing, leaves, |ring, _, node| {
+        let start = Instant::now();
+        ring.signal(node, Signal::TERM);
+        ring.ended(node);
+        let took = start.elapsed();
+        ring.begin(node);
+        took
+    })
+}
+
 #[test]
 fn what_was_confirmed_is_there_whichever_node_is_killed() {
     let outcome = kill_each(Ring::start("kv-ring", "acked"));
@@ -507,16 +520,7 @@ fn what_was_confirmed_is_there_whichever_node_is_killed() {
 
 #[test]
 fn a_node_that_is_told_to_end_hands_over_all_that_was_written() {
-    let leaves = number("RHYTHM_LEAVES").unwrap_or(3);
-    let ring = Ring::start("kv-leave", "async");
-    let outcome = under_load(ring, Harm::Nothing, leaves, |ring, _, node| {
-        let start = Instant::now();
-        ring.signal(node, Signal::TERM);
-        ring.ended(node);
-        let took = start.elapsed();
-        ring.begin(node);
-        took
-    });
+    let outcome = end_each(Ring::start("kv-leave", "async"));
     println!("{outcome}");
     assert!(outcome.confirmed > 0 && outcome.lost == 0);
 }
