@@ -168,6 +168,32 @@ fn who_is_answered_is_told_of_before_crowds_that_come_go_on_or_leave() {
 }
 
 #[test]
+fn the_turn_of_who_is_answered_is_over_before_others_are_told_of() {
+    let server = serve(DriverOptions::default());
+    let mut known = server.client();
+    echoed(&mut known, b"in");
+    let mut newcomer = server.client();
+    let is_opened = |event: &Event| matches!(event, Event::Opened(_));
+    server.wait_for(is_opened);
+    server.wait_for(is_opened);
+    server.command(Command::TurnOfInput, "on input");
+    let (release, until) = channel();
+    server.command(Command::Hold(until), "hold");
+    newcomer.write_all(b"first").expect("it is taken");
+    let _last = server.client();
+    known.write_all(b"well known").expect("the kernel takes it");
+    drop(release);
+    let order = [10, 5].map(Event::Received);
+    let is_of_these =
+        |event: &Event| order.contains(event) || is_opened(event) || *event == Event::Done("turn");
+    assert_eq!(server.wait_for(is_of_these), order[0]);
+    assert_eq!(server.wait_for(is_of_these), Event::Done("turn"));
+    assert_eq!(server.wait_for(is_of_these), order[1]);
+    assert!(is_opened(&server.wait_for(is_of_these)));
+    server.finish();
+}
+
+#[test]
 fn who_is_answered_is_told_of_before_who_sends_more_than_is_answered() {
     const CROWD: usize = 200;
     let server = serve(DriverOptions::default());

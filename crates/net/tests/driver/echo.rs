@@ -33,6 +33,8 @@ pub(crate) enum Command {
     AbortOnInput,
     /// Pause every connection when the next bytes arrive, which are sent back, until the turn ends.
     PauseOnInput,
+    /// Say when the turn is over in which the next bytes arrive, which are sent back.
+    TurnOfInput,
     /// Pause every connection.
     Pause,
     Resume,
@@ -62,6 +64,8 @@ pub(crate) struct Echo {
     pub(crate) on_input: Option<Command>,
     /// Every connection is to be resumed when the turn ends.
     pub(crate) resumes: bool,
+    /// It is to be said when the turn ends.
+    pub(crate) says_turn: bool,
     /// When `idle` was told, as long as the turn has not ended.
     pub(crate) idle_at: Option<Time>,
     pub(crate) wake_at: Option<Time>,
@@ -103,7 +107,10 @@ impl Echo {
 
     pub(crate) fn obey(&mut self, port: &mut dyn Port, command: Command, now: Time) {
         let done = match command {
-            Command::CloseOnInput | Command::AbortOnInput | Command::PauseOnInput => {
+            Command::CloseOnInput
+            | Command::AbortOnInput
+            | Command::PauseOnInput
+            | Command::TurnOfInput => {
                 self.on_input = Some(command);
                 "on input"
             }
@@ -174,6 +181,10 @@ impl Handler for Echo {
                 assert_eq!(port.send(connection, b"more"), Sent::Gone);
                 self.forget(connection);
             }
+            Some(Command::TurnOfInput) => {
+                assert_eq!(port.send(connection, bytes), Sent::Taken(bytes.len()));
+                self.says_turn = true;
+            }
             Some(Command::PauseOnInput) => {
                 assert_eq!(port.send(connection, bytes), Sent::Taken(bytes.len()));
                 self.unsent.keys().for_each(|id| port.pause(*id));
@@ -240,6 +251,9 @@ impl Handler for Echo {
             began.is_some_and(|at| at <= now),
             "once a turn, behind idle"
         );
+        if std::mem::take(&mut self.says_turn) {
+            self.tell(Event::Done("turn"));
+        }
     }
 
     fn tick(&mut self, _: &mut dyn Port, now: Time) {
@@ -285,6 +299,7 @@ pub(crate) fn serve(options: DriverOptions) -> Server {
             ended: Vec::new(),
             on_input: None,
             resumes: false,
+            says_turn: false,
             idle_at: None,
             wake_at: None,
             finished: false,
