@@ -2,7 +2,7 @@
 //! messages under a sound head end where they are none.
 #![no_main]
 
-use rhythm_kv::ring::wire::{Claim, Head, Messages, length, read, write};
+use rhythm_kv::ring::wire::{Claim, Head, Messages, Stay, length, read, write};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     if let Ok(Some(length)) = length(data, 1 << 20)
@@ -32,6 +32,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         ack: 7,
         credit: 8,
         gap: false,
+        stay: Stay::Leaves,
         complete: 9,
         claims: vec![Claim { epoch: 1, node: 1 }; 3],
     };

@@ -16,8 +16,10 @@ pub mod cohort;
 #[cfg(feature = "consensus")]
 pub mod consensus;
 mod counters;
+pub mod etcd;
 pub mod execute;
 mod input;
+pub mod membership;
 pub mod ring;
 pub mod server;
 pub mod shared;

@@ -15,6 +15,7 @@ mod binary;
 mod meta;
 mod operation;
 mod packet;
+mod refuse;
 mod stats;
 
 use crate::ring::Written;
@@ -41,6 +42,8 @@ pub struct Turn<'a> {
     long: Option<(usize, Arc<Large>)>,
     /// What was written, where somebody wants to know.
     written: Option<Written>,
+    /// What writes is executed, and not refused.
+    may_write: bool,
 }
 
 /// What a command is executed on.
@@ -67,7 +70,13 @@ impl<'a> Turn<'a> {
             counters,
             long: None,
             written: None,
+            may_write: true,
         }
+    }
+
+    /// Has it refuse all that writes, unless this node of a ring may.
+    pub(crate) fn writing_if(self, may_write: bool) -> Turn<'a> {
+        Turn { may_write, ..self }
     }
 
     /// Has it note what is written.
@@ -120,6 +129,9 @@ impl<'a> Turn<'a> {
         let Parsed { bytes, commands } = parsed;
         let key = command.key.of(bytes, &commands.decoded);
         let at = Place { hash, key };
+        if !self.may_write && refuse::refuse(command.kind, commands, out) {
+            return Then::Next;
+        }
         match command.kind {
             Kind::Get {
                 with_cas,

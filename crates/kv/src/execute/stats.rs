@@ -4,6 +4,7 @@
 //! memcached leaves it out with them off.
 
 use super::packet::Head;
+use crate::ring::RangeStatus;
 use crate::shared::{Clock, Counter, Settings, Shared, VERSION};
 use crate::wire::Request;
 use std::fmt::Display;
@@ -122,30 +123,52 @@ pub(super) fn packets(
     true
 }
 
-/// Tells how the ring is, as this node sees it: what is said of a node is about it and its range.
-/// Whether the server is in one.
+/// Tells how the ring is, as this node sees it. Whether the server is in one. Where each node has a
+/// range of its own, what is said of a node is about it and its range; else of a node how many
+/// ranges it serves.
 fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
     let (Some(view), Some(ring)) = (&shared.ring, &shared.settings.ring) else {
         return false;
     };
-    let status = view.status();
+    let (status, members) = (view.status(), view.members());
     let names = |set: u64| {
-        let members = ring.members.iter().enumerate();
-        let of_set = members.filter(|(node, _)| set & 1 << node != 0);
+        let of_set = members.iter().filter(|(node, _)| set & 1 << **node != 0);
         let names: Vec<&str> = of_set.map(|(_, member)| member.name.as_str()).collect();
         names.join(",")
     };
-    sink.put("node", &ring.members[ring.me].name);
+    sink.put("node", &ring.this().name);
     sink.put("replicas", ring.replicas);
     sink.put("replicate", if ring.is_acked { "acked" } else { "async" });
-    for ((member, of), range) in (ring.members.iter().zip(&status.nodes)).zip(&status.ranges) {
-        let ((is_alive, held), name) = (of, &member.name);
+    let serves = |node: usize| {
+        let ranges = status.ranges.iter();
+        ranges.filter(move |range| range.claim.epoch > 0 && usize::from(range.claim.node) == node)
+    };
+    if ring.etcd.is_some() {
+        let away = status.ranges.iter().filter(|range| {
+            let server = (range.claim.epoch > 0).then_some(range.claim.node);
+            server.is_none() || server != range.first
+        });
+        let wanted = ring.replicas.min(members.len().saturating_sub(1));
+        let copied = |range: &&RangeStatus| range.copies.count_ones() as usize >= wanted;
+        sink.put("ranges", status.ranges.len());
+        sink.put("ranges_away", away.count());
+        let missing = serves(ring.me).filter(|range| !copied(range)).count();
+        sink.put("ranges_without_copies", missing);
+    }
+    for (node, member) in &members {
+        let name = &member.name;
+        let of = status.nodes.get(*node).copied().unwrap_or_default();
+        sink.put(&format!("{name}:alive"), u8::from(of.is_alive));
+        sink.put(&format!("{name}:unacknowledged"), of.unacknowledged);
+        if ring.etcd.is_some() {
+            sink.put(&format!("{name}:serves"), serves(*node).count());
+            continue;
+        }
+        let range = status.ranges.get(*node).copied().unwrap_or_default();
         let server = match range.claim.epoch {
             0 => String::new(),
             _ => names(1 << range.claim.node),
         };
-        sink.put(&format!("{name}:alive"), u8::from(*is_alive));
-        sink.put(&format!("{name}:unacknowledged"), held);
         sink.put(&format!("{name}:server"), server);
         sink.put(&format!("{name}:epoch"), range.claim.epoch);
         sink.put(&format!("{name}:complete"), u8::from(range.is_complete));

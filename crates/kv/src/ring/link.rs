@@ -28,7 +28,10 @@ pub(super) struct Link {
     /// Frames that are not acknowledged; the first has the place `first`.
     frames: VecDeque<Vec<u8>>,
     first: u64,
-    /// Of these, so many were sent, with so many bytes.
+    /// When each that was ever sent first was, and how many were sent again.
+    first_sent: VecDeque<Time>,
+    resent: u64,
+    /// Of the frames, so many were sent, with so many bytes.
     sent: usize,
     sent_bytes: usize,
     /// Messages that will be the last frame's.
@@ -60,6 +63,8 @@ impl Link {
         Link {
             frames: VecDeque::new(),
             first: 1,
+            first_sent: VecDeque::new(),
+            resent: 0,
             sent: 0,
             sent_bytes: 0,
             open: Vec::new(),
@@ -80,6 +85,17 @@ impl Link {
     /// Bytes that are not acknowledged.
     pub(super) fn held(&self) -> usize {
         self.held
+    }
+
+    /// How long the oldest frame that is not acknowledged is under way.
+    pub(super) fn lag(&self, now: Time) -> Duration {
+        let oldest = self.first_sent.front();
+        oldest.map_or(Duration::ZERO, |since| now.since(*since))
+    }
+
+    /// Frames that were sent again.
+    pub(super) fn resent(&self) -> u64 {
+        self.resent
     }
 
     /// Since when frames are under way of which none is acknowledged; none: nothing is.
@@ -136,6 +152,7 @@ impl Link {
                 break;
             };
             self.first += 1;
+            self.first_sent.pop_front();
             self.sent -= 1;
             self.sent_bytes -= frame.len();
             self.held -= frame.len();
@@ -183,6 +200,10 @@ impl Link {
                 break;
             }
             send(self.first + self.sent as u64, frame);
+            match self.sent < self.first_sent.len() {
+                true => self.resent += 1,
+                false => self.first_sent.push_back(now),
+            }
             self.sent += 1;
             self.sent_bytes += frame.len();
             self.sent_at = now;

@@ -1,8 +1,9 @@
 //! Who is in a ring.
 
-use super::Placement;
-use siphasher::sip::SipHasher13;
-use std::hash::Hasher;
+use super::Roster;
+use super::placement::SLOTS;
+use rhythm_net::Time;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// A node of a ring, as all nodes know it.
@@ -18,47 +19,21 @@ pub struct Member {
     pub backbone: SocketAddr,
 }
 
-/// How a node reaches the others, and they it. All of a ring do it in one way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Over TCP: it listens here.
-    Tcp(SocketAddr),
-    /// By Ethernet frames on the interface of this name.
-    Ether(String),
+/// A node's lease, where nodes come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Until when it is there in any case.
+    pub until: Time,
+    /// Which it is. The lease before it ended, if this is another: others may have taken what this
+    /// node served.
+    pub number: i64,
+    /// A revision of etcd's when it was given: greater than that of any lease given before it.
+    pub revision: i64,
 }
 
-/// A ring, and a place in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Membership {
-    /// All nodes, in their order round the ring; 64 at most.
-    pub members: Vec<Member>,
-    /// Which of them this is.
-    pub me: usize,
-    /// How it reaches the others.
-    pub transport: Transport,
-    /// How many nodes have what one serves, beside it.
-    pub replicas: usize,
-    /// Writes are confirmed to clients when the copies exist.
-    pub is_acked: bool,
-}
-
-impl Membership {
-    /// Which node owns what.
-    pub fn placement(&self) -> Placement {
-        let servers = self.members.iter();
-        Placement::new(servers.map(|member| (member.host.as_str(), member.port)))
-    }
-
-    /// A number that tells this ring from others: nodes that were told of other members do not
-    /// speak to each other.
-    pub fn digest(&self) -> u64 {
-        let mut hasher = SipHasher13::new();
-        for member in &self.members {
-            let (name, host, port) = (&member.name, &member.host, member.port);
-            let line = format!("{name} {host}:{port} {}\n", member.backbone);
-            hasher.write(line.as_bytes());
-        }
-        hasher.write(&[self.replicas as u8, u8::from(self.is_acked)]);
-        hasher.finish()
-    }
+/// Who is to serve what of nodes that come and go.
+pub(crate) fn ranked(members: &BTreeMap<usize, Member>) -> Roster {
+    let names = members.iter();
+    let names = names.map(|(number, member)| (*number, member.name.as_str()));
+    Roster::ranked(names, SLOTS)
 }

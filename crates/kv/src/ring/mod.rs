@@ -6,21 +6,23 @@
 //!      +------- routes, released -- View <-+  +-------- acknowledged --------+
 //! ```
 //!
-//! Which node a key belongs to says [`placement`]: the keys of a node are its range. A range is
-//! *served* by one node, in the best case its own, else the next round the ring that has it
-//! complete; which one it is nodes tell each other in claims, of which the highest epoch counts.
-//! What it serves a node sends to the next R nodes round the ring (`link` has it come in order,
-//! and once), and a node that begins to get a range is sent all of it, while clients go on.
+//! Which range a key is in says [`placement`], and in which order nodes are to serve a range the
+//! [`Roster`]. A range is *served* by one node, in the best case the first of them, else the next
+//! that has it complete; which one it is nodes tell each other in claims, of which the highest
+//! epoch counts. What it serves a node sends to the R nodes that come next (`link` has it come in
+//! order, and once), and a node that begins to get a range is sent all of it, while clients go on.
+//! A node that leaves stands behind all others: its ranges are handed to those before it.
 //!
 //! - [`node`] is what a node knows of the ring and does: without I/O, the time an argument.
 //! - [`ether`] brings frames to other nodes where no TCP does.
 //! - [`wire`] has the frames, `local` the store as replication sees it.
-//! - [`Membership`] says who is in the ring.
+//! - [`Member`] is a node as others know it; who is in the ring says [`crate::membership`].
 //! - [`view`] is what workers see: who serves a key, and whether they may write.
 //!
-//! Nodes that cannot hear each other take each other for dead, and each side serves all: a static
-//! ring has no protection from that. When they meet again, of two that serve a range the higher
-//! claim wins.
+//! Nodes that cannot hear each other take each other for dead, and each side serves all: a ring
+//! whose nodes are in a file has no protection from that. When they meet again, of two that serve a
+//! range the higher claim wins. Where nodes have leases ([`crate::etcd`]), nobody takes what one
+//! with a lease serves, and one without writes nothing.
 
 pub mod ether;
 mod link;
@@ -28,15 +30,18 @@ mod local;
 mod members;
 pub mod node;
 pub mod placement;
+mod roster;
 pub mod view;
 pub mod wire;
 mod written;
 
 pub use local::Local;
-pub use members::{Member, Membership, Transport};
+pub(crate) use members::ranked;
+pub use members::{Lease, Member};
 pub use node::{Effects, Execute, Node, Options, Ticket};
 pub use placement::Placement;
-pub use view::{RangeStatus, Status, View};
+pub use roster::Roster;
+pub use view::{NodeStatus, RangeStatus, Status, View};
 pub use written::Written;
 
 /// The most nodes of a ring: sets of them are words.

@@ -5,6 +5,9 @@
 //! 0 to 39, where HOST and PORT are as clients write them (memcached's own port, 11211, is left
 //! out). A key belongs to the node of the first point at or behind the key's own, which is the
 //! first four bytes of its MD5. The keys of one node are its *range*.
+//!
+//! Where nodes come and go, ranges must not: then they are [`SLOTS`] arcs of that circle, all as
+//! long, and which node is to serve which says a [`Roster`](super::Roster).
 
 use super::NODES_MAX;
 use md5::{Digest, Md5};
@@ -13,15 +16,17 @@ use md5::{Digest, Md5};
 const DIGESTS: usize = 40;
 /// Points of a digest.
 const PER_DIGEST: usize = 4;
+/// Ranges of a ring whose nodes come and go: sets of them are words, too.
+pub const SLOTS: usize = 64;
 /// memcached's port, which libmemcached leaves out of the names of points.
 const USUAL_PORT: u16 = 11211;
 
 /// The circle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Points in order, and whose they are.
+    /// Points in order, and the range in front of each.
     points: Vec<(u32, u8)>,
-    nodes: usize,
+    ranges: usize,
 }
 
 impl Placement {
@@ -44,28 +49,32 @@ impl Placement {
             }
         }
         points.sort_unstable();
-        let nodes = count;
-        Placement { points, nodes }
+        let ranges = count;
+        Placement { points, ranges }
     }
 
-    /// How many nodes there are.
-    pub fn nodes(&self) -> usize {
-        self.nodes
+    /// The circle in equal slots.
+    pub fn slots() -> Placement {
+        let each = u32::MAX / SLOTS as u32;
+        let points = (0..SLOTS as u32).map(|slot| ((slot + 1) * each, slot as u8));
+        Placement {
+            points: points.collect(),
+            ranges: SLOTS,
+        }
     }
 
-    /// The range that a key is in: the node whose own it is.
+    /// How many ranges there are.
+    pub fn ranges(&self) -> usize {
+        self.ranges
+    }
+
+    /// The range that a key is in; of a circle of nodes, the node whose own it is.
     #[inline]
     pub fn range(&self, key: &[u8]) -> usize {
         let at = word(&Md5::digest(key), 0);
         let behind = self.points.partition_point(|(point, _)| *point < at);
-        let (_, node) = self.points[behind % self.points.len()];
-        node.into()
-    }
-
-    /// The nodes round the ring: the one whose range it is, and who comes after it.
-    pub fn around(&self, range: usize) -> impl Iterator<Item = usize> + Clone + use<> {
-        let nodes = self.nodes;
-        (range..range + nodes).map(move |node| node % nodes)
+        let (_, range) = self.points[behind % self.points.len()];
+        range.into()
     }
 }
 
@@ -94,8 +103,13 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_after_goes_round() {
-        let placement = Placement::new([("a", 1), ("b", 2), ("c", 3)]);
-        assert_eq!(placement.around(1).collect::<Vec<_>>(), [1, 2, 0]);
+    fn slots_are_even() {
+        let placement = Placement::slots();
+        let mut keys = [0; SLOTS];
+        for number in 0..64_000 {
+            keys[placement.range(format!("key{number}").as_bytes())] += 1;
+        }
+        let [least, most] = [keys.iter().min(), keys.iter().max()];
+        assert!(least > Some(&800) && most < Some(&1200), "{keys:?}");
     }
 }

@@ -1,10 +1,13 @@
 //! What workers see of the ring: who serves a key now, and whether there is room for writes; and
 //! how the ring is, for those who ask.
 
-use super::Placement;
 use super::wire::Claim;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use super::{Member, Placement};
+use rhythm_net::Time;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// No node: commands wait in front of the range until it is known who serves it.
 const NOBODY: u8 = u8::MAX;
@@ -12,10 +15,25 @@ const NOBODY: u8 = u8::MAX;
 /// How the ring is, as one node sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Whether each node is there, and the bytes that it has not acknowledged.
-    pub nodes: Vec<(bool, usize)>,
+    /// Each node, by its number.
+    pub nodes: Vec<NodeStatus>,
     /// Each range.
     pub ranges: Vec<RangeStatus>,
+    /// Bytes of ranges that were sent whole to nodes that did not have them.
+    pub caught_up: u64,
+}
+
+/// How another node is, as one sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// It is there.
+    pub is_alive: bool,
+    /// Bytes that it has not acknowledged.
+    pub unacknowledged: usize,
+    /// How long the oldest of them are under way.
+    pub lag: Duration,
+    /// Frames that were sent to it again.
+    pub resent: u64,
 }
 
 /// How a range is, as one node sees it.
@@ -23,12 +41,16 @@ pub struct Status {
 pub struct RangeStatus {
     /// Who claims it.
     pub claim: Claim,
+    /// Who is to serve it, of the nodes that are there.
+    pub first: Option<u8>,
     /// The nodes, a bit each, that are sent it; known to who serves it.
     pub targets: u64,
     /// Of these, those that have it complete.
     pub copies: u64,
     /// This node has it complete.
     pub is_complete: bool,
+    /// This node is sent it.
+    pub is_coming: bool,
 }
 
 /// Shared by a node, which writes it, and the workers.
@@ -38,20 +60,25 @@ pub struct View {
     me: u8,
     routes: Box<[AtomicU8]>,
     is_full: AtomicBool,
+    /// In nanoseconds.
+    may_write_until: AtomicU64,
     status: Mutex<Status>,
+    members: Mutex<BTreeMap<usize, Member>>,
 }
 
 impl View {
     /// For this node of the ring. Nobody serves anything yet.
     pub fn new(placement: Placement, me: usize) -> View {
         View {
-            routes: (0..placement.nodes())
+            routes: (0..placement.ranges())
                 .map(|_| AtomicU8::new(NOBODY))
                 .collect(),
             placement,
             me: me as u8,
             is_full: AtomicBool::new(false),
+            may_write_until: AtomicU64::new(u64::MAX),
             status: Mutex::default(),
+            members: Mutex::default(),
         }
     }
 
@@ -93,10 +120,47 @@ impl View {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
+    /// Whether this node may write: it has its lease, or needs none.
+    #[inline]
+    pub fn may_write(&self, now: Time) -> bool {
+        now.as_nanos() < self.may_write_until.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_may_write_until(&self, until: Time) {
+        self.may_write_until
+            .store(until.as_nanos(), Ordering::Release);
+    }
+
+    /// Why this node is not what it is to be yet, if it is not.
+    pub fn ailment(&self, now: Time) -> Option<&'static str> {
+        let status = self.status();
+        let is_mine = |range: &&RangeStatus| range.first == Some(self.me);
+        let mut mine = status.ranges.iter().filter(is_mine);
+        if status.ranges.is_empty() {
+            Some("joining the ring")
+        } else if mine.any(|range| range.claim.epoch == 0 || range.claim.node != self.me) {
+            Some("catching up")
+        } else if !self.may_write(now) {
+            Some("without a lease")
+        } else {
+            None
+        }
+    }
+
     /// How the ring is.
     pub fn status(&self) -> Status {
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.clone()
+    }
+
+    /// The nodes that are in the ring, by their numbers.
+    pub fn members(&self) -> BTreeMap<usize, Member> {
+        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        members.clone()
+    }
+
+    pub(crate) fn set_members(&self, members: BTreeMap<usize, Member>) {
+        *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
     }
 
     pub(crate) fn set_status(&self, status: Status) {

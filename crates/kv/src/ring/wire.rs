@@ -40,6 +40,18 @@ pub struct Claim {
     pub node: u8,
 }
 
+/// Whether a node stays in the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stay {
+    /// It does.
+    #[default]
+    Stays,
+    /// It hands over what it serves, and serves nothing that another can.
+    Leaves,
+    /// It ends now.
+    Gone,
+}
+
 /// What every frame says beside its messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -61,6 +73,8 @@ pub struct Head {
     pub credit: u32,
     /// Messages came, but not the ones that come next: those from `ack` on are to be sent again.
     pub gap: bool,
+    /// Whether the sender stays.
+    pub stay: Stay,
     /// The ranges of which the sender has all, a bit each.
     pub complete: u64,
     /// What the sender knows of each range.
@@ -178,7 +192,8 @@ pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&head.ack.to_le_bytes());
     out.extend_from_slice(&head.credit.to_le_bytes());
     out.extend_from_slice(&head.complete.to_le_bytes());
-    out.extend_from_slice(&[0, u8::from(head.gap), 0, 0, 0, head.claims.len() as u8]);
+    let (stay, gap, ranges) = (head.stay as u8, u8::from(head.gap), head.claims.len() as u8);
+    out.extend_from_slice(&[stay, gap, 0, 0, 0, ranges]);
     debug_assert_eq!(out.len() - start, FIXED);
     for claim in &head.claims {
         out.extend_from_slice(&claim.epoch.to_le_bytes());
@@ -349,7 +364,12 @@ impl<'a> Reader<'a> {
             ack: self.u64()?,
             credit: self.u32()?,
             complete: self.u64()?,
-            gap: self.array::<2>()?[1] != 0,
+            stay: match self.byte()? {
+                0 => Stay::Stays,
+                1 => Stay::Leaves,
+                _ => Stay::Gone,
+            },
+            gap: self.byte()? != 0,
             claims: Vec::new(),
         };
         let [.., ranges] = self.array::<4>()?;
@@ -406,6 +426,7 @@ mod tests {
             ack: 10,
             credit: 11,
             gap: true,
+            stay: Stay::Leaves,
             complete: 0b101,
             claims: vec![Claim { epoch: 1, node: 0 }, Claim { epoch: 2, node: 2 }],
         }

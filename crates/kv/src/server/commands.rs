@@ -1,6 +1,7 @@
 //! What the threads are asked: the workers from outside and by the thread of the ring, and that one
 //! by the workers.
 
+use crate::etcd::News;
 use crate::ring::Written;
 use crate::wire::Users;
 use rhythm_net::Inbox;
@@ -22,11 +23,21 @@ pub(super) enum Command {
 pub(super) struct Told {
     /// All tickets up to this one are released.
     pub(super) released: Option<u64>,
+    /// Of what was written under these tickets nobody knows what becomes.
+    pub(super) broken: Vec<u64>,
     /// Answers to commands that were passed on, by their numbers; none: nobody knows whether it was
     /// executed.
     pub(super) answers: Vec<(u64, Option<Vec<u8>>)>,
     /// To be answered when all that was written until now is handed over.
     pub(super) fence: Option<u64>,
+}
+
+impl Told {
+    /// Whether it is nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        let is_quiet = self.released.is_none() && self.fence.is_none();
+        is_quiet && self.broken.is_empty() && self.answers.is_empty()
+    }
 }
 
 /// What the thread of the ring is asked.
@@ -45,6 +56,12 @@ pub(super) enum RingCommand {
     },
     /// All that one of the workers wrote before this fence is handed over.
     Fenced { fence: u64 },
+    /// What etcd says of the nodes, and of this one's lease.
+    News(News),
+    /// Leave the ring: hand over what is served here, and have the workers end then.
+    Leave,
+    /// They have: end, too.
+    Go,
 }
 
 /// A command whose key another node serves.

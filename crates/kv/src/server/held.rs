@@ -80,6 +80,11 @@ impl Held {
         self.is_broken
     }
 
+    /// Nobody knows what becomes of what waits.
+    pub(super) fn give_up(&mut self) {
+        self.is_broken = true;
+    }
+
     /// Appends answers.
     pub(super) fn push(&mut self, until: Until, bytes: &[u8], long: Option<Arc<Large>>) {
         self.bytes += bytes.len() + long.as_ref().map_or(0, |long| long.len());

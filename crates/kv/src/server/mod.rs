@@ -19,8 +19,9 @@ mod worker;
 
 pub use listen::{Address, BindError};
 
+use crate::etcd::Kept;
+use crate::membership::{Membership, Transport};
 use crate::ring::ether::ETHER_TYPE;
-use crate::ring::{Membership, Transport};
 use crate::shared::{Settings, Shared};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::wire::Users;
@@ -76,6 +77,8 @@ pub struct Server {
     workers: Workers<Command>,
     /// The thread of the ring, if the server is in one.
     backbone: Option<Workers<RingCommand>>,
+    /// What keeps its place in the ring, where etcd has that.
+    registration: Option<Kept>,
     is_ending: Arc<AtomicBool>,
     admin: Option<Admin>,
     _preparer: Preparer,
@@ -85,6 +88,7 @@ pub struct Server {
 #[derive(Clone)]
 pub struct Handle {
     workers: Arc<[Inbox<Command>]>,
+    ring: Option<Inbox<RingCommand>>,
     is_ending: Arc<AtomicBool>,
 }
 
@@ -95,9 +99,13 @@ impl Handle {
         self.workers.iter().for_each(Inbox::stop);
     }
 
-    /// Ends it when the answers under way are taken, or after some seconds.
+    /// Ends it when the answers under way are taken, or after some seconds. A node of a ring first
+    /// hands over what it serves.
     pub fn end(&self) {
         self.is_ending.store(true, Ordering::Release);
+        if let Some(ring) = &self.ring {
+            return ring.send(RingCommand::Leave);
+        }
         let end = |inbox: &Inbox<Command>| inbox.send(Command::End);
         self.workers.iter().for_each(end);
     }
@@ -162,6 +170,21 @@ impl Server {
         let shared = Arc::new(shared);
         let backbone = ring.map(|ring| start_backbone(&ring, &shared));
         let backbone = backbone.transpose()?;
+        let registration = match (&backbone, &shared.settings.ring) {
+            (
+                Some(backbone),
+                Some(Membership {
+                    etcd: Some(etcd), ..
+                }),
+            ) => {
+                let inbox = backbone.inboxes()[0].clone();
+                let kept = etcd
+                    .clone()
+                    .keep(move |news| inbox.send(RingCommand::News(news)));
+                Some(kept.map_err(ServerError::System)?)
+            }
+            _ => None,
+        };
         let of_workers = Arc::clone(&shared);
         let ring = backbone.as_ref().map(|backbone| {
             let is_acked = shared
@@ -220,6 +243,7 @@ impl Server {
             addresses,
             workers,
             backbone,
+            registration,
             is_ending,
             admin,
             _preparer: preparer,
@@ -240,6 +264,7 @@ impl Server {
     pub fn handle(&self) -> Handle {
         Handle {
             workers: self.workers.inboxes().into(),
+            ring: (self.backbone.as_ref()).map(|ring| ring.inboxes()[0].clone()),
             is_ending: Arc::clone(&self.is_ending),
         }
     }
@@ -251,9 +276,10 @@ impl Server {
     pub fn join(self) -> Result<(), WorkerError> {
         let mut ended = self.workers.join();
         if let Some(backbone) = self.backbone {
-            backbone.stop();
+            backbone.inboxes()[0].send(RingCommand::Go);
             ended = ended.and(backbone.join());
         }
+        drop(self.registration);
         if let Some(admin) = self.admin {
             admin.stop();
         }
@@ -283,8 +309,8 @@ fn start_backbone(
         // What it knew is lost: then the server ends, and comes back as a new node.
         restarts_max: 0,
         driver: DriverOptions {
-            connections_max: 4 * ring.members.len() + 16,
-            outgoing_max: 2 * ring.members.len(),
+            connections_max: 4 * ring.roster().places() + 16,
+            outgoing_max: 2 * ring.roster().places(),
             datagram_bytes: link.map_or(0, |link| link.frame_bytes_max),
             ..DriverOptions::default()
         },

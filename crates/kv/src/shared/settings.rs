@@ -1,6 +1,6 @@
 //! How a server is started: memcached's settings, with its defaults.
 
-use crate::ring::Membership;
+use crate::membership::Membership;
 use crate::wire::{ITEM_HEADER, Protocol, Rules, Users};
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! One node with its store and a worker, as a server has them, but for threads and sockets.
 
 use crate::network;
-use rhythm_kv::ring::Placement;
 use rhythm_kv::ring::ether::Ether;
 use rhythm_kv::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written};
+use rhythm_kv::ring::{Placement, Roster};
 use rhythm_kv::store::{Change, Marks, New, Pinned, Store, StoreOptions, Value, Worker};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -44,10 +44,14 @@ pub(crate) struct Live {
     forwarded: BTreeMap<u64, usize>,
     skew: u32,
     is_acked: bool,
+    pub(crate) is_leaving: bool,
 }
 
 /// What becomes of a client's command: its number, and the answer; none: nobody knows.
 pub(crate) type Done = (usize, Option<Answer>);
+
+/// The answer of a node that may not write.
+const REFUSED: &str = "refused";
 
 pub(crate) fn key(number: usize) -> String {
     format!("key-{number}")
@@ -109,14 +113,15 @@ fn execute(op: Op, number: usize, now: u32, pinned: &mut Pinned<'_>, w: &mut Wri
 impl Live {
     pub(crate) fn new(
         placement: &Placement,
+        roster: &Roster,
         me: usize,
         options: &Options,
         session: u64,
         ether: Option<usize>,
         now: Time,
     ) -> Live {
-        let nodes = placement.nodes();
-        let ether = ether.map(|bytes_max| Ether::new(11, nodes, me, session, bytes_max, now));
+        let places = roster.places();
+        let ether = ether.map(|bytes_max| Ether::new(11, places, me, session, bytes_max, now));
         let view = Arc::new(View::new(placement.clone(), me));
         let store = Store::new(StoreOptions {
             memory: 1 << 20,
@@ -127,7 +132,14 @@ impl Live {
         let store = Store::worker(&Arc::new(store.expect("memory"))).expect("a seat");
         Live {
             ether,
-            node: Node::new(11, session, options.clone(), Arc::clone(&view), now),
+            node: Node::new(
+                11,
+                session,
+                options.clone(),
+                Arc::clone(&view),
+                roster.clone(),
+                now,
+            ),
             view,
             store,
             handed: VecDeque::new(),
@@ -136,11 +148,22 @@ impl Live {
             forwarded: BTreeMap::new(),
             skew: 100 + 7 * me as u32,
             is_acked: options.acked,
+            is_leaving: false,
         }
+    }
+
+    pub(crate) fn leave(&mut self, now: Time) {
+        self.is_leaving = true;
+        self.node.leave(now);
     }
 
     fn second(&self, now: Time) -> u32 {
         self.skew + (now.as_nanos() / 1_000_000_000) as u32
+    }
+
+    /// Whether this node may write.
+    pub(crate) fn may_write(&self, now: Time) -> bool {
+        self.view.may_write(now)
     }
 
     /// A client's commands come, in this order. Those that are answered at once, and that one was
@@ -167,6 +190,11 @@ impl Live {
                 self.handed
                     .push_back(Handed::Forward(ticket, range, command));
                 count += 1;
+                continue;
+            }
+            if !self.view.may_write(now) {
+                // What it finds may be old: others may serve its keys.
+                done.push((*client, None));
                 continue;
             }
             let answer = execute(*op, *number, second, &mut self.store.pin(), &mut written);
@@ -240,8 +268,8 @@ impl Live {
         }
     }
 
-    /// What leaves for other nodes, each by itself.
-    pub(crate) fn leave(&mut self, effects: &mut Effects, now: Time) -> Vec<(usize, Vec<u8>)> {
+    /// What is on its way to other nodes, each frame or piece by itself.
+    pub(crate) fn outbound(&mut self, effects: &mut Effects, now: Time) -> Vec<(usize, Vec<u8>)> {
         let all = std::mem::take(&mut effects.frames).into_iter().enumerate();
         let Some(ether) = &mut self.ether else {
             let each = |(to, bytes): (usize, Vec<u8>)| {
@@ -281,20 +309,21 @@ impl Live {
 
     /// Does what the node wants done, and tells whose commands are answered.
     pub(crate) fn settle(&mut self, now: Time, effects: &mut Effects) -> Vec<Done> {
-        let second = self.second(now);
         while let Some(first) = (!effects.executes.is_empty()).then(|| effects.executes.remove(0)) {
-            self.run(&first, second, effects);
+            self.run(&first, now, effects);
         }
         if let Some(fence) = effects.fence.take() {
             self.handed.push_back(Handed::Fenced(fence));
         }
         self.node.flush(now, effects);
         let mut done = Vec::new();
-        for ticket in effects.released.drain(..) {
+        let released = effects.released.drain(..).map(|ticket| (ticket, true));
+        let broken = effects.broken.drain(..).map(|ticket| (ticket, false));
+        for (ticket, is_released) in released.chain(broken) {
             // Those of the same batch have the numbers that follow, up to the next ticket.
             let mut number = ticket.number;
             while let Some((client, answer)) = self.waiting.remove(&number) {
-                done.push((client, Some(answer)));
+                done.push((client, is_released.then_some(answer)));
                 number += 1;
                 if self.forwarded.contains_key(&number) {
                     break;
@@ -304,6 +333,7 @@ impl Live {
         for (ticket, answer) in effects.answers.drain(..) {
             self.forwarded.remove(&ticket.number);
             if let Some((client, _)) = self.waiting.remove(&ticket.number) {
+                let answer = answer.filter(|answer| answer != REFUSED.as_bytes());
                 let read = |text: Vec<u8>| String::from_utf8(text).unwrap().parse().ok();
                 done.push((client, answer.map(read)));
             }
@@ -311,12 +341,18 @@ impl Live {
         done
     }
 
-    fn run(&mut self, forwarded: &Execute, second: u32, effects: &mut Effects) {
+    fn run(&mut self, forwarded: &Execute, now: Time, effects: &mut Effects) {
+        let second = self.second(now);
         let mut written = Written::default();
         let mut pinned = self.store.pin();
         let (op, number) = parsed(&forwarded.command);
-        let answer = execute(op, number, second, &mut pinned, &mut written);
-        let answer = answer.map_or(String::new(), |write| write.to_string());
+        let answer = match self.view.may_write(now) {
+            true => {
+                let answer = execute(op, number, second, &mut pinned, &mut written);
+                answer.map_or(String::new(), |write| write.to_string())
+            }
+            false => REFUSED.to_owned(),
+        };
         let local = Local::new(&mut pinned, second);
         (self.node).executed(forwarded, answer.into_bytes(), &written, &local, effects);
     }

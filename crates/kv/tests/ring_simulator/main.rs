@@ -1,7 +1,8 @@
 //! A ring of nodes in one thread, from one seed: virtual time, a network that loses, repeats,
 //! delays and reorders frames, nodes that die with all they had and come back empty, neighbors that
-//! cannot hear each other for a while. The nodes and their stores are the real ones. In two seeds
-//! of five frames go in pieces, as over Ethernet (`streams.rs` has that by itself).
+//! cannot hear each other for a while, or are stopped for one, and leases that end. The nodes and
+//! their stores are the real ones. In three seeds of ten frames go in pieces, as over Ethernet
+//! (`streams.rs` has that by itself).
 //!
 //! `RING_SEEDS=10000 cargo test -p rhythm-kv --test ring_simulator` runs so many; `RING_FIRST`
 //! says from where, and `RING_SEED=4711` replays one. What is checked of the histories stands in
@@ -9,6 +10,7 @@
 
 mod cluster;
 mod history;
+mod leases;
 mod network;
 mod random;
 mod streams;
@@ -44,7 +46,10 @@ fn no_acknowledged_write_is_lost_and_all_replicas_become_the_same() {
         all.acknowledged > 0 && all.reads > 0 && all.crashes > 0,
         "{all:?}"
     );
-    assert!(all.forwarded > 0 && all.partitions > 0, "{all:?}");
+    assert!(
+        all.forwarded > 0 && all.partitions > 0 && all.left > 0,
+        "{all:?}"
+    );
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! The world: what happens when, by the seed, and what must hold.
 
+mod end;
+mod mischief;
+
 use crate::cluster::{Answer, Done, Live, Op, key};
 use crate::history::{History, Write};
-use crate::network::{self, CALM, Weather};
+use crate::leases::Leases;
+use crate::network::{self, Weather};
 use crate::random::Random;
-use rhythm_kv::ring::{Effects, Options, Placement};
+use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -13,6 +17,8 @@ use std::time::Duration;
 /// How long clients are at it, in microseconds, and how long the ring has to become whole again.
 const BUSY: u64 = 12_000_000;
 const WHOLE_WITHIN: u64 = 30_000_000;
+/// How long a node that leaves may take.
+const LEAVES_WITHIN: u64 = 10_000_000;
 
 /// What happened in a run, or in several.
 #[derive(Debug, Default)]
@@ -23,6 +29,9 @@ pub(crate) struct Counts {
     pub(crate) forwarded: u64,
     pub(crate) crashes: u64,
     pub(crate) partitions: u64,
+    pub(crate) left: u64,
+    pub(crate) leased: u64,
+    pub(crate) stops: u64,
     pub(crate) frames: u64,
 }
 
@@ -34,6 +43,9 @@ impl Counts {
         self.forwarded += other.forwarded;
         self.crashes += other.crashes;
         self.partitions += other.partitions;
+        self.left += other.left;
+        self.leased += other.leased;
+        self.stops += other.stops;
         self.frames += other.frames;
     }
 }
@@ -52,6 +64,17 @@ enum Event {
     Mischief,
     Back(usize),
     Heal,
+    /// A node is asked to leave, in this life of it, or has had enough time to.
+    Leave(usize, u64),
+    Go(usize, u64),
+    /// A node asks for its lease to be renewed, in this life of it; it hears that it was, when it
+    /// asked at that time.
+    Renew(usize, u64),
+    Renewed(usize, u64, i64, u64),
+    /// etcd looks for leases that are over.
+    Expire,
+    /// A node hears who has a lease.
+    Members(usize, u64),
 }
 
 /// A command under way: its client, node, key, what it writes, and when it was sent.
@@ -69,6 +92,11 @@ struct World {
     random: Random,
     weather: Weather,
     placement: Placement,
+    roster: Roster,
+    /// None: the nodes stay, and have none.
+    leases: Option<Leases>,
+    /// Until when each node is stopped.
+    stopped: Vec<u64>,
     options: Options,
     /// Frames go in pieces of so many bytes, over Ethernet.
     ether: Option<usize>,
@@ -101,26 +129,41 @@ pub(crate) fn run(seed: u64) -> Counts {
     let mut random = Random::new(seed);
     let count = 2 + random.below(4) as usize;
     let names: Vec<String> = (0..count).map(|node| format!("node-{node}")).collect();
-    let placement = Placement::new(names.iter().map(|name| (name.as_str(), 4711)));
+    let is_leased = random.percent(25);
+    let leases = is_leased.then(|| Leases::new(500_000 + random.below(1_000_000), &names));
+    let placement = match is_leased {
+        true => Placement::slots(),
+        false => Placement::new(names.iter().map(|name| (name.as_str(), 4711))),
+    };
     let options = Options {
         replicas: 1 + random.below(2.min(count as u64 - 1)) as usize,
         acked: random.percent(70),
         queue_max: 1 << 16,
         window: [600, 4000, 1 << 20][random.below(3) as usize],
         sync_rate: [2000, 1 << 20][random.below(2) as usize],
+        lease: leases
+            .as_ref()
+            .map(|leases| Duration::from_micros(leases.lasts)),
         again_after: Duration::from_millis(20 + random.below(100)),
         ..Options::default()
     };
     // Of its own: seeds that do without are what they always were.
     let mut of_ether = Random::new(!seed);
     let pieces = [576, 1500, 9000][of_ether.below(3) as usize];
-    let ether = of_ether.percent(40).then_some(pieces);
+    // Over Ethernet nodes have no leases.
+    let ether = (of_ether.percent(40) && !is_leased).then_some(pieces);
     let clients = 1 + random.below(6) as usize;
     let keys_each = 1 + random.below(30) as usize;
     let mut world = World {
         now: 0,
         weather: Weather::new(&mut random),
+        roster: match &leases {
+            None => Roster::round(count),
+            Some(leases) => leases.roster(u64::MAX >> (64 - count), placement.ranges()),
+        },
         placement,
+        leases,
+        stopped: vec![0; count],
         options,
         ether,
         nodes: (0..count).map(|_| None).collect(),
@@ -139,7 +182,10 @@ pub(crate) fn run(seed: u64) -> Counts {
         is_split: false,
         spare: 0,
         lost_at: 0,
-        counts: Counts::default(),
+        counts: Counts {
+            leased: is_leased.into(),
+            ..Counts::default()
+        },
         trace: std::env::var_os("RING_TRACE").is_some(),
         random,
     };
@@ -152,6 +198,7 @@ pub(crate) fn run(seed: u64) -> Counts {
         world.push(at, Event::Client(client));
     }
     world.push(2_000_000, Event::Mischief);
+    world.push(0, Event::Expire);
     world.go(BUSY);
     world.quiet();
     world.counts
@@ -181,6 +228,19 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         let now = self.time();
+        // What comes to a node that is stopped waits.
+        if let Event::Frame(node, _)
+        | Event::Tick(node, _)
+        | Event::Take(node, ..)
+        | Event::Leave(node, _)
+        | Event::Renew(node, _)
+        | Event::Renewed(node, ..)
+        | Event::Members(node, ..) = event
+            && self.stopped[node] > self.now
+        {
+            let after = self.stopped[node] - self.now + self.random.below(2000);
+            return self.push(after, event);
+        }
         match event {
             Event::Frame(to, frame) => {
                 let from = usize::from(frame[3]);
@@ -202,16 +262,121 @@ impl World {
             Event::Mischief => self.mischief(),
             Event::Back(node) => {
                 if self.nodes[node].is_none() {
+                    // It waits until the lease of its life before is over.
+                    if let Some(ends) = self.leases.as_ref().and_then(|all| all.ends(node)) {
+                        let after = ends.saturating_sub(self.now) + 1 + self.random.below(300_000);
+                        return self.push(after, Event::Back(node));
+                    }
                     self.lives[node] += 1;
                     let session = 1000 * self.lives[node];
+                    let asked = self.now;
+                    let lease = self.leases.as_mut().map(|all| all.renew(node, asked));
+                    let members = self.leases.as_ref().map(Leases::members);
+                    let roster = match (&self.leases, members) {
+                        (Some(all), Some(members)) => all.roster(members, self.placement.ranges()),
+                        _ => self.roster.clone(),
+                    };
                     let (placement, options) = (&self.placement, &self.options);
-                    let live = Live::new(placement, node, options, session, self.ether, now);
+                    let ether = self.ether;
+                    let mut live =
+                        Live::new(placement, &roster, node, options, session, ether, now);
+                    if let Some((number, _)) = lease {
+                        let lease = self.lease(node, number, asked);
+                        live.node.renewed(lease, now, &mut Effects::default());
+                        self.push(0, Event::Renew(node, self.lives[node]));
+                        self.tell_members();
+                    }
                     self.nodes[node] = Some(live);
                     self.say(|| format!("node {node} begins"));
                     self.with(node, |live, effects| live.tick(now, effects));
                 }
             }
+            Event::Leave(node, life) => {
+                if self.lives[node] == life {
+                    self.say(|| format!("node {node} leaves"));
+                    self.with(node, |live, _| live.leave(now));
+                    // Copies are with those who stay.
+                    let stay = self.nodes.iter().flatten().filter(|live| !live.is_leaving);
+                    self.spare = self.spare.min(stay.count().saturating_sub(1));
+                    self.push(LEAVES_WITHIN, Event::Go(node, life));
+                }
+            }
+            // It did not come to an end, and its process is ended.
+            Event::Go(node, life) => {
+                if self.lives[node] == life && self.nodes[node].is_some() {
+                    self.crash(node);
+                    self.push(1_000_000, Event::Back(node));
+                }
+            }
+            Event::Renew(node, life) => {
+                let asked = self.now;
+                if self.lives[node] == life
+                    && self.nodes[node].is_some()
+                    && let Some(leases) = &mut self.leases
+                {
+                    let (number, is_new) = leases.renew(node, asked);
+                    let (slow, every) = (leases.slow(), leases.lasts / 3);
+                    self.say(|| format!("node {node} has lease {number}, new: {is_new}"));
+                    let after = 1 + self.random.below(slow);
+                    self.push(after, Event::Renewed(node, life, number, asked));
+                    self.push(every, Event::Renew(node, life));
+                    if is_new {
+                        self.tell_members();
+                    }
+                }
+            }
+            Event::Renewed(node, life, number, asked) => {
+                let lease = self.lease(node, number, asked);
+                if self.lives[node] == life {
+                    self.with(node, |live, out| live.node.renewed(lease, now, out));
+                }
+            }
+            Event::Expire => {
+                let at = self.now;
+                if let Some(leases) = &mut self.leases {
+                    let slow = leases.slow();
+                    if leases.expire(at) {
+                        self.say(|| "a lease is over".to_owned());
+                        self.tell_members();
+                    }
+                    let after = 1 + self.random.below(slow);
+                    self.push(after, Event::Expire);
+                }
+            }
+            Event::Members(node, life) => {
+                if self.lives[node] == life
+                    && let Some(leases) = &self.leases
+                {
+                    let roster = leases.roster(leases.members(), self.placement.ranges());
+                    self.with(node, |live, out| live.node.enroll(roster, now, out));
+                }
+            }
             Event::Heal => self.deaf.iter_mut().for_each(|from| from.fill(false)),
+        }
+    }
+
+    /// A node's lease that was asked for at a time: clocks do not run alike.
+    fn lease(&self, node: usize, number: i64, asked: u64) -> Lease {
+        let (lasts, revision) = match &self.leases {
+            Some(leases) => (leases.lasts, leases.given(node)),
+            None => (0, 0),
+        };
+        Lease {
+            until: Time::from_nanos(1000 * (asked + lasts - lasts / 10)),
+            number,
+            revision,
+        }
+    }
+
+    /// All nodes will hear who has a lease now.
+    fn tell_members(&mut self) {
+        let Some(leases) = &self.leases else {
+            return;
+        };
+        let slow = leases.slow();
+        for node in 0..self.nodes.len() {
+            let after = 1 + self.random.below(slow);
+            self.push(after, Event::Members(node, self.lives[node]));
         }
     }
 
@@ -229,7 +394,7 @@ impl World {
         };
         let mut effects = Effects::default();
         let state = |live: &Live| {
-            let ranges = 0..live.view.placement().nodes();
+            let ranges = 0..live.view.placement().ranges();
             let of = |range| (live.node.claim(range), live.node.targets(range));
             (
                 live.node.alive(),
@@ -254,7 +419,7 @@ impl World {
         }
         let fences = effects.fence.is_some();
         let done = live.settle(now, &mut effects);
-        let leaves = live.leave(&mut effects, now);
+        let outbound = live.outbound(&mut effects, now);
         let wake_at = live.wake_at(now).as_nanos() / 1000 + 1;
         self.ticks[node] += 1;
         let after = wake_at.saturating_sub(self.now).min(1_000_000);
@@ -262,7 +427,14 @@ impl World {
         if fences {
             self.take_later(node, 1);
         }
-        for (to, frame) in leaves {
+        self.send(outbound);
+        self.answered(done);
+        self.let_go(node);
+    }
+
+    /// Puts frames, or pieces of some, on their way.
+    fn send(&mut self, outbound: Vec<(usize, Vec<u8>)>) {
+        for (to, frame) in outbound {
             self.counts.frames += 1;
             for (late, damaged) in network::arrivals(self.weather, &mut self.random) {
                 let mut frame = frame.clone();
@@ -273,7 +445,38 @@ impl World {
                 self.push(late, Event::Frame(to, frame));
             }
         }
-        self.answered(done);
+    }
+
+    /// A node ends that has left, and whose clients have their answers.
+    fn let_go(&mut self, node: usize) {
+        let now = self.time();
+        let is_asked = self.asked.values().any(|asked| asked.node == node);
+        let Some(live) = (self.nodes[node].as_mut()).filter(|live| live.is_leaving) else {
+            return;
+        };
+        if is_asked || !live.node.has_left(now) || !live.node.is_drained() {
+            return;
+        }
+        // Nobody was there to take what it had.
+        if live.node.stayers() == 0 {
+            self.keys.iter_mut().for_each(History::lose);
+            self.lost_at = self.now;
+        }
+        live.node.go(now);
+        let mut effects = Effects::default();
+        live.settle(now, &mut effects);
+        let outbound = live.outbound(&mut effects, now);
+        self.send(outbound);
+        self.counts.left += 1;
+        if let Some(leases) = &mut self.leases {
+            leases.revoke(node);
+            self.tell_members();
+        }
+        self.say(|| format!("node {node} has left"));
+        self.nodes[node] = None;
+        self.ticks[node] += 1;
+        let after = 1 + self.random.below(4) * self.random.below(2_000_000);
+        self.push(after, Event::Back(node));
     }
 
     fn take_later(&mut self, node: usize, count: usize) {
@@ -292,7 +495,9 @@ impl World {
         let burst = 1 + self.random.below(3);
         let Some(live) = self.nodes[node]
             .as_mut()
-            .filter(|live| !live.view.is_full())
+            .filter(|live| !live.view.is_full() && !live.node.has_left(now))
+            .filter(|live| self.leases.is_none() || live.may_write(now))
+            .filter(|_| self.stopped[node] <= self.now)
         else {
             let after = 1000 + self.random.below(20_000);
             return self.push(after, Event::Client(client));
@@ -381,144 +586,6 @@ impl World {
                 }
             }
             (Op::Get, None) => {}
-        }
-    }
-
-    /// All that is there serves something, and has as many copies as there are to be.
-    fn is_whole(&self) -> bool {
-        let live: Vec<(usize, &Live)> = (self.nodes.iter().enumerate())
-            .filter_map(|(node, live)| Some((node, live.as_ref()?)))
-            .collect();
-        let all = live.iter().fold(0, |set, (node, _)| set | 1_u64 << node);
-        (0..self.nodes.len()).all(|range| {
-            let mut servers = live.iter().filter(|(node, live)| {
-                let claim = live.node.claim(range);
-                claim.epoch > 0
-                    && usize::from(claim.node) == *node
-                    && live.node.complete() & 1 << range != 0
-            });
-            let (server, others) = (servers.next(), servers.next());
-            let Some((server, of)) = server.filter(|_| others.is_none()) else {
-                return false;
-            };
-            let first = self
-                .placement
-                .around(range)
-                .find(|node| all & 1 << node != 0);
-            let copies = live.iter().filter(|(node, live)| {
-                of.node.targets(range) & 1 << node != 0 && live.node.complete() & 1 << range != 0
-            });
-            let wanted = self.options.replicas.min(live.len() - 1);
-            first == Some(*server)
-                && of.node.alive() == all
-                && of.node.targets(range).count_ones() as usize == wanted
-                && copies.count() == wanted
-                && live
-                    .iter()
-                    .all(|(_, live)| live.node.claim(range) == of.node.claim(range))
-        })
-    }
-
-    fn mischief(&mut self) {
-        let count = self.nodes.len();
-        let alive = self.nodes.iter().flatten().count();
-        if self.is_whole() {
-            self.spare = self.options.replicas.min(alive - 1);
-        }
-        let victim = self.random.below(count as u64) as usize;
-        let is_bold = self.random.percent(5);
-        match self.random.below(10) {
-            // Somebody dies.
-            0..6 if self.nodes[victim].is_some() && alive > 1 && (self.spare > 0 || is_bold) => {
-                self.crash(victim);
-                let after = [30_000, 300_000, 1_500_000, 6_000_000];
-                let after = after[self.random.below(4) as usize] + self.random.below(100_000);
-                self.push(after, Event::Back(victim));
-            }
-            // Two do not hear each other, shortly, or for long enough to be taken for dead.
-            6..8 => {
-                let other = self.random.below(count as u64) as usize;
-                if victim != other {
-                    let long = self.random.percent(10);
-                    if long && !self.is_split {
-                        self.is_split = true;
-                        self.keys.iter_mut().for_each(History::lose);
-                    }
-                    self.counts.partitions += 1;
-                    self.say(|| format!("{victim} and {other} deaf, long: {long}"));
-                    self.deaf[victim][other] = true;
-                    self.deaf[other][victim] = self.random.percent(70);
-                    let after = if long { 2_000_000 } else { 150_000 };
-                    self.push(after, Event::Heal);
-                }
-            }
-            _ => {}
-        }
-        let after = 50_000 + self.random.below(1_500_000);
-        self.push(after, Event::Mischief);
-    }
-
-    fn crash(&mut self, victim: usize) {
-        self.counts.crashes += 1;
-        let is_spare = self.spare > 0;
-        self.spare -= usize::from(is_spare);
-        self.say(|| format!("node {victim} dies"));
-        self.nodes[victim] = None;
-        self.ticks[victim] += 1;
-        let gone: Vec<usize> = (self.asked.iter())
-            .filter(|(_, asked)| asked.node == victim)
-            .map(|(command, _)| *command)
-            .collect();
-        self.answered(gone.into_iter().map(|command| (command, None)).collect());
-        if !self.options.acked || !is_spare {
-            self.keys.iter_mut().for_each(History::lose);
-            self.lost_at = self.now;
-        }
-    }
-
-    /// Everybody comes back, and after a while all is as it should be.
-    fn quiet(&mut self) {
-        self.weather = CALM;
-        self.is_quiet = true;
-        let rest: Vec<_> = self.queue.drain().collect();
-        for Reverse((at, number, event)) in rest {
-            if !matches!(event, Event::Mischief | Event::Client(_)) {
-                self.queue.push(Reverse((at, number, event)));
-            }
-        }
-        self.happen(Event::Heal);
-        for node in 0..self.nodes.len() {
-            self.happen(Event::Back(node));
-        }
-        let until = self.now + WHOLE_WITHIN;
-        while !(self.is_whole() && self.asked.is_empty()) && self.now < until {
-            self.go(self.now + 100_000);
-        }
-        // What is under way to copies.
-        self.go(self.now + 1_000_000);
-        assert!(self.is_whole(), "the ring is not whole");
-        assert!(self.asked.is_empty(), "commands without an answer");
-        let now = self.time();
-        for range in 0..self.nodes.len() {
-            let mut of = |node: usize| {
-                let live = self.nodes[node].as_mut().expect("all are there");
-                (live.items(range, now), live.node.targets(range))
-            };
-            let (items, targets) = of(range);
-            for node in (0..64).filter(|node| targets & 1 << node != 0) {
-                assert_eq!(of(node).0, items, "range {range} at {range} and {node}");
-            }
-        }
-        for number in 0..self.keys.len() {
-            let range = self.placement.range(key(number).as_bytes());
-            let live = self.nodes[range].as_mut().expect("all are there");
-            let (done, _) = live.ask(&[(0, Op::Get, number)], now);
-            let [(_, Some(found))] = done[..] else {
-                panic!("a read of {} is not answered: {done:?}", key(number));
-            };
-            let claim = live.node.claim(range);
-            let read = self.keys[number].read(found, (claim.epoch, claim.node));
-            read.unwrap_or_else(|wrong| panic!("{}: {wrong}", key(number)));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! memcached's flags.
 
 use super::values;
-use rhythm_kv::ring::Transport;
+use rhythm_kv::membership::Transport;
 use rhythm_kv::shared::Settings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -176,19 +176,30 @@ pub(crate) struct Args {
     #[arg(value_parser = values::host_name)]
     pub(super) admin_hosts: Vec<String>,
 
-    /// The nodes of the ring that this server is one of: a file; see docs/kv.md
-    #[arg(long, value_name = "FILE", requires = "node")]
-    pub(super) ring: Option<PathBuf>,
+    /// The nodes of the ring that this server is one of: a file, or a prefix of keys in etcd
+    /// (`etcd://HOST:PORT,.../PREFIX`); see docs/kv.md
+    #[arg(long, value_name = "FILE|etcd://...", requires = "node")]
+    pub(super) ring: Option<String>,
 
-    /// Which of the nodes in the file this is
+    /// Which of the nodes this is: its name in the file, or the one to register with etcd
     #[arg(long, value_name = "NAME", requires = "ring")]
     pub(super) node: Option<String>,
 
-    /// Where it listens for the other nodes, or the interface on which Ethernet frames go to and
-    /// from them, without TCP and IP (needs CAP_NET_RAW) [default: its address in the file]
+    /// Where it listens for the other nodes, which is also where they look for it where etcd knows
+    /// the nodes; or the interface on which Ethernet frames go to and from them, without TCP and IP
+    /// (needs CAP_NET_RAW, and a file) [default: its address in the file]
     #[arg(long, value_name = "ADDR:PORT|ether:IFACE", requires = "ring")]
     #[arg(value_parser = values::backbone)]
     pub(super) backbone: Option<Transport>,
+
+    /// The address that clients know it by, for etcd
+    #[arg(long, value_name = "HOST:PORT", requires = "ring")]
+    pub(super) client: Option<String>,
+
+    /// Seconds that its lease in etcd lasts: so long it is waited for when it dies
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, requires = "ring")]
+    #[arg(value_parser = clap::value_parser!(u8).range(2..=60))]
+    pub(super) lease: u8,
 
     /// Nodes that have what this one serves, beside it
     #[arg(long, value_name = "NUM", default_value_t = 1, requires = "ring")]
@@ -225,8 +236,30 @@ pub(super) enum Tool {
 pub(super) enum RingTool {
     /// Show what its nodes see: who is there, who serves what, and who has copies
     Status {
-        /// The file of the ring, or the address of one node
-        #[arg(value_name = "FILE|ADDR:PORT")]
+        /// The file of the ring, its place in etcd, or the address of one node
+        #[arg(value_name = "FILE|etcd://...|ADDR:PORT")]
         of: String,
+    },
+    /// Add a node to the file of a ring. With etcd nodes add themselves when they start
+    Add {
+        /// The file of the ring
+        #[arg(value_name = "FILE")]
+        of: String,
+        /// What it is to be called
+        name: String,
+        /// Where clients reach it
+        #[arg(value_name = "HOST:PORT")]
+        client: String,
+        /// Where other nodes reach it
+        #[arg(value_name = "ADDR:PORT")]
+        backbone: String,
+    },
+    /// Remove a node from the file of a ring; with etcd, have it hand over what it serves and end
+    Remove {
+        /// The file of the ring, or its place in etcd
+        #[arg(value_name = "FILE|etcd://...")]
+        of: String,
+        /// What it is called
+        name: String,
     },
 }

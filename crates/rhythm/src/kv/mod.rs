@@ -27,7 +27,7 @@ const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match &args.tool {
-        Some(args::Tool::Ring(args::RingTool::Status { of })) => return ring::status(of),
+        Some(args::Tool::Ring(tool)) => return ring::run(tool),
         #[cfg(feature = "consensus")]
         Some(args::Tool::Keyspace(of)) => return keyspace::run(of),
         None => {}
@@ -60,6 +60,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     // Where there is no room now, it is looked for as clients come.
     let _ = resource::make_room_for_files(u64::from(settings.connections_max).min(open_files));
     allocator::give_back().context("cannot start a thread")?;
+    let mut settings = settings;
+    ring::register(&args, &mut settings)?;
+    let in_ring = settings.ring.is_some();
     let server = Server::start(settings, move |graceful| {
         // None listens any more when it ends already.
         let _ = by_client.send(graceful);
@@ -87,16 +90,18 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     std::thread::Builder::new()
         .name("ending".into())
-        .spawn(move || match endings.recv() {
-            Ok(true) => {
+        .spawn(move || {
+            let graceful = endings.recv();
+            // A node of a ring hands over what it serves; who cannot wait says so again.
+            if graceful == Ok(true) || graceful.is_ok() && in_ring {
                 tracing::info!("shutting down: answers under way are finished");
                 handle.end();
+                if !in_ring || endings.recv().is_err() {
+                    return;
+                }
             }
-            Ok(false) => {
-                tracing::info!("shutting down at once");
-                handle.stop();
-            }
-            Err(_) => handle.stop(),
+            tracing::info!("shutting down at once");
+            handle.stop();
         })
         .context("cannot start a thread")?;
     let ended = server.join();

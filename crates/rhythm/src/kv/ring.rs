@@ -1,8 +1,11 @@
-//! The file of a ring, and how the ring is.
+//! Where the nodes of a ring are known, a file or etcd; and how the ring is.
 
-use super::args::Args;
+use super::args::{Args, RingTool};
 use anyhow::{Context, Result, bail, ensure};
-use rhythm_kv::ring::{Member, Membership, NODES_MAX, Transport};
+use rhythm_kv::etcd::{Etcd, Registration};
+use rhythm_kv::membership::{Membership, Transport};
+use rhythm_kv::ring::{Member, NODES_MAX};
+use rhythm_kv::shared::Settings;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,10 +13,29 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
+/// What a ring that etcd knows begins with.
+const ETCD: &str = "etcd://";
+/// How often it is looked whether a node has left.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long a node may take to say how it sees the ring.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Does what is asked of a ring.
+pub(super) fn run(tool: &RingTool) -> Result<ExitCode> {
+    match tool {
+        RingTool::Status { of } => status(of),
+        RingTool::Add {
+            of,
+            name,
+            client,
+            backbone,
+        } => add(of, [name, client, backbone].map(String::clone)),
+        RingTool::Remove { of, name } => remove(of, name),
+    }
+}
 
 /// The file: a table for each node, in their order round the ring.
 #[derive(Debug, Deserialize)]
@@ -30,52 +52,63 @@ struct Node {
     backbone: String,
 }
 
-/// The nodes in a file.
-fn members(file: &Path) -> Result<Vec<Member>> {
+/// The nodes in a file, as they stand there.
+fn nodes(file: &Path) -> Result<Vec<Node>> {
     let shown = file.display();
     let text = fs::read_to_string(file).with_context(|| format!("--ring: cannot read {shown}"))?;
     let ring: Ring = toml::from_str(&text).with_context(|| format!("--ring {shown}"))?;
+    Ok(ring.node)
+}
+
+/// The nodes in a file.
+fn members(file: &Path) -> Result<Vec<Member>> {
+    checked(nodes(file)?).with_context(|| format!("--ring {}", file.display()))
+}
+
+/// Nodes that can be a ring.
+fn checked(nodes: Vec<Node>) -> Result<Vec<Member>> {
     let (mut names, mut places) = (BTreeSet::new(), BTreeSet::new());
     let mut members = Vec::new();
-    for node in ring.node {
-        let name = &node.name;
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    for node in nodes {
+        let member = member(&node)?;
+        let name = &member.name;
+        ensure!(names.insert(name.clone()), "two nodes are called {name}");
         ensure!(
-            !name.is_empty() && name.len() <= 64 && name.bytes().all(plain),
-            "--ring {shown}: {name:?} is no name: letters, digits, \"-\", \"_\" and \".\""
-        );
-        ensure!(
-            names.insert(name.clone()),
-            "--ring {shown}: two nodes are called {name}"
-        );
-        let (host, port) = host_and_port(&node.client)
-            .with_context(|| format!("--ring {shown}: node {name}, client"))?;
-        let mut found = (node.backbone.to_socket_addrs())
-            .with_context(|| format!("--ring {shown}: node {name}, backbone {}", node.backbone))?;
-        let Some(backbone) = found.next() else {
-            bail!(
-                "--ring {shown}: node {name}: {} has no address",
-                node.backbone
-            );
-        };
-        ensure!(
-            places.insert((host.clone(), port)),
-            "--ring {shown}: two nodes are at {}",
+            places.insert((member.host.clone(), member.port)),
+            "two nodes are at {}",
             node.client
         );
-        members.push(Member {
-            name: node.name,
-            host,
-            port,
-            backbone,
-        });
+        members.push(member);
     }
     ensure!(
         (2..=NODES_MAX).contains(&members.len()),
-        "--ring {shown}: a ring has 2 to {NODES_MAX} nodes, not {}",
+        "a ring has 2 to {NODES_MAX} nodes, not {}",
         members.len()
     );
     Ok(members)
+}
+
+/// What is said of a node, with its addresses.
+fn member(node: &Node) -> Result<Member> {
+    let name = &node.name;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    ensure!(
+        !name.is_empty() && name.len() <= 64 && name.bytes().all(plain),
+        "{name:?} is no name: letters, digits, \"-\", \"_\" and \".\""
+    );
+    let (host, port) =
+        host_and_port(&node.client).with_context(|| format!("node {name}, client"))?;
+    let mut found = (node.backbone.to_socket_addrs())
+        .with_context(|| format!("node {name}, backbone {}", node.backbone))?;
+    let Some(backbone) = found.next() else {
+        bail!("node {name}: {} has no address", node.backbone);
+    };
+    Ok(Member {
+        name: name.clone(),
+        host,
+        port,
+        backbone,
+    })
 }
 
 /// `HOST:PORT`, `[ADDR]:PORT` or `HOST`, whose port is memcached's.
@@ -92,9 +125,18 @@ fn host_and_port(place: &str) -> Result<(String, u16)> {
     Ok((host.to_owned(), port))
 }
 
-/// The ring in a file, and the place of a node in it.
-pub(super) fn membership(file: &Path, node: &str, args: &Args) -> Result<Membership> {
+/// The ring in a file, and the place of a node in it; none where the ring is in etcd, where it
+/// [registers](register) when all else is well.
+pub(super) fn membership(place: &str, node: &str, args: &Args) -> Result<Option<Membership>> {
+    if let Some(etcd) = place.strip_prefix(ETCD) {
+        return to_register(etcd, node, args).map(|_| None);
+    }
+    let file = Path::new(place);
     let members = members(file)?;
+    ensure!(
+        args.client.is_none(),
+        "--client: where clients find a node stands in the file of the ring"
+    );
     let Some(me) = members.iter().position(|member| member.name == node) else {
         bail!("--node {node}: {} has no node of this name", file.display());
     };
@@ -105,21 +147,132 @@ pub(super) fn membership(file: &Path, node: &str, args: &Args) -> Result<Members
         members.len() - 1
     );
     let transport = args.backbone.clone();
-    Ok(Membership {
+    Ok(Some(Membership {
         transport: transport.unwrap_or(Transport::Tcp(members[me].backbone)),
-        members,
+        members: members.into_iter().enumerate().collect(),
         me,
         replicas,
         is_acked: args.replicate == "acked",
-    })
+        etcd: None,
+    }))
+}
+
+/// Where a node registers itself, and what it says of itself.
+fn to_register(place: &str, node: &str, args: &Args) -> Result<(Etcd, Member)> {
+    let etcd = Etcd::new(place).context("--ring")?;
+    let client = args.client.as_deref();
+    let client = client.context("--ring etcd://: say with --client where clients find the node")?;
+    let listen = match &args.backbone {
+        Some(Transport::Tcp(listen)) => *listen,
+        Some(Transport::Ether(_)) => {
+            bail!("--backbone ether: is for a ring in a file; with etcd nodes speak over TCP")
+        }
+        None => bail!("--ring etcd://: say with --backbone where others find it"),
+    };
+    ensure!(
+        !listen.ip().is_unspecified() && listen.port() > 0,
+        "--backbone {listen}: others cannot find the node there"
+    );
+    let me = member(&Node {
+        name: node.to_owned(),
+        client: client.to_owned(),
+        backbone: listen.to_string(),
+    })?;
+    Ok((etcd, me))
+}
+
+/// Registers a node with etcd, if that is to know the ring.
+pub(super) fn register(args: &Args, settings: &mut Settings) -> Result<()> {
+    let (Some(place), Some(node)) = (&args.ring, &args.node) else {
+        return Ok(());
+    };
+    let Some(place) = place.strip_prefix(ETCD) else {
+        return Ok(());
+    };
+    let (etcd, me) = to_register(place, node, args)?;
+    let listen = me.backbone;
+    let registration = Registration::new(etcd, me, args.lease.into()).context("--ring")?;
+    let ring = Membership {
+        transport: Transport::Tcp(listen),
+        members: registration.members.clone(),
+        me: registration.number,
+        replicas: args.replicas.into(),
+        is_acked: args.replicate == "acked",
+        etcd: Some(registration),
+    };
+    if args.port.is_none() {
+        settings.port = Some(ring.this().port);
+    }
+    settings.ring = Some(ring);
+    Ok(())
+}
+
+/// Adds a node to a file.
+fn add(of: &str, [name, client, backbone]: [String; 3]) -> Result<ExitCode> {
+    ensure!(
+        !of.starts_with(ETCD),
+        "a node adds itself: start it with --ring {of} --node {name}"
+    );
+    let file = Path::new(of);
+    let mut all = nodes(file)?;
+    all.push(Node {
+        name,
+        client,
+        backbone,
+    });
+    write(file, all)
+}
+
+/// Removes a node from a file, or has it leave.
+fn remove(of: &str, name: &str) -> Result<ExitCode> {
+    if let Some(place) = of.strip_prefix(ETCD) {
+        let mut etcd = Etcd::new(place)?;
+        let is_there = |etcd: &mut Etcd| anyhow::Ok(etcd.members()?.iter().any(|m| m.name == name));
+        ensure!(is_there(&mut etcd)?, "{of} has no node called {name}");
+        etcd.put(&format!("leave/{name}"), "")?;
+        while is_there(&mut etcd)? {
+            thread::sleep(LOOK_EVERY);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let file = Path::new(of);
+    let mut all = nodes(file)?;
+    let before = all.len();
+    all.retain(|node| node.name != name);
+    ensure!(all.len() < before, "{of} has no node called {name}");
+    write(file, all)
+}
+
+/// Writes a file of a ring, which is whole at any time.
+fn write(file: &Path, nodes: Vec<Node>) -> Result<ExitCode> {
+    let node = |Node {
+                    name,
+                    client,
+                    backbone,
+                }: &Node| {
+        format!("[[node]]\nname = {name:?}\nclient = {client:?}\nbackbone = {backbone:?}\n")
+    };
+    let text: String = nodes.iter().map(node).collect();
+    checked(nodes)?;
+    let beside = file.with_extension("new");
+    let shown = file.display();
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
+    written.with_context(|| format!("cannot write {shown}"))?;
+    println!("{shown} is written; its nodes know of it when all of them were started anew");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Asks the nodes of a ring, or one, how they see it, and shows that. The status tells whether all
 /// is well.
-pub(super) fn status(of: &str) -> Result<ExitCode> {
+fn status(of: &str) -> Result<ExitCode> {
     let file = Path::new(of);
-    let asked: Vec<(String, String)> = match file.is_file() {
-        true => (members(file)?.into_iter())
+    let known = match of.strip_prefix(ETCD) {
+        Some(place) => Some(Etcd::new(place)?.members()?),
+        None if file.is_file() => Some(members(file)?),
+        None => None,
+    };
+    let asked: Vec<(String, String)> = match known {
+        Some(members) => (members.into_iter())
             .map(|member| {
                 let at = match member.host.contains(':') {
                     true => format!("[{}]:{}", member.host, member.port),
@@ -128,9 +281,9 @@ pub(super) fn status(of: &str) -> Result<ExitCode> {
                 (member.name, at)
             })
             .collect(),
-        false => vec![(of.to_owned(), of.to_owned())],
+        None => vec![(of.to_owned(), of.to_owned())],
     };
-    let mut is_well = true;
+    let mut is_well = !asked.is_empty();
     for (name, at) in asked {
         let said = ask(&at).and_then(|stats| tell(&stats));
         match said {
@@ -178,9 +331,28 @@ fn tell(stats: &BTreeMap<String, String>) -> Result<(String, bool)> {
     let (me, mut is_whole) = (of("node"), true);
     let replicas: usize = of("replicas").parse().context("it is no node of a ring")?;
     let mut text = format!("{me}: {} copies, {}", of("replicas"), of("replicate"));
+    let is_ranked = stats.contains_key("ranges");
+    if is_ranked {
+        let (away, missing) = (of("ranges_away"), of("ranges_without_copies"));
+        is_whole &= away == "0" && missing == "0";
+        let ranges = of("ranges");
+        text.push_str(&format!(
+            "; of {ranges} ranges {away} are not where they are to be, and of its own {missing} \
+             have too few copies"
+        ));
+    }
     for name in stats.keys().filter_map(|name| name.strip_suffix(":alive")) {
         let of = |what: &str| of(&format!("{name}:{what}"));
         let is_there = of("alive") == "1";
+        if is_ranked {
+            is_whole &= is_there;
+            let there = if is_there { "there" } else { "not there" };
+            text.push_str(&format!("\n  {name}: {there}, serves {}", of("serves")));
+            if of("unacknowledged") != "0" {
+                text.push_str(&format!(", {} bytes behind", of("unacknowledged")));
+            }
+            continue;
+        }
         let server = of("server");
         is_whole &= is_there && server == name;
         if server == me {

@@ -105,11 +105,10 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         if settings.udp_port.is_some() {
             bail!("--ring: a node passes commands on over TCP alone; leave -U out");
         }
-        let ring = ring::membership(file, node, args)?;
-        if args.port.is_none() {
-            settings.port = Some(ring.members[ring.me].port);
+        settings.ring = ring::membership(file, node, args)?;
+        if let (Some(ring), None) = (&settings.ring, args.port) {
+            settings.port = Some(ring.this().port);
         }
-        settings.ring = Some(ring);
     }
     for list in &args.extended {
         extended::apply(list, &mut settings, &mut remarks)?;
@@ -245,6 +244,18 @@ mod tests {
             ("--replicas 2", "--ring <FILE>"),
             ("--ring x --node a --replicate now", "async, acked"),
             ("--ring x --node a -U 7", "leave -U out"),
+            ("--ring etcd://h:1 --node a", "no place of etcd"),
+            ("--ring etcd://h:1/x --node a", "--client"),
+            ("--ring etcd://h:1/x --node a --client h:1", "--backbone"),
+            (
+                "--ring etcd://h:1/x --node a --client h:1 --backbone 0.0.0.0:1",
+                "cannot find",
+            ),
+            (
+                "--ring etcd://h:1/x --node a --client h:1 --backbone ether:eth1",
+                "with etcd nodes speak over TCP",
+            ),
+            ("--ring x --node a --lease 1", "2..=60"),
             ("--admin 11212", "an IP address and a port"),
             ("--admin-hosts cache.example", "--admin <ADDR:PORT>"),
             ("--admin [::1]:0 --admin-hosts a:1", "without a port"),

@@ -1,6 +1,6 @@
 //! What stands behind flags, read.
 
-use rhythm_kv::ring::Transport;
+use rhythm_kv::membership::Transport;
 use rhythm_kv::wire::Protocol;
 use rhythm_protocol::http::uri::is_host_name;
 use std::net::SocketAddr;

@@ -1,17 +1,20 @@
-//! `rhythm kv --ring`: three processes, of which one after the other is killed under load. Every
-//! write that was confirmed is there, whoever died, and it says how long nobody served its keys.
+//! `rhythm kv --ring`: three processes, of which one after the other is killed, or told to end,
+//! under load. Every write that was confirmed is there, whoever died, and it says how long nobody
+//! served its keys.
 //!
-//! `RHYTHM_KILLS=200` kills so many; without it each node once.
+//! `RHYTHM_KILLS=200` kills so many, `RHYTHM_LEAVES=50` tells so many to end; without it each node
+//! once.
 
 use crate::number;
 use crate::server::NEVER;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,82 +26,126 @@ const KEYS: u64 = 200;
 /// How long a write may be on its way whose client was told nothing.
 const FLOATS: Duration = Duration::from_secs(2);
 
+/// Where the nodes of a ring are: for clients, and for each other.
+pub(crate) type Places = [(SocketAddr, SocketAddr)];
+
 pub(crate) struct Ring<'a> {
-    file: PathBuf,
+    /// Its file, or its place in etcd.
+    of: String,
+    folder: PathBuf,
     replicate: &'static str,
-    clients: Vec<SocketAddr>,
-    /// The command of a node, up to `kv`.
+    pub(crate) clients: Vec<SocketAddr>,
+    backbones: Vec<SocketAddr>,
+    admins: Vec<SocketAddr>,
+    /// The command of a node, up to `kv` and where it listens.
     command: Box<dyn Fn(usize) -> Command + 'a>,
     nodes: Vec<Option<Child>>,
 }
 
 impl<'a> Ring<'a> {
-    /// Starts all nodes on this machine.
+    /// Starts all nodes on this machine, of a ring in a file.
     fn start(test: &str, replicate: &'static str) -> Ring<'static> {
-        // Each has to know all addresses before any of them listens.
-        let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let listeners: Vec<TcpListener> = (0..6).map(|_| free()).collect();
-        let places = listeners.iter().map(|one| one.local_addr().expect("bound"));
-        let places: Vec<SocketAddr> = places.collect();
-        let (clients, backbones) = places.split_at(3);
-        let places = clients.iter().copied().zip(backbones.iter().copied());
-        let places: Vec<_> = places.collect();
-        drop(listeners);
-        Ring::start_at(test, &places, replicate, |_| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
-            command.args(["kv", "-l", "127.0.0.1"]);
-            command
-        })
+        Ring::start_at(test, &places_here(), replicate, command_here)
     }
 
-    /// Starts nodes that clients and other nodes reach at these places.
+    /// Starts nodes that clients and other nodes reach at these places, of a ring in a file.
     pub(crate) fn start_at(
         test: &str,
-        places: &[(SocketAddr, SocketAddr)],
+        places: &Places,
         replicate: &'static str,
         command: impl Fn(usize) -> Command + 'a,
     ) -> Ring<'a> {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-        fs::create_dir_all(&folder).expect("a folder can be made");
+        let mut ring = Ring::new(test, places, replicate, command);
         let mut text = String::new();
         for (name, (client, backbone)) in NAMES.iter().zip(places) {
             text += &format!(
                 "[[node]]\nname = \"{name}\"\nclient = \"{client}\"\nbackbone = \"{backbone}\"\n"
             );
         }
-        let file = folder.join("ring.toml");
-        fs::write(&file, text).expect("a file can be written");
-        let mut ring = Ring {
-            file,
+        fs::write(&ring.of, text).expect("a file can be written");
+        (0..3).for_each(|node| ring.begin(node));
+        ring.until_whole();
+        ring
+    }
+
+    /// A ring on this machine that etcd is to know at this place. Its nodes are to be started.
+    pub(crate) fn of_etcd(test: &str, etcd: String, replicate: &'static str) -> Ring<'static> {
+        let mut ring = Ring::new(test, &places_here(), replicate, command_here);
+        ring.of = etcd;
+        ring
+    }
+
+    fn new(
+        test: &str,
+        places: &Places,
+        replicate: &'static str,
+        command: impl Fn(usize) -> Command + 'a,
+    ) -> Ring<'a> {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+        fs::create_dir_all(&folder).expect("a folder can be made");
+        let (clients, backbones) = places.iter().copied().unzip();
+        let ring = Ring {
+            of: folder.join("ring.toml").display().to_string(),
+            folder,
             replicate,
-            clients: places.iter().map(|(client, _)| *client).collect(),
+            clients,
+            backbones,
+            admins: free_places(3),
             command: Box::new(command),
             nodes: vec![None, None, None],
         };
         for node in 0..3 {
             File::create(ring.log(node)).expect("a file can be made");
-            ring.begin(node);
         }
-        ring.until_whole();
         ring
     }
 
+    /// What a node says is kept beside the file of the ring, for who wants to know what went on.
     fn log(&self, node: usize) -> PathBuf {
-        self.file.with_file_name(format!("{}.log", NAMES[node]))
+        self.folder.join(NAMES[node]).with_extension("log")
     }
 
-    fn begin(&mut self, node: usize) {
+    pub(crate) fn begin(&mut self, node: usize) {
         let mut command = (self.command)(node);
-        command.arg("--ring").arg(&self.file);
+        command.args(["--ring", &self.of, "-t", "2"]);
         command.args(["--node", NAMES[node], "--replicate", self.replicate]);
-        command.args(["-t", "2"]);
-        // What it says is kept beside the file of the ring, for who wants to know what went on.
-        let log = fs::OpenOptions::new().append(true).open(self.log(node));
+        command.args(["--admin", &self.admins[node].to_string()]);
+        if self.of.starts_with("etcd://") {
+            let (client, backbone) = (self.clients[node], self.backbones[node]);
+            command.args(["--client", &client.to_string()]);
+            command.args(["--backbone", &backbone.to_string(), "--lease", "2"]);
+        }
+        let log = File::options().append(true).open(self.log(node));
         let child = command.stderr(log.expect("it is there")).spawn();
         self.nodes[node] = Some(child.expect("it starts"));
     }
 
-    fn kill(&mut self, node: usize) {
+    /// What `rhythm kv ring` does to it.
+    pub(crate) fn tool(&self, what: &str, more: &[&str]) -> Output {
+        let mut tool = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+        tool.args(["kv", "ring", what, &self.of]).args(more);
+        tool.output().expect("it starts")
+    }
+
+    pub(crate) fn signal(&self, node: usize, signal: Signal) {
+        let child = self.nodes[node].as_ref().expect("it is there");
+        kill_process(Pid::from_child(child), signal).expect("it runs");
+    }
+
+    /// Waits until a node has ended by itself.
+    pub(crate) fn ended(&mut self, node: usize) {
+        let mut child = self.nodes[node].take().expect("it is there");
+        let start = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait().expect("it is ours") {
+                return assert!(status.success(), "{status}");
+            }
+            assert!(start.elapsed() < NEVER, "it does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub(crate) fn kill(&mut self, node: usize) {
         if let Some(mut child) = self.nodes[node].take() {
             child.kill().expect("it is there");
             child.wait().expect("it ends");
@@ -106,16 +153,23 @@ impl<'a> Ring<'a> {
     }
 
     /// Waits until all nodes are there and serve what is theirs.
-    fn until_whole(&self) {
+    pub(crate) fn until_whole(&self) {
         let start = Instant::now();
-        let mut status = Command::new(env!("CARGO_BIN_EXE_rhythm"));
-        status.args(["kv", "ring", "status"]).arg(&self.file);
         loop {
-            let output = status.output().expect("it starts");
-            if output.status.success() {
+            let output = self.tool("status", &[]);
+            let said = String::from_utf8_lossy(&output.stdout);
+            let nodes = self
+                .nodes
+                .iter()
+                .zip(NAMES)
+                .filter(|(node, _)| node.is_some());
+            let is_asked = |name: &str| {
+                said.lines()
+                    .any(|line| line.starts_with(&format!("{name}: ")))
+            };
+            if output.status.success() && nodes.into_iter().all(|(_, name)| is_asked(name)) {
                 return;
             }
-            let said = String::from_utf8_lossy(&output.stdout);
             assert!(start.elapsed() < NEVER, "{said}");
             thread::sleep(Duration::from_millis(50));
         }
@@ -128,20 +182,42 @@ impl Drop for Ring<'_> {
     }
 }
 
+/// Places of three nodes on this machine: each has to know all before any of them listens.
+fn places_here() -> Vec<(SocketAddr, SocketAddr)> {
+    let places = free_places(6);
+    let (clients, backbones) = places.split_at(3);
+    let pairs = clients.iter().copied().zip(backbones.iter().copied());
+    pairs.collect()
+}
+
+fn command_here(_: usize) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+    command.args(["kv", "-l", "127.0.0.1"]);
+    command
+}
+
+/// Places where nobody listens.
+pub(crate) fn free_places(count: usize) -> Vec<SocketAddr> {
+    let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let listeners: Vec<TcpListener> = (0..count).map(|_| free()).collect();
+    let places = listeners.iter().map(|one| one.local_addr().expect("bound"));
+    places.collect()
+}
+
 /// A client of all nodes.
-struct Client<'a> {
+pub(crate) struct Client<'a> {
     places: &'a [SocketAddr],
     streams: Vec<Option<BufReader<TcpStream>>>,
 }
 
 impl Client<'_> {
-    fn new(places: &[SocketAddr]) -> Client<'_> {
+    pub(crate) fn new(places: &[SocketAddr]) -> Client<'_> {
         let streams = places.iter().map(|_| None).collect();
         Client { places, streams }
     }
 
     /// The first line of the answer, and what follows it; none where the node gave none.
-    fn ask(&mut self, node: usize, command: &str) -> Option<(String, Vec<u8>)> {
+    pub(crate) fn ask(&mut self, node: usize, command: &str) -> Option<(String, Vec<u8>)> {
         let answer = self.try_ask(node, command);
         if answer.is_err() {
             self.streams[node] = None;
@@ -197,7 +273,7 @@ fn load_is_spread_over_the_nodes_and_outlives_one() {
     let mut ring = Ring::start("kv-ring-load", "acked");
     let nodes: Vec<String> = ring.clients.iter().map(SocketAddr::to_string).collect();
     let url = format!("memcached://{}", nodes.join("+"));
-    let json = ring.file.with_file_name("load.json");
+    let json = ring.folder.join("load.json");
     let load = |duration: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
         command.args(["load", &url, "--duration", duration, "--slices", "1"]);
@@ -257,8 +333,19 @@ struct Seen {
     lost: AtomicU64,
 }
 
+/// What may come to clients by what is done to nodes, beside connections that close.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Harm {
+    Nothing,
+    /// A node may say that another is gone.
+    Errors,
+    /// That, and what was confirmed may be lost.
+    Losses,
+}
+
 /// A client's work: it writes and reads its keys at any node, and knows what it may find.
-fn work(index: usize, places: &[SocketAddr], may_lose: bool, seen: &Seen) {
+fn work(index: usize, places: &[SocketAddr], harm: Harm, seen: &Seen) {
+    let (may_fail, may_lose) = (harm >= Harm::Errors, harm >= Harm::Losses);
     let mut client = Client::new(places);
     let mut possible: BTreeMap<u64, BTreeSet<Option<u64>>> = BTreeMap::new();
     let mut given_up = Vec::new();
@@ -285,7 +372,8 @@ fn work(index: usize, places: &[SocketAddr], may_lose: bool, seen: &Seen) {
                     seen.confirmed.fetch_add(1, Ordering::Relaxed);
                 }
                 // It may have been executed, or be yet.
-                _ => {
+                other => {
+                    assert!(may_fail || other.is_none(), "{name} at {node}: {other:?}");
                     given_up.push((writes, Instant::now()));
                     thread::sleep(Duration::from_millis(5));
                 }
@@ -296,7 +384,8 @@ fn work(index: usize, places: &[SocketAddr], may_lose: bool, seen: &Seen) {
                     Some(String::from_utf8(value).expect("digits"))
                 }
                 Some((line, _)) if line == "END\r\n" => None,
-                _ => {
+                other => {
+                    assert!(may_fail || other.is_none(), "{name} at {node}: {other:?}");
                     thread::sleep(Duration::from_millis(5));
                     continue;
                 }
@@ -315,12 +404,32 @@ fn work(index: usize, places: &[SocketAddr], may_lose: bool, seen: &Seen) {
     }
 }
 
-/// What came of kills.
+/// Waits until keys of every range are written, asked for at nodes that are there.
+pub(crate) fn served_again(places: &[SocketAddr], victim: usize) -> Duration {
+    let died = Instant::now();
+    let mut client = Client::new(places);
+    for probe in 0..60 {
+        let node = (victim + 1 + probe % 2) % 3;
+        let command = format!("set probe-{probe} 0 0 1\r\nx\r\n");
+        let is_stored = |client: &mut Client<'_>| {
+            client
+                .ask(node, &command)
+                .is_some_and(|(line, _)| line == "STORED\r\n")
+        };
+        while !is_stored(&mut client) {
+            assert!(died.elapsed() < NEVER, "nobody serves probe-{probe}");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+    died.elapsed()
+}
+
+/// What came of what was done to nodes.
 pub(crate) struct Outcome {
-    kills: usize,
+    rounds: usize,
     pub(crate) confirmed: u64,
     pub(crate) lost: u64,
-    /// How long nobody served some key, at most and in the middle.
+    /// How long it took, at most and in the middle.
     longest: Duration,
     median: Duration,
 }
@@ -329,48 +438,34 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} kills, {} writes confirmed, of {} keys they were lost, longest without service \
-             {:?} (median {:?})",
-            self.kills, self.confirmed, self.lost, self.longest, self.median
+            "{} times, {} writes confirmed, of {} keys they were lost, the longest took {:?} \
+             (median {:?})",
+            self.rounds, self.confirmed, self.lost, self.longest, self.median
         )
     }
 }
 
-/// Kills the nodes of a ring in turn, under load.
-pub(crate) fn kill_each(mut ring: Ring<'_>) -> Outcome {
-    let kills = number("RHYTHM_KILLS").unwrap_or(3);
+/// Does something to the nodes in turn, under load, so many times. `act` has the node back, and
+/// says how long what counts took.
+pub(crate) fn under_load(
+    mut ring: Ring<'_>,
+    harm: Harm,
+    rounds: usize,
+    mut act: impl FnMut(&mut Ring<'_>, usize, usize) -> Duration,
+) -> Outcome {
     let seen = Seen::default();
-    let (places, may_lose) = (ring.clients.clone(), ring.replicate == "async");
-    let mut gaps = Vec::new();
+    let places = ring.clients.clone();
+    let mut took = Vec::new();
     thread::scope(|scope| {
         let workers: Vec<_> = (0..CLIENTS)
             .map(|index| {
                 let (places, seen) = (&places, &seen);
-                scope.spawn(move || work(index, places, may_lose, seen))
+                scope.spawn(move || work(index, places, harm, seen))
             })
             .collect();
-        for round in 0..kills {
+        for round in 0..rounds {
             thread::sleep(Duration::from_millis(300 + 37 * (round as u64 % 11)));
-            let victim = round % 3;
-            ring.kill(victim);
-            let died = Instant::now();
-            // Keys of every range, asked for at a node that is there.
-            let mut client = Client::new(&places);
-            for probe in 0..30 {
-                let node = (victim + 1 + probe % 2) % 3;
-                let command = format!("set probe-{probe} 0 0 1\r\nx\r\n");
-                let is_stored = |client: &mut Client<'_>| {
-                    client
-                        .ask(node, &command)
-                        .is_some_and(|(line, _)| line == "STORED\r\n")
-                };
-                while !is_stored(&mut client) {
-                    assert!(died.elapsed() < NEVER, "nobody serves probe-{probe}");
-                    thread::sleep(Duration::from_millis(2));
-                }
-            }
-            gaps.push(died.elapsed());
-            ring.begin(victim);
+            took.push(act(&mut ring, round, round % 3));
             ring.until_whole();
             if workers.iter().any(|worker| worker.is_finished()) {
                 break;
@@ -378,14 +473,42 @@ pub(crate) fn kill_each(mut ring: Ring<'_>) -> Outcome {
         }
         seen.ends.store(true, Ordering::Relaxed);
     });
-    gaps.sort_unstable();
+    took.sort_unstable();
     Outcome {
-        kills: gaps.len(),
+        rounds: took.len(),
         confirmed: seen.confirmed.into_inner(),
         lost: seen.lost.into_inner(),
-        longest: *gaps.last().expect("at least one was killed"),
-        median: gaps[gaps.len() / 2],
+        longest: *took.last().expect("there was one round at least"),
+        median: took[took.len() / 2],
     }
+}
+
+/// Kills the nodes of a ring in turn, under load. How long nobody served some key counts.
+pub(crate) fn kill_each(ring: Ring<'_>) -> Outcome {
+    let harm = match ring.replicate {
+        "async" => Harm::Losses,
+        _ => Harm::Errors,
+    };
+    let kills = number("RHYTHM_KILLS").unwrap_or(3);
+    under_load(ring, harm, kills, |ring, _, victim| {
+        ring.kill(victim);
+        let gap = served_again(&ring.clients, victim);
+        ring.begin(victim);
+        gap
+    })
+}
+
+/// Tells the nodes of a ring to end in turn, under load. How long they take counts.
+pub(crate) fn end_each(ring: Ring<'_>) -> Outcome {
+    let leaves = number("RHYTHM_LEAVES").unwrap_or(3);
+    under_load(ring, Harm::Nothing, leaves, |ring, _, node| {
+        let start = Instant::now();
+        ring.signal(node, Signal::TERM);
+        ring.ended(node);
+        let took = start.elapsed();
+        ring.begin(node);
+        took
+    })
 }
 
 #[test]
@@ -393,4 +516,59 @@ fn what_was_confirmed_is_there_whichever_node_is_killed() {
     let outcome = kill_each(Ring::start("kv-ring", "acked"));
     println!("{outcome}");
     assert!(outcome.confirmed > 0 && outcome.lost == 0);
+}
+
+#[test]
+fn a_node_that_is_told_to_end_hands_over_all_that_was_written() {
+    let outcome = end_each(Ring::start("kv-leave", "async"));
+    println!("{outcome}");
+    assert!(outcome.confirmed > 0 && outcome.lost == 0);
+}
+
+#[test]
+fn figures_tell_how_the_ring_is() {
+    let mut ring = Ring::start("kv-figures", "async");
+    let of_a = ring.admins[0];
+    let ask = |path: &str| {
+        let answer = crate::server::Client::new(of_a).ask("GET", path, "");
+        let answer = answer.expect("an answer");
+        (answer.status, answer.body)
+    };
+    let figure = |text: &str, name: &str| -> Option<f64> {
+        let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
+        let name = format!("rhythm_kv_ring_{name}");
+        let found = lines.find(|(of, _)| of.trim_end_matches("{}") == name);
+        found.and_then(|(_, value)| value.parse().ok())
+    };
+    // Until a figure is this one.
+    let says = |name: &str, wanted: f64| {
+        let start = Instant::now();
+        while figure(&ask("/metrics").1, name) != Some(wanted) {
+            assert!(start.elapsed() < NEVER, "{name}: {}", ask("/metrics").1);
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    assert_eq!(ask("/readyz"), (200, "ok\n".to_owned()));
+    says("members", 3.0);
+    says("may_write", 1.0);
+    says("node_alive{node=\"b\"}", 1.0);
+    says("unacknowledged_bytes{node=\"b\"}", 0.0);
+    says("lag_seconds{node=\"c\"}", 0.0);
+    says("ranges{state=\"served\"}", 1.0);
+    says("ranges{state=\"copied\"}", 1.0);
+    says("copies_missing", 0.0);
+    ring.kill(2);
+    // Its range is served here now, and copied to the other.
+    says("node_alive{node=\"c\"}", 0.0);
+    says("ranges{state=\"served\"}", 2.0);
+    let mut client = Client::new(&ring.clients);
+    for key in 0..50 {
+        client.ask(0, &format!("set key-{key} 0 0 1\r\nx\r\n"));
+    }
+    ring.begin(2);
+    ring.until_whole();
+    says("ranges{state=\"served\"}", 1.0);
+    let (_, figures) = ask("/metrics");
+    let caught_up = figure(&figures, "caught_up_bytes_total");
+    assert!(caught_up > Some(0.0), "{figures}");
 }

@@ -65,6 +65,11 @@ impl Ether {
         }
     }
 
+    /// Whether the others are known to have all that was sent to them.
+    pub fn is_empty(&self) -> bool {
+        self.streams.iter().all(|stream| stream.held() == 0)
+    }
+
     /// An Ethernet frame came that carried this. Whose it is, if it is for this node.
     pub fn take(&mut self, carried: &[u8], now: Time) -> Option<usize> {
         let piece = Piece::read(carried)?;

@@ -16,6 +16,8 @@ pub struct Effects {
     pub frames: Vec<Vec<u8>>,
     /// What was written under these tickets is where it has to be.
     pub released: Vec<Ticket>,
+    /// What was written under these tickets may be lost: nobody knows.
+    pub broken: Vec<Ticket>,
     /// Answers to commands that were forwarded; none: it is not known whether it was executed.
     pub answers: Vec<(Ticket, Option<Vec<u8>>)>,
     /// Commands to be executed, and told by `Node::executed`.

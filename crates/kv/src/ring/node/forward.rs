@@ -143,7 +143,7 @@ impl Node {
     /// to an end with it. Were commands refused now, others of the same order might not be later.
     fn is_undecided(&self, of: Of) -> bool {
         let range = usize::from(of.range);
-        range < self.peers.len() && self.handing[range].is_some() && of == self.of(range)
+        range < self.ranges() && self.handing[range].is_some() && of == self.of(range)
     }
 
     fn take(&mut self, came: Came, out: &mut Effects) {
@@ -157,7 +157,7 @@ impl Node {
         let range = usize::from(of.range);
         // Under the claim that it was sent under: commands that were sent in one order are all
         // executed, or all refused.
-        let is_mine = range < self.peers.len()
+        let is_mine = range < self.ranges()
             && self.view.route(range) == Some(self.me)
             && of == self.of(range);
         if !is_mine {

@@ -45,6 +45,11 @@ impl Forwards {
         !self.held.is_empty() || !self.came.is_empty()
     }
 
+    /// Whether all are answered, and none came that is not taken on.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.came.is_empty()
+    }
+
     pub(super) fn answered(&mut self, number: u64, answer: &[u8], out: &mut Effects) {
         if let Some(forward) = self.all.remove(&number) {
             self.returned(forward.range);

@@ -8,7 +8,9 @@
 //! 3. A node that becomes a target is sent the whole range, bit by bit, beside what is written
 //!    meanwhile (`sync.rs`). When it has it complete, it counts; and if it comes before the one
 //!    that serves the range, it is given it.
-//! 4. Commands about a range that another node serves go to that one, and their answers come back
+//! 4. A node that leaves gives away what it serves, and what it has copies of, before it ends
+//!    (`leave.rs`).
+//! 5. Commands about a range that another node serves go to that one, and their answers come back
 //!    (`forward.rs`).
 //!
 //! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
@@ -17,21 +19,25 @@
 mod effects;
 mod forward;
 mod forwards;
+mod lease;
+mod leave;
 mod options;
 mod progress;
 mod ranges;
+mod status;
 mod sync;
 
 use super::link::Link;
 use super::local::Local;
-use super::view::{RangeStatus, Status, View};
-use super::wire::{self, Claim, Head, Message, Messages};
+use super::roster::Roster;
+use super::view::View;
+use super::wire::{self, Claim, Head, Message, Messages, Stay};
 use super::written::Written;
 use effects::Origin;
 pub use effects::{Effects, Execute, Ticket};
 use forwards::Forwards;
 pub use options::Options;
-use progress::{Handing, Incoming, Pass, Sync};
+use progress::{Handing, Held, Incoming, Pass, Sync};
 use rhythm_net::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -59,6 +65,8 @@ struct Peer {
     /// The epoch of each range's claim that it knew of when it said so.
     epochs: Vec<u32>,
     link: Link,
+    /// Frames that were sent again on links before this one.
+    resent: u64,
 }
 
 /// Who waits until all before it is confirmed.
@@ -76,6 +84,13 @@ pub struct Node {
     options: Options,
     view: Arc<View>,
     started: Time,
+    roster: Roster,
+    /// The nodes that leave, a bit each, maybe this one among them.
+    leaving: u64,
+    /// When this one began to, and whether it ends.
+    left_at: Time,
+    is_gone: bool,
+    lease: Held,
     peers: Vec<Peer>,
     /// What is known of each range.
     claims: Vec<Claim>,
@@ -92,6 +107,8 @@ pub struct Node {
     /// Of ranges that it gets.
     incoming: Vec<Option<Incoming>>,
     pass: Pass,
+    /// Bytes of ranges that were sent whole.
+    caught_up: u64,
     fences: u64,
     batch: u64,
     waiting: VecDeque<(u64, Waiter)>,
@@ -101,8 +118,15 @@ pub struct Node {
 impl Node {
     /// A node that just began, in this session: a number greater than those of its earlier lives.
     /// `ring` tells this ring's members from those of others.
-    pub fn new(ring: u64, session: u64, options: Options, view: Arc<View>, now: Time) -> Node {
-        let nodes = view.placement().nodes();
+    pub fn new(
+        ring: u64,
+        session: u64,
+        options: Options,
+        view: Arc<View>,
+        roster: Roster,
+        now: Time,
+    ) -> Node {
+        let (nodes, ranges) = (roster.places(), view.placement().ranges());
         let peer = || Peer {
             session: 0,
             last_session: 0,
@@ -113,8 +137,9 @@ impl Node {
             sent: 0,
             beat_at: now,
             complete: 0,
-            epochs: vec![0; nodes],
+            epochs: vec![0; ranges],
             link: Link::new(now),
+            resent: 0,
         };
         Node {
             me: view.me(),
@@ -122,16 +147,22 @@ impl Node {
             options,
             view,
             started: now,
+            roster,
+            leaving: 0,
+            left_at: now,
+            is_gone: false,
+            lease: Held::none(),
             peers: (0..nodes).map(|_| peer()).collect(),
-            claims: vec![Claim::default(); nodes],
+            claims: vec![Claim::default(); ranges],
             complete: 0,
-            touched: vec![0; nodes],
+            touched: vec![0; ranges],
             second: 0,
-            targets: vec![0; nodes],
-            syncs: vec![vec![Sync::None; nodes]; nodes],
-            handing: vec![None; nodes],
-            incoming: vec![None; nodes],
+            targets: vec![0; ranges],
+            syncs: vec![vec![Sync::None; nodes]; ranges],
+            handing: vec![None; ranges],
+            incoming: vec![None; ranges],
             pass: Pass::default(),
+            caught_up: 0,
             fences: 0,
             batch: 1,
             waiting: VecDeque::new(),
@@ -141,8 +172,8 @@ impl Node {
 
     /// The nodes that are there, a bit each, this one among them.
     pub fn alive(&self) -> u64 {
-        let others = (0..self.peers.len()).filter(|node| self.is_alive(*node));
-        others.fold(0, |set, node| set | 1 << node)
+        let others = self.others().filter(|node| self.is_alive(*node));
+        others.fold(1 << self.me, |set, node| set | 1 << node)
     }
 
     /// Who claims a range, as far as is known.
@@ -160,26 +191,6 @@ impl Node {
         self.targets[range]
     }
 
-    /// How the ring is, as far as this node knows.
-    pub fn status(&self) -> Status {
-        let all = 0..self.peers.len();
-        let node = |node| (self.is_alive(node), self.peers[node].link.held());
-        let range = |range: usize| {
-            let is_copy = |node: &usize| self.syncs[range][*node] == Sync::Done;
-            let copies = (0..self.peers.len()).filter(is_copy);
-            RangeStatus {
-                claim: self.claims[range],
-                targets: self.targets[range],
-                copies: copies.fold(0, |set, node| set | 1 << node),
-                is_complete: self.complete & 1 << range != 0,
-            }
-        };
-        Status {
-            nodes: all.clone().map(node).collect(),
-            ranges: all.map(range).collect(),
-        }
-    }
-
     fn is_alive(&self, node: usize) -> bool {
         node == self.me || self.peers[node].session != 0
     }
@@ -191,8 +202,8 @@ impl Node {
         };
         self.second = local.now();
         let from = usize::from(head.from);
-        let is_ours = head.ring == self.ring && head.claims.len() == self.peers.len();
-        if !is_ours || from >= self.peers.len() || from == self.me {
+        let is_ours = head.ring == self.ring && head.claims.len() == self.ranges();
+        if !is_ours || !self.is_member(from) || from == self.me {
             return;
         }
         if !self.meet(from, &head, now, out) {
@@ -204,6 +215,9 @@ impl Node {
             (peer.count, peer.complete) = (head.count, head.complete);
             let epochs = head.claims.iter().map(|claim| claim.epoch);
             (peer.epochs.iter_mut().zip(epochs)).for_each(|(old, new)| *old = new);
+            if head.stay != Stay::Stays {
+                self.leaving |= 1 << from;
+            }
         }
         for (range, claim) in head.claims.iter().enumerate() {
             self.learn(range, *claim);
@@ -211,12 +225,20 @@ impl Node {
         let peer = &mut self.peers[from];
         // What it says before it knows of this session is about an earlier one.
         if head.peer == peer.mine {
+            self.met(from);
+            let peer = &mut self.peers[from];
             (peer.link).acknowledged(head.ack, head.credit, head.gap, now);
             if head.seq > 0 && peer.link.accept(head.seq) {
                 for message in Messages::new(messages) {
                     self.message(from, message, local, out);
                 }
             }
+        }
+        if head.stay == Stay::Gone && self.peers[from].count == head.count {
+            tracing::info!(node = from, "a node left the ring");
+            self.lose(from, now, out);
+            // What comes of it yet is late.
+            self.peers[from].last_session = head.session + 1;
         }
         self.decide(now, out);
     }
@@ -233,6 +255,7 @@ impl Node {
             }
             let peer = &mut self.peers[from];
             (peer.last_session, peer.count, peer.complete) = (head.session, 0, 0);
+            self.leaving &= !(1 << from);
         }
         self.peers[from].session = head.session;
         true
@@ -244,6 +267,7 @@ impl Node {
         (peer.session, peer.complete) = (0, 0);
         peer.epochs.fill(0);
         peer.losses += 1;
+        peer.resent += peer.link.resent();
         peer.link = Link::new(now);
         for range in &mut self.syncs {
             range[node] = Sync::None;
@@ -275,7 +299,7 @@ impl Node {
             Message::Ready(of) => self.ready(from, of),
             Message::End(of) => self.end(from, of),
             Message::Complete(of) => self.completed(from, of),
-            Message::Leave(of) => self.leave(from, of),
+            Message::Leave(of) => self.left_out(from, of),
             Message::Serve(of, complete) => self.serve(from, of, complete),
             Message::Forward(of, number, command) => {
                 self.forwarded(from, of, number, command, out);
@@ -288,12 +312,15 @@ impl Node {
     /// The time has come: see [`wake_at`](Self::wake_at).
     pub fn tick(&mut self, local: &mut Local<'_, '_>, now: Time, out: &mut Effects) {
         self.second = local.now();
-        for node in 0..self.peers.len() {
+        self.cut_off(now);
+        let dead_after = self.patience(self.options.dead_after);
+        let stuck_after = self.patience(self.options.stuck_after);
+        for node in self.others() {
             let peer = &mut self.peers[node];
-            let silent = now.since(peer.heard) >= self.options.dead_after;
+            let silent = now.since(peer.heard) >= dead_after;
             let stuck = peer.link.stuck_since();
-            let stuck = stuck.is_some_and(|since| now.since(since) >= self.options.stuck_after);
-            if node != self.me && peer.session != 0 && (silent || stuck) {
+            let stuck = stuck.is_some_and(|since| now.since(since) >= stuck_after);
+            if peer.session != 0 && (silent || stuck) {
                 tracing::warn!(node, silent, "a node of the ring is taken for dead");
                 // A new session: who was only slow begins anew, too.
                 peer.mine += 1;
@@ -347,8 +374,15 @@ impl Node {
     }
 
     fn others(&self) -> impl Iterator<Item = usize> + use<> {
-        let me = self.me;
-        (0..self.peers.len()).filter(move |node| *node != me)
+        bits(self.roster.members() & !(1 << self.me))
+    }
+
+    fn ranges(&self) -> usize {
+        self.claims.len()
+    }
+
+    fn is_member(&self, node: usize) -> bool {
+        node < self.peers.len() && self.roster.members() & 1 << node != 0
     }
 
     /// Whether a node has all of a batch that it is to have.
@@ -356,7 +390,10 @@ impl Node {
         (self.peers[node].link.confirmed()).is_none_or(|confirmed| confirmed >= batch)
     }
 
-    fn release(&mut self, out: &mut Effects) {
+    fn release(&mut self, now: Time, out: &mut Effects) {
+        if now >= self.may_write_until() {
+            return;
+        }
         let links = self.peers.iter().filter_map(|peer| peer.link.confirmed());
         let confirmed = links.min().unwrap_or(u64::MAX);
         while let Some((batch, _)) = self.waiting.front()
@@ -372,9 +409,11 @@ impl Node {
 
     /// Appends the frames that may be sent now, and says who is released.
     pub fn flush(&mut self, now: Time, out: &mut Effects) {
-        self.release(out);
+        self.view.set_may_write_until(self.may_write_until());
+        self.release(now, out);
         out.frames.resize_with(self.peers.len(), Vec::new);
         let mut fullest = 0;
+        let stay = self.stay();
         for node in self.others() {
             let peer = &mut self.peers[node];
             let mut head = Head {
@@ -387,6 +426,7 @@ impl Node {
                 ack: peer.link.received(),
                 credit: self.options.window,
                 gap: peer.link.take_gap(),
+                stay,
                 complete: self.complete,
                 claims: std::mem::take(&mut self.claims),
             };
@@ -427,7 +467,7 @@ impl Node {
 }
 
 /// The numbers of the bits that are set.
-fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+fn bits(mut set: u64) -> impl Iterator<Item = usize> + Clone {
     std::iter::from_fn(move || {
         let bit = (set != 0).then(|| set.trailing_zeros() as usize)?;
         set &= set - 1;

@@ -23,6 +23,9 @@ pub struct Options {
     pub queue_max: usize,
     /// Bytes a second of ranges that are sent to nodes that do not have them.
     pub sync_rate: usize,
+    /// Nodes have leases of this length, and nobody takes what one that has its lease serves; none:
+    /// one that is silent is dead.
+    pub lease: Option<Duration>,
     /// How long a command waits until it is known who serves its key.
     pub patience: Duration,
 }
@@ -39,6 +42,7 @@ impl Default for Options {
             window: 1 << 20,
             queue_max: 8 << 20,
             sync_rate: 64 << 20,
+            lease: None,
             patience: Duration::from_secs(2),
         }
     }

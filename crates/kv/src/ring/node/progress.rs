@@ -1,4 +1,4 @@
-//! How far things are with a range: handed over, sent, received.
+//! How far things are with a range: handed over, sent, received; and with this node's lease.
 
 use super::super::wire::Of;
 use rhythm_net::Time;
@@ -74,5 +74,32 @@ pub(super) struct Pass {
 impl Pass {
     pub(super) fn is_under_way(&self) -> bool {
         self.bucket.is_some()
+    }
+}
+
+/// This node's lease.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// Until when it is there in any case.
+    pub(super) until: Time,
+    /// Since when it was there all the time.
+    pub(super) since: Time,
+    /// Which it is; 0: there was none.
+    pub(super) number: i64,
+    /// Claims that it makes have at least this epoch.
+    pub(super) epoch: u32,
+    /// The nodes that are to be heard before it counts, a bit each.
+    pub(super) unmet: u64,
+}
+
+impl Held {
+    pub(super) fn none() -> Held {
+        Held {
+            until: Time::ZERO,
+            since: Time::ZERO,
+            number: 0,
+            epoch: 0,
+            unmet: 0,
+        }
     }
 }

@@ -85,7 +85,7 @@ impl Node {
     /// Whether a message about a range is of who serves it, by the claim that counts.
     pub(super) fn follows(&mut self, from: usize, of: Of) -> bool {
         let range = usize::from(of.range);
-        if range >= self.peers.len() {
+        if range >= self.ranges() {
             return false;
         }
         let claim = Claim {
@@ -116,9 +116,9 @@ impl Node {
 
     /// Takes what nobody serves, hands over what another should serve, and says who gets what.
     pub(super) fn decide(&mut self, now: Time, out: &mut Effects) {
-        for range in 0..self.peers.len() {
+        for range in 0..self.ranges() {
             if self.server(range).is_none() && self.is_next(range, now) {
-                let epoch = self.claims[range].epoch.saturating_add(1);
+                let epoch = self.next_epoch(range);
                 tracing::info!(range, epoch, "this node takes a range");
                 let node = self.me as u8;
                 self.adopt(range, Claim { epoch, node });
@@ -141,10 +141,10 @@ impl Node {
 
     /// Whether a range that nobody serves is this node's to take.
     fn is_next(&self, range: usize, now: Time) -> bool {
-        // At the start, others may be there that were not heard of yet.
-        let is_settled = now.since(self.started) >= self.options.dead_after
-            || self.others().all(|node| self.is_alive(node));
-        let mut alive = (self.view.placement().around(range)).filter(|node| self.is_alive(*node));
+        // One that leaves takes it all the same, and hands it over: it may hear who serves the
+        // range where those behind it do not.
+        let around = self.roster.around(range);
+        let mut alive = around.filter(|node| self.is_alive(*node));
         let has = |node: &usize| {
             let complete = match *node == self.me {
                 true => self.complete,
@@ -153,11 +153,11 @@ impl Node {
             complete & 1 << range != 0
         };
         let first = alive.clone().find(has).or_else(|| alive.next());
-        is_settled && first == Some(self.me)
+        self.is_settled(now) && first == Some(self.me)
     }
 
-    /// Finds the targets of a range: those before this node, and the next that have it complete, as
-    /// many as are wanted; and those before these that are there.
+    /// Finds the targets of a range: of the nodes that are there the first, one more than copies
+    /// are wanted (one of them is to serve it), and the next until so many have it complete.
     fn aim(&mut self, range: usize) {
         for node in self.others() {
             // It says that it has not: it took itself for one who was relieved by somebody else.
@@ -167,14 +167,24 @@ impl Node {
                 *sync = Sync::None;
             }
         }
-        let mut targets = 0;
-        let (mut count, mut is_before) = (0, true);
-        for node in self.view.placement().around(range) {
-            if node == self.me {
-                is_before = false;
-            } else if self.is_alive(node) && (is_before || count < self.options.replicas) {
+        // Who was told to serve it may do so by now: that cannot be taken back.
+        let handing = self.handing[range];
+        let given = handing.filter(|handing| matches!(handing.stage, HandingStage::Serve(_)));
+        let given = given.map(|handing| handing.to);
+        let mut targets = 0_u64;
+        let (mut place, mut copies) = (0, 0);
+        for node in self.around(range).filter(|node| self.is_alive(*node)) {
+            let is_done = self.syncs[range][node] == Sync::Done;
+            let is_missing = copies < self.options.replicas;
+            let is_wanted = match node != self.me && self.leaving & 1 << node != 0 {
+                _ if given == Some(node) => true,
+                true => is_missing && is_done && self.needs(range, targets),
+                false => is_missing || place <= self.options.replicas,
+            };
+            place += 1;
+            if node != self.me && is_wanted {
                 targets |= 1 << node;
-                count += usize::from(self.syncs[range][node] == Sync::Done);
+                copies += usize::from(is_done);
             }
         }
         let of = self.of(range);
@@ -200,8 +210,10 @@ impl Node {
 
     /// Gives a range to the first before this node that has it complete.
     fn hand_over(&mut self, range: usize, now: Time, out: &mut Effects) {
-        let mut before = (self.view.placement().around(range)).take_while(|node| *node != self.me);
-        let to = before.find(|node| self.syncs[range][*node] == Sync::Done);
+        let to = self
+            .around(range)
+            .take_while(|node| *node != self.me)
+            .find(|node| self.syncs[range][*node] == Sync::Done);
         let Some(handing) = self.handing[range] else {
             if let Some(to) = to {
                 self.fences += 1;
@@ -247,7 +259,7 @@ impl Node {
     /// What workers wrote until this fence was asked for is known.
     pub fn fenced(&mut self, fence: u64) {
         let others: Vec<usize> = self.others().collect();
-        for range in 0..self.peers.len() {
+        for range in 0..self.ranges() {
             if let Some(handing) = &mut self.handing[range]
                 && let HandingStage::Fence(of) = handing.stage
                 && of <= fence

@@ -60,7 +60,7 @@ impl Node {
 
     fn advance(&mut self, from: usize, of: Of, before: Sync, behind: Sync) {
         let range = usize::from(of.range);
-        if range < self.peers.len() && self.serves(range) && of == self.of(range) {
+        if range < self.ranges() && self.serves(range) && of == self.of(range) {
             let sync = &mut self.syncs[range][from];
             if *sync == before {
                 *sync = behind;
@@ -68,17 +68,20 @@ impl Node {
         }
     }
 
-    pub(super) fn leave(&mut self, from: usize, of: Of) {
+    pub(super) fn left_out(&mut self, from: usize, of: Of) {
+        let range = usize::from(of.range);
         if self.follows(from, of) {
-            let range = usize::from(of.range);
             self.incoming[range] = None;
+        }
+        // Late or not: whoever serves it since was not told that this node has it.
+        if range < self.ranges() && usize::from(self.claims[range].node) != self.me {
             self.complete &= !(1 << range);
         }
     }
 
     /// Says that it is ready where the second has come.
     pub(super) fn proceed(&mut self, local: &Local<'_, '_>) {
-        for range in 0..self.peers.len() {
+        for range in 0..self.ranges() {
             if let Some(incoming) = &mut self.incoming[range]
                 && incoming.stage == IncomingStage::Waiting
                 && incoming.since <= local.now()
@@ -171,6 +174,7 @@ impl Node {
                     let before = self.peers[node].link.held();
                     (self.peers[node].link).write(|out| local.tell(of, key, out));
                     let sent = self.peers[node].link.held() - before;
+                    self.caught_up += sent as u64;
                     self.pass.allowance = self.pass.allowance.saturating_sub(sent);
                 }
             }
@@ -179,7 +183,7 @@ impl Node {
 
     /// The walk is over.
     fn finish(&mut self) {
-        for range in 0..self.peers.len() {
+        for range in 0..self.ranges() {
             let of = self.of(range);
             for node in 0..self.peers.len() {
                 if self.syncs[range][node] == Sync::Walking {

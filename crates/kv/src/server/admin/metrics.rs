@@ -1,6 +1,7 @@
 //! The figures of a server in the Prometheus text format, all since its start, whatever `stats
 //! reset` did.
 
+use super::ring;
 use crate::shared::{Counter, Figures, Shared};
 use rhythm_observe::{HistogramSum, NANOSECOND, Sample, Writer};
 use std::fmt;
@@ -52,7 +53,11 @@ pub(super) fn encode(shared: &Arc<Shared>) -> Result<String, fmt::Error> {
         clients(&shared, to)?;
         loops(shared.all_figures(), to)?;
         items(&shared, to)?;
-        memory(&shared, to)
+        memory(&shared, to)?;
+        shared
+            .ring
+            .as_ref()
+            .map_or(Ok(()), |view| ring::tell(view, to))
     })
 }
 

@@ -1,11 +1,12 @@
 //! What the admin listener tells of a server: whether it is well, and its figures.
 
 mod metrics;
+mod ring;
 
 use super::commands::Command;
 use crate::shared::Shared;
 use rhythm_net::workers::Workers;
-use rhythm_net::{Inbox, Listener, StartError};
+use rhythm_net::{Inbox, Listener, StartError, clock};
 use rhythm_observe::admin::{self, Admin, Names, Observed, Told};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub(super) fn start(
 }
 
 impl Observed for Cache {
-    const PATHS: &str = "/healthz or /metrics";
+    const PATHS: &str = "/healthz, /readyz or /metrics";
 
     fn tell(&self, path: &[u8]) -> Option<Told> {
         match path {
@@ -47,6 +48,14 @@ impl Observed for Cache {
                 let ailment = match self.is_ending.load(Ordering::Acquire) {
                     true => None,
                     false => admin::ailment(&self.workers),
+                };
+                Some(Told::health(ailment))
+            }
+            b"/readyz" => {
+                let view = self.shared.ring.as_ref();
+                let ailment = match self.is_ending.load(Ordering::Acquire) {
+                    true => Some("ending"),
+                    false => view.and_then(|view| view.ailment(clock::monotonic())),
                 };
                 Some(Told::health(ailment))
             }

@@ -1,8 +1,10 @@
 //! The backbone over TCP: to each other node there is a connection on which frames go, and from
 //! each comes one. Where one breaks, its frames are lost.
 
-use crate::ring::Membership;
+use crate::membership::Membership;
+use crate::ring::Member;
 use rhythm_net::{ConnectionId, ConnectionTable, Ended, Flushed, Outgoing, Peer, Port, Time};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long after a connection failed the next is begun.
@@ -20,7 +22,8 @@ struct Line {
 /// The connections to and from the others.
 pub(super) struct Lines {
     me: usize,
-    peers: Vec<Peer>,
+    /// Where each place's node is, if there is one.
+    peers: Vec<Option<Peer>>,
     lines: Vec<Line>,
     /// Bytes of frames that are not whole, by the connection on which they come.
     coming: ConnectionTable<Vec<u8>>,
@@ -29,15 +32,31 @@ pub(super) struct Lines {
 
 impl Lines {
     pub(super) fn new(ring: &Membership, untaken_max: usize) -> Lines {
-        let peers = ring.members.iter();
-        let peers = peers.map(|member| Peer::tcp(member.name.as_str(), member.backbone));
+        let places = ring.roster().places();
         Lines {
             me: ring.me,
-            peers: peers.collect(),
-            lines: ring.members.iter().map(|_| Line::default()).collect(),
+            peers: (0..places).map(|node| peer(&ring.members, node)).collect(),
+            lines: (0..places).map(|_| Line::default()).collect(),
             coming: ConnectionTable::new(),
             untaken_max,
         }
+    }
+
+    /// These nodes are there now.
+    pub(super) fn enlist(&mut self, port: &mut dyn Port, members: &BTreeMap<usize, Member>) {
+        for (node, (line, known)) in self.lines.iter_mut().zip(&mut self.peers).enumerate() {
+            let peer = peer(members, node);
+            // Whoever is there now is another.
+            if peer != *known {
+                std::mem::take(line).id.inspect(|id| port.abort(*id));
+                *known = peer;
+            }
+        }
+    }
+
+    /// Whether all that was to be sent is on its way.
+    pub(super) fn are_empty(&self) -> bool {
+        self.lines.iter().all(|line| line.out.is_empty())
     }
 
     /// Sends frames to a node, or begins a connection to it.
@@ -50,7 +69,8 @@ impl Lines {
             None if line.again_at <= now => {
                 line.again_at = now + AGAIN;
                 // Where it fails, the next try comes.
-                line.id = port.connect(&self.peers[node]).ok();
+                let peer = self.peers[node].as_ref();
+                line.id = peer.and_then(|peer| port.connect(peer).ok());
             }
             // What finds no room is lost, as any frame may be.
             Some(id)
@@ -118,4 +138,10 @@ impl Lines {
             };
         }
     }
+}
+
+/// Where the node of a place is, if there is one.
+fn peer(members: &BTreeMap<usize, Member>, node: usize) -> Option<Peer> {
+    let member = members.get(&node)?;
+    Some(Peer::tcp(member.name.as_str(), member.backbone))
 }

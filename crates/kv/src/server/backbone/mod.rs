@@ -12,16 +12,16 @@ mod lines;
 mod stations;
 
 use super::commands::{Command, Forward, RingCommand, Told};
+use crate::etcd::{News, Registration};
 use crate::execute::{Parsed, Turn};
-use crate::ring::{
-    Effects, Execute, Local, Membership, Node, Options, Ticket, View, Written, wire,
-};
+use crate::membership::Membership;
+use crate::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written, ranked, wire};
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
 use crate::wire::{self as memcached, Commands, Rules, Stream};
 use lines::Lines;
 use rhythm_net::{
-    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Inbox, Link, Port, Time,
+    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Inbox, Link, Port, Time, clock,
 };
 use stations::Stations;
 use std::sync::Arc;
@@ -31,6 +31,13 @@ use std::time::Duration;
 const UNTAKEN_MAX: usize = 16 << 20;
 /// Bytes of a frame beside the longest item's.
 const BESIDE_ITEM: usize = 256 << 10;
+/// How long a node that leaves waits until others serve what it served, and have copies of all it
+/// has; and how long, when its workers have ended, until they have what was sent to them.
+const HANDED_OVER_WITHIN: Duration = Duration::from_secs(20);
+const COPIED_WITHIN: Duration = Duration::from_secs(10);
+const DRAINED_WITHIN: Duration = Duration::from_secs(1);
+/// How often it is looked whether it may end.
+const END_EVERY: Duration = Duration::from_millis(5);
 /// How often it is told how the ring is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
@@ -56,6 +63,23 @@ pub(super) struct Backbone {
     commands: Commands,
     wake_at: Time,
     tell_at: Time,
+    end: End,
+}
+
+/// How the end of a node comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Not yet.
+    Serves,
+    /// Since then it hands over what it serves.
+    Leaves(Time),
+    /// The workers were told to end.
+    HasLeft,
+    /// Since then they have, and what they sent is on its way.
+    Drains(Time),
+    /// Since then the others are told.
+    Gone(Time),
+    Over,
 }
 
 impl Backbone {
@@ -73,14 +97,21 @@ impl Backbone {
         let options = Options {
             replicas: ring.replicas,
             acked: ring.is_acked,
+            lease: ring.etcd.as_ref().map(Registration::lasts),
             ..Options::default()
         };
+        let (digest, roster) = (ring.digest(), ring.roster());
+        let mut node = Node::new(digest, session, options, Arc::clone(&view), roster, now);
+        let mut effects = Effects::default();
+        if let Some(registration) = &ring.etcd {
+            node.renewed(registration.lease, now, &mut effects);
+        }
         let untaken_max = UNTAKEN_MAX + frame_max(&shared);
         let way = match link {
             Some(link) => Way::Ether(Stations::new(ring, link, session, untaken_max, now)),
             None => Way::Tcp(Lines::new(ring, untaken_max)),
         };
-        let node = Node::new(ring.digest(), session, options, Arc::clone(&view), now);
+        view.set_members(ring.members.clone());
         Backbone {
             rules: Rules {
                 users: Arc::default(),
@@ -91,13 +122,40 @@ impl Backbone {
             store,
             way,
             workers: Vec::new(),
-            effects: Effects::default(),
+            effects,
             told: Vec::new(),
             fence: (0, 0),
             commands: Commands::default(),
             wake_at: now,
             tell_at: now,
+            end: End::Serves,
             shared,
+        }
+    }
+
+    /// What etcd says.
+    fn news(&mut self, port: &mut dyn Port, news: News, now: Time) {
+        match news {
+            News::Members(members) => {
+                let names = members.values().map(|member| member.name.as_str());
+                let names = names.collect::<Vec<_>>().join(", ");
+                tracing::info!(members = names, "who is in the ring");
+                match &mut self.way {
+                    Way::Tcp(lines) => lines.enlist(port, &members),
+                    Way::Ether(_) => debug_assert!(false, "over Ethernet the nodes stay"),
+                }
+                let roster = ranked(&members);
+                self.with(now, |node, _, out| node.enroll(roster, now, out));
+                self.view.set_members(members);
+            }
+            News::Lease(lease) => {
+                self.with(now, |node, _, out| node.renewed(lease, now, out));
+            }
+            News::Leave => self.shared.shut_down(true),
+            News::Replaced => {
+                tracing::error!("another node has this one's place in the ring");
+                self.workers.iter().for_each(Inbox::stop);
+            }
         }
     }
 
@@ -139,7 +197,8 @@ impl Backbone {
         let counters = self.shared.counters(self.shared.settings.threads);
         let pinned = self.store.pin();
         let turn = Turn::new(pinned, clock, &self.shared, counters);
-        let mut turn = turn.noting(Written::default());
+        let may_write = self.view.may_write(clock::monotonic());
+        let mut turn = turn.noting(Written::default()).writing_if(may_write);
         let mut answer = Vec::new();
         for command in &self.commands.list {
             let commands = &self.commands;
@@ -163,6 +222,7 @@ impl Backbone {
 
     /// Sends what the node has to say, to the others and to the workers.
     fn send(&mut self, port: &mut dyn Port, now: Time) {
+        self.end(now);
         self.node.flush(now, &mut self.effects);
         for (node, frames) in self.effects.frames.iter_mut().enumerate() {
             match &mut self.way {
@@ -179,22 +239,66 @@ impl Backbone {
             let Ticket { worker, number } = ticket;
             self.told[worker].released = Some(number);
         }
+        for Ticket { worker, number } in self.effects.broken.drain(..) {
+            self.told[worker].broken.push(number);
+        }
         for (ticket, answer) in self.effects.answers.drain(..) {
             self.told[ticket.worker]
                 .answers
                 .push((ticket.number, answer));
         }
         for (worker, told) in self.workers.iter().zip(&mut self.told) {
-            if told.released.is_some() || !told.answers.is_empty() || told.fence.is_some() {
+            if !told.is_empty() {
                 worker.send(Command::Ring(std::mem::take(told)));
             }
         }
         if self.tell_at <= now {
             self.tell_at = now + TELL_EVERY;
-            self.view.set_status(self.node.status());
+            self.view.set_status(self.node.status(now));
         }
-        let wake_at = self.node.wake_at(now).min(now + TELL_EVERY);
+        let soon = match self.end {
+            End::Serves => TELL_EVERY,
+            _ => END_EVERY,
+        };
+        let wake_at = self.node.wake_at(now).min(now + soon);
         self.wake_at = wake_at.min(way_wakes_at);
+    }
+
+    /// The next step of its end, if it is due.
+    fn end(&mut self, now: Time) {
+        self.end = match self.end {
+            End::Leaves(since) => {
+                let waited = now.since(since);
+                let is_over = waited >= HANDED_OVER_WITHIN
+                    || waited >= COPIED_WITHIN && self.node.has_handed_over();
+                if !self.node.has_left(now) && !is_over {
+                    return;
+                }
+                if self.node.has_handed_over() {
+                    tracing::info!("other nodes serve what this one served");
+                } else {
+                    tracing::warn!("no other node took over what this one serves");
+                }
+                let workers = self.workers.iter();
+                workers.for_each(|worker| worker.send(Command::End));
+                End::HasLeft
+            }
+            End::Drains(since) if self.node.is_drained() || now.since(since) >= DRAINED_WITHIN => {
+                self.node.go(now);
+                End::Gone(now)
+            }
+            End::Gone(since) => {
+                let is_sent = match &self.way {
+                    Way::Tcp(lines) => lines.are_empty(),
+                    Way::Ether(stations) => stations.are_empty(),
+                };
+                match is_sent || now.since(since) >= DRAINED_WITHIN {
+                    true => End::Over,
+                    false => return,
+                }
+            }
+            end => end,
+        };
     }
 
     /// Takes the whole frames off the front of what came from another node. False: it is none.
@@ -310,12 +414,16 @@ impl Handler for Backbone {
     fn wake_at(&self) -> Option<Time> {
         Some(self.wake_at)
     }
+
+    fn finished(&self) -> bool {
+        self.end == End::Over
+    }
 }
 
 impl rhythm_net::Worker for Backbone {
     type Command = RingCommand;
 
-    fn obey(&mut self, _: &mut dyn Port, command: RingCommand, now: Time) {
+    fn obey(&mut self, port: &mut dyn Port, command: RingCommand, now: Time) {
         match command {
             RingCommand::Workers(workers) => {
                 self.told.resize_with(workers.len(), Told::default);
@@ -340,6 +448,14 @@ impl rhythm_net::Worker for Backbone {
                     node.forward(ticket, range, command, now, out);
                 }
             }),
+            RingCommand::News(news) => self.news(port, news, now),
+            RingCommand::Leave if self.end == End::Serves => {
+                tracing::info!("this node leaves the ring");
+                self.end = End::Leaves(now);
+                self.node.leave(now);
+            }
+            RingCommand::Leave => {}
+            RingCommand::Go => self.end = End::Drains(now),
             RingCommand::Fenced { fence } => {
                 let (asked, left) = &mut self.fence;
                 if *asked == fence {

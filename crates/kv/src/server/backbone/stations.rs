@@ -2,7 +2,7 @@
 //! are: where what they say comes from. What is for one that was not heard of yet goes to all.
 
 use super::super::udp::Datagrams;
-use crate::ring::Membership;
+use crate::membership::Membership;
 use crate::ring::ether::Ether;
 use rhythm_net::{Datagram, DatagramId, Link, Port, Role, Time};
 use std::net::SocketAddr;
@@ -38,6 +38,11 @@ impl Stations {
             out: Datagrams::default(),
             untaken_max,
         }
+    }
+
+    /// Whether the others have all that was to be sent.
+    pub(super) fn are_empty(&self) -> bool {
+        self.ether.is_empty()
     }
 
     /// Frames for a node are to be sent.

@@ -185,7 +185,9 @@ impl Worker {
         let clock = self.shared.clock(now);
         let mut turn = Turn::new(self.store.pin(), clock, &self.shared, counters);
         if let Some(ring) = &mut self.ring {
-            turn = turn.noting(ring.take_written());
+            turn = turn
+                .noting(ring.take_written())
+                .writing_if(ring.may_write());
         }
         let mut batch = 0..0;
         loop {

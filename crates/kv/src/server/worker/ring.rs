@@ -9,7 +9,7 @@ use super::super::held::{Asked, Until};
 use crate::cohort::{Cohort, Part};
 use crate::ring::{View, Written};
 use crate::wire::{Command, Commands, Kind, What};
-use rhythm_net::{ConnectionId, Inbox, Time};
+use rhythm_net::{ConnectionId, Inbox, Time, clock};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -149,6 +149,12 @@ impl Ring {
     pub(super) fn stalls(&mut self, id: ConnectionId, now: Time) {
         self.stalled.push(id);
         self.look_at.get_or_insert(now + ROOM_EVERY);
+    }
+
+    /// Whether this node may write. By the clock and not by the turn's time: the process may have
+    /// been stopped since.
+    pub(super) fn may_write(&self) -> bool {
+        self.view.may_write(clock::monotonic())
     }
 
     /// A turn begins: what it writes goes here.

@@ -37,6 +37,15 @@ impl Worker {
                 }
             }
         }
+        for ticket in told.broken {
+            while let Some(id) = ring.released(ticket) {
+                // Nobody knows what became of its writes.
+                if let Some(client) = self.clients.get_mut(id) {
+                    client.held.give_up();
+                    moved.push(id);
+                }
+            }
+        }
         for (number, answer) in told.answers {
             if let Some(id) = ring.answered(number)
                 && let Some(client) = self.clients.get_mut(id)

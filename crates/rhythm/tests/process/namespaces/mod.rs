@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Where namespaces cannot be made (who is not root may not), these tests say so and do nothing.
-//! `RHYTHM_KILLS=200` kills so many nodes in each.
+//! `RHYTHM_KILLS=200` kills so many nodes in each, `RHYTHM_LEAVES=50` tells so many to end.
 
 mod net;
 mod relay;
 
-use crate::ring::{NAMES, Outcome, Ring, kill_each};
+use crate::ring::{NAMES, Outcome, Ring, end_each, kill_each};
 use net::Namespace;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -56,9 +56,14 @@ fn address(net: usize, node: usize, host: usize, port: u16) -> SocketAddr {
     SocketAddr::from(([10, net as u8, node as u8, host as u8], port))
 }
 
-/// Kills the nodes of a ring in turn, under load, and tells what came of it; none where there can
-/// be no namespaces.
-fn killed(test: &str, backbone: Backbone, replicate: &'static str) -> Option<Outcome> {
+/// Does something to the nodes of a ring in turn, under load, and tells what came of it; none where
+/// there can be no namespaces.
+fn outcome(
+    test: &str,
+    backbone: Backbone,
+    replicate: &'static str,
+    act: impl FnOnce(Ring<'_>) -> Outcome + Send,
+) -> Option<Outcome> {
     let network = match Network::new() {
         Ok(network) => network,
         Err(why) => {
@@ -90,7 +95,7 @@ fn killed(test: &str, backbone: Backbone, replicate: &'static str) -> Option<Out
             command.args(["kv", "--backbone", &at]);
             command
         });
-        let outcome = kill_each(ring);
+        let outcome = act(ring);
         relay.stop();
         relay.join().expect("the relay does not fail");
         outcome
@@ -107,14 +112,21 @@ fn killed(test: &str, backbone: Backbone, replicate: &'static str) -> Option<Out
 
 #[test]
 fn over_tcp_what_was_confirmed_is_there_whichever_machine_dies() {
-    if let Some(outcome) = killed("kv-tcp-acked", Backbone::Tcp, "acked") {
+    if let Some(outcome) = outcome("kv-tcp-acked", Backbone::Tcp, "acked", kill_each) {
         assert!(outcome.confirmed > 0 && outcome.lost == 0, "{outcome}");
     }
 }
 
 #[test]
 fn over_ethernet_what_was_confirmed_is_there_whichever_machine_dies() {
-    if let Some(outcome) = killed("kv-ether-acked", Backbone::Ether, "acked") {
+    if let Some(outcome) = outcome("kv-ether-acked", Backbone::Ether, "acked", kill_each) {
+        assert!(outcome.confirmed > 0 && outcome.lost == 0, "{outcome}");
+    }
+}
+
+#[test]
+fn over_ethernet_a_machine_that_is_told_to_end_hands_over_all_that_was_written() {
+    if let Some(outcome) = outcome("kv-ether-leave", Backbone::Ether, "async", end_each) {
         assert!(outcome.confirmed > 0 && outcome.lost == 0, "{outcome}");
     }
 }
@@ -127,7 +139,7 @@ fn without_waiting_for_copies_service_goes_on_over_both() {
         ("kv-tcp-async", Backbone::Tcp),
         ("kv-ether-async", Backbone::Ether),
     ] {
-        if let Some(outcome) = killed(test, backbone, "async") {
+        if let Some(outcome) = outcome(test, backbone, "async", kill_each) {
             assert!(outcome.confirmed > 0, "{outcome}");
         }
     }

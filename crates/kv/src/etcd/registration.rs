@@ -1,0 +1,301 @@
+//! A node's place among the others: a key under a lease, and two threads that keep it and look at
+//! the others' keys.
+
+use super::gateway::{Entry, Etcd, EtcdError};
+use crate::ring::{Lease, Member, NODES_MAX};
+use rhythm_net::{Time, clock};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often a lease is renewed in its time.
+const RENEWALS: u32 = 3;
+/// Clocks do not run alike: a lease ends here by so much of it sooner (a fraction).
+const MARGIN: u32 = 10;
+/// How long after etcd did not answer it is asked again.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// What is new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// These nodes are there, by their numbers.
+    Members(BTreeMap<usize, Member>),
+    /// The lease was renewed, or is another.
+    Lease(Lease),
+    /// This node is asked to leave.
+    Leave,
+    /// Its name or number is another's now: it cannot go on.
+    Replaced,
+}
+
+/// A node that is registered.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    etcd: Etcd,
+    me: Member,
+    seconds: u64,
+    /// Its number among the nodes.
+    pub number: usize,
+    /// Its lease at the start.
+    pub lease: Lease,
+    /// Who was there then, it among them.
+    pub members: BTreeMap<usize, Member>,
+}
+
+impl PartialEq for Registration {
+    fn eq(&self, other: &Registration) -> bool {
+        self.lease == other.lease
+    }
+}
+
+impl Eq for Registration {}
+
+impl Etcd {
+    /// The nodes that are there.
+    ///
+    /// # Errors
+    /// No server answers, or it refuses.
+    pub fn members(&mut self) -> Result<Vec<Member>, EtcdError> {
+        let (entries, _) = self.entries()?;
+        Ok(members(&entries).into_values().collect())
+    }
+}
+
+/// The members among the keys.
+fn members(entries: &[Entry]) -> BTreeMap<usize, Member> {
+    let entries = entries.iter();
+    let member = |entry: &Entry| {
+        let number = entry.key.strip_prefix("nodes/")?.parse().ok()?;
+        let value: serde_json::Value = serde_json::from_str(&entry.value).ok()?;
+        let of = |field: &str| value[field].as_str();
+        let (host, port) = of("client")?.rsplit_once(':')?;
+        let member = Member {
+            name: of("name")?.to_owned(),
+            host: host.to_owned(),
+            port: port.parse().ok()?,
+            backbone: of("backbone")?.parse().ok()?,
+        };
+        (number < NODES_MAX).then_some((number, member))
+    };
+    entries.filter_map(member).collect()
+}
+
+/// A lease that was given or renewed for so many seconds, by what was asked for at a time.
+fn lease((number, revision): (i64, i64), seconds: u64, asked: Time) -> Lease {
+    let lasts = Duration::from_secs(seconds);
+    let until = asked + (lasts - lasts / MARGIN);
+    Lease {
+        until,
+        number,
+        revision,
+    }
+}
+
+impl Registration {
+    /// Registers a node under a lease of so many seconds. Where one of its name is there, which may
+    /// be one that died, it waits until that one's lease is over.
+    ///
+    /// # Errors
+    /// etcd does not answer, there is no number left, or another node has the name and lives.
+    pub fn new(mut etcd: Etcd, me: Member, seconds: u64) -> Result<Registration, EtcdError> {
+        let begun = clock::monotonic();
+        let asked = begun;
+        let number = etcd.grant(seconds)?;
+        let mut own = asked;
+        // What it was told in an earlier life.
+        etcd.delete(&format!("leave/{}", me.name))?;
+        loop {
+            let (entries, _) = etcd.entries()?;
+            let there = members(&entries);
+            let is_taken = there.values().any(|other| other.name == me.name);
+            if !is_taken {
+                let free = (0..NODES_MAX).find(|number| !there.contains_key(number));
+                let Some(place) = free else {
+                    let said = format!("the ring has {NODES_MAX} nodes already");
+                    return Err(etcd_refused(&etcd, said));
+                };
+                if create(&mut etcd, place, &me, number)? {
+                    let (entries, revision) = etcd.entries()?;
+                    return Ok(Registration {
+                        members: members(&entries),
+                        etcd,
+                        me,
+                        seconds,
+                        number: place,
+                        lease: lease((number, revision), seconds, own),
+                    });
+                }
+            } else if clock::monotonic().since(begun) > Duration::from_secs(3 * seconds + 5) {
+                let said = format!("another node is called {}", me.name);
+                return Err(etcd_refused(&etcd, said));
+            }
+            thread::sleep(AGAIN);
+            let now = clock::monotonic();
+            if now.since(own) >= Duration::from_secs(seconds) / RENEWALS {
+                own = now;
+                etcd.keep_alive(number)?;
+            }
+        }
+    }
+
+    /// What the keys of the ring begin with.
+    pub fn prefix(&self) -> &str {
+        self.etcd.prefix()
+    }
+
+    /// Seconds that a lease lasts.
+    pub fn lasts(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+
+    /// Keeps the node registered, and tells what is new, until the result is dropped: then its
+    /// lease is ended.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub fn keep(self, tell: impl Fn(News) + Send + Sync + 'static) -> std::io::Result<Kept> {
+        let tell = Arc::new(tell);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (end, ended) = mpsc::channel();
+        let watcher = {
+            let (etcd, name) = (self.etcd.clone(), self.me.name.clone());
+            let patience = Duration::from_secs(self.seconds);
+            let (tell, is_over) = (Arc::clone(&tell), Arc::clone(&is_over));
+            move || watch(etcd, &name, patience, &*tell, &is_over)
+        };
+        // It may wait for etcd when it is to end, and is not waited for.
+        thread::Builder::new()
+            .name("kv members".into())
+            .spawn(watcher)?;
+        let keeper = thread::Builder::new().name("kv lease".into());
+        let keeper = keeper.spawn(move || {
+            let mut keeper = self;
+            let mut is_told = false;
+            let every = Duration::from_secs(keeper.seconds) / RENEWALS;
+            let mut wait = every;
+            while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                wait = every;
+                match keeper.renew() {
+                    Ok(news) => {
+                        if std::mem::take(&mut is_told) {
+                            tracing::info!("etcd answers again");
+                        }
+                        tell(news);
+                    }
+                    Err(error) => {
+                        wait = AGAIN;
+                        if !std::mem::replace(&mut is_told, true) {
+                            tracing::warn!(%error, "the lease is not renewed: writes end with it");
+                        }
+                    }
+                }
+            }
+            if let Err(error) = keeper.etcd.revoke(keeper.lease.number) {
+                tracing::warn!(%error, "the lease is not ended: others wait until it is over");
+            }
+        })?;
+        Ok(Kept {
+            end: Some(end),
+            keeper: Some(keeper),
+            is_over,
+        })
+    }
+
+    /// Renews the lease; where it is gone, registers anew.
+    fn renew(&mut self) -> Result<News, EtcdError> {
+        let asked = clock::monotonic();
+        if let Some(seconds) = self.etcd.keep_alive(self.lease.number)? {
+            let Lease {
+                number, revision, ..
+            } = self.lease;
+            self.lease = lease((number, revision), seconds, asked);
+            return Ok(News::Lease(self.lease));
+        }
+        let (entries, _) = self.etcd.entries()?;
+        let name = &self.me.name;
+        let is_replaced = members(&entries)
+            .iter()
+            .any(|(number, other)| (*number == self.number) != (other.name == *name));
+        if is_replaced {
+            return Ok(News::Replaced);
+        }
+        tracing::warn!("the lease was over: others may have taken what this node served");
+        let asked = clock::monotonic();
+        let number = self.etcd.grant(self.seconds)?;
+        if !create(&mut self.etcd, self.number, &self.me, number)? {
+            self.etcd.revoke(number)?;
+            return Ok(News::Replaced);
+        }
+        let (_, revision) = self.etcd.entries()?;
+        self.lease = lease((number, revision), self.seconds, asked);
+        Ok(News::Lease(self.lease))
+    }
+}
+
+fn create(etcd: &mut Etcd, place: usize, me: &Member, lease: i64) -> Result<bool, EtcdError> {
+    let value = json!({
+        "name": me.name,
+        "client": format!("{}:{}", me.host, me.port),
+        "backbone": me.backbone.to_string(),
+    });
+    etcd.create(&format!("nodes/{place}"), &value.to_string(), lease)
+}
+
+fn etcd_refused(etcd: &Etcd, said: String) -> EtcdError {
+    let at = etcd.prefix().to_owned();
+    EtcdError::Refused { at, said }
+}
+
+/// Looks at the keys whenever one changed.
+fn watch(
+    mut etcd: Etcd,
+    name: &str,
+    patience: Duration,
+    tell: &impl Fn(News),
+    is_over: &AtomicBool,
+) {
+    let leave = format!("leave/{name}");
+    let (mut before, mut is_leaving) = (None, false);
+    while !is_over.load(Ordering::Acquire) {
+        let looked = etcd.entries().and_then(|(entries, revision)| {
+            if !is_leaving && entries.iter().any(|entry| entry.key == leave) {
+                is_leaving = true;
+                tell(News::Leave);
+            }
+            let members = members(&entries);
+            if before.as_ref() != Some(&members) {
+                tell(News::Members(members.clone()));
+                before = Some(members);
+            }
+            etcd.wait(revision, patience)
+        });
+        if looked.is_err() {
+            // The other thread says so.
+            thread::sleep(AGAIN);
+        }
+    }
+}
+
+/// A node that is kept registered.
+#[derive(Debug)]
+pub struct Kept {
+    /// Its end ends the threads.
+    end: Option<Sender<()>>,
+    keeper: Option<JoinHandle<()>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        self.end = None;
+        if let Some(keeper) = self.keeper.take() {
+            // It has nothing to say, not even if it panicked: the lease ends by itself.
+            let _ = keeper.join();
+        }
+    }
+}

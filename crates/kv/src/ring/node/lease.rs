@@ -1,0 +1,132 @@
+//! Leases: in a ring whose members etcd knows, a node is dead when its lease is over, and not when
+//! it is silent.
+//!
+//! 1. A node whose lease may be over confirms no writes. When it has another, it first meets all
+//!    others anew: they know whether somebody took what it served.
+//! 2. What a node serves is taken when its lease is over, by one that hears all others that have
+//!    theirs.
+//! 3. A node that does not hear who serves a range, for so long that its lease would be over if it
+//!    were dead, may miss writes: it has the range no longer. Only some time later the other gives
+//!    it up, and confirms writes that it does not have.
+
+use super::super::members::Lease;
+use super::{Effects, Node, Roster, Sync, Waiter, bits};
+use rhythm_net::Time;
+use std::time::Duration;
+
+/// Lengths of a lease after which a node that is not heard, but has its lease, is cut off.
+const CUT_OFF: u32 = 4;
+
+/// Epochs of claims for one revision of etcd's, which has one whenever a node comes or goes.
+const EPOCHS: u32 = 4;
+
+impl Node {
+    /// These nodes are there now.
+    pub fn enroll(&mut self, roster: Roster, now: Time, out: &mut Effects) {
+        let gone = self.roster.members() & !roster.members() & !(1 << self.me);
+        self.lease.unmet &= roster.members();
+        self.roster = roster;
+        for node in bits(gone) {
+            tracing::warn!(node, "the lease of a node of the ring is over");
+            self.peers[node].mine += 1;
+            self.lose(node, now, out);
+        }
+        self.decide(now, out);
+    }
+
+    /// This node's lease was renewed until a time, or is another one.
+    pub fn renewed(&mut self, lease: Lease, now: Time, out: &mut Effects) {
+        let Lease {
+            until,
+            number,
+            revision,
+        } = lease;
+        if now >= self.lease.until {
+            self.lease.since = now;
+        }
+        if self.lease.number != 0 && self.lease.number != number {
+            self.begin_anew(now, out);
+        }
+        (self.lease.until, self.lease.number) = (until, number);
+        // Where all who knew of a claim are gone, but for one who was stopped, the next claim is to
+        // be greater all the same. A range changes hands twice, at most, when a node comes or goes.
+        self.lease.epoch = (revision as u32).wrapping_mul(EPOCHS);
+    }
+
+    /// The lease before was over: others may have taken what this node served, and written what it
+    /// has copies of.
+    fn begin_anew(&mut self, now: Time, out: &mut Effects) {
+        self.lease.unmet = self.roster.members() & !(1 << self.me);
+        for (_, waiter) in std::mem::take(&mut self.waiting) {
+            if let Waiter::Worker(ticket) = waiter {
+                out.broken.push(ticket);
+            }
+        }
+        for node in self.others() {
+            self.peers[node].mine += 1;
+            self.lose(node, now, out);
+        }
+        for range in 0..self.ranges() {
+            if usize::from(self.claims[range].node) != self.me {
+                self.complete &= !(1 << range);
+            }
+        }
+    }
+
+    /// The epoch of a claim that this node makes of a range that nobody serves.
+    pub(super) fn next_epoch(&self, range: usize) -> u32 {
+        let next = self.claims[range].epoch.saturating_add(1);
+        next.max(self.lease.epoch)
+    }
+
+    /// A node was heard that knows of this one's session.
+    pub(super) fn met(&mut self, node: usize) {
+        self.lease.unmet &= !(1 << node);
+    }
+
+    /// Until when this node may confirm writes.
+    pub(super) fn may_write_until(&self) -> Time {
+        match self.options.lease {
+            None => Time::NEVER,
+            Some(_) if self.lease.unmet == 0 => self.lease.until,
+            Some(_) => Time::ZERO,
+        }
+    }
+
+    /// How long another may be silent, or acknowledge nothing, before it is taken for dead.
+    pub(super) fn patience(&self, usual: Duration) -> Duration {
+        let cut_off = self.options.lease.map(|lease| CUT_OFF * lease);
+        cut_off.map_or(usual, |cut_off| cut_off + usual)
+    }
+
+    /// Gives up ranges of nodes that have their leases, and are not heard, where this one has its
+    /// own: what they write may not come here.
+    pub(super) fn cut_off(&mut self, now: Time) {
+        let Some(lease) = self.options.lease.filter(|_| self.may_write_until() > now) else {
+            return;
+        };
+        for range in bits(self.complete) {
+            let server = usize::from(self.claims[range].node);
+            if server == self.me || !self.is_member(server) {
+                continue;
+            }
+            let since = self.peers[server].heard.max(self.lease.since);
+            if now.since(since) >= CUT_OFF * lease {
+                tracing::warn!(range, node = server, "who serves a range is not heard");
+                self.complete &= !(1 << range);
+                self.incoming[range] = None;
+                self.syncs[range].fill(Sync::None);
+            }
+        }
+    }
+
+    /// Whether enough is known of the others to take what nobody serves. At the start, others may
+    /// be there that were not heard of yet.
+    pub(super) fn is_settled(&self, now: Time) -> bool {
+        let hears_all = self.others().all(|node| self.is_alive(node));
+        match self.options.lease {
+            None => hears_all || now.since(self.started) >= self.options.dead_after,
+            Some(_) => hears_all && self.may_write_until() > now,
+        }
+    }
+}

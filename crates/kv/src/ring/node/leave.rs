@@ -1,0 +1,73 @@
+//! A node that leaves: it says so, and stands behind all others from then on, so that what it
+//! serves is handed over as to a node that came back (`ranges.rs`). It stays until others serve all
+//! of it and have their copies.
+
+use super::super::wire::Stay;
+use super::{Node, Sync, bits};
+use rhythm_net::Time;
+
+impl Node {
+    /// From now on this node leaves. [`has_left`](Self::has_left) says when clients may go, and
+    /// [`go`](Self::go) ends it.
+    pub fn leave(&mut self, now: Time) {
+        self.leaving |= 1 << self.me;
+        self.left_at = now;
+        self.beat(now);
+    }
+
+    /// It ends with the frames that follow, which say so.
+    pub fn go(&mut self, now: Time) {
+        self.is_gone = true;
+        self.beat(now);
+    }
+
+    fn beat(&mut self, now: Time) {
+        for node in self.others() {
+            self.peers[node].beat_at = now;
+        }
+    }
+
+    pub(super) fn stay(&self) -> Stay {
+        match self.leaving & 1 << self.me != 0 {
+            _ if self.is_gone => Stay::Gone,
+            true => Stay::Leaves,
+            false => Stay::Stays,
+        }
+    }
+
+    /// Whether nobody would miss it: what it served others serve, and have copies of. So it is,
+    /// too, where nobody is there who stays.
+    pub fn has_left(&self, now: Time) -> bool {
+        let is_alone = self.stayers() == 0 && now.since(self.left_at) >= self.options.dead_after;
+        self.stay() != Stay::Stays && (self.complete == 0 || is_alone)
+    }
+
+    /// Whether it serves nothing any more, though others may not have all copies yet.
+    pub(crate) fn has_handed_over(&self) -> bool {
+        self.stay() != Stay::Stays && !(0..self.ranges()).any(|range| self.serves(range))
+    }
+
+    /// Whether nothing is under way to others, or waits for them.
+    pub fn is_drained(&self) -> bool {
+        let is_held = self.others().any(|node| self.peers[node].link.held() > 0);
+        !is_held && self.waiting.is_empty() && self.forwards.is_empty()
+    }
+
+    /// The others that are there and stay, a bit each.
+    pub fn stayers(&self) -> u64 {
+        self.alive() & !self.leaving & !(1 << self.me)
+    }
+
+    /// The nodes in the order in which they are to serve a range: those that leave come last.
+    pub(super) fn around(&self, range: usize) -> impl Iterator<Item = usize> + Clone {
+        let leaves = |node: &usize| self.leaving & 1 << node != 0;
+        let stay = self.roster.around(range).filter(move |node| !leaves(node));
+        stay.chain(self.roster.around(range).filter(leaves))
+    }
+
+    /// Whether a range that this node serves has too few copies with those who stay: then one who
+    /// leaves and has it is needed.
+    pub(super) fn needs(&self, range: usize, targets: u64) -> bool {
+        bits(targets & !self.leaving).any(|node| self.syncs[range][node] != Sync::Done)
+    }
+}

@@ -1,0 +1,89 @@
+//! The figures of a node of a ring: how far the others are behind, who is there, who serves what.
+
+use crate::ring::{NodeStatus, RangeStatus, View};
+use rhythm_net::clock;
+use rhythm_observe::{Sample, Writer};
+use std::fmt;
+
+/// Appends them.
+pub(super) fn tell(view: &View, to: &mut Writer<'_>) -> fmt::Result {
+    let (status, members, me) = (view.status(), view.members(), view.me());
+    to.gauge("ring_members", "Nodes of the ring", members.len() as f64)?;
+    let others = members.iter().filter(|(node, _)| **node != me);
+    let others: Vec<(&str, NodeStatus)> = others
+        .map(|(node, member)| {
+            let of = status.nodes.get(*node).copied().unwrap_or_default();
+            (member.name.as_str(), of)
+        })
+        .collect();
+    let each = |figure: &dyn Fn(&NodeStatus) -> f64| -> Vec<Sample<f64>> {
+        let labeled = |(name, of): &(&str, NodeStatus)| (label("node", name), figure(of));
+        others.iter().map(labeled).collect()
+    };
+    to.gauges(
+        "ring_node_alive",
+        "Whether another node is there",
+        each(&|of| f64::from(u8::from(of.is_alive))),
+    )?;
+    to.gauges(
+        "ring_unacknowledged_bytes",
+        "Bytes that another node was sent, or is to be, and has not acknowledged",
+        each(&|of| of.unacknowledged as f64),
+    )?;
+    to.gauges(
+        "ring_lag_seconds",
+        "How long the oldest of them that were sent are under way",
+        each(&|of| of.lag.as_secs_f64()),
+    )?;
+    let resent = others.iter();
+    let resent = resent.map(|(name, of)| (label("node", name), of.resent));
+    to.counters(
+        "ring_resent_frames",
+        "Frames that were sent to another node again",
+        resent.collect(),
+    )?;
+    let count = |is: &dyn Fn(&RangeStatus) -> bool| {
+        let ranges = status.ranges.iter();
+        ranges.filter(|range| is(range)).count() as f64
+    };
+    let is_claimed = |range: &RangeStatus| range.claim.epoch > 0;
+    let is_mine = |range: &RangeStatus| is_claimed(range) && usize::from(range.claim.node) == me;
+    let states = [
+        ("served", count(&|range| is_mine(range))),
+        (
+            "copied",
+            count(&|range| range.is_complete && !is_mine(range)),
+        ),
+        ("coming", count(&|range| range.is_coming)),
+        ("claimed_by_nobody", count(&|range| !is_claimed(range))),
+    ];
+    to.gauges(
+        "ring_ranges",
+        "Ranges of keys: served here, copied here, being sent here; and of nobody, as far as known",
+        states
+            .map(|(state, count)| (label("state", state), count))
+            .into(),
+    )?;
+    let missing = status.ranges.iter().filter(|range| is_mine(range));
+    let missing = missing.map(|range| (range.targets & !range.copies).count_ones());
+    to.gauge(
+        "ring_copies_missing",
+        "Copies of ranges served here that are not complete yet",
+        f64::from(missing.sum::<u32>()),
+    )?;
+    to.counter(
+        "ring_caught_up_bytes",
+        "Bytes of ranges that were sent whole to nodes that did not have them",
+        status.caught_up,
+    )?;
+    let may_write = view.may_write(clock::monotonic());
+    to.gauge(
+        "ring_may_write",
+        "Whether this node takes writes: it has its lease, or needs none",
+        f64::from(u8::from(may_write)),
+    )
+}
+
+fn label(name: &'static str, value: &str) -> Vec<(&'static str, String)> {
+    vec![(name, value.to_owned())]
+}

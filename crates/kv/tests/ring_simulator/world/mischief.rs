@@ -1,0 +1,91 @@
+//! Who dies, leaves, is stopped, or does not hear another.
+
+use super::{Event, World};
+use crate::history::History;
+
+impl World {
+    pub(super) fn mischief(&mut self) {
+        let count = self.nodes.len();
+        let alive = self.nodes.iter().flatten().count();
+        if self.is_whole() {
+            let stay = self.nodes.iter().flatten().filter(|live| !live.is_leaving);
+            self.spare = self.options.replicas.min(stay.count().saturating_sub(1));
+        }
+        let victim = self.random.below(count as u64) as usize;
+        let is_bold = self.random.percent(5);
+        match self.random.below(11) {
+            // Somebody is stopped, for long enough to lose its lease.
+            5 if self.leases.is_some() && self.nodes[victim].is_some() && self.spare > 0 => {
+                self.counts.stops += 1;
+                self.spare -= 1;
+                self.stopped[victim] = self.now + 300_000 + self.random.below(3_000_000);
+                self.say(|| format!("node {victim} is stopped"));
+                if !self.options.acked {
+                    self.keys.iter_mut().for_each(History::lose);
+                    self.lost_at = self.now;
+                }
+            }
+            // Somebody dies.
+            0..6 if self.nodes[victim].is_some() && alive > 1 && (self.spare > 0 || is_bold) => {
+                self.crash(victim);
+                let after = [30_000, 300_000, 1_500_000, 6_000_000];
+                let after = after[self.random.below(4) as usize] + self.random.below(100_000);
+                self.push(after, Event::Back(victim));
+            }
+            // Somebody is told to end.
+            6 if self.nodes[victim].is_some() && alive > 1 => {
+                self.push(0, Event::Leave(victim, self.lives[victim]));
+            }
+            // Two do not hear each other, shortly, or for long enough to be taken for dead.
+            7..9 => {
+                let other = self.random.below(count as u64) as usize;
+                if victim != other {
+                    let long = self.random.percent(10);
+                    let is_leased = self.leases.is_some();
+                    if long && is_leased {
+                        // Each may take what it has of the other's for old.
+                        if self.spare == 0 {
+                            return self.push(100_000, Event::Mischief);
+                        }
+                        self.spare -= 1;
+                    } else if long && !self.is_split {
+                        self.is_split = true;
+                        self.keys.iter_mut().for_each(History::lose);
+                    }
+                    self.counts.partitions += 1;
+                    self.say(|| format!("{victim} and {other} deaf, long: {long}"));
+                    self.deaf[victim][other] = true;
+                    self.deaf[other][victim] = self.random.percent(70);
+                    let after = match (long, is_leased) {
+                        (true, true) => 1_000_000 + self.random.below(6_000_000),
+                        (true, false) => 2_000_000,
+                        (false, _) => 150_000,
+                    };
+                    self.push(after, Event::Heal);
+                }
+            }
+            _ => {}
+        }
+        let after = 50_000 + self.random.below(1_500_000);
+        self.push(after, Event::Mischief);
+    }
+
+    pub(super) fn crash(&mut self, victim: usize) {
+        self.counts.crashes += 1;
+        let is_spare = self.spare > 0;
+        self.spare -= usize::from(is_spare);
+        self.say(|| format!("node {victim} dies"));
+        self.nodes[victim] = None;
+        self.stopped[victim] = 0;
+        self.ticks[victim] += 1;
+        let gone: Vec<usize> = (self.asked.iter())
+            .filter(|(_, asked)| asked.node == victim)
+            .map(|(command, _)| *command)
+            .collect();
+        self.answered(gone.into_iter().map(|command| (command, None)).collect());
+        if !self.options.acked || !is_spare {
+            self.keys.iter_mut().for_each(History::lose);
+            self.lost_at = self.now;
+        }
+    }
+}

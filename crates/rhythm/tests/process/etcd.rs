@@ -1,0 +1,202 @@
+//! `rhythm kv --ring etcd://`: three processes that etcd knows, of which one dies, one is stopped
+//! for a while, one is removed; and etcd that is gone for a while. Every write that was confirmed
+//! is there, and it says how long nobody served the keys of who died.
+//!
+//! Needs Debian's `etcd-server`. `RHYTHM_KILLS=200` kills so many; without it each node once.
+
+use crate::number;
+use crate::ring::{self, Harm, Ring, free_places, served_again, under_load};
+use crate::server::{Client, NEVER};
+use rustix::process::Signal;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{fs, iter};
+
+struct Etcd {
+    folder: PathBuf,
+    places: Vec<SocketAddr>,
+    child: Option<Child>,
+}
+
+impl Etcd {
+    fn start(test: &str) -> Etcd {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-etcd"));
+        if folder.exists() {
+            fs::remove_dir_all(&folder).expect("it is ours");
+        }
+        let mut etcd = Etcd {
+            folder,
+            places: free_places(2),
+            child: None,
+        };
+        etcd.begin();
+        etcd
+    }
+
+    fn begin(&mut self) {
+        let [client, peer] = [self.places[0], self.places[1]].map(|at| format!("http://{at}"));
+        let mut command = Command::new("etcd");
+        command.arg("--data-dir").arg(&self.folder);
+        command.args([
+            "--listen-client-urls",
+            &client,
+            "--advertise-client-urls",
+            &client,
+        ]);
+        command.args([
+            "--listen-peer-urls",
+            &peer,
+            "--initial-advertise-peer-urls",
+            &peer,
+        ]);
+        command.args(["--initial-cluster", &format!("default={peer}")]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.child = Some(command.spawn().expect("etcd is installed (etcd-server)"));
+        let start = Instant::now();
+        while !self.is_well() {
+            assert!(start.elapsed() < NEVER, "etcd does not serve");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Whether it serves: it listens before it does.
+    fn is_well(&self) -> bool {
+        TcpStream::connect(self.places[0])
+            .and_then(|stream| Client::of(stream).ask("GET", "/health", ""))
+            .is_ok_and(|answer| answer.body.contains("\"true\""))
+    }
+
+    fn end(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("it is there");
+            child.wait().expect("it ends");
+        }
+    }
+
+    fn place(&self) -> String {
+        format!("etcd://{}/ring", self.places[0])
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What a node answers to one command at a time, until that is `wanted`.
+fn until(places: &[SocketAddr], node: usize, command: &str, wanted: &str) {
+    let start = Instant::now();
+    let mut client = ring::Client::new(places);
+    let answers = iter::repeat_with(|| client.ask(node, command));
+    for answer in answers {
+        if answer
+            .as_ref()
+            .is_some_and(|(line, _)| line.contains(wanted))
+        {
+            return;
+        }
+        assert!(
+            start.elapsed() < NEVER,
+            "{command:?} is answered {answer:?}"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn nodes_that_etcd_knows_die_and_come_back_and_nothing_confirmed_is_lost() {
+    let etcd = Etcd::start("kv-etcd");
+    let mut ring = Ring::of_etcd("kv-etcd", etcd.place(), "acked");
+    (0..3).for_each(|node| ring.begin(node));
+    ring.until_whole();
+    let kills = number("RHYTHM_KILLS").unwrap_or(3);
+    let outcome = under_load(ring, Harm::Errors, kills, |ring, round, victim| {
+        // Every second one is only stopped, and goes on when others have taken its place.
+        let is_stopped = round % 2 == 1;
+        match is_stopped {
+            true => ring.signal(victim, Signal::STOP),
+            false => ring.kill(victim),
+        }
+        let gap = served_again(&ring.clients, victim);
+        match is_stopped {
+            true => ring.signal(victim, Signal::CONT),
+            false => ring.begin(victim),
+        }
+        gap
+    });
+    println!("{outcome}");
+    assert!(outcome.confirmed > 0 && outcome.lost == 0);
+}
+
+#[test]
+fn without_etcd_reads_go_on_and_writes_end_with_the_lease() {
+    let mut etcd = Etcd::start("kv-no-etcd");
+    let mut ring = Ring::of_etcd("kv-no-etcd", etcd.place(), "acked");
+    (0..3).for_each(|node| ring.begin(node));
+    ring.until_whole();
+    let places = ring.clients.clone();
+    for node in 0..3 {
+        until(&places, node, "set key 0 0 5\r\nvalue\r\n", "STORED");
+    }
+    etcd.end();
+    let said = "SERVER_ERROR this node has no lease: it takes no writes now";
+    for node in 0..3 {
+        until(&places, node, "set key 0 0 5\r\nother\r\n", said);
+        until(&places, node, "delete key\r\n", said);
+        until(&places, node, "get key\r\n", "VALUE key 0 5");
+    }
+    etcd.begin();
+    for node in 0..3 {
+        until(&places, node, "set key 0 0 5\r\nthird\r\n", "STORED");
+    }
+    ring.until_whole();
+}
+
+#[test]
+fn a_node_is_removed_and_another_takes_its_share() {
+    let etcd = Etcd::start("kv-members");
+    let mut ring = Ring::of_etcd("kv-members", etcd.place(), "async");
+    ring.begin(0);
+    ring.begin(1);
+    ring.until_whole();
+    let places = ring.clients.clone();
+    let mut client = ring::Client::new(&places);
+    let keys = 0..200;
+    for key in keys.clone() {
+        let set = client.ask(key % 2, &format!("set key-{key} 0 0 1\r\nx\r\n"));
+        assert_eq!(set.expect("an answer").0, "STORED\r\n");
+    }
+    let has_all = |node: usize| {
+        let mut client = ring::Client::new(&places);
+        for key in keys.clone() {
+            let got = client.ask(node, &format!("get key-{key}\r\n"));
+            let got = got.expect("an answer");
+            assert_eq!(got.1, b"x", "key-{key} at {node}: {got:?}");
+        }
+    };
+    ring.begin(2);
+    ring.until_whole();
+    let said = ring.tool("status", &[]).stdout;
+    let said = String::from_utf8(said).expect("text");
+    assert!(
+        said.contains("c: there") && !said.contains("c: there, serves 0"),
+        "{said}"
+    );
+    has_all(2);
+    let removed = ring.tool("remove", &["a"]);
+    assert!(removed.status.success(), "{removed:?}");
+    ring.ended(0);
+    ring.until_whole();
+    has_all(1);
+    has_all(2);
+    let unknown = ring.tool("remove", &["a"]);
+    let said = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(said.contains("no node called a"), "{said}");
+    let added = ring.tool("add", &["d", "h:1", "127.0.0.1:1"]);
+    let said = String::from_utf8_lossy(&added.stderr).into_owned();
+    assert!(said.contains("a node adds itself"), "{said}");
+}
