@@ -1,7 +1,7 @@
 //! What a node must not forget, in one file: a record for each time that something was written.
 //!
 //! ```text
-//!   | magic | salt | whose |  record: | magic | length | number | checksum | ... |  record  |  record ...
+//!   | magic | salt | whose |  record: | magic | length | number | checksum | ... |  record ...
 //!                             the first: a base (all there was); then: entries, lives
 //! ```
 //!

@@ -68,8 +68,8 @@ pub enum OpenError {
     Damaged(#[from] Damaged),
     /// It is what another node wrote.
     #[error(
-        "the journal is of another node, or of a keyspace of other nodes: say the --node and the file \
-         of nodes that it was begun with (addresses may change, names and their order may not)"
+        "the journal is of another node, or of a keyspace of other nodes: say the --node and the \
+         file of nodes that it was begun with (addresses may change, names and their order may not)"
     )]
     OfAnother,
     /// Nothing can be written.

@@ -4,7 +4,6 @@
 //! another waits for the answers, as a read shows what was written before it. Nothing is read from
 //! who has much unanswered or untaken.
 
-use super::CLIENTS_MAX;
 use crate::consensus::command::Outcome;
 use crate::consensus::keyspace::Change;
 use crate::consensus::node::{Answer, Request, Ticket};
@@ -14,6 +13,8 @@ use crate::wire::Rules;
 use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Outgoing, Port};
 use std::collections::{BTreeMap, VecDeque};
 
+/// Clients at a time.
+pub const CLIENTS_MAX: usize = 1024;
 /// Commands that a client may have unanswered, and bytes of answers untaken.
 const UNANSWERED_MAX: usize = 64;
 const UNTAKEN_MAX: usize = 1 << 20;

@@ -31,8 +31,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use worker::Worker;
 
-/// Clients at a time.
-pub const CLIENTS_MAX: usize = 1024;
+pub use clients::CLIENTS_MAX;
+
 /// Connections beyond these that are being closed at a time.
 const TURNED_AWAY: usize = 256;
 /// Nodes of a keyspace.
