@@ -33,7 +33,8 @@ impl Turn {
     #[inline]
     pub(super) fn event(&mut self, now: Time) {
         self.now = self.now.max(now);
-        self.began.get_or_insert(now);
+        // A tick may tell of a time when the turn before was not over yet.
+        self.began.get_or_insert(now.max(self.last_end));
     }
 
     /// It has ended. How long it took.
@@ -44,5 +45,23 @@ impl Turn {
         metrics.total_ns.add(since_last.as_nanos() as u64);
         self.last_end = end;
         took
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_begins_when_the_one_before_is_over() {
+        let at = |us: u64| Time::from_nanos(us * 1000);
+        let metrics = WorkerMetrics::default();
+        let mut turn = Turn::new(at(0));
+        turn.event(at(10));
+        assert_eq!(turn.ended(at(30), &metrics), Duration::from_micros(20));
+        // What is heard of lies further back.
+        turn.event(at(5));
+        assert_eq!(turn.ended(at(40), &metrics), Duration::from_micros(10));
+        assert_eq!(turn.now, at(10));
     }
 }

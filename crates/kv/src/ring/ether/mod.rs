@@ -7,8 +7,8 @@
 //!   frames of a node <-- bytes in order <-- its stream <-- pieces
 //! ```
 //!
-//! - [`piece`] is what an Ethernet frame carries: names, places, acknowledgments, a checksum.
-//! - [`stream`] puts pieces in order, sends lost ones again, and bounds how many are under way.
+//! - `piece` is what an Ethernet frame carries: names, places, acknowledgments, a checksum.
+//! - `stream` puts pieces in order, sends lost ones again, and bounds how many are under way.
 //!
 //! Who is where on the link is found by asking: who was not heard of is called, by frames to
 //! everybody, and answers. That is done where frames are sent; here a node is a number.
