@@ -241,7 +241,7 @@ mod tests {
             ("-B x", "auto, ascii or binary"),
             ("--ring /nonexistent --node a", "cannot read"),
             ("--ring /nonexistent", "--node <NAME>"),
-            ("--replicas 2", "--ring <FILE>"),
+            ("--replicas 2", "--ring <FILE|etcd://...>"),
             ("--ring x --node a --replicate now", "async, acked"),
             ("--ring x --node a -U 7", "leave -U out"),
             ("--ring etcd://h:1 --node a", "no place of etcd"),
