@@ -159,6 +159,13 @@ impl View {
         members.clone()
     }
 
+    /// What a node is called; its number, where that is not known.
+    pub(super) fn name(&self, node: usize) -> String {
+        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let member = members.get(&node);
+        member.map_or_else(|| node.to_string(), |member| member.name.clone())
+    }
+
     pub(crate) fn set_members(&self, members: BTreeMap<usize, Member>) {
         *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
     }

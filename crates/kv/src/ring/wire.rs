@@ -178,6 +178,12 @@ pub fn length(bytes: &[u8], most: usize) -> Result<Option<usize>, WireError> {
     }
 }
 
+/// Who sends the frame that begins with these bytes, if they tell it, and it is of this ring.
+pub(crate) fn sender(bytes: &[u8], ring: u64) -> Option<usize> {
+    let (prefix, rest) = bytes.split_first_chunk::<PREFIX>()?;
+    (*rest.first_chunk()? == ring.to_le_bytes()).then_some(prefix[3].into())
+}
+
 /// Appends a frame.
 pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
     let length = FIXED + CLAIM * head.claims.len() + messages.len() + SUM;
@@ -467,6 +473,9 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let frame = written(&messages());
+        assert_eq!(sender(&frame[..16], head().ring), Some(2));
+        assert_eq!(sender(&frame[..15], head().ring), None);
+        assert_eq!(sender(&frame, !head().ring), None);
         let (read_head, body) = read(&frame).unwrap();
         assert_eq!(read_head, head());
         let mut read = Messages::new(body);

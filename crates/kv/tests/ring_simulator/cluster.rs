@@ -257,6 +257,7 @@ impl Live {
             return self.frame(bytes, now, effects);
         };
         if let Some(from) = ether.take(bytes, now) {
+            self.node.heard(from, now);
             let mut coming = std::mem::take(ether.coming(from));
             let frames = network::frames(&coming);
             let whole: usize = frames.iter().map(Vec::len).sum();

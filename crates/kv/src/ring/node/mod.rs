@@ -84,6 +84,9 @@ pub struct Node {
     options: Options,
     view: Arc<View>,
     started: Time,
+    /// When this node last looked, and since when it does so without a long pause.
+    looked_at: Time,
+    looks_since: Time,
     roster: Roster,
     /// The nodes that leave, a bit each, maybe this one among them.
     leaving: u64,
@@ -147,6 +150,8 @@ impl Node {
             options,
             view,
             started: now,
+            looked_at: now,
+            looks_since: now,
             roster,
             leaving: 0,
             left_at: now,
@@ -201,6 +206,7 @@ impl Node {
             return;
         };
         self.second = local.now();
+        self.look(now);
         let from = usize::from(head.from);
         let is_ours = head.ring == self.ring && head.claims.len() == self.ranges();
         if !is_ours || !self.is_member(from) || from == self.me {
@@ -235,12 +241,53 @@ impl Node {
             }
         }
         if head.stay == Stay::Gone && self.peers[from].count == head.count {
-            tracing::info!(node = from, "a node left the ring");
+            tracing::info!(node = self.view.name(from), "a node left the ring");
+            // What it did not get is executed elsewhere.
+            let is_about_us = head.peer == self.peers[from].mine;
+            let had = if is_about_us { head.ack } else { 0 };
+            self.forwards.retract(from, had);
             self.lose(from, now, out);
             // What comes of it yet is late.
             self.peers[from].last_session = head.session + 1;
         }
         self.decide(now, out);
+    }
+
+    /// What tells this ring's members from those of others.
+    pub fn ring(&self) -> u64 {
+        self.ring
+    }
+
+    /// Something came of a node of this ring, though no whole frame yet: it is there.
+    pub fn heard(&mut self, node: usize, now: Time) {
+        if node < self.peers.len() {
+            self.peers[node].heard = now;
+        }
+    }
+
+    /// This node has its turn. Where that comes late, because its thread was kept from its
+    /// processor, what others said meanwhile may not be read yet: nobody is judged by the time
+    /// before.
+    fn look(&mut self, now: Time) {
+        if now.since(self.looked_at) >= self.options.dead_after / 2 {
+            self.looks_since = now;
+        }
+        self.looked_at = self.looked_at.max(now);
+    }
+
+    /// Why a node that was there is not any more, if it is not.
+    fn why_dead(&self, node: usize, now: Time) -> Option<&'static str> {
+        let peer = &self.peers[node];
+        let lasts = |since: Time| now.since(since.max(self.looks_since));
+        let takes_nothing = (peer.link.stuck_since())
+            .is_some_and(|since| lasts(since) >= self.patience(self.options.stuck_after));
+        if peer.session == 0 {
+            None
+        } else if lasts(peer.heard) >= self.patience(self.options.dead_after) {
+            Some("it is silent")
+        } else {
+            takes_nothing.then_some("it takes nothing")
+        }
     }
 
     /// Whether a frame is of its sender's last session; begins a new one.
@@ -312,18 +359,14 @@ impl Node {
     /// The time has come: see [`wake_at`](Self::wake_at).
     pub fn tick(&mut self, local: &mut Local<'_, '_>, now: Time, out: &mut Effects) {
         self.second = local.now();
+        self.look(now);
         self.cut_off(now);
-        let dead_after = self.patience(self.options.dead_after);
-        let stuck_after = self.patience(self.options.stuck_after);
         for node in self.others() {
-            let peer = &mut self.peers[node];
-            let silent = now.since(peer.heard) >= dead_after;
-            let stuck = peer.link.stuck_since();
-            let stuck = stuck.is_some_and(|since| now.since(since) >= stuck_after);
-            if peer.session != 0 && (silent || stuck) {
-                tracing::warn!(node, silent, "a node of the ring is taken for dead");
+            if let Some(why) = self.why_dead(node, now) {
+                let name = self.view.name(node);
+                tracing::warn!(node = name, why, "a node of the ring is taken for dead");
                 // A new session: who was only slow begins anew, too.
-                peer.mine += 1;
+                self.peers[node].mine += 1;
                 self.lose(node, now, out);
             }
         }

@@ -58,8 +58,8 @@ pub(super) struct Backbone {
     workers: Vec<Inbox<Command>>,
     effects: Effects,
     told: Vec<Told>,
-    /// The last fence, and the workers that have not answered it.
-    fence: (u64, usize),
+    /// The last fence that each worker has answered.
+    fenced: Vec<u64>,
     commands: Commands,
     wake_at: Time,
     tell_at: Time,
@@ -124,7 +124,7 @@ impl Backbone {
             workers: Vec::new(),
             effects,
             told: Vec::new(),
-            fence: (0, 0),
+            fenced: Vec::new(),
             commands: Commands::default(),
             wake_at: now,
             tell_at: now,
@@ -171,7 +171,6 @@ impl Backbone {
             self.execute(&execute, now);
         }
         if let Some(fence) = self.effects.fence.take() {
-            self.fence = (fence, self.workers.len());
             self.told
                 .iter_mut()
                 .for_each(|told| told.fence = Some(fence));
@@ -312,7 +311,13 @@ impl Backbone {
                     self.with(now, |node, local, out| node.frame(frame, local, now, out));
                     rest = behind;
                 }
-                Ok(_) => break true,
+                Ok(_) => {
+                    // A long one may take a while.
+                    if let Some(from) = wire::sender(rest, self.node.ring()) {
+                        self.node.heard(from, now);
+                    }
+                    break true;
+                }
                 Err(error) => {
                     tracing::warn!(%error, "what comes on the backbone is dropped");
                     break false;
@@ -396,6 +401,7 @@ impl Handler for Backbone {
             let Some((from, mut coming)) = stations.take(datagram, now) else {
                 continue;
             };
+            self.node.heard(from, now);
             let is_ours = self.take_frames(&mut coming, now);
             if let Way::Ether(stations) = &mut self.way {
                 stations.keep_coming(from, coming, is_ours);
@@ -427,6 +433,7 @@ impl rhythm_net::Worker for Backbone {
         match command {
             RingCommand::Workers(workers) => {
                 self.told.resize_with(workers.len(), Told::default);
+                self.fenced.resize(workers.len(), 0);
                 self.workers = workers;
             }
             RingCommand::Turn {
@@ -456,13 +463,13 @@ impl rhythm_net::Worker for Backbone {
             }
             RingCommand::Leave => {}
             RingCommand::Go => self.end = End::Drains(now),
-            RingCommand::Fenced { fence } => {
-                let (asked, left) = &mut self.fence;
-                if *asked == fence {
-                    *left -= 1;
-                    if *left == 0 {
-                        self.with(now, |node, _, _| node.fenced(fence));
-                    }
+            RingCommand::Fenced { worker, fence } => {
+                // One fence may be asked for twice: each worker's answers count by themselves.
+                let before = self.fenced.iter().min().copied();
+                self.fenced[worker] = fence.max(self.fenced[worker]);
+                let all = self.fenced.iter().min().copied();
+                if let Some(fence) = all.filter(|_| all > before) {
+                    self.with(now, |node, _, _| node.fenced(fence));
                 }
             }
         }
