@@ -57,7 +57,8 @@ pub enum Stay {
 pub struct Head {
     /// Who sends.
     pub from: u8,
-    /// Which ring: a digest of its members.
+    /// A digest of what the nodes of a ring are told; with who was told otherwise, or is not known
+    /// yet, the text of it follows in place of messages.
     pub ring: u64,
     /// The sender's session with the receiver.
     pub session: u64,

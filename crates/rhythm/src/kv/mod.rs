@@ -13,7 +13,7 @@ use crate::{allocator, logs};
 use anyhow::{Context, Result};
 pub(crate) use args::Args;
 use rhythm_engine::settings::LogFormat;
-use rhythm_kv::server::{Address, Handle, Server};
+use rhythm_kv::server::{Address, Handle, Server, ServerError};
 use rhythm_net::resource;
 use rhythm_net::signal::{self, Signal};
 use std::path::{Path, PathBuf};
@@ -66,6 +66,17 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let server = Server::start(settings, move |graceful| {
         // None listens any more when it ends already.
         let _ = by_client.send(graceful);
+    });
+    let server = server.map_err(|error| {
+        let is_of_ring = in_ring && args.listen.is_empty();
+        let error_is = matches!(error, ServerError::Bind(_));
+        let error = anyhow::Error::new(error);
+        match is_of_ring && error_is {
+            true => {
+                error.context("a node listens where --ring says that it is, or by -l elsewhere")
+            }
+            false => error,
+        }
     })?;
     let handle = server.handle();
     let handle = started.get_or_init(|| handle).clone();

@@ -106,8 +106,9 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
             bail!("--ring: a node passes commands on over TCP alone; leave -U out");
         }
         settings.ring = ring::membership(file, node, args)?;
-        if let (Some(ring), None) = (&settings.ring, args.port) {
-            settings.port = Some(ring.this().port);
+        if let Some(ring) = &settings.ring {
+            let me = ring.this().clone();
+            ring::listen_there(&me, args, &mut settings);
         }
     }
     for list in &args.extended {

@@ -27,7 +27,8 @@ impl Node {
         self.lease.unmet &= roster.members();
         self.roster = roster;
         for node in bits(gone) {
-            tracing::warn!(node, "the lease of a node of the ring is over");
+            let name = self.view.name(node);
+            tracing::warn!(node = name, "the lease of a node of the ring is over");
             self.peers[node].mine += 1;
             self.lose(node, now, out);
         }
@@ -112,7 +113,8 @@ impl Node {
             }
             let since = self.peers[server].heard.max(self.lease.since);
             if now.since(since) >= CUT_OFF * lease {
-                tracing::warn!(range, node = server, "who serves a range is not heard");
+                let node = self.view.name(server);
+                tracing::warn!(range, node, "who serves a range is not heard");
                 self.complete &= !(1 << range);
                 self.incoming[range] = None;
                 self.syncs[range].fill(Sync::None);

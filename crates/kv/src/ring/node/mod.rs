@@ -30,6 +30,7 @@ mod sync;
 use super::link::Link;
 use super::local::Local;
 use super::roster::Roster;
+use super::terms::Terms;
 use super::view::View;
 use super::wire::{self, Claim, Head, Message, Messages, Stay};
 use super::written::Written;
@@ -39,9 +40,12 @@ use forwards::Forwards;
 pub use options::Options;
 use progress::{Handing, Held, Incoming, Pass, Sync};
 use rhythm_net::Time;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How often something is done where there is something to do bit by bit.
+const STEP: Duration = Duration::from_millis(1);
 
 /// Another node, as this one knows it.
 #[derive(Debug)]
@@ -80,10 +84,14 @@ enum Waiter {
 #[derive(Debug)]
 pub struct Node {
     me: usize,
-    ring: u64,
+    /// What it was told, and which others were told otherwise: their terms' digests.
+    terms: Terms,
+    refused: BTreeMap<usize, u64>,
     options: Options,
     view: Arc<View>,
     started: Time,
+    /// When its time last came.
+    ticked_at: Time,
     /// When this node last looked, and since when it does so without a long pause.
     looked_at: Time,
     looks_since: Time,
@@ -120,9 +128,9 @@ pub struct Node {
 
 impl Node {
     /// A node that just began, in this session: a number greater than those of its earlier lives.
-    /// `ring` tells this ring's members from those of others.
+    /// It speaks to those that were told the same as it.
     pub fn new(
-        ring: u64,
+        terms: Terms,
         session: u64,
         options: Options,
         view: Arc<View>,
@@ -146,10 +154,12 @@ impl Node {
         };
         Node {
             me: view.me(),
-            ring,
+            terms,
+            refused: BTreeMap::new(),
             options,
             view,
             started: now,
+            ticked_at: now,
             looked_at: now,
             looks_since: now,
             roster,
@@ -208,8 +218,11 @@ impl Node {
         self.second = local.now();
         self.look(now);
         let from = usize::from(head.from);
-        let is_ours = head.ring == self.ring && head.claims.len() == self.ranges();
-        if !is_ours || !self.is_member(from) || from == self.me {
+        if head.ring != self.terms.digest() {
+            return self.refuse(from, head.ring, messages);
+        }
+        let is_ours = head.claims.len() == self.ranges() && self.is_member(from);
+        if !is_ours || from == self.me {
             return;
         }
         if !self.meet(from, &head, now, out) {
@@ -253,9 +266,23 @@ impl Node {
         self.decide(now, out);
     }
 
-    /// What tells this ring's members from those of others.
-    pub fn ring(&self) -> u64 {
-        self.ring
+    /// What this node was told.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// A node that was told otherwise said what. It is not spoken to, and that is said once.
+    pub fn refuse(&mut self, node: usize, digest: u64, theirs: &[u8]) {
+        let Some((name, differs)) = self.terms.differences(theirs) else {
+            return;
+        };
+        if self.refused.insert(node, digest) != Some(digest) {
+            tracing::warn!(
+                node = name,
+                differs,
+                "a node of the ring was told something else: it is refused"
+            );
+        }
     }
 
     /// Something came of a node of this ring, though no whole frame yet: it is there.
@@ -304,7 +331,11 @@ impl Node {
             (peer.last_session, peer.count, peer.complete) = (head.session, 0, 0);
             self.leaving &= !(1 << from);
         }
-        self.peers[from].session = head.session;
+        let was_there = std::mem::replace(&mut self.peers[from].session, head.session) != 0;
+        if !was_there {
+            self.refused.remove(&from);
+            tracing::info!(node = self.view.name(from), "a node of the ring is there");
+        }
         true
     }
 
@@ -359,6 +390,7 @@ impl Node {
     /// The time has come: see [`wake_at`](Self::wake_at).
     pub fn tick(&mut self, local: &mut Local<'_, '_>, now: Time, out: &mut Effects) {
         self.second = local.now();
+        self.ticked_at = now;
         self.look(now);
         self.cut_off(now);
         for node in self.others() {
@@ -461,7 +493,7 @@ impl Node {
             let peer = &mut self.peers[node];
             let mut head = Head {
                 from: self.me as u8,
-                ring: self.ring,
+                ring: self.terms.digest(),
                 session: peer.mine,
                 peer: peer.session,
                 count: peer.sent,
@@ -483,7 +515,12 @@ impl Node {
                 (peer.link).flush(self.options.again_after, now, &mut send);
             }
             if peer.beat_at <= now {
-                send(0, &[]);
+                // Who is not known yet is told what this node was told.
+                let greeting = match peer.session {
+                    0 => self.terms.text(usize::MAX),
+                    _ => &[],
+                };
+                send(0, greeting);
             }
             if head.count > peer.sent {
                 (peer.sent, peer.beat_at) = (head.count, now + self.options.heartbeat);
@@ -494,18 +531,24 @@ impl Node {
         self.view.set_full(fullest > self.options.queue_max);
     }
 
-    /// When [`tick`](Self::tick) is to be called at the latest.
-    pub fn wake_at(&self, now: Time) -> Time {
+    /// When [`tick`](Self::tick) is to be called at the latest. It follows from when it was: what
+    /// comes in between, however much it is, does not put it off.
+    pub fn wake_at(&self) -> Time {
         let others = self.others().map(|node| {
             let peer = &self.peers[node];
             peer.beat_at.min(peer.link.wake_at())
         });
         let beat = others.min().unwrap_or(Time::NEVER);
-        let is_busy = self.pass.is_under_way() || self.has_pass() || self.forwards.has_held();
-        match is_busy {
-            true => beat.min(now + Duration::from_millis(1)),
-            false => beat,
-        }
+        let is_busy = self.pass.is_under_way()
+            || self.has_pass()
+            || self.awaits_second()
+            || self.forwards.has_held();
+        let step = if is_busy {
+            STEP
+        } else {
+            self.options.heartbeat
+        };
+        beat.min(self.ticked_at + step)
     }
 }
 

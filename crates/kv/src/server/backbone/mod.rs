@@ -15,6 +15,7 @@ use super::commands::{Command, Forward, RingCommand, Told};
 use crate::etcd::{News, Registration};
 use crate::execute::{Parsed, Turn};
 use crate::membership::Membership;
+use crate::ring::ether::Came;
 use crate::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written, ranked, wire};
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
@@ -100,18 +101,22 @@ impl Backbone {
             lease: ring.etcd.as_ref().map(Registration::lasts),
             ..Options::default()
         };
-        let (digest, roster) = (ring.digest(), ring.roster());
-        let mut node = Node::new(digest, session, options, Arc::clone(&view), roster, now);
+        view.set_members(ring.members.clone());
+        let (terms, roster) = (ring.terms(shared.settings.item_max), ring.roster());
+        let (of_node, of_view) = (terms.clone(), Arc::clone(&view));
+        let mut node = Node::new(of_node, session, options, of_view, roster, now);
         let mut effects = Effects::default();
         if let Some(registration) = &ring.etcd {
             node.renewed(registration.lease, now, &mut effects);
         }
         let untaken_max = UNTAKEN_MAX + frame_max(&shared);
         let way = match link {
-            Some(link) => Way::Ether(Stations::new(ring, link, session, untaken_max, now)),
+            Some(link) => {
+                let stations = Stations::new(ring, &terms, link, session, untaken_max, now);
+                Way::Ether(stations)
+            }
             None => Way::Tcp(Lines::new(ring, untaken_max)),
         };
-        view.set_members(ring.members.clone());
         Backbone {
             rules: Rules {
                 users: Arc::default(),
@@ -259,7 +264,7 @@ impl Backbone {
             End::Serves => TELL_EVERY,
             _ => END_EVERY,
         };
-        let wake_at = self.node.wake_at(now).min(now + soon);
+        let wake_at = self.node.wake_at().min(now + soon);
         self.wake_at = wake_at.min(way_wakes_at);
     }
 
@@ -313,7 +318,7 @@ impl Backbone {
                 }
                 Ok(_) => {
                     // A long one may take a while.
-                    if let Some(from) = wire::sender(rest, self.node.ring()) {
+                    if let Some(from) = wire::sender(rest, self.node.terms().digest()) {
                         self.node.heard(from, now);
                     }
                     break true;
@@ -398,8 +403,17 @@ impl Handler for Backbone {
             let Way::Ether(stations) = &mut self.way else {
                 return;
             };
-            let Some((from, mut coming)) = stations.take(datagram, now) else {
-                continue;
+            let (from, mut coming) = match stations.take(datagram, now) {
+                Came::Nothing => continue,
+                Came::Otherwise {
+                    from,
+                    digest,
+                    theirs,
+                } => {
+                    self.node.refuse(from, digest, theirs);
+                    continue;
+                }
+                Came::From(from) => (from, stations.take_coming(from)),
             };
             self.node.heard(from, now);
             let is_ours = self.take_frames(&mut coming, now);
