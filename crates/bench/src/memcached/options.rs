@@ -42,6 +42,9 @@ pub struct MemcachedOptions {
     /// The lengths of values.
     #[serde(serialize_with = "as_text")]
     pub value_bytes: Sizes,
+    /// Of a ring, only keys of its first node are asked for and written, once all are stored: its
+    /// CPU time is what it costs to own them.
+    pub of_first: bool,
     /// Of all requests, the share that write, in percent.
     pub writes: f64,
     /// The exponent of Zipf's law, by which some keys are asked for more than others; without it
@@ -80,6 +83,7 @@ impl Default for MemcachedOptions {
             keys: 100_000,
             key_bytes: 16,
             value_bytes: Sizes::fixed(512),
+            of_first: false,
             writes: 10.0,
             zipf: None,
             rate: None,

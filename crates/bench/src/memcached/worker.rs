@@ -235,6 +235,11 @@ impl Worker {
         self.setup.target.node(&self.key)
     }
 
+    /// Whether a key is of those that are asked for.
+    fn is_asked_for(&mut self, key: u32) -> bool {
+        !self.setup.options.of_first || self.nodes == 1 || self.owner(key) == 0
+    }
+
     /// Open loop: what is due by now takes the clients that are free.
     fn arrive(&mut self, port: &mut dyn Port, now: Time) {
         let Some(mean) = self.mean.filter(|_| !self.is_stopping) else {
@@ -317,6 +322,9 @@ impl Worker {
         let mut owner = None;
         while keys.len() < count {
             let key = items.choose(&mut self.rng);
+            if !self.is_asked_for(key) {
+                continue;
+            }
             if count > 1 && self.nodes > 1 {
                 let of_key = self.owner(key);
                 if *owner.get_or_insert(of_key) != of_key {
@@ -340,7 +348,7 @@ impl Worker {
         let first = items.choose(&mut self.rng);
         let keys = (0..TRIES)
             .map(|step| ((u64::from(first) + u64::from(step)) % u64::from(items.count)) as u32);
-        keys.into_iter()
+        keys.filter(|key| self.is_asked_for(*key))
             .find_map(|key| Some((key, versions.begin(key)?)))
     }
 

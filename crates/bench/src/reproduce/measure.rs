@@ -5,9 +5,9 @@ use super::error::ReproduceError;
 use super::figures::Turns;
 use super::options::ReproduceOptions;
 use super::plan::{self, Load, Setup};
-use super::report::{Energy, Measured, Point, Response};
+use super::report::{Copies, Energy, Measured, Point, Response};
 use super::servers::{Running, Servers};
-use crate::memcached::{self, MemcachedOptions, MemcachedProgress, ServerReport, Words};
+use crate::memcached::{self, MemcachedOptions, MemcachedProgress, MemcachedReport, Words};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -32,7 +32,8 @@ impl Measurer<'_> {
         } = *self.options;
         let options = load.options(keys, duration, slices);
         let report = self.load(options, &both, &mut |_| ())?;
-        let servers = report.iter().map(|server| Measured::new(server, load));
+        let servers = report.servers.iter();
+        let servers = servers.map(|server| Measured::new(server, load));
         Ok(Point {
             chart: format!("{:?}", load.chart).to_lowercase(),
             protocol: load.protocol().to_owned(),
@@ -49,8 +50,8 @@ impl Measurer<'_> {
         options: MemcachedOptions,
         servers: &[&Running],
         told: &mut dyn FnMut(u64),
-    ) -> Result<Vec<ServerReport>, ReproduceError> {
-        let (url, server_pids) = Running::url(servers);
+    ) -> Result<MemcachedReport, ReproduceError> {
+        let (url, server_pids) = Running::url(servers, options.of_first);
         let options = MemcachedOptions {
             url,
             server_pids,
@@ -61,7 +62,30 @@ impl Measurer<'_> {
                 told(requests);
             }
         })?;
-        Ok(report.servers)
+        Ok(report)
+    }
+
+    /// What copies cost their keys' node: without a ring, and in one, side by side.
+    pub(super) fn copies(&self) -> Result<Vec<Copies>, ReproduceError> {
+        let servers = &self.servers;
+        let rings = [
+            servers.pair()?,
+            servers.ring("async")?,
+            servers.ring("acked")?,
+        ];
+        let ReproduceOptions {
+            keys,
+            duration,
+            slices,
+            ..
+        } = *self.options;
+        let options = plan::copies(keys, duration, slices);
+        let report = self.load(options, &rings.each_ref(), &mut |_| ())?;
+        let ratios = [None].into_iter().chain(report.ratios.iter().map(Some));
+        let names = ["alone", "ring of 2, async", "ring of 2, acked"];
+        let each = names.into_iter().zip(&report.servers).zip(ratios);
+        let of = |((name, server), ratios)| Copies::new(name, server, ratios);
+        Ok(each.map(of).collect())
     }
 
     /// How long an answer takes, and how much of that the server's own turns.
@@ -96,7 +120,7 @@ impl Measurer<'_> {
         let turns = before
             .zip(running.turns())
             .map(|(from, to)| to.since(&from));
-        Ok(Response::new(name, &report[0], turns.as_ref()))
+        Ok(Response::new(name, &report.servers[0], turns.as_ref()))
     }
 
     /// Operations a joule of the whole machine's processors, each server alone under the paper's

@@ -28,7 +28,7 @@ mod table;
 
 pub use error::ReproduceError;
 pub use options::ReproduceOptions;
-pub use report::{Energy, KvReport, Measured, Point, Response};
+pub use report::{Copies, Energy, KvReport, Measured, Point, Response};
 
 use measure::Measurer;
 use servers::Servers;
@@ -57,7 +57,7 @@ pub fn run(
     std::fs::create_dir_all(&options.out).map_err(ReproduceError::file(&options.out))?;
     let servers = Servers::new(options)?;
     let (points, setups) = (plan::points(), plan::setups(servers.has_memcached()));
-    let of = points.len() + setups.len() + 1;
+    let of = points.len() + setups.len() + 2;
     let measurer = Measurer {
         options,
         servers: &servers,
@@ -80,6 +80,8 @@ pub fn run(
         tell(&setup.name());
         report.responses.push(measurer.response(&setup)?);
     }
+    tell("what copies cost");
+    report.copies = measurer.copies()?;
     tell("joules");
     report.energy = measurer.energy()?;
     write(&report, &options.out)?;

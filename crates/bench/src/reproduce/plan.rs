@@ -168,6 +168,23 @@ pub(super) fn setups(has_memcached: bool) -> Vec<Setup> {
     setups
 }
 
+/// Requests a second at which it is measured what copies cost.
+pub(super) const OFFERED: f64 = 20_000.0;
+
+/// The paper's mix at one rate, of keys that one node owns: what the copies cost it is to be seen.
+pub(super) fn copies(keys: u32, duration: Duration, slices: usize) -> MemcachedOptions {
+    MemcachedOptions {
+        connections: CLIENTS,
+        rate: Some(OFFERED),
+        of_first: true,
+        keys,
+        duration,
+        slices,
+        warmup: warmup(duration),
+        ..MemcachedOptions::default()
+    }
+}
+
 /// The paper's mix by one client, one at a time: each turn of the server is one request.
 pub(super) fn response(keys: u32, duration: Duration, slices: usize) -> MemcachedOptions {
     MemcachedOptions {

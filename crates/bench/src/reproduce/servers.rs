@@ -98,6 +98,15 @@ impl Servers {
         })
     }
 
+    /// Two kv that know nothing of each other, whose keys are parted as those of a ring are.
+    pub(super) fn pair(&self) -> Result<Running, ReproduceError> {
+        let [mut pair, second] = [self.kv()?, self.kv()?];
+        pair.url = format!("{}+{}", pair.url, second.url);
+        pair.nodes.extend(second.nodes);
+        pair.admins.extend(second.admins);
+        Ok(pair)
+    }
+
     /// Two kv in a ring.
     pub(super) fn ring(&self, replicate: &str) -> Result<Running, ReproduceError> {
         let mut last = String::new();
@@ -293,11 +302,13 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// A URL of these for the load generator, and their processes.
-    pub(super) fn url(of: &[&Running]) -> (String, Vec<Vec<u32>>) {
+    /// A URL of these for the load generator, and their processes; of several nodes, the first
+    /// alone, where it is loaded alone.
+    pub(super) fn url(of: &[&Running], of_first: bool) -> (String, Vec<Vec<u32>>) {
         let urls: Vec<&str> = of.iter().map(|running| running.url.as_str()).collect();
         let pids = |running: &&Running| {
-            let nodes = running.nodes.iter();
+            let counted = if of_first { 1 } else { running.nodes.len() };
+            let nodes = running.nodes.iter().take(counted);
             nodes.map(|node| node.process.id()).collect()
         };
         (

@@ -25,6 +25,9 @@ use std::{env, fs};
 /// Where the ports go that the server listens on, as memcached's own tests ask for them.
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
+/// How it comes that a node listens where it was not told to.
+const WHERE: &str = "a node listens where --ring says that it is; -l and --backbone say where else";
+
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match &args.tool {
         Some(args::Tool::Ring(tool)) => return ring::run(tool),
@@ -68,14 +71,13 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         let _ = by_client.send(graceful);
     });
     let server = server.map_err(|error| {
-        let is_of_ring = in_ring && args.listen.is_empty();
-        let error_is = matches!(error, ServerError::Bind(_));
+        let is_told = in_ring && args.listen.is_empty();
+        let is_where = is_told && matches!(error, ServerError::Bind(_));
         let error = anyhow::Error::new(error);
-        match is_of_ring && error_is {
-            true => {
-                error.context("a node listens where --ring says that it is, or by -l elsewhere")
-            }
-            false => error,
+        if is_where {
+            error.context(WHERE)
+        } else {
+            error
         }
     })?;
     let handle = server.handle();

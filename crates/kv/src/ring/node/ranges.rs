@@ -115,6 +115,11 @@ impl Node {
         if !self.follows(from, of) || self.complete & 1 << range == 0 {
             return;
         }
+        // It may have been said long ago, and taken back since. Who stands by it says so in its
+        // claims, when it knows that this node has this.
+        if !self.is_attentive() {
+            return;
+        }
         let (name, from) = (self.range_name(range), self.view.name(from));
         tracing::info!(
             range = name,

@@ -316,13 +316,7 @@ impl Backbone {
                     self.with(now, |node, local, out| node.frame(frame, local, now, out));
                     rest = behind;
                 }
-                Ok(_) => {
-                    // A long one may take a while.
-                    if let Some(from) = wire::sender(rest, self.node.terms().digest()) {
-                        self.node.heard(from, now);
-                    }
-                    break true;
-                }
+                Ok(_) => break true,
                 Err(error) => {
                     tracing::warn!(%error, "what comes on the backbone is dropped");
                     break false;
@@ -331,6 +325,10 @@ impl Backbone {
         };
         let done = coming.len() - rest.len();
         coming.drain(..done);
+        // A long frame may take a while.
+        if let Some(from) = wire::sender(coming, self.node.terms().digest()) {
+            self.node.heard(from, now);
+        }
         if coming.is_empty() {
             coming.shrink_to(most.min(1 << 20));
         }
