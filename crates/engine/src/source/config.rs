@@ -4,7 +4,7 @@ use super::declaration::AnswerDecl;
 use super::keys::{Keys, Text, TomlText, text_of};
 use super::step::read_answer;
 use crate::diagnostic::Report;
-use crate::kind::{BackendKind, Kinds};
+use crate::kind::BackendKind;
 use crate::settings::{
     BackendConfig, Definition, Origin, PoolSettings, Section, ServiceConfig, Setting,
 };
