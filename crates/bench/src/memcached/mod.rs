@@ -127,16 +127,10 @@ pub fn run(
     let measured = options.duration / u32::try_from(options.slices).unwrap_or(u32::MAX);
     let mut tallies = Vec::new();
     for subject in &subjects {
-        let (server, keys) = (&subject.target.name, u64::from(options.keys));
-        let of = keys * u64::from(options.fills);
-        let mut counts = Counts::new();
-        for fill in 0..u64::from(options.fills) {
-            let mut told = |done| {
-                let done = fill * keys + done;
-                progress(MemcachedProgress::Filling { server, done, of });
-            };
-            counts.add(&slice(&options, &items, subject, Task::Fill, 0, &mut told)?.0);
-        }
+        let server = &subject.target.name;
+        let of = u64::from(options.keys) * u64::from(options.fills);
+        let mut told = |done| progress(MemcachedProgress::Filling { server, done, of });
+        let (counts, _) = slice(&options, &items, subject, Task::Fill, 0, &mut told)?;
         tallies.push(Tally::new(&counts));
     }
     for number in 1..=options.slices {

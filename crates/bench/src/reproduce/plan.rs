@@ -31,8 +31,8 @@ const CLIENTS: usize = 8;
 const VALUES_BYTES: usize = 256 << 20;
 /// How many times what is stored a server's memory is, so that nothing is evicted.
 const ROOM: u64 = 4;
-/// A server's memory in MiB at least: memcached's own default.
-const MEMORY_MIN_MIB: u64 = 64;
+/// A server's memory in MiB at least.
+const MEMORY_MIN_MIB: u64 = 8;
 /// What servers have of an item beside key and value, about.
 const OVERHEAD_BYTES: u64 = 56;
 /// How long a datagram's answer may take before it is lost.

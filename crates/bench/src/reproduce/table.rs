@@ -53,7 +53,7 @@ fn write_all(report: &KvReport, to: &mut String) -> std::fmt::Result {
     )?;
     writeln!(
         to,
-        "- Servers have 4 times the memory that keys and values need, 64 MiB at least; before a \
+        "- Servers have 4 times the memory that keys and values need, 8 MiB at least; before a \
          load that writes, every key was written over until all of that had been used, so that \
          no time is the system's for giving a page at its first touch"
     )?;

@@ -58,8 +58,8 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
     if args.max_item_size > memory / 2 {
         // The sentence is memcached's.
         bail!(
-            "Cannot set item size limit higher than 1/2 of memory max. For -I {size} give -m {half} \
-             or more, or -I {memory} or less for -m {limit}",
+            "Cannot set item size limit higher than 1/2 of memory max. For -I {size} give \
+             -m {half} or more, or -I {memory} or less for -m {limit}",
             size = in_bytes(args.max_item_size),
             half = (2 * args.max_item_size).div_ceil(1 << 20),
             memory = in_bytes(memory / 2),
