@@ -21,8 +21,8 @@ pub(super) fn number<T: TryFrom<i64>>(
 /// A number of bytes, as `-I` is written.
 pub(super) fn in_bytes(bytes: u64) -> String {
     match bytes {
-        _ if bytes % (1 << 20) == 0 => format!("{}m", bytes >> 20),
-        _ if bytes % (1 << 10) == 0 => format!("{}k", bytes >> 10),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}m", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
         _ => bytes.to_string(),
     }
 }
