@@ -1,10 +1,9 @@
 //! A ring, as one of its nodes is told of it at the start: by a file, or by etcd.
 
+use crate::checksum::checksum;
 use crate::etcd::Registration;
 use crate::ring::{Member, Placement, Roster, ranked};
-use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 use std::net::SocketAddr;
 
 /// How a node reaches the others, and they it. All of a ring do it in one way.
@@ -59,18 +58,17 @@ impl Membership {
     /// A number that tells this ring from others: nodes that were told of other members, or of
     /// another prefix in etcd, do not speak to each other.
     pub fn digest(&self) -> u64 {
-        let mut hasher = SipHasher13::new();
-        match &self.etcd {
+        let mut of = match &self.etcd {
             None => {
-                for member in self.members.values() {
+                let lines = self.members.values().map(|member| {
                     let (name, host, port) = (&member.name, &member.host, member.port);
-                    let line = format!("{name} {host}:{port} {}\n", member.backbone);
-                    hasher.write(line.as_bytes());
-                }
+                    format!("{name} {host}:{port} {}\n", member.backbone)
+                });
+                lines.collect::<String>().into_bytes()
             }
-            Some(registration) => hasher.write(registration.prefix().as_bytes()),
-        }
-        hasher.write(&[self.replicas as u8, u8::from(self.is_acked)]);
-        hasher.finish()
+            Some(registration) => registration.prefix().into(),
+        };
+        of.extend([self.replicas as u8, u8::from(self.is_acked)]);
+        checksum([0, 0], &of)
     }
 }

@@ -44,8 +44,18 @@ impl SimDisk {
         (left, is_torn)
     }
 
+    /// It is another disk from now on, with nothing on it.
+    pub(crate) fn lose(&self) {
+        *self.0.borrow_mut() = State::default();
+    }
+
     pub(crate) fn die_in(&self, operations: u64) {
         self.0.borrow_mut().dies_in = Some(operations);
+    }
+
+    /// The machine does not die.
+    pub(crate) fn live_on(&self) {
+        self.0.borrow_mut().dies_in = None;
     }
 
     pub(crate) fn set_full(&self, has_no_room: bool, is_full: bool) {
