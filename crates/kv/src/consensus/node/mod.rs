@@ -207,11 +207,12 @@ impl<D: Disk> Node<D> {
 
     /// To be called at [`Node::wake_at`].
     pub fn tick(&mut self, now: Time) {
-        // Who was late does not catch up: the others may have been heard of in time.
+        // Who was late by less than a tick goes on in time, else elections take longer where there
+        // is much to do. More is not caught up on: it was this node that was not there.
         if now < self.tick_at {
             return;
         }
-        self.tick_at = now + TICK;
+        self.tick_at = (self.tick_at + TICK).max(now);
         self.ticks += 1;
         if self.stalled.is_some() {
             return;
