@@ -1,6 +1,7 @@
 //! What becomes of nodes and of the network between them.
 
 use super::{Event, Replacement, World};
+use rhythm_kv::consensus::Status;
 use std::time::Duration;
 
 /// How long a node that was told to end waits at most until another leads and all are answered.
@@ -122,10 +123,12 @@ impl World {
         let Some(&(leader, _)) = statuses.iter().find(|(_, status)| status.leads) else {
             return;
         };
+        let (told, mut tell) = (|at: &Status| (at.leader, at.term), statuses.iter());
+        let agrees = tell.all(|(_, status)| told(status) == told(&statuses[0].1));
         let last = statuses.iter().map(|(_, status)| status.term).max();
         match (term, last) {
-            // All others are there, and one of them leads: it is started anew.
-            (None, Some(last)) => {
+            // All others are there, and agree on who leads: it is started anew.
+            (None, Some(last)) if agrees => {
                 self.replacement = Some(Replacement {
                     node: gone,
                     term: Some(last),
