@@ -31,7 +31,8 @@ impl SimDisk {
         let is_longer = unsynced > 0 && state.written.starts_with(&synced);
         let is_torn = is_longer && random.percent(70);
         if is_torn {
-            let kept = random.below(unsynced as u64 + 1) as usize;
+            // All of it more often than by chance: then only its checksum says that it is damaged.
+            let kept = random.below(2 * unsynced as u64).min(unsynced as u64) as usize;
             left = state.written[..synced.len() + kept].to_vec();
             if kept > 0 && random.percent(50) {
                 let at = synced.len() + random.below(kept as u64) as usize;
