@@ -63,6 +63,10 @@ pub struct DriverOptions {
     pub addresses: Option<Arc<Addresses>>,
     /// Outgoing connections open at one time.
     pub outgoing_max: usize,
+    /// For how long what is sent on an outgoing TCP connection may be without acknowledgment, or a
+    /// peer not be there or take nothing, before the connection fails; none: as long as the system
+    /// tries, some minutes.
+    pub unacknowledged_max: Option<Duration>,
     /// The receive buffer, shared by all connections: the most that `received` brings at once, in
     /// bytes.
     pub receive_bytes: usize,
@@ -81,6 +85,7 @@ impl Default for DriverOptions {
             crowded_cure: "see who keeps them open",
             addresses: None,
             outgoing_max: 1_024,
+            unacknowledged_max: None,
             receive_bytes: 64 * 1024,
             // What an Ethernet frame brings at most, and some.
             datagram_bytes: 2048,
@@ -146,7 +151,7 @@ impl Driver {
     /// When there are too many open files.
     pub fn new(options: &DriverOptions) -> io::Result<Driver> {
         Ok(Driver {
-            sockets: Sockets::new(options.outgoing_max, options.linger, monotonic())?,
+            sockets: Sockets::new(options, monotonic())?,
             listeners: Vec::new(),
             accepting: true,
             accept_after: Time::ZERO,
