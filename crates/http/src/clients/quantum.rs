@@ -14,8 +14,8 @@ use std::time::Duration;
 /// What a request counts at least.
 pub(crate) const REQUEST_BYTES: usize = 4 * 1024;
 
-/// The least quantum, the first one, and the largest: what may become dear in the midst of a turn is
-/// not to be much.
+/// The least quantum, the first one, and the largest: it is not much that may become dear in the
+/// midst of a turn.
 const QUANTUM_BYTES_MIN: usize = 4 * REQUEST_BYTES;
 const QUANTUM_BYTES: usize = 16 * REQUEST_BYTES;
 const QUANTUM_BYTES_MAX: usize = 64 * REQUEST_BYTES;
