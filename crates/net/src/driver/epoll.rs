@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Where some wait who are patient, or to be let in, a few are told of and let in before step 4; if
-//! others were told of in step 3, steps 5 and 6 come before that, too: theirs is a turn of its own.
+//! others were told of in step 3, step 5 comes before that, too.
 //!
 //! A connection is received from once per turn, which keeps a fast sender from starving the others:
 //! what does not fit the buffer is told of again in the next turn. When telling of connections has
@@ -344,12 +344,14 @@ impl Driver {
             // Whose answers are due does not wait for these.
             if told > 0 {
                 self.sockets.now = monotonic();
-                self.end_turn(handler);
+                self.idle(handler);
                 if handler.finished() {
                     self.ready_listeners.clear();
+                    self.end_turn(handler);
                     return Ok(());
                 }
             }
+            self.sockets.now = monotonic();
             let began = self.sockets.now;
             let (came, was_short) = self.tell_of_the_patient(handler);
             of_patient = Some((began, came, was_short));
@@ -361,6 +363,7 @@ impl Driver {
         if handler.wake_at().is_some_and(|at| at <= heard) {
             handler.tick(&mut self.sockets, heard);
         }
+        self.idle(handler);
         self.end_turn(handler);
         if let Some((began, came, was_short)) = of_patient {
             let took = self.sockets.now.since(began);
@@ -369,13 +372,17 @@ impl Driver {
         Ok(())
     }
 
-    /// Has the handler do what there is to do, and takes note of the time.
-    fn end_turn(&mut self, handler: &mut dyn Handler) {
+    /// Has the handler do what there is to do.
+    fn idle(&mut self, handler: &mut dyn Handler) {
         let now = self.sockets.now;
         handler.idle(&mut self.sockets, now);
         if self.sockets.stop_accepting {
             self.close_listeners(handler);
         }
+    }
+
+    /// Takes note of the time, and tells it.
+    fn end_turn(&mut self, handler: &mut dyn Handler) {
         self.sockets.now = monotonic();
         handler.turn_ended(self.sockets.now);
     }

@@ -52,7 +52,8 @@ pub(crate) struct Connection {
     _place: Option<Place>,
     /// A client that was let in, of which nothing was read yet.
     pub(crate) is_new: bool,
-    /// A client to whom nothing was sent since it was let in, or since its last input.
+    /// A client to whom nothing was sent since it was let in, or since its last input, or nothing
+    /// that [answers](Port::unanswered) it.
     pub(crate) is_unanswered: bool,
     /// What epoll has listed it for while it waits in the line of the patient.
     pub(crate) untold: EventFlags,
@@ -415,6 +416,12 @@ impl Port for Sockets {
 
     fn resume(&mut self, id: ConnectionId) {
         self.set_paused(id, false);
+    }
+
+    fn unanswered(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.get_for_handler(id) {
+            connection.is_unanswered = !connection.is_ours();
+        }
     }
 
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
