@@ -43,11 +43,12 @@ fn node() -> Node<NoDisk> {
         digest: DIGEST,
         whose: 1,
         seed: 1,
+        started: 1,
         journal_bytes: 1 << 20,
     };
     let mut node = Node::open(options, NoDisk, &[], Time::ZERO).expect("a node that begins");
     // Frames are made here as they are there, so that what comes below is read at all.
-    let mut nothing = [0; NOTHING];
+    let mut nothing = [0u8; NOTHING];
     nothing[TO].copy_from_slice(&OTHER.to_le_bytes());
     assert_eq!(node.frame(&frame(&nothing)), Ok(()));
     node

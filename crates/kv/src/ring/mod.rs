@@ -31,6 +31,7 @@ mod members;
 pub mod node;
 pub mod placement;
 mod roster;
+mod terms;
 pub mod view;
 pub mod wire;
 mod written;
@@ -41,6 +42,7 @@ pub use members::{Lease, Member};
 pub use node::{Effects, Execute, Node, Options, Ticket};
 pub use placement::Placement;
 pub use roster::Roster;
+pub use terms::Terms;
 pub use view::{NodeStatus, RangeStatus, Status, View};
 pub use written::Written;
 
