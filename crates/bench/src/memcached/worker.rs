@@ -45,7 +45,7 @@ const TRIES: u32 = 8;
 /// What the threads are to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Task {
-    /// Store every key once.
+    /// Store every key, as often as is asked for.
     Fill,
     /// Load, and measure in this time.
     Measure { from: Time, until: Time },
@@ -89,8 +89,9 @@ pub(super) struct Worker {
     ends: Vec<usize>,
     /// Requests of a client under way at a time.
     depth: usize,
-    /// The keys that are still to be stored.
-    fill: std::ops::Range<u32>,
+    /// The keys that this thread stores, and how many more.
+    keys: std::ops::Range<u32>,
+    fill: std::ops::Range<u64>,
     /// Between two requests of this worker, on average; open loop only.
     mean: Option<Duration>,
     next_due: Time,
@@ -132,8 +133,13 @@ impl Worker {
         let now = monotonic();
         let mut rng = Rng::new(setup.seed ^ (index as u64) << 48);
         let share = |at: usize| (u64::from(options.keys) * at as u64 / workers as u64) as u32;
+        let keys = share(index)..share(index + 1);
         let (fill, measure_from, until) = match setup.task {
-            Task::Fill => (share(index)..share(index + 1), now, Time::NEVER),
+            Task::Fill => (
+                0..keys.len() as u64 * u64::from(options.fills),
+                now,
+                Time::NEVER,
+            ),
             Task::Measure { from, until } => (0..0, from, until),
         };
         let is_fill = matches!(setup.task, Task::Fill);
@@ -156,6 +162,7 @@ impl Worker {
                 (true, false) => FILL_DEPTH,
                 (false, _) => options.depth,
             },
+            keys,
             fill,
             next_due: mean.map_or(Time::NEVER, |mean| now + rng.exponential(mean)),
             mean,
@@ -275,10 +282,17 @@ impl Worker {
         asked.input.clear();
         (asked.answered, asked.hits, asked.part) = (0, 0, (0, 0));
         let write = match setup.task {
-            Task::Fill => match self.fill.find_map(|key| Some((key, versions.begin(key)?))) {
-                Some(write) => Some(write),
-                None => return false,
-            },
+            Task::Fill => {
+                let keys = &self.keys;
+                let write = |number: u64| {
+                    let key = keys.start + (number % keys.len() as u64) as u32;
+                    Some((key, versions.begin(key)?))
+                };
+                match self.fill.find_map(write) {
+                    Some(write) => Some(write),
+                    None => return false,
+                }
+            }
             Task::Measure { .. } => self.choose_write(options.writes, items, versions),
         };
         match write {

@@ -29,6 +29,7 @@ mod table;
 pub use error::ReproduceError;
 pub use options::ReproduceOptions;
 pub use report::{Copies, Energy, KvReport, Measured, Point, Response};
+pub use servers::memcached_at;
 
 use measure::Measurer;
 use servers::Servers;
@@ -69,6 +70,7 @@ pub fn run(
     };
     let mut report = KvReport::new(options);
     report.processors = servers.processors.tell();
+    tell("the loopback device");
     let loopback = measure::loopback(&servers, options.duration);
     let device = Path::new("the loopback device");
     report.loopback_gbit_s = loopback.map_err(ReproduceError::file(device))?;

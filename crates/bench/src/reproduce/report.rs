@@ -14,8 +14,10 @@ pub struct KvReport {
     pub machine: String,
     /// Which processors did what.
     pub processors: String,
-    /// The version that was measured.
+    /// The commit and version that were measured.
     pub commit: String,
+    /// Whether there was a memcached to compare with.
+    pub has_memcached: bool,
     /// The command line that did it.
     pub command: String,
     /// Seconds for which each server was measured at each point.
@@ -181,6 +183,7 @@ impl KvReport {
             machine: options.machine.clone(),
             processors: String::new(),
             commit: options.commit.clone(),
+            has_memcached: options.memcached.is_some(),
             command: options.command.clone(),
             seconds: options.duration.as_secs_f64(),
             loopback_gbit_s: 0.0,

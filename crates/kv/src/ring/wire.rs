@@ -15,8 +15,7 @@
 //! All numbers are little-endian. What is in a frame is bounded by its length, which the reader
 //! bounds.
 
-use siphasher::sip::SipHasher13;
-use std::hash::Hasher;
+use crate::checksum::checksum;
 
 /// The frames' format; a node of another is not understood, and not spoken to.
 const VERSION: u8 = 1;
@@ -25,6 +24,8 @@ const MAGIC: [u8; 2] = *b"RK";
 const FIXED: usize = 74;
 /// Bytes of what is known of a range.
 const CLAIM: usize = 5;
+/// What the checksum is keyed with.
+const SUM_KEY: [u64; 2] = [0x7268_7974_686d, 0x6b76];
 /// Bytes of the checksum.
 const SUM: usize = 8;
 /// The bytes from which the length of a frame is known.
@@ -207,7 +208,7 @@ pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
         out.push(claim.node);
     }
     out.extend_from_slice(messages);
-    let sum = checksum(&out[start..]);
+    let sum = checksum(SUM_KEY, &out[start..]);
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
@@ -220,18 +221,12 @@ pub fn read(frame: &[u8]) -> Result<(Head, &[u8]), WireError> {
         return Err(WireError::Length(frame.len()));
     }
     let (body, sum) = frame.split_at(frame.len() - SUM);
-    if checksum(body).to_le_bytes() != sum {
+    if checksum(SUM_KEY, body).to_le_bytes() != sum {
         return Err(WireError::Damaged);
     }
     let mut reader = Reader(&body[PREFIX..]);
     let head = reader.head(frame[3]).ok_or(WireError::Damaged)?;
     Ok((head, reader.0))
-}
-
-fn checksum(bytes: &[u8]) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(0x7268_7974_686d, 0x6b76);
-    hasher.write(bytes);
-    hasher.finish()
 }
 
 impl Message<'_> {

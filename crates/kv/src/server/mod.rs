@@ -20,6 +20,7 @@ mod worker;
 pub use listen::{Address, BindError};
 
 use crate::etcd::Kept;
+use crate::lines;
 use crate::membership::{Membership, Transport};
 use crate::ring::ether::ETHER_TYPE;
 use crate::shared::{Settings, Shared};
@@ -315,6 +316,7 @@ fn start_backbone(
         driver: DriverOptions {
             connections_max: 4 * ring.roster().places() + 16,
             outgoing_max: 2 * ring.roster().places(),
+            unacknowledged_max: Some(lines::UNACKNOWLEDGED_MAX),
             datagram_bytes: link.map_or(0, |link| link.frame_bytes_max),
             ..DriverOptions::default()
         },

@@ -9,6 +9,7 @@ mod ring;
 mod settings;
 mod values;
 
+use crate::output::print_line;
 use crate::{allocator, logs};
 use anyhow::{Context, Result};
 pub(crate) use args::Args;
@@ -36,7 +37,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         None => {}
     }
     if args.license {
-        println!("rhythm is free under the Apache License 2.0 or the MIT license, as you like.");
+        print_line("rhythm is free under the Apache License 2.0 or the MIT license, as you like.")?;
         return Ok(ExitCode::SUCCESS);
     }
     let (settings, remarks) = settings::from_args(&args)?;

@@ -1,6 +1,7 @@
 //! Where the nodes of a ring are known, a file or etcd; and how the ring is.
 
 use super::args::{Args, RingTool};
+use crate::output::print_line;
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_kv::etcd::{Etcd, Registration};
 use rhythm_kv::membership::{Membership, Transport};
@@ -269,7 +270,9 @@ fn write(file: &Path, nodes: Vec<Node>) -> Result<ExitCode> {
     let shown = file.display();
     let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
     written.with_context(|| format!("cannot write {shown}"))?;
-    println!("{shown} is written; its nodes know of it when all of them were started anew");
+    print_line(format_args!(
+        "{shown} is written; its nodes know of it when all of them were started anew"
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -305,11 +308,11 @@ fn status(of: &str) -> Result<ExitCode> {
         match said {
             Ok((text, is_whole)) => {
                 is_well &= is_whole;
-                println!("{text}");
+                print_line(text)?;
             }
             Err(error) => {
                 is_well = false;
-                println!("{name} ({at}): {error:#}");
+                print_line(format_args!("{name} ({at}): {error:#}"))?;
             }
         }
     }

@@ -8,23 +8,26 @@
 //! Frames go over TCP ([`Lines`]) or over Ethernet ([`Stations`]). Either may lose some, when a
 //! connection breaks or a stream begins anew; they are sent again: the node sees to that.
 
-mod lines;
 mod stations;
 
 use super::commands::{Command, Forward, RingCommand, Told};
 use crate::etcd::{News, Registration};
 use crate::execute::{Parsed, Turn};
+use crate::lines::{Lines, take_frames};
 use crate::membership::Membership;
 use crate::ring::ether::Came;
-use crate::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written, ranked, wire};
+use crate::ring::{
+    Effects, Execute, Local, Member, Node, Options, Ticket, View, Written, ranked, wire,
+};
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
 use crate::wire::{self as memcached, Commands, Rules, Stream};
-use lines::Lines;
 use rhythm_net::{
-    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Inbox, Link, Port, Time, clock,
+    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Inbox, Link, Peer, Port, Time,
+    clock,
 };
 use stations::Stations;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,7 +120,10 @@ impl Backbone {
                 let stations = Stations::new(ring, &terms, link, session, untaken_max, now);
                 Way::Ether(stations)
             }
-            None => Way::Tcp(Lines::new(ring, untaken_max)),
+            None => {
+                let peers = peers(&ring.members, ring.roster().places());
+                Way::Tcp(Lines::new(ring.me, peers, untaken_max))
+            }
         };
         Backbone {
             rules: Rules {
@@ -148,7 +154,9 @@ impl Backbone {
                 let names = names.collect::<Vec<_>>().join(", ");
                 tracing::info!(members = names, "who is in the ring");
                 match &mut self.way {
-                    Way::Tcp(lines) => lines.enlist(port, &members),
+                    Way::Tcp(lines) => {
+                        lines.enlist(port, peers(&members, ranked(&members).places()))
+                    }
                     Way::Ether(_) => debug_assert!(false, "over Ethernet the nodes stay"),
                 }
                 let roster = ranked(&members);
@@ -307,32 +315,27 @@ impl Backbone {
     /// Takes the whole frames off the front of what came from another node. False: it is none.
     fn take_frames(&mut self, coming: &mut Vec<u8>, now: Time) -> bool {
         let most = frame_max(&self.shared);
-        let mut rest = &coming[..];
-        let is_ours = loop {
-            match wire::length(rest, most) {
-                Ok(Some(length)) if length <= rest.len() => {
-                    let (frame, behind) = rest.split_at(length);
-                    self.with(now, |node, local, out| node.frame(frame, local, now, out));
-                    rest = behind;
-                }
-                Ok(_) => break true,
-                Err(error) => {
-                    tracing::warn!(%error, "what comes on the backbone is dropped");
-                    break false;
-                }
-            }
-        };
-        let done = coming.len() - rest.len();
-        coming.drain(..done);
+        let length = |bytes: &[u8]| wire::length(bytes, most);
+        let taken = take_frames(coming, most.min(1 << 20), length, |frame| {
+            self.with(now, |node, local, out| node.frame(frame, local, now, out));
+            Ok(())
+        });
+        if let Err(error) = &taken {
+            tracing::warn!(%error, "what comes on the backbone is dropped");
+        }
         // A long frame may take a while.
         if let Some(from) = wire::sender(coming, self.node.terms().digest()) {
             self.node.heard(from, now);
         }
-        if coming.is_empty() {
-            coming.shrink_to(most.min(1 << 20));
-        }
-        is_ours
+        taken.is_ok()
     }
+}
+
+/// Where the nodes of these places are.
+fn peers(members: &BTreeMap<usize, Member>, places: usize) -> Vec<Option<Peer>> {
+    let peer = |member: &Member| Peer::tcp(member.name.as_str(), member.backbone);
+    let places = 0..places;
+    places.map(|node| members.get(&node).map(peer)).collect()
 }
 
 /// The longest frame.
@@ -348,9 +351,9 @@ impl Drop for Backbone {
 }
 
 impl Handler for Backbone {
-    fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, _: Time) {
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         if let Way::Tcp(lines) = &mut self.way {
-            lines.opened(accepted.connection);
+            lines.opened(port, accepted.connection, now);
         }
     }
 
@@ -358,7 +361,7 @@ impl Handler for Backbone {
         let Way::Tcp(lines) = &mut self.way else {
             return;
         };
-        let Some(mut coming) = lines.take_coming(id) else {
+        let Some(mut coming) = lines.take_coming(id, now) else {
             return;
         };
         coming.extend_from_slice(bytes);
