@@ -1,7 +1,7 @@
 //! A ring, as one of its nodes is told of it at the start: by a file, or by etcd.
 
 use crate::etcd::Registration;
-use crate::ring::{Member, Placement, Roster, ranked};
+use crate::ring::{Member, Placement, Roster, Scheme};
 use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -25,6 +25,8 @@ pub struct Membership {
     pub me: usize,
     /// How it reaches the others.
     pub transport: Transport,
+    /// How copies are kept.
+    pub scheme: Scheme,
     /// How many nodes have what one serves, beside it.
     pub replicas: usize,
     /// Writes are confirmed to clients when the copies exist.
@@ -39,20 +41,22 @@ impl Membership {
         &self.members[&self.me]
     }
 
-    /// Which key is in which range: nodes that stay have one each.
+    /// Which key is in which range.
     pub fn placement(&self) -> Placement {
         let servers = self.members.values();
         match &self.etcd {
-            None => Placement::new(servers.map(|member| (member.host.as_str(), member.port))),
-            Some(_) => Placement::slots(),
+            None => {
+                (self.scheme).placement(servers.map(|member| (member.host.as_str(), member.port)))
+            }
+            Some(_) => self.scheme.slots(),
         }
     }
 
     /// Who is to serve what.
     pub fn roster(&self) -> Roster {
         match &self.etcd {
-            None => Roster::round(self.members.len()),
-            Some(_) => ranked(&self.members),
+            None => self.scheme.round(self.members.len()),
+            Some(_) => self.scheme.ranked(&self.members),
         }
     }
 
@@ -71,6 +75,7 @@ impl Membership {
             Some(registration) => hasher.write(registration.prefix().as_bytes()),
         }
         hasher.write(&[self.replicas as u8, u8::from(self.is_acked)]);
+        hasher.write(self.scheme.name().as_bytes());
         hasher.finish()
     }
 }

@@ -114,6 +114,7 @@ impl Node {
             if now.since(since) >= CUT_OFF * lease {
                 tracing::warn!(range, node = server, "who serves a range is not heard");
                 self.complete &= !(1 << range);
+                self.stop_reading(range);
                 self.incoming[range] = None;
                 self.syncs[range].fill(Sync::None);
             }

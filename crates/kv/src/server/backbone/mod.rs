@@ -15,7 +15,7 @@ use super::commands::{Command, Forward, RingCommand, Told};
 use crate::etcd::{News, Registration};
 use crate::execute::{Parsed, Turn};
 use crate::membership::Membership;
-use crate::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written, ranked, wire};
+use crate::ring::{Effects, Execute, Local, Node, Options, Scheme, Ticket, View, Written, wire};
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
 use crate::wire::{self as memcached, Commands, Rules, Stream};
@@ -51,6 +51,7 @@ enum Way {
 pub(super) struct Backbone {
     shared: Arc<Shared>,
     view: Arc<View>,
+    scheme: Scheme,
     rules: Rules,
     node: Node,
     store: StoreWorker,
@@ -95,6 +96,7 @@ impl Backbone {
         let new = || Arc::new(View::new(ring.placement(), ring.me));
         let view = shared.ring.clone().unwrap_or_else(new);
         let options = Options {
+            scheme: ring.scheme,
             replicas: ring.replicas,
             acked: ring.is_acked,
             lease: ring.etcd.as_ref().map(Registration::lasts),
@@ -117,6 +119,7 @@ impl Backbone {
                 users: Arc::default(),
                 ..shared.rules.clone()
             },
+            scheme: ring.scheme,
             node,
             view,
             store,
@@ -144,7 +147,7 @@ impl Backbone {
                     Way::Tcp(lines) => lines.enlist(port, &members),
                     Way::Ether(_) => debug_assert!(false, "over Ethernet the nodes stay"),
                 }
-                let roster = ranked(&members);
+                let roster = self.scheme.ranked(&members);
                 self.with(now, |node, _, out| node.enroll(roster, now, out));
                 self.view.set_members(members);
             }
