@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bundle;
+mod fuzz;
 mod kernels;
 mod nvcc;
 mod paths;
@@ -23,6 +24,7 @@ struct Cli {
 enum Command {
     Kernels(kernels::Args),
     Gpu(bundle::Args),
+    Fuzz(fuzz::Args),
     Tidy(tidy::Args),
 }
 
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Kernels(args) => kernels::run(&args),
         Command::Gpu(args) => bundle::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::Tidy(args) => tidy::run(&args),
     };
     match result {

@@ -54,7 +54,8 @@ impl<W: Wire> ConnectionPool<W> {
             let is_announced = matches!(loss, Loss::Announced { number: last } if number > last);
             // Not counted where announced: that comes with an answer, so there is progress.
             let is_safe = !is_delivered || query.call.idempotent;
-            let again = is_announced || is_safe && query.retries < self.options.retries_max;
+            let has_retries = query.retries < self.options.retries_max;
+            let again = is_announced || is_safe && (has_retries || loss == Loss::Held);
             query.retries += u32::from(!is_announced);
             query.is_alone = self.is_alone(&query);
             query.may_be_slow = self.statements.may_be_slow(Rc::as_ptr(&query.call));
@@ -152,8 +153,11 @@ impl<W: Wire> ConnectionPool<W> {
     /// its asker holds enough.
     pub(super) fn move_behind(&mut self, port: &mut dyn Port, at: usize, now: Time) {
         self.pace.stalled();
-        if self.is_held_beyond(at, now) {
+        if self.is_beyond_share(at) {
             return self.lose(port, at, Loss::Held, now);
+        }
+        if self.is_slow_beyond_share(at, now) {
+            return self.take_from_slow(port, at, now);
         }
         let (waiting, counts) = (&mut self.waiting, &mut self.done.counts);
         let retries_max = self.options.retries_max;

@@ -33,9 +33,33 @@ fn held_alone<W: Wire>(pipes: &[Pipe<W>], call: *const Call) -> usize {
     oldest.map(|sent| &sent.query).filter(of_it).count()
 }
 
-/// How many of those who ask hold pipes by slow queries. Who holds several is bounded by himself;
-/// and where one alone does, it is his doing and not the calls', unless these are slow.
-fn held_long<W: Wire>(pipes: &[Pipe<W>], statements: &Statements, now: Time) -> usize {
+/// What slow queries hold.
+#[derive(Clone, Copy, Default)]
+struct HeldLong {
+    /// How many of those who ask hold pipes by them: who holds several is bounded by himself.
+    askers: usize,
+    pipes: usize,
+}
+
+impl HeldLong {
+    /// Whether it is no more than their part of so many pipes. They leave one, whoever waits: what
+    /// is not to be sent again may turn out to be slow, too.
+    fn fits(self, all: usize, others_wait: bool) -> bool {
+        self.askers <= most_of(all, others_wait) && self.pipes <= most_of(all, false)
+    }
+
+    /// With one more.
+    fn and_one(self) -> HeldLong {
+        HeldLong {
+            askers: self.askers + 1,
+            pipes: self.pipes + 1,
+        }
+    }
+}
+
+/// What slow queries hold. Where one alone asks them, it is his doing and not the calls', and
+/// counts as nothing, unless these are slow.
+fn held_long<W: Wire>(pipes: &[Pipe<W>], statements: &Statements, now: Time) -> HeldLong {
     let mut any_call = false;
     let mut askers = Vec::new();
     for pipe in pipes.iter().filter(|pipe| is_slow(pipe, statements, now)) {
@@ -44,11 +68,12 @@ fn held_long<W: Wire>(pipes: &[Pipe<W>], statements: &Statements, now: Time) -> 
             askers.push(sent.query.asker);
         }
     }
+    let pipes = askers.len();
     askers.sort_unstable();
     askers.dedup();
     match askers.len() {
-        1 if !any_call => 0,
-        askers => askers,
+        1 if !any_call => HeldLong::default(),
+        askers => HeldLong { askers, pipes },
     }
 }
 
@@ -117,9 +142,9 @@ impl<W: Wire> ConnectionPool<W> {
         let oldest = pipes[at].awaited.wanted().next();
         let belongs_to = oldest.map(|sent| Rc::as_ptr(&sent.query.call));
         let may_hold = remembered(|waiting, call| {
-            let most = most_of(all, others_wait(waiting, call, statements));
             !is_suspect(pipes, Rc::as_ptr(call), statements, now)
-                || held_long(pipes, statements, now) < most
+                || (held_long(pipes, statements, now).and_one())
+                    .fits(all, others_wait(waiting, call, statements))
         });
         let may_hold_alone =
             remembered(|_, call| held_alone(pipes, Rc::as_ptr(call)) < most_alone(all));
@@ -147,32 +172,40 @@ impl<W: Wire> ConnectionPool<W> {
     /// they can be sent again: few who ask may hold many. Whether there was one.
     pub(super) fn take_back(&mut self, port: &mut dyn Port, now: Time) -> bool {
         let all = self.options.connections_max.max(1);
-        let (pipes, statements, retries_max) =
-            (&self.pipes, &self.statements, self.options.retries_max);
+        let (pipes, statements) = (&self.pipes, &self.statements);
         let slow = pipes.iter().filter(|pipe| is_slow(pipe, statements, now));
-        if held_long(pipes, statements, now) <= most_of(all, true)
-            && slow.count() <= most_of(all, false)
-        {
+        let slow = slow.count();
+        if held_long(pipes, statements, now).fits(all, true) && slow <= most_of(all, false) {
             return false;
         }
-        let at = pipes.iter().position(|pipe| {
-            let oldest = pipe.awaited.wanted().next();
-            let mut all = pipe.awaited.wanted().map(|sent| &sent.query);
-            oldest.is_some_and(|sent| {
-                others_wait(&self.waiting, &sent.query.call, statements)
-                    && all.all(|query| query.call.idempotent && query.retries < retries_max)
-                    && is_slow(pipe, statements, now)
+        let find = |retries_max: u32| {
+            pipes.iter().position(|pipe| {
+                let oldest = pipe.awaited.wanted().next();
+                let mut all = pipe.awaited.wanted().map(|sent| &sent.query);
+                oldest.is_some_and(|sent| {
+                    others_wait(&self.waiting, &sent.query.call, statements)
+                        && all.all(|query| query.call.idempotent && query.retries < retries_max)
+                        && is_slow(pipe, statements, now)
+                })
             })
-        });
+        };
+        // Where they hold all, one is sent again however often it was. That does not go on: its
+        // call is known to be slow then, and waits for its part.
+        let at = find(self.options.retries_max).or_else(|| find(u32::MAX).filter(|_| slow >= all));
         let Some(at) = at else {
             return false;
         };
+        self.take_from_slow(port, at, now);
+        true
+    }
+
+    /// Takes a pipe from the slow query that holds it.
+    pub(super) fn take_from_slow(&mut self, port: &mut dyn Port, at: usize, now: Time) {
         let oldest = self.pipes[at].awaited.wanted().next();
         if let Some((sent, (_, since))) = oldest.zip(self.pipes[at].owed()) {
             (self.statements).holds_too_much(&sent.query.call, now.since(since), now);
         }
         self.lose(port, at, Loss::Held, now);
-        true
     }
 
     /// When the next query that holds a pipe has taken long.
@@ -187,20 +220,26 @@ impl<W: Wire> ConnectionPool<W> {
         all.min().unwrap_or(Time::NEVER)
     }
 
-    /// Whether a pipe belongs to one who holds more than his part, or to a slow query where these
-    /// do: it came behind others and has its turn now.
-    pub(super) fn is_held_beyond(&self, at: usize, now: Time) -> bool {
+    /// Whether a pipe belongs to one who holds more than his part: it came behind others and has
+    /// its turn now.
+    pub(super) fn is_beyond_share(&self, at: usize) -> bool {
+        let Some(owner) = self.pipes[at].owner().filter(|_| W::IN_ORDER) else {
+            return false;
+        };
+        let all = self.options.connections_max.max(1);
+        let has_others = self.waiting.has_others(owner);
+        held(&self.pipes, owner) > self.options.share.connections_max(all, has_others)
+    }
+
+    /// Likewise whether it belongs to a slow query, where these hold more than their part.
+    pub(super) fn is_slow_beyond_share(&self, at: usize, now: Time) -> bool {
         let oldest = self.pipes[at].awaited.wanted().next();
         let Some(query) = oldest.map(|sent| &sent.query).filter(|_| W::IN_ORDER) else {
             return false;
         };
         let all = self.options.connections_max.max(1);
-        let has_others = self.waiting.has_others(query.asker);
-        let share = self.options.share.connections_max(all, has_others);
-        let statements = &self.statements;
-        let most = most_of(all, others_wait(&self.waiting, &query.call, statements));
-        held(&self.pipes, query.asker) > share
-            || is_slow(&self.pipes[at], statements, now)
-                && held_long(&self.pipes, statements, now) > most
+        let others_wait = others_wait(&self.waiting, &query.call, &self.statements);
+        is_slow(&self.pipes[at], &self.statements, now)
+            && !held_long(&self.pipes, &self.statements, now).fits(all, others_wait)
     }
 }

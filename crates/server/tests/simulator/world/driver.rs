@@ -185,7 +185,7 @@ impl World {
         let count = state.inbox.len().min(self.net.read_max);
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
-        bytes.extend(self.links[link].inbox.drain(..count));
+        move_bytes(&mut self.links[link].inbox, count, &mut bytes);
         self.links[link].unread_since = match self.links[link].inbox.is_empty() {
             true => None,
             false => Some(self.now),

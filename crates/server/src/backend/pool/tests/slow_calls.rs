@@ -19,8 +19,9 @@ fn four() -> PoolOptions {
     }
 }
 
-/// What is asked by the call that hangs, and by another.
+/// What is asked by the call that hangs, by a second that does, and by another.
 const HANGS: &str = "1&9";
+const HANGS_TOO: &str = "1&99";
 const OTHER: &str = "1&2";
 
 /// Asks so many times, each time by another.
@@ -38,9 +39,10 @@ fn answer_others(world: &mut World) -> usize {
             return hang;
         }
         for (id, queries) in all {
-            match queries[0] == HANGS {
-                true => hang += 1,
-                false => world.receive(id, answer_ok(&queries[0]).as_bytes()),
+            let hangs = |query: &&String| query.starts_with(HANGS);
+            hang += queries.iter().filter(hangs).count();
+            for query in queries.iter().take_while(|query| !hangs(query)) {
+                world.receive(id, answer_ok(query).as_bytes());
             }
         }
     }
@@ -56,7 +58,11 @@ fn assert_answered(world: &World, keys: std::ops::Range<u64>) {
 
 /// A world whose other call has been answered.
 fn known() -> World {
-    let mut world = World::new(four());
+    known_with(four())
+}
+
+fn known_with(options: PoolOptions) -> World {
+    let mut world = World::new(options);
     ask(&mut world, OTHER, 1000..1004, true);
     world.connect_all();
     answer_others(&mut world);
@@ -132,6 +138,73 @@ fn few_whose_calls_hang_do_not_hold_all_connections() {
         world.pass(50 * MS);
         ask(&mut world, OTHER, 110 + round..111 + round, true);
     }
+}
+
+#[test]
+fn several_of_each_leave_one_to_others() {
+    let mut world = known();
+    world.submit_call_by(1, HANGS, 0..2);
+    world.submit_call_by(2, HANGS, 10..11);
+    assert_eq!(answer_others(&mut world), 3);
+    world.pass(50 * MS);
+    // Nobody else waits, and only two hold some.
+    world.submit_call_by(3, HANGS, 20..21);
+    assert_eq!(answer_others(&mut world), 0);
+    ask(&mut world, OTHER, 100..110, true);
+    assert_eq!(answer_others(&mut world), 0);
+    assert_answered(&world, 100..110);
+}
+
+#[test]
+fn a_call_that_gave_way_to_those_behind_it_is_known_to_be_slow() {
+    let mut world = known_with(PoolOptions {
+        depth_max: 4,
+        ..four()
+    });
+    ask(&mut world, HANGS, 0..3, false);
+    ask(&mut world, HANGS_TOO, 10..11, true);
+    assert_eq!(answer_others(&mut world), 4);
+    world.pass(50 * MS);
+    // It goes behind the one of the same call, which is given up for it.
+    ask(&mut world, HANGS_TOO, 11..12, true);
+    assert_eq!(answer_others(&mut world), 1);
+    world.pass(MS);
+    world.connect_all();
+    assert_eq!(answer_others(&mut world), 0, "it is not sent again");
+    ask(&mut world, OTHER, 100..110, true);
+    world.connect_all();
+    assert_eq!(answer_others(&mut world), 0);
+    assert_answered(&world, 100..110);
+}
+
+#[test]
+fn where_slow_ones_hold_all_one_gives_way_though_it_was_sent_again_before() {
+    let mut world = known_with(PoolOptions {
+        connections_max: 2,
+        ..four()
+    });
+    ask(&mut world, HANGS, 0..2, true);
+    let ids: Vec<ConnectionId> = world.take_all().iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids.len(), 2);
+    ids.into_iter().for_each(|id| world.reset(id));
+    world.poll();
+    world.connect_all();
+    assert_eq!(answer_others(&mut world), 2);
+    ask(&mut world, OTHER, 100..110, true);
+    world.pass(50 * MS);
+    world.connect_all();
+    assert_eq!(answer_others(&mut world), 0);
+    assert_answered(&world, 100..110);
+    let connects = world.port.connects;
+    for round in 0..5 {
+        world.pass(50 * MS);
+        ask(&mut world, OTHER, 200 + round..201 + round, true);
+        assert_eq!(answer_others(&mut world), 0);
+        assert_answered(&world, 200 + round..201 + round);
+    }
+    assert_eq!(world.port.connects, connects, "no other is taken back");
+    world.pass(1000 * MS);
+    world.assert_failed(0..2, LaneError::BackendTimeout);
 }
 
 #[test]
