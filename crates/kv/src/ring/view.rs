@@ -1,5 +1,5 @@
-//! What workers see of the ring: who serves a key now, and whether there is room for writes; and
-//! how the ring is, for those who ask.
+//! What workers see of the ring: who serves a key now, whether a copy of it may be read here, and
+//! whether there is room for writes; and how the ring is, for those who ask.
 
 use super::wire::Claim;
 use super::{Member, Placement};
