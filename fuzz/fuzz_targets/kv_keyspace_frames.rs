@@ -43,6 +43,7 @@ fn node() -> Node<NoDisk> {
         digest: DIGEST,
         whose: 1,
         seed: 1,
+        started: 1,
         journal_bytes: 1 << 20,
     };
     Node::open(options, NoDisk, &[], Time::ZERO).expect("a node that begins")

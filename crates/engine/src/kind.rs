@@ -1,7 +1,7 @@
 //! What the compiler must know of the kinds of backends that there are: the keys of their tables in
 //! service.toml, and of the calls of pages. The backends themselves are the server's.
 
-use crate::diagnostic::Severity;
+use crate::diagnostic::{Place, Report, Severity, did_you_mean_or};
 use crate::program::{Form, Type};
 use crate::settings::BackendConfig;
 pub use crate::settings::BackendKey;
@@ -69,5 +69,17 @@ impl<'k> Kinds<'k> {
         let config = self.backends.iter().find(|config| config.name == backend)?;
         let kind = self.kinds.iter().find(|kind| kind.name == config.kind)?;
         Some((config, kind))
+    }
+
+    /// A backend's number, by its name; reports what there is where it is not.
+    pub(crate) fn find(&self, name: &str, place: Place<'_>, report: &mut Report) -> Option<usize> {
+        let found = (self.backends.iter()).position(|backend| backend.name == name);
+        if found.is_none() && !self.backends_lost {
+            let names = self.backends.iter().map(|backend| backend.name.as_str());
+            let nothing = format!("service.toml needs a table [backend.{name}]");
+            let hint = did_you_mean_or(name, names, &nothing);
+            report.error(place, format!("service.toml has no backend `{name}`"), hint);
+        }
+        found
     }
 }

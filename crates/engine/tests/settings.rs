@@ -172,7 +172,11 @@ fn wrong_values_are_told_where_they_stand() {
             "2:9",
             "`size` must be an integer",
         ),
-        ("[cohort]\ndelay = 2", "2:9", "`delay` must be a string"),
+        (
+            "[cohort]\ndelay = 2",
+            "2:9",
+            "`delay` must be a duration in quotes",
+        ),
         ("[server]\npin = 1", "2:7", "`pin` must be true or false"),
         (
             "[server]\nlisten = \"here\"",

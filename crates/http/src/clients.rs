@@ -237,8 +237,12 @@ impl Clients {
 
     /// Whether one of the lists has one to give: [`Clients::next_unstalled`] and those below.
     pub fn has_news(&self, now: Time) -> bool {
-        self.quantum.is_left() && self.is_behind(now)
-            || !(self.upkeep.roomy.is_empty() && self.gone.is_empty())
+        self.quantum.is_left() && self.is_behind(now) || self.hosts_have_news()
+    }
+
+    /// Whether hosts are to be told of answers that have room again, or of clients that are gone.
+    pub fn hosts_have_news(&self) -> bool {
+        !(self.upkeep.roomy.is_empty() && self.gone.is_empty())
     }
 
     /// Whether a connection waits that may go on, in this turn or the next.

@@ -12,6 +12,7 @@
 //! [`cohort`] is what one turn brought; [`server`] has the connections, on `rhythm_net`'s threads.
 #![deny(unsafe_code)]
 
+mod checksum;
 pub mod cohort;
 #[cfg(feature = "consensus")]
 pub mod consensus;
@@ -19,6 +20,7 @@ mod counters;
 pub mod etcd;
 pub mod execute;
 mod input;
+mod lines;
 pub mod membership;
 pub mod ring;
 pub mod server;

@@ -1,10 +1,8 @@
 //! A ring, as one of its nodes is told of it at the start: by a file, or by etcd.
 
 use crate::etcd::Registration;
-use crate::ring::{Member, Placement, Roster, Scheme};
-use siphasher::sip::SipHasher13;
+use crate::ring::{Member, Placement, Roster, Scheme, Terms};
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 use std::net::SocketAddr;
 
 /// How a node reaches the others, and they it. All of a ring do it in one way.
@@ -60,22 +58,28 @@ impl Membership {
         }
     }
 
-    /// A number that tells this ring from others: nodes that were told of other members, or of
-    /// another prefix in etcd, do not speak to each other.
-    pub fn digest(&self) -> u64 {
-        let mut hasher = SipHasher13::new();
+    /// What this node was told that all are to be told alike; of items, that they have so many
+    /// bytes at most.
+    pub fn terms(&self, item_max: u64) -> Terms {
+        let replicate = if self.is_acked { "acked" } else { "async" };
+        let mut told = vec![
+            ("--scheme".to_owned(), self.scheme.name().to_owned()),
+            ("--replicas".to_owned(), self.replicas.to_string()),
+            ("--replicate".to_owned(), replicate.to_owned()),
+            ("-I".to_owned(), item_max.to_string()),
+        ];
         match &self.etcd {
-            None => {
-                for member in self.members.values() {
-                    let (name, host, port) = (&member.name, &member.host, member.port);
-                    let line = format!("{name} {host}:{port} {}\n", member.backbone);
-                    hasher.write(line.as_bytes());
-                }
+            None => told.extend(self.members.values().enumerate().map(|(index, member)| {
+                let (name, host, port) = (&member.name, &member.host, member.port);
+                let value = format!("{name} {host}:{port} {}", member.backbone);
+                (format!("node {} of the file", index + 1), value)
+            })),
+            Some(registration) => {
+                let lasts = registration.lasts().as_secs();
+                told.push(("--ring".to_owned(), registration.prefix().to_owned()));
+                told.push(("--lease".to_owned(), lasts.to_string()));
             }
-            Some(registration) => hasher.write(registration.prefix().as_bytes()),
         }
-        hasher.write(&[self.replicas as u8, u8::from(self.is_acked)]);
-        hasher.write(self.scheme.name().as_bytes());
-        hasher.finish()
+        Terms::new(&self.this().name, told)
     }
 }

@@ -310,6 +310,14 @@ pub trait Port {
     /// Takes up reading again.
     fn resume(&mut self, connection: ConnectionId);
 
+    /// What was sent to a client was not its answer, or not to all that came of it: it is in the
+    /// midst of a request, and what comes next is told of after those who are answered.
+    ///
+    /// Unless told so, a driver takes whatever is sent for an answer to all that came before.
+    fn unanswered(&mut self, connection: ConnectionId) {
+        let _ = connection;
+    }
+
     /// Begins a connection to `peer`; `connected` or `ended` follows.
     ///
     /// # Errors
@@ -409,7 +417,8 @@ pub trait Handler {
         let _ = (port, now);
     }
 
-    /// There is no more input in this turn: the moment to start work on what was collected.
+    /// There is no more input for now: the moment to start work on what was collected. At least
+    /// once in a turn; before its end, where others follow who are to wait for these.
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         let _ = (port, now);
     }

@@ -5,7 +5,7 @@
 //! itself. Compiled with the feature `testing` alone, which only tests ask for.
 
 use crate::port::{ConnectionId, Peer, PeerAddress, Port, Sent, WallClock, send_each};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -45,6 +45,8 @@ pub struct TestPort {
     pub connects: u32,
     /// Slices given to sockets, one after the other.
     pub sends: u32,
+    /// Whom what was sent last did not answer.
+    pub unanswered: BTreeSet<ConnectionId>,
 }
 
 impl Default for TestPort {
@@ -57,6 +59,7 @@ impl Default for TestPort {
             room: usize::MAX,
             connects: 0,
             sends: 0,
+            unanswered: BTreeSet::new(),
         }
     }
 }
@@ -101,6 +104,7 @@ impl TestPort {
     /// Gives a connection's socket a slice.
     fn give(&mut self, id: ConnectionId, bytes: &[u8]) -> Sent {
         self.sends += 1;
+        self.unanswered.remove(&id);
         let Some(connection) = self.connections.get_mut(&id) else {
             return Sent::Gone;
         };
@@ -141,6 +145,10 @@ impl Port for TestPort {
     fn pause(&mut self, _: ConnectionId) {}
 
     fn resume(&mut self, _: ConnectionId) {}
+
+    fn unanswered(&mut self, id: ConnectionId) {
+        self.unanswered.insert(id);
+    }
 
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
         let PeerAddress::Tcp(address) = peer.address else {

@@ -6,7 +6,7 @@ mod device;
 use crate::device::{CudaArgs, Device, Opened};
 use crate::folder::Folder;
 use crate::load::write_json;
-use crate::machine;
+use crate::{machine, output};
 use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
 use indicatif::ProgressBar;
@@ -149,10 +149,10 @@ fn run_limit(args: &Limit) -> Result<ExitCode> {
     limit::run(
         &options,
         |address| {
-            eprintln!(
+            output::complain(format_args!(
                 "rhythm: a constant page of {} bytes on {address}",
                 args.bytes
-            )
+            ))
         },
         || false,
     )?;
@@ -208,7 +208,7 @@ fn run_emulation(args: Emulation) -> Result<ExitCode> {
         bail!("figures would be the host's, which took over: {why}");
     }
     if args.json.as_deref() != Some(std::path::Path::new("-")) {
-        println!("{report}");
+        output::print_line(&report)?;
     }
     let recorded = Recorded {
         machine: machine::describe(),

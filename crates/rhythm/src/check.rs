@@ -3,6 +3,7 @@
 use crate::conform;
 use crate::device::{CudaArgs, Device};
 use crate::folder::{Folder, so_many, summary};
+use crate::output::{complain, print, print_line};
 use anyhow::Result;
 use clap::ValueEnum;
 use rhythm_engine::compile::compile;
@@ -54,17 +55,17 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let service = match compile(&folder.sources, &kinds()) {
         Ok(service) => service,
         Err(mistakes) => {
-            eprintln!("{}", summary(&mistakes));
+            complain(summary(&mistakes));
             return Ok(ExitCode::FAILURE);
         }
     };
     if !service.warnings.is_empty() {
-        eprintln!("{}\n", summary(&service.warnings));
+        complain(format_args!("{}\n", summary(&service.warnings)));
     }
     let config = &service.config.statics;
     let statics = Statics::new(&config.mount, folder.static_files(config)?);
     for warning in statics.warnings() {
-        eprintln!("warning: {warning}");
+        complain(format_args!("warning: {warning}"));
     }
     if let Some(device) = args.device {
         return conform::run(device, &args.cuda, args.cohort_size, service);
@@ -72,27 +73,30 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.print {
         Some(Print::Programs) => {
             for page in &service.pages {
-                println!("{}", service.listing(page));
+                print_line(service.listing(page))?;
             }
         }
         Some(Print::Settings) => {
-            print!("{}", service.config.to_toml());
+            print(service.config.to_toml())?;
             for backend in &service.backends {
-                print!("\n{}", backend.to_toml());
+                print(format_args!("\n{}", backend.to_toml()))?;
             }
             let options = ServerOptions::of(&service);
             let memory = Memory::of(&service, &options, &statics);
-            println!("\n# The most memory that these settings allow, in bytes (docs/settings.md),");
-            println!("# with {}:", so_many(memory.workers, "worker"));
+            print(format_args!(
+                "\n# The most memory that these settings allow, in bytes (docs/settings.md),\n\
+                 # with {}:\n",
+                so_many(memory.workers, "worker")
+            ))?;
             for (name, bytes) in memory.parts {
-                println!("# {name} = {bytes}");
+                print_line(format_args!("# {name} = {bytes}"))?;
             }
-            println!("# sum = {}", memory.sum());
+            print_line(format_args!("# sum = {}", memory.sum()))?;
         }
         None => {
             let calls: usize = service.pages.iter().map(|page| page.calls.len()).sum();
             let fragment_bytes: usize = service.fragments.iter().map(|f| f.len()).sum();
-            println!(
+            print_line(format_args!(
                 "{}: {} with {}, {} of {}, {}",
                 service.config.service.name,
                 so_many(service.pages.len(), "page"),
@@ -100,10 +104,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
                 so_many(service.fragments.len(), "fragment"),
                 so_many(fragment_bytes, "byte"),
                 so_many(folder.sources.static_files.len(), "static file"),
-            );
+            ))?;
             for page in &service.pages {
                 let routes: Vec<String> = page.routes.iter().map(ToString::to_string).collect();
-                println!("  {:24} {}", page.name, routes.join(", "));
+                print_line(format_args!("  {:24} {}", page.name, routes.join(", ")))?;
             }
         }
     }

@@ -1,6 +1,7 @@
 //! `rhythm check --device`: every page on a device, compared with the reference.
 
 use crate::device::{CudaArgs, Device, Opened};
+use crate::output::{complain, print_line};
 use anyhow::{Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_besim::Bank;
@@ -64,7 +65,7 @@ pub(crate) fn run(
     };
     comparison.all()?;
     comparison.bar.finish_and_clear();
-    Ok(comparison.report())
+    comparison.report()
 }
 
 impl Comparison<'_> {
@@ -124,29 +125,34 @@ impl Comparison<'_> {
                 if let Err(difference) = compared {
                     self.wrong += 1;
                     let opened = self.opened;
-                    self.bar.suspend(|| eprintln!("{opened}: {difference}"));
+                    self.bar
+                        .suspend(|| complain(format_args!("{opened}: {difference}")));
                 }
                 self.bar.inc(1);
             }
         }
     }
 
-    fn report(&self) -> ExitCode {
+    fn report(&self) -> Result<ExitCode> {
         let opened = self.opened;
         if self.wrong > 0 {
             let (wrong, runs) = (self.wrong, self.runs);
-            eprintln!("{opened}: {wrong} of {runs} runs differ from the reference");
-            return ExitCode::FAILURE;
+            complain(format_args!(
+                "{opened}: {wrong} of {runs} runs differ from the reference"
+            ));
+            return Ok(ExitCode::FAILURE);
         }
         let sizes: Vec<String> = self.sizes.iter().map(ToString::to_string).collect();
         let sizes = sizes.join(", ");
-        println!(
+        print_line(format_args!(
             "{opened}: every byte of every page is the reference's, in cohorts of {sizes} lanes"
-        );
+        ))?;
         if self.on_host > 0 {
             let on_host = self.on_host;
-            println!("{opened}: {on_host} of the lanes were left to the host");
+            print_line(format_args!(
+                "{opened}: {on_host} of the lanes were left to the host"
+            ))?;
         }
-        ExitCode::SUCCESS
+        Ok(ExitCode::SUCCESS)
     }
 }

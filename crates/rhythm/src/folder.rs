@@ -9,7 +9,7 @@ mod walk;
 use anyhow::{Context, Result, bail};
 use regular::{Found, RegularFile, Unfit};
 use rhythm_engine::compile::compile;
-use rhythm_engine::diagnostic::Diagnostic;
+use rhythm_engine::diagnostic::{Diagnostic, Severity};
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::{Mistake, StaticSettings};
 use rhythm_engine::source::Sources;
@@ -182,16 +182,45 @@ impl Folder {
 
 /// Diagnostics one after the other, and how many there are.
 pub(crate) fn summary(diagnostics: &[Diagnostic]) -> String {
-    use rhythm_engine::diagnostic::Severity;
     let errors = diagnostics
         .iter()
         .filter(|d| d.severity == Severity::Error)
         .count();
     let mut text = String::new();
-    for diagnostic in diagnostics {
-        text += &format!("{diagnostic}\n\n");
+    for told in told_once(diagnostics) {
+        text += &format!("{told}\n\n");
     }
     text + &so_many(errors, "error") + ", " + &so_many(diagnostics.len() - errors, "warning")
+}
+
+/// Diagnostics as texts. Those that say the same of several places, as of a backend that is gone
+/// and all its calls, are one, which has all the places.
+pub(crate) fn told_once(diagnostics: &[Diagnostic]) -> Vec<String> {
+    let mut groups: Vec<Vec<&Diagnostic>> = Vec::new();
+    for diagnostic in diagnostics {
+        let said = |it: &Diagnostic| (it.severity, it.message.clone(), it.hint.clone());
+        match (groups.iter_mut()).find(|group| said(group[0]) == said(diagnostic)) {
+            Some(group) => group.push(diagnostic),
+            None => groups.push(vec![diagnostic]),
+        }
+    }
+    let text = |group: Vec<&Diagnostic>| {
+        let mut text = group[0].to_string();
+        if group.len() > 1 {
+            text += &format!(
+                "\n  the same at {}:",
+                so_many(group.len() - 1, "other place")
+            );
+        }
+        for other in &group[1..] {
+            let Diagnostic {
+                file, line, column, ..
+            } = other;
+            text += &format!("\n    {file}:{line}:{column}");
+        }
+        text
+    };
+    groups.into_iter().map(text).collect()
 }
 
 /// A number of things.

@@ -3,6 +3,7 @@
 
 mod memcached;
 
+use crate::output::{print, print_line};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_bench::load::{self, LoadOptions, Page};
@@ -45,7 +46,7 @@ pub(crate) struct Args {
     seed: u64,
 
     /// Open loop: so many users arrive (memcached: requests fall due) a second, whether or not the
-    /// server keeps up
+    /// server keeps up; not with --page, whose users never leave
     #[arg(long, value_name = "PER_SECOND", value_parser = parse_rate)]
     rate: Option<f64>,
 
@@ -80,7 +81,8 @@ struct BankArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     think: Option<Duration>,
 
-    /// One page only, again and again, such as account_summary
+    /// One page only, again and again, such as account_summary; by so many users as --sessions
+    /// says, each of whom asks again as soon as he is answered
     #[arg(long, value_name = "PAGE", value_parser = parse_page)]
     page: Option<Page>,
 
@@ -192,7 +194,7 @@ fn tell(
 ) -> Result<ExitCode> {
     write_json(json, report)?;
     if json != Some(Path::new("-")) {
-        println!("{report}");
+        print_line(report)?;
     }
     Ok(if passed {
         ExitCode::SUCCESS
@@ -208,8 +210,7 @@ pub(crate) fn write_json(path: Option<&Path>, report: &impl serde::Serialize) ->
     };
     let text = serde_json::to_string_pretty(report)? + "\n";
     if path == Path::new("-") {
-        print!("{text}");
-        return Ok(());
+        return print(text);
     }
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -17,6 +17,7 @@ mod kv;
 mod load;
 mod logs;
 mod machine;
+mod output;
 mod reproduce;
 mod serve;
 
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
     if !matches!(command, Command::Serve(_))
         && let Some(mistake) = logs::simd_mistake()
     {
-        eprintln!("rhythm: warning: {mistake}");
+        output::complain(format_args!("rhythm: warning: {mistake}"));
     }
     let result = match command {
         Command::Serve(args) => serve::run(args),
@@ -73,7 +74,10 @@ fn main() -> ExitCode {
         if let Some(wrong_flags) = error.downcast_ref::<clap::Error>() {
             wrong_flags.exit();
         }
-        eprintln!("rhythm: {error:#}");
+        if error.is::<output::NoReader>() {
+            return output::NoReader::exit_code();
+        }
+        output::complain(format_args!("rhythm: {error:#}"));
         ExitCode::FAILURE
     })
 }

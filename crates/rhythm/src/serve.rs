@@ -3,7 +3,7 @@
 use crate::allocator;
 use crate::device::{CudaArgs, Device};
 use crate::flags::Overrides;
-use crate::folder::Folder;
+use crate::folder::{Folder, told_once};
 use crate::logs::{self, simd_mistake};
 use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
@@ -245,7 +245,7 @@ fn load(args: &Args) -> Result<Arc<Site>> {
 /// Tells what in the service is probably not meant.
 fn warn(site: &Site) {
     let service = site.service();
-    for warning in &service.warnings {
+    for warning in told_once(&service.warnings) {
         tracing::warn!("{warning}");
     }
     for warning in site.statics().warnings() {

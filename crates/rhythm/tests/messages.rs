@@ -61,6 +61,22 @@ fn flags_that_mean_nothing_are_refused_with_what_would_be_right() {
             "16 to 1048576 bytes",
         ),
         (&["load", "memcached://127.0.0.1:1"], "no answer from"),
+        (
+            &["load", "memcached://127.0.0.1:1", "--udp"],
+            "only where they were started with -U PORT",
+        ),
+        (
+            &[
+                "load",
+                "http://127.0.0.1:1",
+                "--rate",
+                "9",
+                "--page",
+                "login",
+            ],
+            "leave out --rate",
+        ),
+        (&["kv", "-I", "33m"], "For -I 33m give -m 66 or more"),
         (&["bench", "--ring", "0"], "0 is not in 1.."),
     ] {
         let output = rhythm(arguments).output().expect("the binary runs");
@@ -85,6 +101,46 @@ fn an_unknown_simd_level_is_told_of_by_every_command() {
         .output()
         .expect("the binary runs");
     assert_eq!(errors(&output), "");
+}
+
+#[test]
+fn who_has_read_enough_of_a_listing_ends_it_quietly() {
+    // More than a pipe has room for.
+    let folder = service("enough", "");
+    let rows = "{{ n }} and {{ n }}\n".repeat(10_000);
+    let page = "+++\nroute = \"GET /long\"\n[params]\nn = { in = \"query\", type = \"int\" }\n\
+                +++\n";
+    std::fs::write(folder.join("pages/long.html"), page.to_owned() + &rows).expect("a file");
+    let mut check = rhythm(&["check", "--print", "programs"]);
+    check.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut check = check.arg(&folder).spawn().expect("the binary runs");
+    let mut listing = BufReader::new(check.stdout.take().expect("it is piped"));
+    let mut line = String::new();
+    listing.read_line(&mut line).expect("a line");
+    drop(listing);
+    let output = check.wait_with_output().expect("it ends");
+    assert!(line.starts_with("page "), "{line}");
+    assert_eq!(errors(&output), "");
+    assert_eq!(output.status.code(), Some(128 + 13));
+}
+
+#[test]
+fn what_is_wrong_in_many_places_is_told_once_with_all_of_them() {
+    let folder = service("many_places", "");
+    for page in ["a", "b", "c"] {
+        let text = format!(
+            "+++\nroute = \"GET /{page}\"\n[[step]]\ncall = \"bank\"\nrequest = \"1\"\n\
+             rows = \"a(b)\"\n+++\n"
+        );
+        std::fs::write(folder.join(format!("pages/{page}.html")), text).expect("a file");
+    }
+    let output = rhythm(&["check"]).arg(&folder).output();
+    let said = errors(&output.expect("the binary runs"));
+    let places = "\n  the same at 2 other places:\n    pages/b.html:4:9\n    pages/c.html:4:9\n";
+    assert!(said.starts_with("pages/a.html:4:9: error: "), "{said}");
+    assert!(said.contains(places), "{said}");
+    assert_eq!(said.matches("hint:").count(), 1, "{said}");
+    assert!(said.ends_with("3 errors, 0 warnings\n"), "{said}");
 }
 
 #[test]

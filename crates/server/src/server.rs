@@ -58,6 +58,17 @@ pub struct Inherited {
     pub admin: Option<Listener>,
 }
 
+impl Inherited {
+    /// The settings of `[server]` in whose place these are, and where they listen.
+    fn places(&self) -> Vec<(&'static str, String)> {
+        let text = |listener: &Listener| listener.local_address().to_string();
+        let clients: Vec<String> = self.clients.iter().map(text).collect();
+        let clients = (!clients.is_empty()).then(|| ("listen", clients.join(" ")));
+        let admin = self.admin.as_ref().map(|admin| ("admin", text(admin)));
+        clients.into_iter().chain(admin).collect()
+    }
+}
+
 struct Sessions(Arc<SessionArray>);
 
 impl fmt::Debug for Sessions {
@@ -153,6 +164,7 @@ impl Server {
         let log = open_log(parts.log, options.log_format)?;
         let sessions = Arc::new(SessionArray::with(options.sessions));
         let metrics = metrics_of(options.workers, &sessions, log.as_ref());
+        let inherited = parts.inherited.places();
         let Inherited { clients, admin } = parts.inherited;
         let (local, entrances) = listeners::entrances(clients, &options)?;
         let current = Arc::new(Current::new(parts.site));
@@ -180,6 +192,7 @@ impl Server {
             workers: started.clone(),
             metrics: metrics.clone(),
             options: options.clone(),
+            inherited,
         };
         let admin = listeners::admin(admin, options.admin)?
             .map(|listener| Admin::start(listener, names, observed))

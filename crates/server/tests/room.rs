@@ -90,6 +90,31 @@ fn a_request_too_large_for_any_cohort_is_refused() {
 }
 
 #[test]
+fn what_a_context_keeps_of_other_pages_makes_no_request_too_large() {
+    // What the larger request needs, and not much beside it.
+    let server = start(|options| {
+        options.pipeline.contexts = 1;
+        options.pipeline.waiting = 0;
+        options.pipeline.cohort_bytes = CohortBytes {
+            arena_max: 1 << 30,
+            first_part: 2_500,
+            common_max: 0,
+        };
+    });
+    let mut client = client(&server);
+    let long = "x".repeat(250);
+    let answer = format!("[{long}]");
+    let body = format!("name=me&more={}", "x".repeat(1000));
+    for _ in 0..2 {
+        // What is asked is kept apart from parameters.
+        assert_eq!(client.get(&format!("/ask?q={long}")).text(), answer);
+        let greeted = client.form("/hello", &body);
+        assert_eq!((greeted.status, greeted.text()), (200, "<p>Hello me!</p>"));
+    }
+    stop(server);
+}
+
+#[test]
 fn content_is_not_kept_for_the_log() {
     // Twice what the request is, and its head.
     let server = start(|options| {

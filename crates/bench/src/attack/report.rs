@@ -56,9 +56,9 @@ pub struct Row {
 impl Row {
     /// The table's head: over which columns rows are printed.
     pub const HEAD: &'static str = concat!(
-        "                                  quiet                      beside\n",
-        "attack          actions victim          p50      p99      max",
-        "      p50      p99      max  ratio  peak",
+        "                                       quiet                        beside\n",
+        "attack          actions victim           p50       p99       max",
+        "       p50       p99       max    ratio  peak",
     );
 }
 
@@ -74,16 +74,18 @@ impl fmt::Display for Row {
             write!(f, "{name:<10.10}")?;
             for waits in [&felt.quiet, &felt.beside] {
                 for value in [waits.p50, waits.p99, waits.max] {
-                    write!(f, "{:>9}", Micros(value))?;
+                    write!(f, "{:>10}", Micros(value))?;
                 }
             }
-            write!(f, "{:>7.2}", felt.ratio())?;
+            write!(f, "{:>9.2}", felt.ratio())?;
             if let Some(bytes) = self.peak_bytes.filter(|_| index == 0) {
                 write!(f, "  {} MB", bytes / 1_000_000)?;
             }
         }
-        if self.refused > 0 {
-            write!(f, "\n  {} connections were not let in", self.refused)?;
+        match self.refused {
+            0 => {}
+            1 => f.write_str("\n  1 connection was not let in")?,
+            more => write!(f, "\n  {more} connections were not let in")?,
         }
         for felt in &self.felt {
             for (waits, when) in [(&felt.quiet, "quiet"), (&felt.beside, "beside")] {
@@ -101,5 +103,52 @@ impl fmt::Display for Row {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_waits_keep_to_their_columns() {
+        let waits = Waits {
+            answers: 1,
+            failed: 0,
+            failure: None,
+            p50: 123.0,
+            p99: 123_456.0,
+            max: 999_990.0,
+        };
+        let felt = Felt {
+            target: "/static/a.css".to_owned(),
+            quiet: Waits {
+                p99: 120.0,
+                ..waits.clone()
+            },
+            beside: waits,
+        };
+        let row = Row {
+            attack: "half-requests",
+            felt: vec![felt],
+            actions: 12_345_678,
+            refused: 1,
+            peak_bytes: None,
+        };
+        let text = format!("{}\n{row}", Row::HEAD);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[3], "  1 connection was not let in");
+        // Each value ends where the head of its column does.
+        for (head, value) in [("actions", "12345678"), ("ratio", "1028.80")] {
+            let ends = |line: &str, word: &str| line.find(word).map(|at| at + word.len());
+            assert_eq!(ends(lines[1], head), ends(lines[2], value), "{text}");
+        }
+        let heads = lines[1]
+            .match_indices("max")
+            .map(|(at, head)| at + head.len());
+        let values = lines[2].match_indices("999.99 ms");
+        let values = values.map(|(at, value)| at + value.len());
+        assert!(heads.eq(values), "{text}");
+        assert!(lines[2].contains(" 123.46 ms "), "{text}");
     }
 }

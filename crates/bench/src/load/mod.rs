@@ -180,7 +180,10 @@ fn check(options: &LoadOptions) -> Result<(), LoadError> {
             page: Some(_),
             arrivals_per_s: Some(_),
             ..
-        } => "one page again and again is closed loop: it has no rate of arrivals",
+        } => {
+            "one page again and again is closed loop, and has no rate of arrivals: leave out \
+             --rate, and say with --sessions how many ask at a time, or leave out --page"
+        }
         LoadOptions {
             arrivals_per_s: Some(rate),
             ..

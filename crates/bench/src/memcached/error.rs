@@ -21,6 +21,17 @@ pub enum MemcachedError {
         /// What the system said.
         source: io::Error,
     },
+    /// Nothing answers a datagram there.
+    #[error(
+        "no answer to a datagram from {server}: memcached and `rhythm kv` take them only where \
+         they were started with -U PORT; without --udp it is asked by TCP"
+    )]
+    Datagram {
+        /// Where.
+        server: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Something else than memcached answers there.
     #[error("{server} is no memcached: asked for its version it says \"{answer}\"")]
     NoMemcached {

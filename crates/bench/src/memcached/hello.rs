@@ -27,12 +27,19 @@ pub(super) fn version(target: &Target, udp: bool) -> Result<String, MemcachedErr
 }
 
 fn of_node(node: &Node, udp: bool) -> Result<String, MemcachedError> {
+    let server = || node.name.clone();
     let failed = |source| MemcachedError::Connect {
-        server: node.name.clone(),
+        server: server(),
         source,
     };
     let line = match (&node.peer.address, udp) {
-        (PeerAddress::Tcp(address), true) => by_datagram(*address).map_err(failed)?,
+        (PeerAddress::Tcp(address), true) => {
+            let unheard = |source| MemcachedError::Datagram {
+                server: server(),
+                source,
+            };
+            by_datagram(*address).map_err(unheard)?
+        }
         (PeerAddress::Tcp(address), false) => {
             let stream = TcpStream::connect_timeout(address, PATIENCE).map_err(failed)?;
             let timeout = stream.set_read_timeout(Some(PATIENCE));
@@ -48,7 +55,7 @@ fn of_node(node: &Node, udp: bool) -> Result<String, MemcachedError> {
     match text.trim_end().strip_prefix("VERSION ") {
         Some(version) => Ok(version.to_owned()),
         None => Err(MemcachedError::NoMemcached {
-            server: node.name.clone(),
+            server: server(),
             answer: line[..line.len().min(60)].escape_ascii().to_string(),
         }),
     }

@@ -127,7 +127,8 @@ pub fn run(
     let measured = options.duration / u32::try_from(options.slices).unwrap_or(u32::MAX);
     let mut tallies = Vec::new();
     for subject in &subjects {
-        let (server, of) = (&subject.target.name, u64::from(options.keys));
+        let server = &subject.target.name;
+        let of = u64::from(options.keys) * u64::from(options.fills);
         let mut told = |done| progress(MemcachedProgress::Filling { server, done, of });
         let (counts, _) = slice(&options, &items, subject, Task::Fill, 0, &mut told)?;
         tallies.push(Tally::new(&counts));

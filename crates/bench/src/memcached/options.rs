@@ -37,11 +37,17 @@ pub struct MemcachedOptions {
     pub batch: usize,
     /// How many keys there are. All are stored before anything is measured.
     pub keys: u32,
+    /// How often: more than once has a server write over what it stored, and go through the memory
+    /// that it has for that.
+    pub fills: u32,
     /// The length of a key, in bytes.
     pub key_bytes: usize,
     /// The lengths of values.
     #[serde(serialize_with = "as_text")]
     pub value_bytes: Sizes,
+    /// Of a ring, only keys of its first node are asked for and written, once all are stored: its
+    /// CPU time is what it costs to own them.
+    pub of_first: bool,
     /// Of all requests, the share that write, in percent.
     pub writes: f64,
     /// The exponent of Zipf's law, by which some keys are asked for more than others; without it
@@ -78,8 +84,10 @@ impl Default for MemcachedOptions {
             depth: 1,
             batch: 1,
             keys: 100_000,
+            fills: 1,
             key_bytes: 16,
             value_bytes: Sizes::fixed(512),
+            of_first: false,
             writes: 10.0,
             zipf: None,
             rate: None,
@@ -116,6 +124,7 @@ impl MemcachedOptions {
             MemcachedOptions { batch: 0, .. } => "a request must ask for at least one key",
             MemcachedOptions { batch: 1025.., .. } => "a request asks for at most 1024 keys",
             MemcachedOptions { keys: 0, .. } => "there must be at least one key",
+            MemcachedOptions { fills: 0, .. } => "every key must be stored at least once",
             MemcachedOptions { slices: 0, .. } => "there must be at least one slice",
             MemcachedOptions { depth: 4097.., .. } => "at most 4096 requests are under way at once",
             MemcachedOptions { connections, .. } if *connections > 50_000 => {

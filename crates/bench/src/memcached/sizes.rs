@@ -48,7 +48,7 @@ impl Sizes {
     }
 
     /// The longest of them.
-    pub(super) fn largest(&self) -> usize {
+    pub(crate) fn largest(&self) -> usize {
         match &self.0 {
             Spread::Range(_, to) => *to,
             Spread::Weighted(lengths) => lengths

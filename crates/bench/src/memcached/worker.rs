@@ -45,7 +45,7 @@ const TRIES: u32 = 8;
 /// What the threads are to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Task {
-    /// Store every key once.
+    /// Store every key, as often as is asked for.
     Fill,
     /// Load, and measure in this time.
     Measure { from: Time, until: Time },
@@ -89,8 +89,9 @@ pub(super) struct Worker {
     ends: Vec<usize>,
     /// Requests of a client under way at a time.
     depth: usize,
-    /// The keys that are still to be stored.
-    fill: std::ops::Range<u32>,
+    /// The keys that this thread stores, and how many more.
+    keys: std::ops::Range<u32>,
+    fill: std::ops::Range<u64>,
     /// Between two requests of this worker, on average; open loop only.
     mean: Option<Duration>,
     next_due: Time,
@@ -132,8 +133,13 @@ impl Worker {
         let now = monotonic();
         let mut rng = Rng::new(setup.seed ^ (index as u64) << 48);
         let share = |at: usize| (u64::from(options.keys) * at as u64 / workers as u64) as u32;
+        let keys = share(index)..share(index + 1);
         let (fill, measure_from, until) = match setup.task {
-            Task::Fill => (share(index)..share(index + 1), now, Time::NEVER),
+            Task::Fill => (
+                0..keys.len() as u64 * u64::from(options.fills),
+                now,
+                Time::NEVER,
+            ),
             Task::Measure { from, until } => (0..0, from, until),
         };
         let is_fill = matches!(setup.task, Task::Fill);
@@ -156,6 +162,7 @@ impl Worker {
                 (true, false) => FILL_DEPTH,
                 (false, _) => options.depth,
             },
+            keys,
             fill,
             next_due: mean.map_or(Time::NEVER, |mean| now + rng.exponential(mean)),
             mean,
@@ -235,6 +242,11 @@ impl Worker {
         self.setup.target.node(&self.key)
     }
 
+    /// Whether a key is of those that are asked for.
+    fn is_asked_for(&mut self, key: u32) -> bool {
+        !self.setup.options.of_first || self.nodes == 1 || self.owner(key) == 0
+    }
+
     /// Open loop: what is due by now takes the clients that are free.
     fn arrive(&mut self, port: &mut dyn Port, now: Time) {
         let Some(mean) = self.mean.filter(|_| !self.is_stopping) else {
@@ -270,10 +282,17 @@ impl Worker {
         asked.input.clear();
         (asked.answered, asked.hits, asked.part) = (0, 0, (0, 0));
         let write = match setup.task {
-            Task::Fill => match self.fill.find_map(|key| Some((key, versions.begin(key)?))) {
-                Some(write) => Some(write),
-                None => return false,
-            },
+            Task::Fill => {
+                let keys = &self.keys;
+                let write = |number: u64| {
+                    let key = keys.start + (number % keys.len() as u64) as u32;
+                    Some((key, versions.begin(key)?))
+                };
+                match self.fill.find_map(write) {
+                    Some(write) => Some(write),
+                    None => return false,
+                }
+            }
             Task::Measure { .. } => self.choose_write(options.writes, items, versions),
         };
         match write {
@@ -317,6 +336,9 @@ impl Worker {
         let mut owner = None;
         while keys.len() < count {
             let key = items.choose(&mut self.rng);
+            if !self.is_asked_for(key) {
+                continue;
+            }
             if count > 1 && self.nodes > 1 {
                 let of_key = self.owner(key);
                 if *owner.get_or_insert(of_key) != of_key {
@@ -340,7 +362,7 @@ impl Worker {
         let first = items.choose(&mut self.rng);
         let keys = (0..TRIES)
             .map(|step| ((u64::from(first) + u64::from(step)) % u64::from(items.count)) as u32);
-        keys.into_iter()
+        keys.filter(|key| self.is_asked_for(*key))
             .find_map(|key| Some((key, versions.begin(key)?)))
     }
 

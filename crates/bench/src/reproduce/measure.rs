@@ -5,9 +5,9 @@ use super::error::ReproduceError;
 use super::figures::Turns;
 use super::options::ReproduceOptions;
 use super::plan::{self, Load, Setup};
-use super::report::{Energy, Measured, Point, Response};
+use super::report::{Copies, Energy, Measured, Point, Response};
 use super::servers::{Running, Servers};
-use crate::memcached::{self, MemcachedOptions, MemcachedProgress, ServerReport, Words};
+use crate::memcached::{self, MemcachedOptions, MemcachedProgress, MemcachedReport};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -22,8 +22,6 @@ pub(super) struct Measurer<'a> {
 impl Measurer<'_> {
     /// Loads memcached, where it is installed, and kv side by side.
     pub(super) fn point(&self, load: &Load) -> Result<Point, ReproduceError> {
-        let (theirs, ours) = (self.servers.memcached()?, self.servers.kv()?);
-        let both: Vec<&Running> = theirs.iter().chain([&ours]).collect();
         let ReproduceOptions {
             keys,
             duration,
@@ -31,8 +29,12 @@ impl Measurer<'_> {
             ..
         } = *self.options;
         let options = load.options(keys, duration, slices);
+        let memory = plan::memory_mib(&options);
+        let (theirs, ours) = (self.servers.memcached(memory)?, self.servers.kv(memory)?);
+        let both: Vec<&Running> = theirs.iter().chain([&ours]).collect();
         let report = self.load(options, &both, &mut |_| ())?;
-        let servers = report.iter().map(|server| Measured::new(server, load));
+        let servers = report.servers.iter();
+        let servers = servers.map(|server| Measured::new(server, load));
         Ok(Point {
             chart: format!("{:?}", load.chart).to_lowercase(),
             protocol: load.protocol().to_owned(),
@@ -49,8 +51,8 @@ impl Measurer<'_> {
         options: MemcachedOptions,
         servers: &[&Running],
         told: &mut dyn FnMut(u64),
-    ) -> Result<Vec<ServerReport>, ReproduceError> {
-        let (url, server_pids) = Running::url(servers);
+    ) -> Result<MemcachedReport, ReproduceError> {
+        let (url, server_pids) = Running::url(servers, options.of_first);
         let options = MemcachedOptions {
             url,
             server_pids,
@@ -61,22 +63,34 @@ impl Measurer<'_> {
                 told(requests);
             }
         })?;
-        Ok(report.servers)
+        Ok(report)
+    }
+
+    /// What copies cost their keys' node: without a ring, and in one, side by side.
+    pub(super) fn copies(&self) -> Result<Vec<Copies>, ReproduceError> {
+        let ReproduceOptions {
+            keys,
+            duration,
+            slices,
+            ..
+        } = *self.options;
+        let options = plan::copies(keys, duration, slices);
+        let (servers, memory) = (&self.servers, plan::memory_mib(&options));
+        let rings = [
+            servers.pair(memory)?,
+            servers.ring("async", memory)?,
+            servers.ring("acked", memory)?,
+        ];
+        let report = self.load(options, &rings.each_ref(), &mut |_| ())?;
+        let ratios = [None].into_iter().chain(report.ratios.iter().map(Some));
+        let names = ["alone", "ring of 2, async", "ring of 2, acked"];
+        let each = names.into_iter().zip(&report.servers).zip(ratios);
+        let of = |((name, server), ratios)| Copies::new(name, server, ratios);
+        Ok(each.map(of).collect())
     }
 
     /// How long an answer takes, and how much of that the server's own turns.
     pub(super) fn response(&self, setup: &Setup) -> Result<Response, ReproduceError> {
-        let running = match setup {
-            Setup::Memcached { .. } => self.servers.memcached()?,
-            Setup::Alone { .. } => Some(self.servers.kv()?),
-            Setup::Ring { acked: true } => Some(self.servers.ring("acked")?),
-            Setup::Ring { acked: false } => Some(self.servers.ring("async")?),
-        };
-        let name = setup.name();
-        let Some(running) = running else {
-            let said = "it was there when this began".to_owned();
-            return Err(ReproduceError::Server { server: name, said });
-        };
         let ReproduceOptions {
             keys,
             duration,
@@ -84,6 +98,18 @@ impl Measurer<'_> {
             ..
         } = *self.options;
         let mut options = plan::response(keys, duration, slices);
+        let memory = plan::memory_mib(&options);
+        let running = match setup {
+            Setup::Memcached { .. } => self.servers.memcached(memory)?,
+            Setup::Alone { .. } => Some(self.servers.kv(memory)?),
+            Setup::Ring { acked: true } => Some(self.servers.ring("acked", memory)?),
+            Setup::Ring { acked: false } => Some(self.servers.ring("async", memory)?),
+        };
+        let name = setup.name();
+        let Some(running) = running else {
+            let said = "it was there when this began".to_owned();
+            return Err(ReproduceError::Server { server: name, said });
+        };
         options.udp = setup.is_udp();
         options.timeout = setup.is_udp().then_some(plan::PATIENCE);
         let mut before: Option<Turns> = None;
@@ -96,7 +122,7 @@ impl Measurer<'_> {
         let turns = before
             .zip(running.turns())
             .map(|(from, to)| to.since(&from));
-        Ok(Response::new(name, &report[0], turns.as_ref()))
+        Ok(Response::new(name, &report.servers[0], turns.as_ref()))
     }
 
     /// Operations a joule of the whole machine's processors, each server alone under the paper's
@@ -106,21 +132,11 @@ impl Measurer<'_> {
             return Ok(Vec::new());
         };
         let mut energies = Vec::new();
-        let theirs = self
-            .servers
-            .memcached()?
-            .map(|server| ("memcached", server));
-        for (name, server) in theirs.into_iter().chain([("kv", self.servers.kv()?)]) {
-            let options = MemcachedOptions {
-                words: Words::Meta,
-                connections: 8,
-                depth: 16,
-                keys: self.options.keys,
-                duration: self.options.duration,
-                // One: what was answered is counted from the start of a slice.
-                slices: 1,
-                ..MemcachedOptions::default()
-            };
+        let options = plan::energy(self.options.keys, self.options.duration);
+        let memory = plan::memory_mib(&options);
+        let theirs = self.servers.memcached(memory)?;
+        let theirs = theirs.map(|server| ("memcached", server));
+        for (name, server) in theirs.into_iter().chain([("kv", self.servers.kv(memory)?)]) {
             let mut ends = None;
             let told = &mut |requests| {
                 if let Some(reading) = meter.read() {
@@ -130,7 +146,7 @@ impl Measurer<'_> {
                     ends = Some((first, (reading, requests)));
                 }
             };
-            self.load(options, &[&server], told)?;
+            self.load(options.clone(), &[&server], told)?;
             if let Some(((from, first), (to, last))) = ends {
                 let joules = meter.joules(&from, &to);
                 energies.push(Energy {

@@ -28,7 +28,8 @@ mod table;
 
 pub use error::ReproduceError;
 pub use options::ReproduceOptions;
-pub use report::{Energy, KvReport, Measured, Point, Response};
+pub use report::{Copies, Energy, KvReport, Measured, Point, Response};
+pub use servers::memcached_at;
 
 use measure::Measurer;
 use servers::Servers;
@@ -57,7 +58,7 @@ pub fn run(
     std::fs::create_dir_all(&options.out).map_err(ReproduceError::file(&options.out))?;
     let servers = Servers::new(options)?;
     let (points, setups) = (plan::points(), plan::setups(servers.has_memcached()));
-    let of = points.len() + setups.len() + 1;
+    let of = points.len() + setups.len() + 2;
     let measurer = Measurer {
         options,
         servers: &servers,
@@ -69,6 +70,7 @@ pub fn run(
     };
     let mut report = KvReport::new(options);
     report.processors = servers.processors.tell();
+    tell("the loopback device");
     let loopback = measure::loopback(&servers, options.duration);
     let device = Path::new("the loopback device");
     report.loopback_gbit_s = loopback.map_err(ReproduceError::file(device))?;
@@ -80,6 +82,8 @@ pub fn run(
         tell(&setup.name());
         report.responses.push(measurer.response(&setup)?);
     }
+    tell("what copies cost");
+    report.copies = measurer.copies()?;
     tell("joules");
     report.energy = measurer.energy()?;
     write(&report, &options.out)?;

@@ -8,8 +8,9 @@ use std::time::Duration;
 pub struct ReproduceOptions {
     /// The `rhythm` program, whose servers are measured.
     pub program: PathBuf,
-    /// The memcached to compare with; where there is none of this name, kv is measured alone.
-    pub memcached: PathBuf,
+    /// The memcached to compare with ([`memcached_at`](super::memcached_at)); without it kv is
+    /// measured alone.
+    pub memcached: Option<PathBuf>,
     /// Where the charts and tables go; made if it is not there.
     pub out: PathBuf,
     /// How long a server is measured at each point, all slices together.
@@ -20,7 +21,7 @@ pub struct ReproduceOptions {
     pub keys: u32,
     /// The machine, which the report tells.
     pub machine: String,
-    /// The version of the program, which the report tells.
+    /// The commit of the program and its version, which the report tells.
     pub commit: String,
     /// The command line, which the report tells.
     pub command: String,

@@ -27,8 +27,14 @@ pub(super) struct Load {
 
 /// Clients of a load.
 const CLIENTS: usize = 8;
-/// Memory that the values of a load take at most, so that nothing is evicted.
+/// Memory that the values of a load take at most.
 const VALUES_BYTES: usize = 256 << 20;
+/// How many times what is stored a server's memory is, so that nothing is evicted.
+const ROOM: u64 = 4;
+/// A server's memory in MiB at least.
+const MEMORY_MIN_MIB: u64 = 8;
+/// What servers have of an item beside key and value, about.
+const OVERHEAD_BYTES: u64 = 56;
 /// How long a datagram's answer may take before it is lost.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// The lengths of values, of which there are curves.
@@ -62,7 +68,7 @@ impl Load {
     /// It for the load generator.
     pub(super) fn options(&self, keys: u32, duration: Duration, slices: usize) -> MemcachedOptions {
         let most = VALUES_BYTES / (self.key_bytes + self.value_bytes);
-        MemcachedOptions {
+        warm(MemcachedOptions {
             udp: self.udp,
             words: self.words,
             connections: CLIENTS,
@@ -76,7 +82,31 @@ impl Load {
             warmup: warmup(duration),
             timeout: self.udp.then_some(PATIENCE),
             ..MemcachedOptions::default()
-        }
+        })
+    }
+}
+
+/// What servers need to store all, about, in bytes.
+fn stored_bytes(options: &MemcachedOptions) -> u64 {
+    let item = (options.key_bytes + options.value_bytes.largest()) as u64 + OVERHEAD_BYTES;
+    u64::from(options.keys) * item
+}
+
+/// The memory that servers have for this, in MiB.
+pub(super) fn memory_mib(options: &MemcachedOptions) -> u64 {
+    (ROOM * stored_bytes(options) >> 20).max(MEMORY_MIN_MIB)
+}
+
+/// The same load, for servers that have used all of their memory when it is measured: the system
+/// gives a page only when it is touched, and what that takes is not to be in the times of writes.
+pub(super) fn warm(options: MemcachedOptions) -> MemcachedOptions {
+    let fills = (memory_mib(&options) << 20).div_ceil(stored_bytes(&options));
+    MemcachedOptions {
+        fills: match options.writes > 0.0 {
+            true => u32::try_from(fills).unwrap_or(u32::MAX),
+            false => 1,
+        },
+        ..options
     }
 }
 
@@ -168,14 +198,61 @@ pub(super) fn setups(has_memcached: bool) -> Vec<Setup> {
     setups
 }
 
+/// Requests a second at which it is measured what copies cost.
+pub(super) const OFFERED: f64 = 20_000.0;
+
+/// The paper's mix at one rate, of keys that one node owns: what the copies cost it is to be seen.
+pub(super) fn copies(keys: u32, duration: Duration, slices: usize) -> MemcachedOptions {
+    warm(MemcachedOptions {
+        connections: CLIENTS,
+        rate: Some(OFFERED),
+        of_first: true,
+        keys,
+        duration,
+        slices,
+        warmup: warmup(duration),
+        ..MemcachedOptions::default()
+    })
+}
+
 /// The paper's mix by one client, one at a time: each turn of the server is one request.
 pub(super) fn response(keys: u32, duration: Duration, slices: usize) -> MemcachedOptions {
-    MemcachedOptions {
+    warm(MemcachedOptions {
         connections: 1,
         keys,
         duration,
         slices,
         warmup: warmup(duration),
         ..MemcachedOptions::default()
+    })
+}
+
+/// The paper's mix by several clients, all that a server does.
+pub(super) fn energy(keys: u32, duration: Duration) -> MemcachedOptions {
+    warm(MemcachedOptions {
+        words: Words::Meta,
+        connections: CLIENTS,
+        depth: 16,
+        keys,
+        duration,
+        // One: what was answered is counted from the start of a slice.
+        slices: 1,
+        ..MemcachedOptions::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_before_goes_through_all_memory() {
+        for point in points() {
+            let options = point.options(100_000, Duration::from_secs(3), 3);
+            let (stored, memory) = (stored_bytes(&options), memory_mib(&options) << 20);
+            assert!(memory >= 3 * stored, "{}", point.name());
+            let written = stored * u64::from(options.fills);
+            assert_eq!(written >= memory, options.writes > 0.0, "{}", point.name());
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::figures::Turns;
 use super::options::ReproduceOptions;
 use super::plan::Load;
 use crate::load::Latency;
-use crate::memcached::ServerReport;
+use crate::memcached::{Ratios, ServerReport};
 use serde::Serialize;
 
 /// All that was measured.
@@ -14,8 +14,10 @@ pub struct KvReport {
     pub machine: String,
     /// Which processors did what.
     pub processors: String,
-    /// The version that was measured.
+    /// The commit and version that were measured.
     pub commit: String,
+    /// Whether there was a memcached to compare with.
+    pub has_memcached: bool,
     /// The command line that did it.
     pub command: String,
     /// Seconds for which each server was measured at each point.
@@ -26,6 +28,8 @@ pub struct KvReport {
     pub points: Vec<Point>,
     /// Response times.
     pub responses: Vec<Response>,
+    /// What copies cost the node that owns the keys, first without any.
+    pub copies: Vec<Copies>,
     /// Operations a joule, where joules can be read.
     pub energy: Vec<Energy>,
 }
@@ -125,6 +129,43 @@ impl Response {
     }
 }
 
+/// One node under the paper's mix, at a rate that is the same for all of these, asked for the keys
+/// that it owns.
+#[derive(Clone, Debug, Serialize)]
+pub struct Copies {
+    /// Whether there are copies, and whether writes wait for them.
+    pub setup: String,
+    /// Operations a second.
+    pub operations_per_s: f64,
+    /// Of requests, from when they fell due.
+    pub latency: Latency,
+    /// Of writes.
+    pub write_latency: Latency,
+    /// Microseconds of the node's CPU time for an operation.
+    pub cpu_us: Option<f64>,
+    /// That beside the node's without copies: the median of the slices' ratios.
+    pub cpu_ratio: Option<f64>,
+    /// The 99th percentile, likewise.
+    pub p99_ratio: Option<f64>,
+    /// As of a point.
+    pub passed: bool,
+}
+
+impl Copies {
+    pub(super) fn new(setup: &str, report: &ServerReport, ratios: Option<&Ratios>) -> Copies {
+        Copies {
+            setup: setup.to_owned(),
+            operations_per_s: report.operations_per_s,
+            latency: report.latency,
+            write_latency: report.write_latency,
+            cpu_us: report.cpu_us,
+            cpu_ratio: ratios.and_then(|ratios| ratios.cpu_us),
+            p99_ratio: ratios.and_then(|ratios| ratios.p99),
+            passed: report.passed(),
+        }
+    }
+}
+
 /// What the machine's processors took while a server was loaded.
 #[derive(Clone, Debug, Serialize)]
 pub struct Energy {
@@ -142,11 +183,13 @@ impl KvReport {
             machine: options.machine.clone(),
             processors: String::new(),
             commit: options.commit.clone(),
+            has_memcached: options.memcached.is_some(),
             command: options.command.clone(),
             seconds: options.duration.as_secs_f64(),
             loopback_gbit_s: 0.0,
             points: Vec::new(),
             responses: Vec::new(),
+            copies: Vec::new(),
             energy: Vec::new(),
         }
     }
@@ -158,6 +201,7 @@ impl KvReport {
         let points = servers.map(|server| server.passed);
         points
             .chain(self.responses.iter().map(|response| response.passed))
+            .chain(self.copies.iter().map(|copies| copies.passed))
             .all(|is| is)
     }
 

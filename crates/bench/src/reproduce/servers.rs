@@ -16,8 +16,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// MiB for items: more than any point stores.
-const MEMORY: &str = "1024";
 /// Another may take a port before a server does; then the next is tried.
 const TRIES: usize = 10;
 /// Who does not serve by then never will.
@@ -26,6 +24,23 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(10);
 /// The nodes of a ring.
 const NAMES: [&str; 2] = ["a", "b"];
+
+/// The memcached of this name, or path.
+///
+/// # Errors
+/// What is the matter with it, for people.
+pub fn memcached_at(program: &Path) -> Result<PathBuf, String> {
+    let mut look = Command::new(program);
+    look.arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let why = match look.status() {
+        Ok(status) if status.success() => return Ok(program.to_owned()),
+        Ok(status) => format!("{} --version ends with {status}", program.display()),
+        Err(error) => format!("{} cannot be started: {error}", program.display()),
+    };
+    Err(why)
+}
 
 /// What starts servers.
 #[derive(Debug)]
@@ -38,11 +53,6 @@ pub(super) struct Servers {
 
 impl Servers {
     pub(super) fn new(options: &ReproduceOptions) -> Result<Servers, ReproduceError> {
-        let mut look = Command::new(&options.memcached);
-        look.arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let is_there = look.status().is_ok_and(|status| status.success());
         // One of each run in this process.
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -51,7 +61,7 @@ impl Servers {
         fs::create_dir(&folder).map_err(ReproduceError::file(&folder))?;
         Ok(Servers {
             program: options.program.clone(),
-            memcached: is_there.then(|| options.memcached.clone()),
+            memcached: options.memcached.clone(),
             processors: Processors::here(),
             folder,
         })
@@ -61,8 +71,8 @@ impl Servers {
         self.memcached.is_some()
     }
 
-    /// memcached; `None` where there is none.
-    pub(super) fn memcached(&self) -> Result<Option<Running>, ReproduceError> {
+    /// memcached with so many MiB for items; `None` where there is none.
+    pub(super) fn memcached(&self, memory_mib: u64) -> Result<Option<Running>, ReproduceError> {
         let Some(program) = &self.memcached else {
             return Ok(None);
         };
@@ -70,8 +80,8 @@ impl Servers {
             let port = ports[0].to_string();
             let mut command = Command::new(program);
             // Only root is asked for a user.
-            command.args(["-u", "root", "-l", "127.0.0.1", "-t", "1", "-m", MEMORY]);
-            command.args(["-p", &port, "-U", &port]);
+            command.args(["-u", "root", "-l", "127.0.0.1", "-t", "1"]);
+            command.args(["-m", &memory_mib.to_string(), "-p", &port, "-U", &port]);
             self.spawn(command, "memcached", 0)
         };
         let (node, ports) = self.started("memcached", start)?;
@@ -82,11 +92,11 @@ impl Servers {
         }))
     }
 
-    /// A kv by itself, over TCP and UDP.
-    pub(super) fn kv(&self) -> Result<Running, ReproduceError> {
+    /// A kv by itself, over TCP and UDP, with so many MiB.
+    pub(super) fn kv(&self, memory_mib: u64) -> Result<Running, ReproduceError> {
         let start = |ports: &[u16; 3]| {
             let port = ports[0].to_string();
-            let mut command = self.kv_command(ports[1]);
+            let mut command = self.kv_command(ports[1], memory_mib);
             command.args(["-p", &port, "-U", &port]);
             self.spawn(command, "kv", 0)
         };
@@ -98,11 +108,21 @@ impl Servers {
         })
     }
 
-    /// Two kv in a ring.
-    pub(super) fn ring(&self, replicate: &str) -> Result<Running, ReproduceError> {
+    /// Two kv that know nothing of each other, whose keys are parted as those of a ring are, with
+    /// so many MiB each.
+    pub(super) fn pair(&self, memory_mib: u64) -> Result<Running, ReproduceError> {
+        let [mut pair, second] = [self.kv(memory_mib)?, self.kv(memory_mib)?];
+        pair.url = format!("{}+{}", pair.url, second.url);
+        pair.nodes.extend(second.nodes);
+        pair.admins.extend(second.admins);
+        Ok(pair)
+    }
+
+    /// Two kv in a ring, with so many MiB each.
+    pub(super) fn ring(&self, replicate: &str, memory_mib: u64) -> Result<Running, ReproduceError> {
         let mut last = String::new();
         for _ in 0..TRIES {
-            let ring = self.try_ring(replicate)?;
+            let ring = self.try_ring(replicate, memory_mib)?;
             match self.until_whole(&ring.0, &ring.1) {
                 Ok(()) => return Ok(ring.0),
                 Err(said) => last = said,
@@ -114,7 +134,11 @@ impl Servers {
         })
     }
 
-    fn try_ring(&self, replicate: &str) -> Result<(Running, PathBuf), ReproduceError> {
+    fn try_ring(
+        &self,
+        replicate: &str,
+        memory_mib: u64,
+    ) -> Result<(Running, PathBuf), ReproduceError> {
         let file = self.folder.join("ring.toml");
         let ports = [free_ports(), free_ports()];
         let ports: [[u16; 3]; 2] = match ports {
@@ -133,7 +157,7 @@ impl Servers {
         fs::write(&file, text).map_err(ReproduceError::file(&file))?;
         let mut nodes = Vec::new();
         for (number, (name, ports)) in NAMES.into_iter().zip(&ports).enumerate() {
-            let mut command = self.kv_command(ports[1]);
+            let mut command = self.kv_command(ports[1], memory_mib);
             command.arg("--ring").arg(&file);
             command.args(["--node", name, "--replicate", replicate]);
             nodes.push(self.spawn(command, name, number)?);
@@ -168,9 +192,10 @@ impl Servers {
         }
     }
 
-    fn kv_command(&self, admin: u16) -> Command {
+    fn kv_command(&self, admin: u16, memory_mib: u64) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["kv", "-l", "127.0.0.1", "-t", "1", "-m", MEMORY]);
+        command.args(["kv", "-l", "127.0.0.1", "-t", "1"]);
+        command.args(["-m", &memory_mib.to_string()]);
         command.args(["--admin", &at(admin).to_string()]);
         command
     }
@@ -293,11 +318,13 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// A URL of these for the load generator, and their processes.
-    pub(super) fn url(of: &[&Running]) -> (String, Vec<Vec<u32>>) {
+    /// A URL of these for the load generator, and their processes; of several nodes, the first
+    /// alone, where it is loaded alone.
+    pub(super) fn url(of: &[&Running], of_first: bool) -> (String, Vec<Vec<u32>>) {
         let urls: Vec<&str> = of.iter().map(|running| running.url.as_str()).collect();
         let pids = |running: &&Running| {
-            let nodes = running.nodes.iter();
+            let counted = if of_first { 1 } else { running.nodes.len() };
+            let nodes = running.nodes.iter().take(counted);
             nodes.map(|node| node.process.id()).collect()
         };
         (

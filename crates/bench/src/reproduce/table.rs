@@ -1,5 +1,6 @@
 //! The report as Markdown, for `docs/results`.
 
+use super::plan;
 use super::report::{KvReport, Point};
 use std::fmt::Write;
 
@@ -53,6 +54,15 @@ fn write_all(report: &KvReport, to: &mut String) -> std::fmt::Result {
     )?;
     writeln!(
         to,
+        "- Servers have 4 times the memory that keys and values need, 8 MiB at least; before a \
+         load that writes, every key was written over until all of that had been used, so that \
+         no time is the system's for giving a page at its first touch"
+    )?;
+    if !report.has_memcached {
+        writeln!(to, "- There was no memcached: kv was measured alone")?;
+    }
+    writeln!(
+        to,
         "- Every value was checked; {}\n",
         match report.passed() {
             true => "none was wrong, and nothing failed",
@@ -104,6 +114,7 @@ fn write_all(report: &KvReport, to: &mut String) -> std::fmt::Result {
             or_none(response.internal_p99_us, 1),
         )?;
     }
+    copies(report, to)?;
     writeln!(to, "\n## Efficiency\n\n![](efficiency.svg)\n")?;
     writeln!(
         to,
@@ -119,6 +130,38 @@ fn write_all(report: &KvReport, to: &mut String) -> std::fmt::Result {
             to,
             "- {}: {each:.0} operations a joule of all processors, the load's included",
             energy.server
+        )?;
+    }
+    Ok(())
+}
+
+fn copies(report: &KvReport, to: &mut String) -> std::fmt::Result {
+    writeln!(to, "\n## What copies cost\n")?;
+    writeln!(
+        to,
+        "{:.0} requests a second are offered to one node, of keys that it owns, 10 % writes: the \
+         node by itself, and in a ring of two, where the other has copies. CPU time is the owner's \
+         alone; ratios are medians of the slices', beside the node alone.\n",
+        plan::OFFERED
+    )?;
+    writeln!(
+        to,
+        "| node | op/s | CPU us an operation | ratio | p50 us | p99 us | ratio | p50 of writes us \
+         |\n|---|---|---|---|---|---|---|---|"
+    )?;
+    for of in &report.copies {
+        writeln!(
+            to,
+            "| {}{} | {:.0} | {} | {} | {:.1} | {:.1} | {} | {:.1} |",
+            of.setup,
+            wrong(of.passed),
+            of.operations_per_s,
+            or_none(of.cpu_us, 2),
+            or_none(of.cpu_ratio, 2),
+            of.latency.p50,
+            of.latency.p99,
+            or_none(of.p99_ratio, 2),
+            of.write_latency.p50,
         )?;
     }
     Ok(())

@@ -39,7 +39,7 @@ lane_errors! {
     /// Dividing by zero.
     DivisionByZero = 1, 500, "division_by_zero", "a division by zero in the page";
     /// An integer beyond 64 bits, or a float no integer can hold.
-    Overflow = 2, 500, "overflow", "a number out of range in the page";
+    Overflow = 2, 500, "overflow", "an overflow: a number of the page that has more than 64 bits";
     /// An index past the end of a list.
     OutOfRange = 3, 500, "out_of_range", "an index past the end of a list in the page";
     /// A text that the `int` or `float` filter cannot read.

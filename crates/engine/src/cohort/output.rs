@@ -183,7 +183,12 @@ impl Output {
         let at = (self.runs_used, self.segments_used);
         self.runs_used += run_bytes;
         self.segments_used += segments;
-        if self.runs.len() < self.runs_used {
+        if self.runs.len() < self.runs_used && run_bytes == self.runs_used {
+            // Nothing of it is in use. What the system has cleared is cleared, and of a long answer
+            // what is not written never becomes memory.
+            self.runs = Vec::new();
+            self.runs = vec![0; self.runs_used];
+        } else if self.runs.len() < self.runs_used {
             // No more than is needed: it is large.
             self.runs.reserve_exact(self.runs_used - self.runs.len());
             self.runs.resize(self.runs_used, 0);

@@ -16,7 +16,6 @@ use crate::program::{
     SessionFields, SessionUse, StageProgram, Type,
 };
 use crate::source::PageFile;
-use crate::source::config::find_backend;
 use crate::source::declaration::{AnswerDecl, CallDecl, PageHeader, ParamKind, Step, StepKind};
 use crate::source::template::{Library, TextPlace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -231,7 +230,7 @@ impl<'a> Assembly<'_, 'a> {
             );
         }
         self.check_call(declaration, form.as_ref());
-        let backend = find_backend(self.kinds, &backend.value, backend.place, self.report);
+        let backend = (self.kinds).find(&backend.value, backend.place, self.report);
         let (result, status, operand) = self.result_fields(page, declaration);
         // Which of two of one name is meant is not known.
         let operand = match is_taken {

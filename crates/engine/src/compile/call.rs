@@ -144,7 +144,7 @@ impl<'a> Compiler<'_, 'a> {
                         "names set in a loop end with its turn; \
                          count with filters such as `|length`"
                     }
-                    "caller" => "give the macro an argument",
+                    "caller" => "a macro takes no block: give it what differs as an argument",
                     "loop" => "recursive loops are not supported",
                     "dict" => "a list may hold maps of constants: [{a: 1}, {a: 2}]",
                     _ if self
@@ -186,11 +186,15 @@ impl<'a> Compiler<'_, 'a> {
         let mut bounds = Vec::new();
         for expression in expressions.into_iter().flatten() {
             let operand = self.expression(expression)?;
-            if operand.scalar().is_none_or(|(kind, _)| kind != Type::Int) {
+            let kind = operand.scalar().map(|(kind, _)| kind);
+            if kind != Some(Type::Int) {
                 let message = format!("range takes integers, not {}", operand.describe());
-                let hint = match operand {
-                    Operand::List(_) => "`for` goes through a list itself; `|length` counts it",
-                    _ => "`|int` makes it an integer",
+                let hint = match kind {
+                    Some(_) => "`|int` makes it an integer",
+                    None if matches!(operand, Operand::List(_)) => {
+                        "`for` goes through a list itself; `|length` counts it"
+                    }
+                    None => "range(10), range(1, 10), or with a constant step range(0, 10, 2)",
                 };
                 return Err(self.error(place, message, hint));
             }
@@ -203,7 +207,8 @@ impl<'a> Compiler<'_, 'a> {
                 return Err(self.error(
                     place,
                     "the step of a range is a constant other than 0",
-                    "range(0, 10, 2)",
+                    "such as 2 in range(0, 10, 2); for steps that differ, go by 1 and reckon: \
+                     {{ start + i * step }}",
                 ));
             }
         };

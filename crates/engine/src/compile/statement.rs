@@ -81,7 +81,8 @@ impl<'a> Compiler<'_, 'a> {
                 (self.at(node), "a `filter` block", hint)
             }
             Stmt::CallBlock(node) => {
-                let hint = "give the macro an argument";
+                let hint = "a macro takes no block: {{ box(title) }} gives it what differs, and \
+                            markup that differs goes round `include` or into a `block`";
                 (self.at(node), "a `call` block", hint)
             }
             Stmt::Do(node) => {

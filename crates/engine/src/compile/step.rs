@@ -3,7 +3,7 @@
 use super::build::{Sink, index_of};
 use super::compiler::{Compiler, Result};
 use super::redirect;
-use super::value::{Literal, Operand};
+use super::value::{List, Literal, Operand};
 use crate::diagnostic::{How, Report, Reported, did_you_mean_or};
 use crate::program::{
     Comparison, Escape, For, Form, Header, Op, Query, Register, SessionFields, Type,
@@ -15,6 +15,7 @@ use crate::source::template::{TextPlace, parse_expression, parse_template};
 use minijinja::machinery::ast::Stmt;
 use rhythm_protocol::http::uri;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// Steps other than calls, and pages shown in place of others.
 pub(crate) struct Steps<'r, 'a> {
@@ -105,16 +106,19 @@ impl<'a> Steps<'_, 'a> {
             StepKind::Check { condition, answer } => {
                 let operand = with_expression(compiler, condition, |this, expression| {
                     this.condition(expression)
-                })?;
-                if let Operand::Literal(_) = operand {
-                    let hint = "compare a parameter or the result of a call";
-                    return Err(compiler.error(
-                        condition.place,
-                        "this check does not depend on the request",
-                        hint,
-                    ));
-                }
-                return self.otherwise(compiler, &operand, answer);
+                });
+                let operand = operand.and_then(|operand| match operand {
+                    Operand::Literal(_) => {
+                        let hint = "compare a parameter or the result of a call";
+                        let message = "this check does not depend on the request";
+                        Err(compiler.error(condition.place, message, hint))
+                    }
+                    operand => Ok(operand),
+                });
+                // What is wrong with the answer is told even so.
+                let any = Operand::int(1);
+                let answered = self.otherwise(compiler, operand.as_ref().unwrap_or(&any), answer);
+                return operand.and(answered);
             }
             StepKind::SessionCreate { user } => {
                 let operand = with_expression(compiler, user, |this, expression| {
@@ -278,23 +282,13 @@ pub(crate) fn request<'a>(
     let Some((each, item, list_name)) = &declaration.each else {
         return ask(compiler, &declaration.request);
     };
-    let list = match compiler.scope.page.get(list_name) {
-        Some(Operand::List(list)) => list.clone(),
-        Some(Operand::Poison) => return Err(Reported),
-        Some(other) => {
-            let message = format!("`{list_name}` is {}, not a list", other.describe());
-            let hint = "a list parameter, or the rows of a call before";
-            return Err(compiler.error(each.place, message, hint));
-        }
-        None if compiler.scope.names_lost => return Err(Reported),
-        None => {
-            let lists = (compiler.scope.page.iter())
-                .filter(|(_, operand)| matches!(operand, Operand::List(_)))
-                .map(|(name, _)| name.as_str());
-            let nothing = "a list parameter (list = 16), or the rows of a call before";
-            let hint = did_you_mean_or(list_name, lists, nothing);
-            return Err(compiler.error(each.place, format!("unknown name `{list_name}`"), hint));
-        }
+    let list = each_of(compiler, each, list_name);
+    let Ok(list) = list else {
+        // What else is wrong with the request is told even so.
+        let shadowed = compiler.scope.page.insert(item.clone(), Operand::Poison);
+        let _ = ask(compiler, &declaration.request);
+        unshadow(compiler, item, shadowed);
+        return Err(Reported);
     };
     let count = compiler.length_of(&list);
     let count = compiler.register(&count);
@@ -303,10 +297,7 @@ pub(crate) fn request<'a>(
     let operand = compiler.item(&Operand::List(list), position)?;
     let shadowed = compiler.scope.page.insert(item.clone(), operand);
     let form = ask(compiler, &declaration.request);
-    match shadowed {
-        Some(shadowed) => compiler.scope.page.insert(item.clone(), shadowed),
-        None => compiler.scope.page.remove(item),
-    };
+    unshadow(compiler, item, shadowed);
     let body = compiler.stage.close(compiler.fragments);
     compiler.stage.push_for(
         body,
@@ -323,6 +314,40 @@ pub(crate) fn request<'a>(
         },
     );
     form
+}
+
+/// The list that a call has a request for each item of.
+fn each_of<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    each: &Text<'a>,
+    list_name: &str,
+) -> Result<Rc<List>> {
+    match compiler.scope.page.get(list_name) {
+        Some(Operand::List(list)) => Ok(list.clone()),
+        Some(Operand::Poison) => Err(Reported),
+        Some(other) => {
+            let message = format!("`{list_name}` is {}, not a list", other.describe());
+            let hint = "a list parameter, or the rows of a call before";
+            Err(compiler.error(each.place, message, hint))
+        }
+        None if compiler.scope.names_lost => Err(Reported),
+        None => {
+            let lists = (compiler.scope.page.iter())
+                .filter(|(_, operand)| matches!(operand, Operand::List(_)))
+                .map(|(name, _)| name.as_str());
+            let nothing = "a list parameter (list = 16), or the rows of a call before";
+            let hint = did_you_mean_or(list_name, lists, nothing);
+            Err(compiler.error(each.place, format!("unknown name `{list_name}`"), hint))
+        }
+    }
+}
+
+/// Ends the life of a call's item: its name is again what it was before.
+fn unshadow(compiler: &mut Compiler<'_, '_>, item: &str, shadowed: Option<Operand>) {
+    match shadowed {
+        Some(shadowed) => compiler.scope.page.insert(item.to_owned(), shadowed),
+        None => compiler.scope.page.remove(item),
+    };
 }
 
 /// Compiles a template whose outputs are arguments, and asks with them. Outputs that nothing keeps

@@ -267,7 +267,7 @@ impl Definition {
                 let form = format!("{} = {{ \"...\" = \"...\" }}", self.key);
                 self.must_be("a table", form)
             }
-            SettingKind::Duration(_) => self.must_be("a string", duration::FORM),
+            SettingKind::Duration(_) => self.must_be("a duration in quotes", duration::FORM),
             SettingKind::Choice(words) => {
                 let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 self.must_be("a string", words.join(" or "))

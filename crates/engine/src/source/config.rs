@@ -3,8 +3,8 @@
 use super::declaration::AnswerDecl;
 use super::keys::{Keys, Text, TomlText, text_of};
 use super::step::read_answer;
-use crate::diagnostic::{Place, Report, did_you_mean};
-use crate::kind::{BackendKind, Kinds};
+use crate::diagnostic::Report;
+use crate::kind::BackendKind;
 use crate::settings::{
     BackendConfig, Definition, Origin, PoolSettings, Section, ServiceConfig, Setting,
 };
@@ -221,23 +221,4 @@ fn read_backend<'a>(
         }
     }
     backend
-}
-
-/// Finds a backend by name, or reports what there is.
-pub(crate) fn find_backend(
-    kinds: Kinds<'_>,
-    name: &str,
-    place: Place<'_>,
-    report: &mut Report,
-) -> Option<usize> {
-    let backends = kinds.backends;
-    let found = backends.iter().position(|backend| backend.name == name);
-    if found.is_none() && !kinds.backends_lost {
-        let mut hint = did_you_mean(name, backends.iter().map(|backend| backend.name.as_str()));
-        if hint.is_empty() {
-            hint = format!("service.toml needs a table [backend.{name}]");
-        }
-        report.error(place, format!("service.toml has no backend `{name}`"), hint);
-    }
-    found
 }

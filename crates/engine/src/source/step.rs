@@ -87,11 +87,24 @@ pub(crate) fn read_step<'a>(
     };
     let keys = Keys::named(toml, table, offset, known, told, report);
     let kind = match known[0] {
-        "call" => StepKind::Call(read_call(&keys, asked, report)?),
-        "check" => StepKind::Check {
-            condition: keys.text("check", report)?,
-            answer: read_answer(&keys, "else", report)?,
-        },
+        "call" => {
+            let call = read_call(&keys, asked, report);
+            // Of a call that is compiled, that tells of its backend.
+            if call.is_none()
+                && let Some(backend) = keys.text("call", report)
+            {
+                kinds.find(&backend.value, backend.place, report);
+            }
+            StepKind::Call(call?)
+        }
+        "check" => {
+            let condition = keys.text("check", report);
+            let answer = read_answer(&keys, "else", report);
+            StepKind::Check {
+                condition: condition?,
+                answer: answer?,
+            }
+        }
         "session" => {
             if keys.choice("session", &[("create", true), ("destroy", false)], report)? {
                 let hint = "user = \"userid\", an expression for the user's number";
@@ -109,10 +122,11 @@ pub(crate) fn read_step<'a>(
                 StepKind::SessionDestroy
             }
         }
-        "redirect" => StepKind::Redirect {
-            to: keys.text("redirect", report)?,
-            status: keys.status(300..=399, 303, report),
-        },
+        "redirect" => {
+            let to = keys.text("redirect", report);
+            let status = keys.status(300..=399, 303, report);
+            StepKind::Redirect { to: to?, status }
+        }
         "file" => StepKind::File {
             path: keys.text("file", report)?,
         },
@@ -216,14 +230,16 @@ fn read_call<'a>(keys: &Keys<'_, 'a>, asked: &str, report: &mut Report) -> Optio
     }
     let result = keys.required(if one_row { "row" } else { "rows" }, hint, report);
     let request = keys.required(asked, &format!("{asked} = \"...\", a template"), report);
-    let each = match keys.text("each", report) {
-        None => None,
+    // Read wrongly, it is none: what else is wrong with the call is told, too.
+    let each = keys.text("each", report);
+    let each = match each {
+        None => (!keys.has("each")).then_some(None),
         Some(text) => {
             let parts: Vec<&str> = text.value.split_whitespace().collect();
             match parts[..] {
                 [item, "in", list] if is_name(item) && is_name(list) => {
                     let (item, list) = (item.to_owned(), list.to_owned());
-                    Some((text, item, list))
+                    Some(Some((text, item, list)))
                 }
                 _ => {
                     report.error(
@@ -231,29 +247,29 @@ fn read_call<'a>(keys: &Keys<'_, 'a>, asked: &str, report: &mut Report) -> Optio
                         "`each` must be of the form \"item in list\"",
                         "each = \"p in payments\", and {{ p }} or {{ p.field }} in what is asked",
                     );
-                    return None;
+                    None
                 }
             }
         }
     };
     let retry = keys.bool("retry", report);
-    let backend = keys.text("call", report)?;
-    let result = result?;
-    let (name, columns) = read_columns(&result, hint, report)?;
-    if one_row && each.is_some() {
+    let backend = keys.text("call", report);
+    let columns = (result.as_ref()).and_then(|result| read_columns(result, hint, report));
+    if one_row && keys.has("each") {
         report.error(
             keys.place_of("row"),
             "a call for each item answers rows",
             "rows = ...",
         );
     }
+    let (name, columns) = columns?;
     Some(CallDecl {
-        backend,
+        backend: backend?,
         request: request?,
-        each,
+        each: each?,
         result_name: Text {
             value: name,
-            ..result
+            ..result?
         },
         columns,
         one_row,
@@ -302,6 +318,7 @@ fn read_columns(
         report,
     );
     let mut columns: Vec<(String, Type)> = Vec::new();
+    let mut are_names = true;
     for column in list.split(',') {
         let (column, kind) = match column.trim().split_once(':') {
             None => (column.trim(), Type::Text),
@@ -324,9 +341,8 @@ fn read_columns(
                 format!("`{column}` is no name of a column"),
                 hint,
             );
-            return None;
-        }
-        if columns.iter().any(|(known, _)| known == column) {
+            are_names = false;
+        } else if columns.iter().any(|(known, _)| known == column) {
             let hint = "columns go by their order: name them as you like, each otherwise";
             report.error(
                 text.place,
@@ -336,5 +352,5 @@ fn read_columns(
         }
         columns.push((column.to_owned(), kind));
     }
-    Some((name.to_owned(), columns))
+    are_names.then(|| (name.to_owned(), columns))
 }

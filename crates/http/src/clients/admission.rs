@@ -133,9 +133,9 @@ impl Upkeep {
 }
 
 impl Clients {
-    /// Nothing more is done in this turn of the driver. To be called in each.
-    pub fn turn_is_over(&mut self) {
-        self.quantum.renew();
+    /// A turn of the driver is over, which took so long. To be called in each.
+    pub fn turn_is_over(&mut self, took: Duration) {
+        self.quantum.renew(took);
         self.upkeep.forget_gone(&self.connections);
     }
 
@@ -143,11 +143,6 @@ impl Clients {
     /// than of others when a turn [is over](Clients::turn_is_over).
     pub fn waiting(&self) -> usize {
         self.upkeep.no_room.len().max(self.upkeep.unstalled.len())
-    }
-
-    /// How long the turn took that was [over](Clients::turn_is_over), if that is known.
-    pub fn turn_took(&mut self, took: Duration) {
-        self.quantum.adapt(took);
     }
 
     /// Which queue's first goes on of those who wait for room, if any: that which was let through

@@ -121,6 +121,8 @@ pub(crate) struct Connection {
     pub(crate) input: Option<Box<Input>>,
     /// Its input is being read, and there is some behind the last request that was taken.
     pub(crate) more: bool,
+    /// It asked for what it asked for last before it was answered, or for a long answer.
+    pub(crate) asks_ahead: bool,
     /// The request whose content is being taken in pieces.
     pub(crate) receiving: Option<u32>,
     pub(crate) stall: Option<Stall>,
@@ -167,6 +169,7 @@ impl Connection {
             peer,
             input: None,
             more: false,
+            asks_ahead: false,
             receiving: None,
             stall: None,
             may_go_on: false,

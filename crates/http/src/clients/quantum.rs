@@ -14,10 +14,11 @@ use std::time::Duration;
 /// What a request counts at least.
 pub(crate) const REQUEST_BYTES: usize = 4 * 1024;
 
-/// The least quantum, the first one, and the largest.
+/// The least quantum, the first one, and the largest: it is not much that may become dear in the
+/// midst of a turn.
 const QUANTUM_BYTES_MIN: usize = 4 * REQUEST_BYTES;
 const QUANTUM_BYTES: usize = 16 * REQUEST_BYTES;
-const QUANTUM_BYTES_MAX: usize = 256 * REQUEST_BYTES;
+const QUANTUM_BYTES_MAX: usize = 64 * REQUEST_BYTES;
 
 /// How long a turn may be by them: who comes in one such and is answered in the next has waited no
 /// longer than a turn at most.
@@ -30,8 +31,6 @@ pub(crate) struct Quantum {
     size: usize,
     /// What is left in this one.
     left: usize,
-    /// The last turn had none left.
-    was_short: bool,
 }
 
 impl Quantum {
@@ -39,7 +38,6 @@ impl Quantum {
         Quantum {
             size: QUANTUM_BYTES,
             left: QUANTUM_BYTES,
-            was_short: false,
         }
     }
 
@@ -55,21 +53,15 @@ impl Quantum {
         self.left = self.left.saturating_sub(bytes);
     }
 
-    /// The next turn has its own.
-    pub(crate) fn renew(&mut self) {
-        self.was_short = self.left == 0;
-        self.left = self.size;
-    }
-
-    /// So long the turn took whose quantum is over: what was too much is halved, what was too
-    /// little doubled.
-    pub(crate) fn adapt(&mut self, took: Duration) {
+    /// The turn is over, which took so long. The next has its own: what was too much is halved,
+    /// what was too little doubled.
+    pub(crate) fn renew(&mut self, took: Duration) {
         if took > WAITING_MAX {
             self.size = (self.size / 2).max(QUANTUM_BYTES_MIN);
-        } else if self.was_short {
+        } else if self.left == 0 {
             self.size = (self.size * 2).min(QUANTUM_BYTES_MAX);
         }
-        self.left = self.left.min(self.size);
+        self.left = self.size;
     }
 }
 

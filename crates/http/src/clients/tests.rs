@@ -117,10 +117,62 @@ fn content_that_was_not_asked_for_yet_is_not_waited_for() {
     );
     clients.flush(&mut port, answered);
     assert_eq!(port.at(ID).sent, b"first HTTP/1.1 100 Continue\r\n\r\n");
+    assert!(port.unanswered.contains(&ID), "to be asked is no answer");
     // From now on it is for the client.
     for (after, is_there) in [(timeout / 2, true), (3 * timeout, false)] {
         clients.expire(&mut port, answered + after, &mut Vec::new());
         assert_eq!(clients.has(ID), is_there, "{after:?}");
+    }
+}
+
+#[test]
+fn who_is_in_the_midst_of_a_request_or_asks_ahead_is_not_answered() {
+    const ASK: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    const BODY_BEGUN: &[u8] = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n-";
+    let mut port = TestPort::with(ID, usize::MAX);
+    let mut clients = Clients::new(ClientLimits::within(Duration::from_secs(1)), Time::ZERO);
+    clients.opened(ID, ([127, 0, 0, 1], 1).into(), Time::ZERO);
+    let limits = RequestLimits {
+        body_max: 2,
+        ..RequestLimits::default()
+    };
+    // What comes next on the one connection, and whether all of it is answered.
+    for (input, is_answered) in [
+        (ASK, true),
+        (&[ASK, ASK].concat(), false),
+        (ASK, true),
+        (&[ASK, b"GET /"].concat(), false),
+        (&ASK[5..], true),
+        (&[ASK, BODY_BEGUN].concat(), false),
+        (b"-", true),
+    ] {
+        // As a driver does with what comes, and with what is sent.
+        port.unanswered.remove(&ID);
+        let mut owed = Vec::new();
+        let mut reader = clients.read(ID, input).expect("it is open");
+        loop {
+            match reader.next(&mut port, &limits, Time::ZERO) {
+                Next::Request => owed.push(reader.reading.owed()),
+                Next::Head => continue,
+                Next::Nothing => break,
+                next => panic!("{next:?}"),
+            }
+            reader.reading.taken();
+        }
+        let left = reader.leave(&mut port, Time::ZERO);
+        clients.read_done(&mut port, left);
+        for Owed { slot, shape, .. } in owed {
+            clients.answer(&mut port, slot, shape, Time::ZERO, |_, _| {
+                Body::Bytes(b"it")
+            });
+        }
+        clients.flush(&mut port, Time::ZERO);
+        assert_eq!(
+            !port.unanswered.contains(&ID),
+            is_answered,
+            "{}",
+            input.escape_ascii()
+        );
     }
 }
 
@@ -283,7 +335,7 @@ fn who_asks_for_one_thing_goes_before_who_asks_for_more() {
     assert!(!clients.has_news(Time::ZERO) && clients.wake_at() == Some(Time::ZERO));
     // Then each in its turn, who has waited longest first.
     for id in [ID, OTHER, ID, OTHER] {
-        clients.turn_is_over();
+        clients.turn_is_over(Duration::ZERO);
         assert_eq!(clients.next_unstalled(Time::ZERO), Some(id));
         let reading = clients.proceed(id, false).expect("it is its turn").pause();
         assert!(taken(&mut clients, &mut port, reading, 0).0.len() > 1);
@@ -302,8 +354,7 @@ fn what_of_a_turn_is_for_later_requests_follows_from_how_long_turns_take() {
     asks(&mut clients, &mut port, ID, 5000);
     let mut in_turns = |clients: &mut Clients, took: Duration| {
         let counts = (0..8).map(|_| {
-            clients.turn_is_over();
-            clients.turn_took(took);
+            clients.turn_is_over(took);
             let id = clients.next_unstalled(Time::ZERO).expect("it has more");
             let reading = clients.proceed(id, false).expect("it waits").pause();
             taken(clients, &mut port, reading, 0).0.len()
@@ -337,7 +388,7 @@ fn long_answers_wait_for_room_and_are_not_made_to_be_thrown_away() {
             clients.opened(id, ([127, 0, 0, 1], 1).into(), Time::ZERO);
             let reader = clients.read(id, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
             let reading = reader.expect("it is open").pause();
-            clients.turn_is_over();
+            clients.turn_is_over(Duration::ZERO);
             taken(clients, port, reading, LONG)
         };
         let (first, waits) = ask(&mut clients, &mut port, ID);
@@ -396,7 +447,7 @@ fn without_room(port: &mut TestPort) -> Clients {
     let mut clients = Clients::new(limits, Time::ZERO);
     let expected = Expected::bytes(1 << 20);
     assert_eq!(waits_for(&mut clients, port, ID, expected), None);
-    clients.turn_is_over();
+    clients.turn_is_over(Duration::ZERO);
     clients
 }
 
@@ -409,7 +460,7 @@ fn who_comes_and_goes_while_others_wait_is_forgotten() {
         let id = ConnectionId::new(1 + slot.min(2), slot);
         let waits = waits_for(&mut clients, &mut port, id, Expected::bytes(100_000));
         assert_eq!(waits, Some(Stall::Room));
-        clients.turn_is_over();
+        clients.turn_is_over(Duration::ZERO);
         if slot > 1 {
             clients.remove(id);
             port.connections.remove(&id);

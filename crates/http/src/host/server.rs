@@ -13,6 +13,7 @@ use rhythm_net::workers::Worker;
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
 use std::convert::Infallible;
+use std::time::Duration;
 
 /// The one there is.
 const HOST: HostId = HostId(0);
@@ -25,8 +26,8 @@ pub struct HostServer {
     limits: RequestLimits,
     date: DateCache,
     expired: Vec<ConnectionId>,
-    /// When the last turn had no more input.
-    idle_at: Time,
+    /// When there was no more input in this turn, for the first time.
+    idle_at: Option<Time>,
 }
 
 impl HostServer {
@@ -43,7 +44,7 @@ impl HostServer {
             limits,
             date: DateCache::new(0),
             expired: Vec::new(),
-            idle_at: now,
+            idle_at: None,
         }
     }
 
@@ -195,12 +196,13 @@ impl Handler for HostServer {
                 break;
             }
         }
-        self.clients.turn_is_over();
-        self.idle_at = now;
+        self.idle_at.get_or_insert(now);
     }
 
     fn turn_ended(&mut self, now: Time) {
-        self.clients.turn_took(now.since(self.idle_at));
+        let idle_at = self.idle_at.take();
+        let took = idle_at.map_or(Duration::ZERO, |at| now.since(at));
+        self.clients.turn_is_over(took);
     }
 
     fn wake_at(&self) -> Option<Time> {

@@ -4,7 +4,7 @@
 //! ```text
 //!   clients -- text.rs --> server/ -- Node: batches, reads, leases <--- frames ---> other nodes
 //!                                      |        |
-//!                         raft (a library)   Keyspace: items, sessions
+//!                         raft (a library)   Keyspace: items, leases
 //!                                      |
 //!                                   Journal --> Folder: written and synced before it is told
 //! ```
@@ -16,20 +16,16 @@
 //! them in that order. Reads are not in the log: they are answered when most nodes have said, after
 //! the read came, that the leader still leads (Ongaro's thesis, section 6.4).
 
-mod bytes;
-mod command;
-mod folder;
 mod journal;
 mod keyspace;
-mod log;
 mod node;
 pub mod server;
 mod text;
 mod wire;
 
-pub use command::{Command, Outcome};
-pub use folder::{Folder, FolderError};
-pub use journal::{Damaged, Disk, Unwritten};
-pub use keyspace::{BYTES_MAX, Change, Item, KEYS_MAX, Keyspace, SESSIONS_MAX, VALUE_MAX};
+pub use journal::{Damaged, Disk, Folder, FolderError, Unwritten};
+pub use keyspace::{
+    BYTES_MAX, Change, Command, Item, KEYS_MAX, Keyspace, LEASES_MAX, Outcome, VALUE_MAX,
+};
 pub use node::{Answer, Effects, Node, OpenError, Options, Read, Request, Status, TICK, Ticket};
 pub use wire::NoFrame;

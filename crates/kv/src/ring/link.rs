@@ -123,6 +123,11 @@ impl Link {
         }
     }
 
+    /// The place of the frame that the next message will be in.
+    pub(super) fn next_place(&self) -> u64 {
+        self.first + self.frames.len() as u64
+    }
+
     fn close(&mut self) {
         if !self.open.is_empty() {
             let next = self.spare.pop().unwrap_or_default();
@@ -133,7 +138,7 @@ impl Link {
 
     /// All that was written so far belongs to this batch or an earlier one.
     pub(super) fn mark(&mut self, batch: u64) {
-        let place = self.first + self.frames.len() as u64 - u64::from(self.open.is_empty());
+        let place = self.next_place() - u64::from(self.open.is_empty());
         if place >= self.first {
             self.marks.push_back((batch, place));
         }

@@ -35,6 +35,7 @@ pub mod node;
 pub mod placement;
 mod roster;
 mod scheme;
+mod terms;
 pub mod view;
 pub mod wire;
 mod written;
@@ -45,6 +46,7 @@ pub use node::{Effects, Execute, Node, Options, Ticket};
 pub use placement::Placement;
 pub use roster::Roster;
 pub use scheme::Scheme;
+pub use terms::Terms;
 pub use view::{NodeStatus, RangeStatus, Status, View};
 pub use written::Written;
 

@@ -5,8 +5,7 @@
 //! so it is served by one at any time, whatever each takes for the order.
 
 use super::NODES_MAX;
-use siphasher::sip::SipHasher13;
-use std::hash::Hasher;
+use crate::checksum::checksum;
 
 /// See the head of this file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +36,7 @@ impl Roster {
     pub fn ranked<'a>(nodes: impl Iterator<Item = (usize, &'a str)>, ranges: usize) -> Roster {
         let nodes: Vec<(usize, &str)> = nodes.filter(|(node, _)| *node < NODES_MAX).collect();
         let rank = |range: usize, name: &str| {
-            let mut hasher = SipHasher13::new();
-            hasher.write(name.as_bytes());
-            hasher.write(&[range as u8]);
-            hasher.finish()
+            checksum([0, 0], &[name.as_bytes(), &[range as u8]].concat())
         };
         let order = (0..ranges).map(|range| {
             let mut ranked: Vec<_> = (nodes.iter())

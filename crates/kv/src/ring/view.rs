@@ -28,6 +28,8 @@ pub struct Status {
 pub struct NodeStatus {
     /// It is there.
     pub is_alive: bool,
+    /// It was told something else than this one, and is not spoken to.
+    pub is_refused: bool,
     /// Bytes that it has not acknowledged.
     pub unacknowledged: usize,
     /// How long the oldest of them are under way.
@@ -146,19 +148,28 @@ impl View {
     }
 
     /// Why this node is not what it is to be yet, if it is not.
-    pub fn ailment(&self, now: Time) -> Option<&'static str> {
+    pub fn ailment(&self, now: Time) -> Option<String> {
         let status = self.status();
-        let is_mine = |range: &&RangeStatus| range.first == Some(self.me);
-        let mut mine = status.ranges.iter().filter(is_mine);
         if status.ranges.is_empty() {
-            Some("joining the ring")
-        } else if mine.any(|range| range.claim.epoch == 0 || range.claim.node != self.me) {
-            Some("catching up")
-        } else if !self.may_write(now) {
-            Some("without a lease")
-        } else {
-            None
+            return Some("joining the ring".to_owned());
         }
+        let mine = (status.ranges.iter()).filter(|range| range.first == Some(self.me));
+        let (mut count, mut away) = (0, BTreeMap::new());
+        for Claim { epoch, node } in mine.map(|range| range.claim) {
+            count += 1;
+            if epoch == 0 || node != self.me {
+                let by = (epoch > 0).then(|| self.name(node.into()));
+                *away.entry(by.unwrap_or("nobody".to_owned())).or_insert(0) += 1;
+            }
+        }
+        if !away.is_empty() {
+            let by = away.iter().map(|(by, count)| format!("{count} by {by}"));
+            let by = by.collect::<Vec<_>>().join(", ");
+            return Some(format!(
+                "catching up: of its {count} ranges are served {by}"
+            ));
+        }
+        (!self.may_write(now)).then(|| "without a lease".to_owned())
     }
 
     /// How the ring is.
@@ -171,6 +182,13 @@ impl View {
     pub fn members(&self) -> BTreeMap<usize, Member> {
         let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
         members.clone()
+    }
+
+    /// What a node is called; its number, where that is not known.
+    pub(super) fn name(&self, node: usize) -> String {
+        let members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let member = members.get(&node);
+        member.map_or_else(|| node.to_string(), |member| member.name.clone())
     }
 
     pub(crate) fn set_members(&self, members: BTreeMap<usize, Member>) {

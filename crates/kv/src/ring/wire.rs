@@ -15,8 +15,7 @@
 //! All numbers are little-endian. What is in a frame is bounded by its length, which the reader
 //! bounds.
 
-use siphasher::sip::SipHasher13;
-use std::hash::Hasher;
+use crate::checksum::checksum;
 
 /// The frames' format; a node of another is not understood, and not spoken to.
 const VERSION: u8 = 2;
@@ -25,6 +24,8 @@ const MAGIC: [u8; 2] = *b"RK";
 const FIXED: usize = 82;
 /// Bytes of what is known of a range.
 const CLAIM: usize = 5;
+/// What the checksum is keyed with.
+const SUM_KEY: [u64; 2] = [0x7268_7974_686d, 0x6b76];
 /// Bytes of the checksum.
 const SUM: usize = 8;
 /// The bytes from which the length of a frame is known.
@@ -57,7 +58,8 @@ pub enum Stay {
 pub struct Head {
     /// Who sends.
     pub from: u8,
-    /// Which ring: a digest of its members.
+    /// A digest of what the nodes of a ring are told; with who was told otherwise, or is not known
+    /// yet, the text of it follows in place of messages.
     pub ring: u64,
     /// The sender's session with the receiver.
     pub session: u64,
@@ -182,6 +184,12 @@ pub fn length(bytes: &[u8], most: usize) -> Result<Option<usize>, WireError> {
     }
 }
 
+/// Who sends the frame that begins with these bytes, if they tell it, and it is of this ring.
+pub(crate) fn sender(bytes: &[u8], ring: u64) -> Option<usize> {
+    let (prefix, rest) = bytes.split_first_chunk::<PREFIX>()?;
+    (*rest.first_chunk()? == ring.to_le_bytes()).then_some(prefix[3].into())
+}
+
 /// Appends a frame.
 pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
     let length = FIXED + CLAIM * head.claims.len() + messages.len() + SUM;
@@ -205,7 +213,7 @@ pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
         out.push(claim.node);
     }
     out.extend_from_slice(messages);
-    let sum = checksum(&out[start..]);
+    let sum = checksum(SUM_KEY, &out[start..]);
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
@@ -218,18 +226,12 @@ pub fn read(frame: &[u8]) -> Result<(Head, &[u8]), WireError> {
         return Err(WireError::Length(frame.len()));
     }
     let (body, sum) = frame.split_at(frame.len() - SUM);
-    if checksum(body).to_le_bytes() != sum {
+    if checksum(SUM_KEY, body).to_le_bytes() != sum {
         return Err(WireError::Damaged);
     }
     let mut reader = Reader(&body[PREFIX..]);
     let head = reader.head(frame[3]).ok_or(WireError::Damaged)?;
     Ok((head, reader.0))
-}
-
-fn checksum(bytes: &[u8]) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(0x7268_7974_686d, 0x6b76);
-    hasher.write(bytes);
-    hasher.finish()
 }
 
 impl Message<'_> {
@@ -477,6 +479,9 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let frame = written(&messages());
+        assert_eq!(sender(&frame[..16], head().ring), Some(2));
+        assert_eq!(sender(&frame[..15], head().ring), None);
+        assert_eq!(sender(&frame, !head().ring), None);
         let (read_head, body) = read(&frame).unwrap();
         assert_eq!(read_head, head());
         let mut read = Messages::new(body);

@@ -54,8 +54,8 @@ pub(super) enum RingCommand {
         written: Written,
         forwards: Vec<Forward>,
     },
-    /// All that one of the workers wrote before this fence is handed over.
-    Fenced { fence: u64 },
+    /// All that this worker wrote before a fence is handed over.
+    Fenced { worker: usize, fence: u64 },
     /// What etcd says of the nodes, and of this one's lease.
     News(News),
     /// Leave the ring: hand over what is served here, and have the workers end then.

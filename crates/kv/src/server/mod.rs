@@ -20,6 +20,7 @@ mod worker;
 pub use listen::{Address, BindError};
 
 use crate::etcd::Kept;
+use crate::lines;
 use crate::membership::{Membership, Transport};
 use crate::ring::ether::ETHER_TYPE;
 use crate::shared::{Settings, Shared};
@@ -34,6 +35,8 @@ use rhythm_net::{
     clock,
 };
 use rhythm_observe::admin::Admin;
+use rustix::process::setpriority_process;
+use rustix::thread::gettid;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -44,6 +47,8 @@ use worker::{Ring, Worker};
 
 /// Places for clients that are turned away or wait, beside those of the clients that are let in.
 const PLACES_BESIDE: usize = 1024;
+/// The nice value of the ring's thread.
+const BACKBONE_NICE: i32 = -10;
 /// The longest datagram (memcached's receive buffer). The 64 beside it put the datagrams of a batch
 /// into different sets of the caches, which a power of two would not.
 const DATAGRAM_BYTES: usize = 65_536 + 64;
@@ -311,6 +316,7 @@ fn start_backbone(
         driver: DriverOptions {
             connections_max: 4 * ring.roster().places() + 16,
             outgoing_max: 2 * ring.roster().places(),
+            unacknowledged_max: Some(lines::UNACKNOWLEDGED_MAX),
             datagram_bytes: link.map_or(0, |link| link.frame_bytes_max),
             ..DriverOptions::default()
         },
@@ -320,6 +326,9 @@ fn start_backbone(
     let session = session.map_or(1, |since| since.as_nanos() as u64);
     let (shared, ring) = (Arc::clone(shared), ring.clone());
     let make = move |_: WorkerThread<'_, RingCommand>| {
+        // What it says is awaited by other nodes, which take it for dead otherwise, and it is
+        // little: it comes before the workers where that is allowed (CAP_SYS_NICE).
+        let _ = setpriority_process(Some(gettid()), BACKBONE_NICE);
         let store = Store::worker(&shared.store)?;
         let now = clock::monotonic();
         Ok(Backbone::new(

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Keys of texts; the one behind them is a number.
 const TEXTS: usize = 3;
-/// How long the session lives that one client holds.
+/// How long the lease lives that one client holds.
 const TTL: Duration = Duration::from_millis(2500);
 /// What is stored with it.
 const OWN: &[u8] = b"own";
@@ -21,10 +21,12 @@ const OWN: &[u8] = b"own";
 enum Waits {
     /// For the answer to a question about a key.
     Key(usize, usize),
-    /// For a session, or for a sign of life in this one, sent at this time.
-    Session(u64, Time),
-    /// To have stored something in this session.
+    /// For a lease, or for a sign of life in this one, sent at this time.
+    Lease(u64, Time),
+    /// To have stored something in this lease.
     Stored(u64),
+    /// Who replaces a node, for a write to be confirmed.
+    Replacing,
 }
 
 #[derive(Debug, Default)]
@@ -37,8 +39,10 @@ pub(crate) struct Clients {
     waits: BTreeMap<Ticket, (usize, Waits)>,
     tickets: u64,
     values: u64,
-    /// The session that is held, and when the last sign of life was sent that was answered.
-    session: Option<(u64, Time)>,
+    /// A write of who replaces a node was confirmed.
+    is_confirmed: bool,
+    /// The lease that is held, and when the last sign of life was sent that was answered.
+    lease: Option<(u64, Time)>,
 }
 
 fn key(index: usize) -> Vec<u8> {
@@ -91,7 +95,7 @@ impl Clients {
             flags: 0,
             value: value.to_string().into_bytes(),
             cas,
-            session: None,
+            lease: None,
         };
         let request = match op {
             Op::Get => Request::Read(Read::Item(key(at))),
@@ -114,36 +118,59 @@ impl Clients {
         (ticket, request)
     }
 
-    /// The holder's next: to hold a session, and something in it.
+    /// The holder's next: to hold a lease, and something in it.
     pub(crate) fn hold(
         &mut self,
         node: usize,
         random: &mut Random,
         now: Time,
     ) -> (Ticket, Request) {
-        match self.session {
+        match self.lease {
             None => {
-                let ticket = self.wait(node, Waits::Session(0, now));
+                let ticket = self.wait(node, Waits::Lease(0, now));
                 let ttl = TTL.as_millis() as u64;
                 (ticket, Request::Change(Command::Open { ttl }))
             }
-            Some((session, _)) if random.percent(30) => {
-                let ticket = self.wait(node, Waits::Stored(session));
+            Some((lease, _)) if random.percent(30) => {
+                let ticket = self.wait(node, Waits::Stored(lease));
                 let store = Command::Store {
                     mode: Mode::Set,
                     key: OWN.to_vec(),
                     flags: 0,
                     value: b"x".to_vec(),
                     cas: 0,
-                    session: Some(session),
+                    lease: Some(lease),
                 };
                 (ticket, Request::Change(store))
             }
-            Some((session, _)) => {
-                let ticket = self.wait(node, Waits::Session(session, now));
-                (ticket, Request::Change(Command::Renew { session }))
+            Some((lease, _)) => {
+                let ticket = self.wait(node, Waits::Lease(lease, now));
+                (ticket, Request::Change(Command::Renew { lease }))
             }
         }
+    }
+
+    /// A write by who replaces a node.
+    pub(crate) fn confirm(&mut self, node: usize) -> (Ticket, Request) {
+        let store = Command::Store {
+            mode: Mode::Set,
+            key: b"replaced".to_vec(),
+            flags: 0,
+            value: b"x".to_vec(),
+            cas: 0,
+            lease: None,
+        };
+        (self.wait(node, Waits::Replacing), Request::Change(store))
+    }
+
+    /// No such write was confirmed yet.
+    pub(crate) fn unconfirm(&mut self) {
+        self.is_confirmed = false;
+    }
+
+    /// Whether one was.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.is_confirmed
     }
 
     /// A node answered.
@@ -159,29 +186,30 @@ impl Clients {
         };
         match (waits, answer) {
             (Waits::Key(at, number), answer) => self.of_key(at, number, answer, counts),
-            (Waits::Session(0, sent), Answer::Done(Outcome::Alive(session))) => {
-                self.session = Some((session, sent));
+            (Waits::Replacing, Answer::Done(Outcome::Stored(_))) => self.is_confirmed = true,
+            (Waits::Lease(0, sent), Answer::Done(Outcome::Alive(lease))) => {
+                self.lease = Some((lease, sent));
             }
-            (Waits::Session(of, sent), Answer::Done(Outcome::Alive(_))) => {
-                if let Some((session, last)) = &mut self.session
-                    && *session == of
+            (Waits::Lease(of, sent), Answer::Done(Outcome::Alive(_))) => {
+                if let Some((lease, last)) = &mut self.lease
+                    && *lease == of
                 {
                     *last = sent.max(*last);
                 }
             }
-            (Waits::Session(of, _), Answer::Done(Outcome::NotFound))
-            | (Waits::Stored(of), Answer::Done(Outcome::SessionOver)) => {
-                self.session_over(of, now, counts);
+            (Waits::Lease(of, _), Answer::Done(Outcome::NotFound))
+            | (Waits::Stored(of), Answer::Done(Outcome::LeaseOver)) => {
+                self.lease_over(of, now, counts);
             }
             _ => {}
         }
     }
 
-    fn session_over(&mut self, of: u64, now: Time, counts: &mut Counts) {
-        if let Some((session, sent)) = self.session.take_if(|(session, _)| *session == of) {
+    fn lease_over(&mut self, of: u64, now: Time, counts: &mut Counts) {
+        if let Some((lease, sent)) = self.lease.take_if(|(lease, _)| *lease == of) {
             let alive = now.since(sent);
-            assert!(alive >= TTL, "session {session} ended after {alive:?}");
-            counts.sessions_ended += 1;
+            assert!(alive >= TTL, "lease {lease} ended after {alive:?}");
+            counts.leases_ended += 1;
         }
     }
 

@@ -31,7 +31,8 @@ impl SimDisk {
         let is_longer = unsynced > 0 && state.written.starts_with(&synced);
         let is_torn = is_longer && random.percent(70);
         if is_torn {
-            let kept = random.below(unsynced as u64 + 1) as usize;
+            // All of it more often than by chance: then only its checksum says that it is damaged.
+            let kept = random.below(2 * unsynced as u64).min(unsynced as u64) as usize;
             left = state.written[..synced.len() + kept].to_vec();
             if kept > 0 && random.percent(50) {
                 let at = synced.len() + random.below(kept as u64) as usize;
@@ -44,8 +45,18 @@ impl SimDisk {
         (left, is_torn)
     }
 
+    /// It is another disk from now on, with nothing on it.
+    pub(crate) fn lose(&self) {
+        *self.0.borrow_mut() = State::default();
+    }
+
     pub(crate) fn die_in(&self, operations: u64) {
         self.0.borrow_mut().dies_in = Some(operations);
+    }
+
+    /// The machine does not die.
+    pub(crate) fn live_on(&self) {
+        self.0.borrow_mut().dies_in = None;
     }
 
     pub(crate) fn set_full(&self, has_no_room: bool, is_full: bool) {

@@ -1,4 +1,9 @@
-//! The nodes, what is between them, and what becomes of them.
+//! The nodes, and what is between them.
+
+mod end;
+mod mischief;
+
+pub(crate) use end::without_leader;
 
 use crate::clients::Clients;
 use crate::disk::SimDisk;
@@ -26,8 +31,12 @@ pub(crate) struct Counts {
     pub(crate) torn: u64,
     pub(crate) leaders: u64,
     pub(crate) snapshots: u64,
-    pub(crate) sessions_ended: u64,
+    pub(crate) leases_ended: u64,
     pub(crate) disk_full: u64,
+    /// Nodes that ended as they were told to, nodes that were replaced, and slow networks.
+    pub(crate) left: u64,
+    pub(crate) replaced: u64,
+    pub(crate) slow: u64,
 }
 
 impl Counts {
@@ -40,8 +49,11 @@ impl Counts {
         self.torn += more.torn;
         self.leaders += more.leaders;
         self.snapshots += more.snapshots;
-        self.sessions_ended += more.sessions_ended;
+        self.leases_ended += more.leases_ended;
         self.disk_full += more.disk_full;
+        self.left += more.left;
+        self.replaced += more.replaced;
+        self.slow += more.slow;
     }
 }
 
@@ -66,6 +78,13 @@ enum Event {
     DiskWell {
         node: usize,
     },
+    /// A node that was told to end may have done so.
+    Leave {
+        node: usize,
+        life: u64,
+    },
+    /// The next step of a node's being replaced.
+    Replace,
 }
 
 /// A place for a node.
@@ -76,8 +95,17 @@ struct Seat {
     life: u64,
     /// It stands still until then, and everything that is for it waits.
     still_until: Time,
+    /// Since when it is to end.
+    leaves: Option<Time>,
     /// Up to which revision it told of changes.
     told: u64,
+}
+
+/// A node whose machine is gone, and the last term that it may have known of.
+#[derive(Clone, Copy)]
+struct Replacement {
+    node: usize,
+    term: Option<u64>,
 }
 
 struct World {
@@ -91,6 +119,11 @@ struct World {
     repeated: u64,
     /// Who does not hear whom, and until when.
     deaf: BTreeMap<(usize, usize), Time>,
+    /// Every frame takes long; and when the last one came from one to another, as connections keep
+    /// the order.
+    is_slow: bool,
+    came: BTreeMap<(usize, usize), Time>,
+    replacement: Option<Replacement>,
     clients: Clients,
     /// What every node has to say of each revision.
     changes: BTreeMap<u64, Change>,
@@ -103,42 +136,59 @@ struct World {
 pub(crate) fn run(seed: u64) -> Counts {
     let mut random = Random::new(seed);
     let nodes = [1, 3, 3, 3, 5][random.below(5) as usize];
-    let mut world = World {
-        lost: random.below(8),
-        repeated: random.below(8),
-        now: Time::ZERO,
-        events: BinaryHeap::new(),
-        count: 0,
-        seats: Vec::new(),
-        deaf: BTreeMap::new(),
-        clients: Clients::new(),
-        changes: BTreeMap::new(),
-        terms: BTreeMap::new(),
-        has_trouble: true,
-        counts: Counts::default(),
-        random,
-    };
-    for node in 0..nodes {
-        world.seats.push(Seat {
-            node: None,
-            disk: SimDisk::default(),
-            life: 0,
-            still_until: Time::ZERO,
-            told: 0,
-        });
-        world.after(Duration::ZERO, Event::Restart { node });
-    }
+    let (lost, repeated) = (random.below(8), random.below(8));
+    let is_slow = random.percent(10);
+    let mut world = World::new(nodes, random);
+    (world.lost, world.repeated, world.is_slow) = (lost, repeated, is_slow);
+    world.has_trouble = true;
     for client in 0..4 {
         world.after(Duration::from_secs(1), Event::Client { client });
     }
     world.after(Duration::from_secs(2), Event::Trouble);
     world.until(Time::ZERO + TROUBLE);
     world.end_trouble();
-    world.until(Time::ZERO + TROUBLE + QUIET);
+    if world.is_slow {
+        world.serve_slowly();
+    }
+    world.until(world.now + QUIET);
     world.check()
 }
 
 impl World {
+    /// Nodes that begin, with all well between them.
+    fn new(nodes: usize, random: Random) -> World {
+        let mut world = World {
+            lost: 0,
+            repeated: 0,
+            is_slow: false,
+            came: BTreeMap::new(),
+            replacement: None,
+            now: Time::ZERO,
+            events: BinaryHeap::new(),
+            count: 0,
+            seats: Vec::new(),
+            deaf: BTreeMap::new(),
+            clients: Clients::new(),
+            changes: BTreeMap::new(),
+            terms: BTreeMap::new(),
+            has_trouble: false,
+            counts: Counts::default(),
+            random,
+        };
+        for node in 0..nodes {
+            world.seats.push(Seat {
+                node: None,
+                disk: SimDisk::default(),
+                life: 0,
+                still_until: Time::ZERO,
+                leaves: None,
+                told: 0,
+            });
+            world.after(Duration::ZERO, Event::Restart { node });
+        }
+        world
+    }
+
     fn after(&mut self, wait: Duration, event: Event) {
         self.count += 1;
         let at = self.now + wait;
@@ -191,15 +241,19 @@ impl World {
                     self.flush(at);
                 }
             }
+            Event::Restart { node } if self.is_gone(node) => {}
             Event::Restart { node } => self.start(node),
             Event::Client { client } => self.client(client),
             Event::Trouble => self.trouble(),
             Event::DiskWell { node } => self.seats[node].disk.set_full(false, false),
+            Event::Leave { node, life } => self.end(node, life),
+            Event::Replace => self.replace_on(),
         }
     }
 
     fn start(&mut self, at: usize) {
         let nodes = self.seats.len() as u64;
+        let second = self.now.since(Time::ZERO).as_secs();
         let seat = &mut self.seats[at];
         let (journal, is_torn) = seat.disk.crash(&mut self.random);
         self.counts.torn += u64::from(is_torn);
@@ -209,9 +263,11 @@ impl World {
             digest: 99,
             whose: at as u64,
             seed: at as u64 * 7919 + self.random.below(1 << 20),
+            started: second,
             journal_bytes: JOURNAL_BYTES,
         };
         seat.life += 1;
+        seat.leaves = None;
         // What it executes again was told of before.
         seat.told = 0;
         match Node::open(options, seat.disk.clone(), &journal, self.now) {
@@ -273,6 +329,7 @@ impl World {
         let copies = 1 + u64::from(self.random.percent(self.repeated));
         for _ in 0..copies {
             let wait = match self.random.below(50) {
+                _ if self.is_slow => self.in_order(from, to),
                 0 if self.has_trouble => self.millis(20, 2000),
                 1..5 if self.has_trouble => self.millis(5, 60),
                 _ => self.millis(1, 5),
@@ -282,8 +339,26 @@ impl World {
         }
     }
 
+    /// How long a frame takes where all take long, behind the one before it.
+    fn in_order(&mut self, from: usize, to: usize) -> Duration {
+        let at = self.now + self.millis(300, 800);
+        let came = self.came.entry((from, to)).or_insert(at);
+        *came = at.max(*came);
+        came.since(self.now)
+    }
+
+    /// Whether a node's machine is gone, and no other has its place yet.
+    fn is_gone(&self, at: usize) -> bool {
+        self.replacement
+            .is_some_and(|replacement| replacement.node == at)
+    }
+
     fn die(&mut self, at: usize) {
         self.counts.crashes += 1;
+        self.stop(at);
+    }
+
+    fn stop(&mut self, at: usize) {
         self.seats[at].node = None;
         self.clients.died(at);
         let wait = self.millis(50, 3000);
@@ -298,6 +373,7 @@ impl World {
         let seat = &mut self.seats[at];
         if let Some(node) = &mut seat.node
             && seat.still_until <= self.now
+            && seat.leaves.is_none()
         {
             let random = &mut self.random;
             let (ticket, request) = match client {
@@ -315,82 +391,5 @@ impl World {
             _ => self.millis(10, 500),
         };
         self.after(wait, Event::Client { client });
-    }
-
-    fn trouble(&mut self) {
-        if !self.has_trouble {
-            return;
-        }
-        let nodes = self.seats.len() as u64;
-        let at = self.random.below(nodes) as usize;
-        match self.random.below(10) {
-            // Dies now, or in the midst of what it writes next.
-            0 if self.seats[at].node.is_some() => self.die(at),
-            1..4 => {
-                let operations = self.random.below(6);
-                self.seats[at].disk.die_in(operations);
-            }
-            4 | 5 => {
-                let wait = self.millis(100, 4000);
-                self.seats[at].still_until = self.now + wait;
-            }
-            // Two sides, or one that only hears, or is only heard.
-            6..8 => {
-                let until = self.now + self.millis(300, 6000);
-                let (ways, side) = (self.random.below(3), self.random.below(1 << nodes));
-                for from in 0..nodes as usize {
-                    for to in 0..nodes as usize {
-                        let (here, there) = (side >> from & 1, side >> to & 1);
-                        if here != there && (ways == 0 || here == ways - 1) {
-                            self.deaf.insert((from, to), until);
-                        }
-                    }
-                }
-            }
-            8 => {
-                let is_full = self.random.percent(50);
-                self.seats[at].disk.set_full(true, is_full);
-                let wait = self.millis(500, 7000);
-                self.after(wait, Event::DiskWell { node: at });
-            }
-            _ => {}
-        }
-        let wait = self.millis(100, 1500);
-        self.after(wait, Event::Trouble);
-    }
-
-    fn end_trouble(&mut self) {
-        self.has_trouble = false;
-        self.deaf.clear();
-        (self.lost, self.repeated) = (0, 0);
-        for seat in &mut self.seats {
-            seat.disk.set_full(false, false);
-        }
-    }
-
-    fn check(mut self) -> Counts {
-        let mut keyspaces = Vec::new();
-        let mut statuses = Vec::new();
-        for seat in &mut self.seats {
-            let node = seat.node.as_mut().expect("all are there again");
-            let status = node.status();
-            assert_eq!(status.applied, status.committed, "{status:?}");
-            statuses.push((status.leader, status.term, status.applied));
-            keyspaces.push(node.keyspace().clone());
-        }
-        assert!(statuses[0].0 > 0, "one leads when all is quiet");
-        assert!(
-            statuses.windows(2).all(|two| two[0] == two[1]),
-            "{statuses:?}"
-        );
-        assert!(
-            keyspaces.windows(2).all(|two| two[0] == two[1]),
-            "nodes differ"
-        );
-        const { assert!(Clients::ttl().as_secs() * 3 < QUIET.as_secs()) };
-        let own = keyspaces[0].get(Clients::own());
-        assert_eq!(own, None, "the session that it was stored with is over");
-        self.clients.check();
-        self.counts
     }
 }

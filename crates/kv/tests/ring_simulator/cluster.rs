@@ -1,9 +1,9 @@
 //! One node with its store and a worker, as a server has them, but for threads and sockets.
 
 use crate::network;
-use rhythm_kv::ring::ether::Ether;
+use rhythm_kv::ring::ether::{Came, Ether};
 use rhythm_kv::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written};
-use rhythm_kv::ring::{Placement, Roster};
+use rhythm_kv::ring::{Placement, Roster, Terms};
 use rhythm_kv::store::{Change, Marks, New, Pinned, Store, StoreOptions, Value, Worker};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -122,7 +122,9 @@ impl Live {
         now: Time,
     ) -> Live {
         let places = roster.places();
-        let ether = ether.map(|bytes_max| Ether::new(11, places, me, session, bytes_max, now));
+        let terms = Terms::new("node", []);
+        let new = |bytes_max| Ether::new(&terms, places, me, session, bytes_max, now);
+        let ether = ether.map(new);
         let view = Arc::new(View::new(placement.clone(), me));
         let store = Store::new(StoreOptions {
             memory: 1 << 20,
@@ -134,7 +136,7 @@ impl Live {
         Live {
             ether,
             node: Node::new(
-                11,
+                terms,
                 session,
                 options.clone(),
                 Arc::clone(&view),
@@ -258,7 +260,8 @@ impl Live {
         let Some(ether) = &mut self.ether else {
             return self.frame(bytes, now, effects);
         };
-        if let Some(from) = ether.take(bytes, now) {
+        if let Came::From(from) = ether.take(bytes, now) {
+            self.node.heard(from, now);
             let mut coming = std::mem::take(ether.coming(from));
             let frames = network::frames(&coming);
             let whole: usize = frames.iter().map(Vec::len).sum();
@@ -290,9 +293,9 @@ impl Live {
         pieces
     }
 
-    pub(crate) fn wake_at(&self, now: Time) -> Time {
+    pub(crate) fn wake_at(&self) -> Time {
         let ether = self.ether.as_ref().map_or(Time::NEVER, Ether::wake_at);
-        self.node.wake_at(now).min(ether)
+        self.node.wake_at().min(ether)
     }
 
     fn frame(&mut self, bytes: &[u8], now: Time, effects: &mut Effects) {

@@ -1,6 +1,6 @@
 //! A ring of nodes in one thread, from one seed: virtual time, a network that loses, repeats,
 //! delays and reorders frames, nodes that die with all they had and come back empty, neighbors that
-//! cannot hear each other for a while, or are stopped for one, and leases that end. The nodes and
+//! cannot hear each other for a while, or stand still for one, and leases that end. The nodes and
 //! their stores are the real ones. In three seeds of ten frames go in pieces, as over Ethernet
 //! (`streams.rs` has that by itself).
 //!
@@ -13,6 +13,7 @@ mod history;
 mod leases;
 mod network;
 mod random;
+mod stall;
 mod streams;
 mod world;
 

@@ -5,7 +5,8 @@
 
 use crate::network::{self, Weather};
 use crate::random::Random;
-use rhythm_kv::ring::ether::Ether;
+use rhythm_kv::ring::Terms;
+use rhythm_kv::ring::ether::{Came, Ether};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -52,8 +53,9 @@ pub(crate) fn run(seed: u64) -> Counts {
     let is_steady = random.percent(50);
     let untaken_max = if is_steady { usize::MAX } else { UNTAKEN_MAX };
     let mut counts = Counts::default();
+    let terms = Terms::new("node", []);
     let end = |me: usize| End {
-        ether: Ether::new(7, 2, me, 1, bytes_max, Time::ZERO),
+        ether: Ether::new(&terms, 2, me, 1, bytes_max, Time::ZERO),
         session: 1,
         send_at: 0,
         sent: 0,
@@ -81,7 +83,7 @@ pub(crate) fn run(seed: u64) -> Counts {
             counts.lives += 1;
             ends[who].session += 1000;
             let session = ends[who].session;
-            ends[who].ether = Ether::new(7, 2, who, session, bytes_max, time);
+            ends[who].ether = Ether::new(&terms, 2, who, session, bytes_max, time);
         }
         for (me, end) in ends.iter_mut().enumerate() {
             if is_busy && now >= end.send_at {
@@ -135,7 +137,7 @@ fn take(
     let from = 1 - to;
     let sent = ends[from].sent;
     let end = &mut ends[to];
-    let Some(whose) = end.ether.take(piece, now) else {
+    let Came::From(whose) = end.ether.take(piece, now) else {
         return;
     };
     assert_eq!(whose, from, "there is nobody else");

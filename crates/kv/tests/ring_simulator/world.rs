@@ -439,7 +439,7 @@ impl World {
         let fences = effects.fence.is_some();
         let done = live.settle(now, &mut effects);
         let outbound = live.outbound(&mut effects, now);
-        let wake_at = live.wake_at(now).as_nanos() / 1000 + 1;
+        let wake_at = live.wake_at().as_nanos() / 1000 + 1;
         self.ticks[node] += 1;
         let after = wake_at.saturating_sub(self.now).min(1_000_000);
         self.push(after, Event::Tick(node, self.ticks[node]));

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Where some wait who are patient, or to be let in, a few are told of and let in before step 4; if
-//! others were told of in step 3, steps 5 and 6 come before that, too: theirs is a turn of its own.
+//! others were told of in step 3, step 5 comes before that, too.
 //!
 //! A connection is received from once per turn, which keeps a fast sender from starving the others:
 //! what does not fit the buffer is told of again in the next turn. When telling of connections has
@@ -63,6 +63,10 @@ pub struct DriverOptions {
     pub addresses: Option<Arc<Addresses>>,
     /// Outgoing connections open at one time.
     pub outgoing_max: usize,
+    /// For how long what is sent on an outgoing TCP connection may be without acknowledgment, or a
+    /// peer not be there or take nothing, before the connection fails; none: as long as the system
+    /// tries, some minutes.
+    pub unacknowledged_max: Option<Duration>,
     /// The receive buffer, shared by all connections: the most that `received` brings at once, in
     /// bytes.
     pub receive_bytes: usize,
@@ -81,6 +85,7 @@ impl Default for DriverOptions {
             crowded_cure: "see who keeps them open",
             addresses: None,
             outgoing_max: 1_024,
+            unacknowledged_max: None,
             receive_bytes: 64 * 1024,
             // What an Ethernet frame brings at most, and some.
             datagram_bytes: 2048,
@@ -146,7 +151,7 @@ impl Driver {
     /// When there are too many open files.
     pub fn new(options: &DriverOptions) -> io::Result<Driver> {
         Ok(Driver {
-            sockets: Sockets::new(options.outgoing_max, options.linger, monotonic())?,
+            sockets: Sockets::new(options, monotonic())?,
             listeners: Vec::new(),
             accepting: true,
             accept_after: Time::ZERO,
@@ -339,12 +344,14 @@ impl Driver {
             // Whose answers are due does not wait for these.
             if told > 0 {
                 self.sockets.now = monotonic();
-                self.end_turn(handler);
+                self.idle(handler);
                 if handler.finished() {
                     self.ready_listeners.clear();
+                    self.end_turn(handler);
                     return Ok(());
                 }
             }
+            self.sockets.now = monotonic();
             let began = self.sockets.now;
             let (came, was_short) = self.tell_of_the_patient(handler);
             of_patient = Some((began, came, was_short));
@@ -356,6 +363,7 @@ impl Driver {
         if handler.wake_at().is_some_and(|at| at <= heard) {
             handler.tick(&mut self.sockets, heard);
         }
+        self.idle(handler);
         self.end_turn(handler);
         if let Some((began, came, was_short)) = of_patient {
             let took = self.sockets.now.since(began);
@@ -364,13 +372,17 @@ impl Driver {
         Ok(())
     }
 
-    /// Has the handler do what there is to do, and takes note of the time.
-    fn end_turn(&mut self, handler: &mut dyn Handler) {
+    /// Has the handler do what there is to do.
+    fn idle(&mut self, handler: &mut dyn Handler) {
         let now = self.sockets.now;
         handler.idle(&mut self.sockets, now);
         if self.sockets.stop_accepting {
             self.close_listeners(handler);
         }
+    }
+
+    /// Takes note of the time, and tells it.
+    fn end_turn(&mut self, handler: &mut dyn Handler) {
         self.sockets.now = monotonic();
         handler.turn_ended(self.sockets.now);
     }

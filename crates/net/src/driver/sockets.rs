@@ -13,6 +13,7 @@
 use crate::clock::CachedWall;
 use crate::driver::addresses::Place;
 use crate::driver::datagram::DatagramSocket;
+use crate::driver::epoll::DriverOptions;
 use crate::driver::listener;
 use crate::port::{
     ConnectionId, Datagram, DatagramId, Peer, PeerAddress, Port, Sent, Time, WallClock,
@@ -51,7 +52,8 @@ pub(crate) struct Connection {
     _place: Option<Place>,
     /// A client that was let in, of which nothing was read yet.
     pub(crate) is_new: bool,
-    /// A client to whom nothing was sent since it was let in, or since its last input.
+    /// A client to whom nothing was sent since it was let in, or since its last input, or nothing
+    /// that [answers](Port::unanswered) it.
     pub(crate) is_unanswered: bool,
     /// What epoll has listed it for while it waits in the line of the patient.
     pub(crate) untold: EventFlags,
@@ -107,6 +109,7 @@ pub(crate) struct Sockets {
     pub(crate) accepted: usize,
     outgoing: usize,
     outgoing_max: usize,
+    unacknowledged_max: Option<Duration>,
     /// Places are needed: what is closed does not linger.
     pub(crate) is_crowded: bool,
     pub(crate) stop_accepting: bool,
@@ -115,17 +118,18 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    pub(crate) fn new(outgoing_max: usize, linger: Duration, now: Time) -> io::Result<Sockets> {
+    pub(crate) fn new(options: &DriverOptions, now: Time) -> io::Result<Sockets> {
         Ok(Sockets {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             connections: Slab::new(),
             datagrams: Vec::new(),
             changed: Vec::new(),
             lingering: TimerWheel::new(now),
-            linger,
+            linger: options.linger,
             accepted: 0,
             outgoing: 0,
-            outgoing_max,
+            outgoing_max: options.outgoing_max,
+            unacknowledged_max: options.unacknowledged_max,
             is_crowded: false,
             stop_accepting: false,
             now,
@@ -414,11 +418,17 @@ impl Port for Sockets {
         self.set_paused(id, false);
     }
 
+    fn unanswered(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.get_for_handler(id) {
+            connection.is_unanswered = !connection.is_ours();
+        }
+    }
+
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
         if self.outgoing >= self.outgoing_max {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
-        let (socket, begun) = begin(&peer.address).map_err(refusal)?;
+        let (socket, begun) = begin(&peer.address, self.unacknowledged_max).map_err(refusal)?;
         match begun {
             // Even a connection that stands at once is reported through epoll: a port never calls
             // the handler back.
@@ -457,11 +467,17 @@ fn refusal(errno: Errno) -> io::Error {
 }
 
 /// A socket on which a connection to this address is begun, and how that went so far.
-fn begin(address: &PeerAddress) -> Result<(OwnedFd, Result<(), Errno>), Errno> {
+fn begin(
+    address: &PeerAddress,
+    unacknowledged_max: Option<Duration>,
+) -> Result<(OwnedFd, Result<(), Errno>), Errno> {
     match address {
         PeerAddress::Tcp(address) => {
             let socket = listener::socket(address, SocketType::STREAM)?;
             sockopt::set_tcp_nodelay(&socket, true)?;
+            if let Some(most) = unacknowledged_max {
+                sockopt::set_tcp_user_timeout(&socket, most.as_millis() as u32)?;
+            }
             let begun = net::connect(&socket, address);
             Ok((socket, begun))
         }

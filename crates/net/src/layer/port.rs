@@ -84,6 +84,10 @@ impl<S: Codecs> Port for LayerPort<'_, S> {
         self.set_paused(id, false);
     }
 
+    fn unanswered(&mut self, id: ConnectionId) {
+        self.port.unanswered(id);
+    }
+
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
         let id = self.port.connect(peer)?;
         if let Some(codec) = self.state.codecs.connecting(peer) {

@@ -168,7 +168,7 @@ fn who_is_answered_is_told_of_before_crowds_that_come_go_on_or_leave() {
 }
 
 #[test]
-fn the_turn_of_who_is_answered_is_over_before_others_are_told_of() {
+fn who_asked_is_answered_before_others_are_told_of() {
     let server = serve(DriverOptions::default());
     let mut known = server.client();
     echoed(&mut known, b"in");
@@ -176,7 +176,7 @@ fn the_turn_of_who_is_answered_is_over_before_others_are_told_of() {
     let is_opened = |event: &Event| matches!(event, Event::Opened(_));
     server.wait_for(is_opened);
     server.wait_for(is_opened);
-    server.command(Command::TurnOfInput, "on input");
+    server.command(Command::IdleAfterInput, "on input");
     let (release, until) = channel();
     server.command(Command::Hold(until), "hold");
     newcomer.write_all(b"first").expect("it is taken");
@@ -185,9 +185,9 @@ fn the_turn_of_who_is_answered_is_over_before_others_are_told_of() {
     drop(release);
     let order = [10, 5].map(Event::Received);
     let is_of_these =
-        |event: &Event| order.contains(event) || is_opened(event) || *event == Event::Done("turn");
+        |event: &Event| order.contains(event) || is_opened(event) || *event == Event::Done("idle");
     assert_eq!(server.wait_for(is_of_these), order[0]);
-    assert_eq!(server.wait_for(is_of_these), Event::Done("turn"));
+    assert_eq!(server.wait_for(is_of_these), Event::Done("idle"));
     assert_eq!(server.wait_for(is_of_these), order[1]);
     assert!(is_opened(&server.wait_for(is_of_these)));
     server.finish();
@@ -203,24 +203,35 @@ fn who_is_answered_is_told_of_before_who_sends_more_than_is_answered() {
     for client in &mut crowd {
         echoed(client, b"in");
     }
-    for client in &mut crowd {
-        // Swallowed: no answer to it.
-        client.write_all(SWALLOWED).expect("it is taken");
-        server.wait_for(|event| *event == Event::Received(SWALLOWED.len()));
-    }
-    let (release, until) = channel();
-    server.command(Command::Hold(until), "hold");
-    for client in &mut crowd {
-        client.write_all(b"more").expect("it is taken");
-    }
-    known.write_all(b"well known").expect("the kernel takes it");
-    drop(release);
-    let is_known = |event: &Event| *event == Event::Received(10);
-    let is_of_crowd = |event: &Event| *event == Event::Received(4);
-    let first = server.wait_for(|event| is_known(event) || is_of_crowd(event));
-    assert!(is_known(&first), "{first:?}");
-    for _ in 0..CROWD {
-        server.wait_for(is_of_crowd);
+    // No answer to it, or none but that they are to go on.
+    for (begun, told) in [(SWALLOWED, &b""[..]), (BEGUN, GO_ON)] {
+        for client in &mut crowd {
+            client.write_all(begun).expect("it is taken");
+            server.wait_for(|event| *event == Event::Received(begun.len()));
+            let mut answer = vec![0; told.len()];
+            client.read_exact(&mut answer).expect("it is told");
+            assert_eq!(answer, told);
+        }
+        let (release, until) = channel();
+        server.command(Command::Hold(until), "hold");
+        for client in &mut crowd {
+            client.write_all(b"more").expect("it is taken");
+        }
+        known.write_all(b"well known").expect("the kernel takes it");
+        drop(release);
+        let is_known = |event: &Event| *event == Event::Received(10);
+        let is_of_crowd = |event: &Event| *event == Event::Received(4);
+        let first = server.wait_for(|event| is_known(event) || is_of_crowd(event));
+        assert!(is_known(&first), "{first:?}");
+        for _ in 0..CROWD {
+            server.wait_for(is_of_crowd);
+        }
+        for client in crowd.iter_mut().chain([&mut known]) {
+            let mut answer = [0; 4];
+            client.read_exact(&mut answer).expect("it is answered");
+        }
+        // The rest of it.
+        known.read_exact(&mut [0; 6]).expect("it is answered");
     }
     server.finish();
 }

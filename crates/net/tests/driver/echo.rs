@@ -33,8 +33,8 @@ pub(crate) enum Command {
     AbortOnInput,
     /// Pause every connection when the next bytes arrive, which are sent back, until the turn ends.
     PauseOnInput,
-    /// Say when the turn is over in which the next bytes arrive, which are sent back.
-    TurnOfInput,
+    /// Say when there is no more input behind the next bytes, which are sent back.
+    IdleAfterInput,
     /// Pause every connection.
     Pause,
     Resume,
@@ -55,6 +55,11 @@ pub(crate) const ROLE: Role = Role(3);
 /// What is not echoed.
 pub(crate) const SWALLOWED: &[u8] = b"swallowed";
 
+/// What is not echoed: whoever sends it is told to go on.
+pub(crate) const BEGUN: &[u8] = b"begun";
+/// That.
+pub(crate) const GO_ON: &[u8] = b"go on";
+
 pub(crate) struct Echo {
     pub(crate) events: Sender<Event>,
     pub(crate) commands: Receiver<Command>,
@@ -64,8 +69,8 @@ pub(crate) struct Echo {
     pub(crate) on_input: Option<Command>,
     /// Every connection is to be resumed when the turn ends.
     pub(crate) resumes: bool,
-    /// It is to be said when the turn ends.
-    pub(crate) says_turn: bool,
+    /// It is to be said that there is no more input for now.
+    pub(crate) says_idle: bool,
     /// When `idle` was told, as long as the turn has not ended.
     pub(crate) idle_at: Option<Time>,
     pub(crate) wake_at: Option<Time>,
@@ -110,7 +115,7 @@ impl Echo {
             Command::CloseOnInput
             | Command::AbortOnInput
             | Command::PauseOnInput
-            | Command::TurnOfInput => {
+            | Command::IdleAfterInput => {
                 self.on_input = Some(command);
                 "on input"
             }
@@ -174,6 +179,10 @@ impl Handler for Echo {
         if bytes == SWALLOWED {
             return;
         }
+        if bytes == BEGUN {
+            assert_eq!(port.send(connection, GO_ON), Sent::Taken(GO_ON.len()));
+            return port.unanswered(connection);
+        }
         match self.on_input.take() {
             Some(Command::CloseOnInput) => {
                 assert_eq!(port.send(connection, b"bye"), Sent::Taken(3));
@@ -181,9 +190,9 @@ impl Handler for Echo {
                 assert_eq!(port.send(connection, b"more"), Sent::Gone);
                 self.forget(connection);
             }
-            Some(Command::TurnOfInput) => {
+            Some(Command::IdleAfterInput) => {
                 assert_eq!(port.send(connection, bytes), Sent::Taken(bytes.len()));
-                self.says_turn = true;
+                self.says_idle = true;
             }
             Some(Command::PauseOnInput) => {
                 assert_eq!(port.send(connection, bytes), Sent::Taken(bytes.len()));
@@ -238,8 +247,10 @@ impl Handler for Echo {
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
-        let before = self.idle_at.replace(now);
-        assert_eq!(before, None, "told of the end of the turn before");
+        self.idle_at = Some(now);
+        if std::mem::take(&mut self.says_idle) {
+            self.tell(Event::Done("idle"));
+        }
         if std::mem::take(&mut self.resumes) {
             self.unsent.keys().for_each(|id| port.resume(*id));
         }
@@ -251,9 +262,6 @@ impl Handler for Echo {
             began.is_some_and(|at| at <= now),
             "once a turn, behind idle"
         );
-        if std::mem::take(&mut self.says_turn) {
-            self.tell(Event::Done("turn"));
-        }
     }
 
     fn tick(&mut self, _: &mut dyn Port, now: Time) {
@@ -299,7 +307,7 @@ pub(crate) fn serve(options: DriverOptions) -> Server {
             ended: Vec::new(),
             on_input: None,
             resumes: false,
-            says_turn: false,
+            says_idle: false,
             idle_at: None,
             wake_at: None,
             finished: false,

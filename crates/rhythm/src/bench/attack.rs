@@ -1,5 +1,6 @@
 //! `rhythm bench attack`: what others feel of an attack.
 
+use crate::output::print_line;
 use anyhow::Result;
 use clap::builder::PossibleValue;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -94,9 +95,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         true => ATTACKS.iter().filter(possible).collect(),
         false => args.attacks,
     };
-    println!("{}", Row::HEAD);
+    print_line(Row::HEAD)?;
     for attack in attacks {
-        println!("{}", attack::run(attack, &options)?);
+        print_line(attack::run(attack, &options)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -15,7 +15,7 @@ mod report;
 use crate::device::Device;
 use crate::folder::Folder;
 use crate::load::{parse_page, write_json};
-use crate::machine;
+use crate::{machine, output};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use indicatif::ProgressBar;
@@ -196,7 +196,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if is_stdout {
         write_json(file, &recorded(&report))?;
     } else {
-        print!("{report}");
+        output::print(&report)?;
     }
     if failed > 0 {
         bail!("{failed} layouts could not be measured; the notes in the report say why");
@@ -236,7 +236,9 @@ fn measure_layouts(
             Ok(result) => report.layouts.insert(0, result),
             Err(error) => {
                 failed += 1;
-                bench.bar.suspend(|| eprintln!("rhythm: {error:#}"));
+                bench
+                    .bar
+                    .suspend(|| output::complain(format_args!("rhythm: {error:#}")));
                 report.notes.push(format!("{error:#}"));
             }
         }

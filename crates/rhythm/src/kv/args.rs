@@ -10,6 +10,9 @@ use std::path::PathBuf;
 const LISTEN_HELP: &str = "Addresses to listen on: ADDR, ADDR:PORT, [ADDR]:PORT or *, several with \
                            commas [default: all]";
 
+/// The largest number of a flag that has no bound of its own.
+const MANY: i64 = u32::MAX as i64;
+
 /// Serve a cache: a memcached that executes the commands of many connections together.
 ///
 /// It takes memcached's flags, long and short, speaks its protocols over TCP, UDP and Unix sockets,
@@ -19,13 +22,13 @@ const LISTEN_HELP: &str = "Addresses to listen on: ADDR, ADDR:PORT, [ADDR]:PORT 
 pub(crate) struct Args {
     /// TCP port; 0: none, -1: one that the system chooses [default: 11211, or that of -U]
     #[arg(short, long, value_name = "NUM", allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(i32).range(-1..=65535))]
+    #[arg(value_parser = values::number::<i32>("a port", -1..=65535))]
     pub(super) port: Option<i32>,
 
     /// UDP port; 0: none, -1: one that the system chooses
     #[arg(short = 'U', long, value_name = "NUM", default_value_t = 0)]
     #[arg(allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(i32).range(-1..=65535))]
+    #[arg(value_parser = values::number::<i32>("a port", -1..=65535))]
     pub(super) udp_port: i32,
 
     /// Unix socket to listen on, instead of ports
@@ -60,7 +63,7 @@ pub(crate) struct Args {
     /// Memory for items, in megabytes
     #[arg(short, long, value_name = "NUM")]
     #[arg(default_value_t = (Settings::default().memory >> 20) as u32)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = values::number::<u32>("megabytes, as a number", 1..=MANY))]
     pub(super) memory_limit: u32,
 
     /// Refuse values when memory is full, instead of evicting old ones
@@ -69,7 +72,7 @@ pub(crate) struct Args {
 
     /// Connections at one time
     #[arg(short, long, value_name = "NUM", default_value_t = Settings::default().connections_max)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(value_parser = values::number::<u32>("a number", 1..=10_000_000))]
     pub(super) conn_limit: u32,
 
     /// Keep all memory from being paged out
@@ -97,7 +100,7 @@ pub(crate) struct Args {
     /// Smallest slab: told by `stats`, there are none
     #[arg(short = 'n', long, value_name = "BYTES")]
     #[arg(default_value_t = Settings::default().chunk_size)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = values::number::<u32>("bytes, as a number", 1..=MANY))]
     pub(super) slab_min_size: u32,
 
     /// Large memory pages: the system's own choice here
@@ -110,13 +113,13 @@ pub(crate) struct Args {
 
     /// Threads
     #[arg(short, long, value_name = "NUM", default_value_t = Settings::default().threads as u16)]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(value_parser = values::number::<u16>("a number", 1..=1024))]
     pub(super) threads: u16,
 
     /// Requests of one connection in one go: only told by `stats settings`
     /// [default: 20]
     #[arg(short = 'R', long, value_name = "NUM")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = values::number::<u32>("a number", 1..=MANY))]
     pub(super) max_reqs_per_event: Option<u32>,
 
     /// Items without CAS ids
@@ -125,6 +128,7 @@ pub(crate) struct Args {
 
     /// Clients that may wait to be let in
     #[arg(short = 'b', long, value_name = "NUM", default_value_t = Settings::default().backlog)]
+    #[arg(value_parser = values::number::<u32>("a number", 0..=MANY))]
     pub(super) listen_backlog: u32,
 
     /// Protocol: auto, ascii or binary
@@ -166,6 +170,7 @@ pub(crate) struct Args {
 
     /// NAPI ids: the system's own choice here
     #[arg(short = 'N', long, value_name = "NUM")]
+    #[arg(value_parser = values::number::<u32>("a number", 0..=MANY))]
     pub(super) napi_ids: Option<u32>,
 
     /// Tell health and figures over HTTP at this address (/healthz, /metrics) [default: nowhere]
@@ -199,7 +204,7 @@ pub(crate) struct Args {
 
     /// Seconds that its lease in etcd lasts: so long it is waited for when it dies
     #[arg(long, value_name = "SECONDS", default_value_t = 3, requires = "ring")]
-    #[arg(value_parser = clap::value_parser!(u8).range(2..=60))]
+    #[arg(value_parser = values::number::<u8>("seconds, as a number", 2..=60))]
     pub(super) lease: u8,
 
     /// How copies are kept: each node serves keys of its own, with copies on the next nodes (ring);
@@ -210,7 +215,7 @@ pub(crate) struct Args {
 
     /// Nodes that have what this one serves, beside it
     #[arg(long, value_name = "NUM", default_value_t = 1, requires = "ring")]
-    #[arg(value_parser = clap::value_parser!(u8).range(1..=8))]
+    #[arg(value_parser = values::number::<u8>("a number", 1..=8))]
     pub(super) replicas: u8,
 
     /// Answer writes at once (async), or when the copies exist (acked)

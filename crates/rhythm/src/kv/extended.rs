@@ -52,7 +52,10 @@ pub(super) fn apply(list: &str, settings: &mut Settings, remarks: &mut Vec<Strin
         let number = || -> Result<u32> {
             match value.map(str::parse) {
                 Some(Ok(number)) => Ok(number),
-                Some(Err(_)) => bail!("-o {name} needs a number, not {}", value.unwrap_or("")),
+                Some(Err(_)) => {
+                    let value = value.unwrap_or("");
+                    bail!("-o {name} needs a number, not {value}: {name}=NUM")
+                }
                 None => bail!("-o {name} needs a number: {name}=NUM"),
             }
         };

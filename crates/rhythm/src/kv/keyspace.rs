@@ -1,5 +1,6 @@
 //! `rhythm kv keyspace`: a node of a keyspace that several agree on.
 
+use super::values;
 use crate::logs;
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_engine::settings::LogFormat;
@@ -11,12 +12,14 @@ use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Serve a small keyspace that nodes agree on, and that none of them forgets.
 ///
 /// Its clients speak memcached's ASCII protocol; whichever node they ask, they see what was
-/// confirmed. It serves while most of the nodes are there. SIGTERM and SIGINT end it.
+/// confirmed. It serves while most of the nodes are there. SIGTERM and SIGINT end it: another node
+/// leads from then on, and clients get answers to what was taken; said again, at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The nodes of the keyspace: a file; see docs/kv.md
@@ -34,6 +37,16 @@ pub(crate) struct Args {
     /// The folder is new. Not for a node that lost its folder: it has forgotten what it confirmed
     #[arg(long)]
     begin: bool,
+
+    /// Tell health and figures over HTTP at this address (/healthz, /readyz, /metrics)
+    /// [default: nowhere]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = values::address)]
+    admin: Option<SocketAddr>,
+
+    /// More names by which the admin listener may be asked, with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "admin")]
+    #[arg(value_parser = values::host_name)]
+    admin_hosts: Vec<String>,
 }
 
 /// The file: a table for each node, in an order that never changes.
@@ -62,9 +75,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     };
     let started = Arc::new(OnceLock::<Handle>::new());
     let of_signals = Arc::clone(&started);
+    let is_leaving = AtomicBool::new(false);
     let _watch = signal::watch(move |signal| match (signal, of_signals.get()) {
-        (Signal::Reload, _) => {}
-        (_, Some(handle)) => handle.stop(),
+        (Signal::Reload | Signal::User1, _) => {}
+        (_, Some(handle)) if is_leaving.swap(true, Ordering::Relaxed) => handle.stop(),
+        (_, Some(handle)) => handle.leave(),
         // Nothing was confirmed to anybody yet.
         (_, None) => std::process::exit(0),
     })
@@ -79,9 +94,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         me,
         folder: args.folder.clone(),
         begin: args.begin,
+        admin: args.admin,
+        admin_hosts: args.admin_hosts.clone(),
     })?;
     started.get_or_init(|| server.handle());
     tracing::info!(address = %at, node = args.node, "the keyspace is serving over TCP");
+    if let Some(at) = server.admin_address() {
+        tracing::info!(address = %at, "health and figures are told over HTTP");
+    }
     server.join()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -129,7 +149,7 @@ fn members(file: &Path) -> Result<Vec<Member>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     fn read(nodes: &[(&str, &str, &str)]) -> Result<Vec<Member>> {
         static FILES: AtomicUsize = AtomicUsize::new(0);

@@ -9,11 +9,12 @@ mod ring;
 mod settings;
 mod values;
 
+use crate::output::print_line;
 use crate::{allocator, logs};
 use anyhow::{Context, Result};
 pub(crate) use args::Args;
 use rhythm_engine::settings::LogFormat;
-use rhythm_kv::server::{Address, Handle, Server};
+use rhythm_kv::server::{Address, Handle, Server, ServerError};
 use rhythm_net::resource;
 use rhythm_net::signal::{self, Signal};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,9 @@ use std::{env, fs};
 /// Where the ports go that the server listens on, as memcached's own tests ask for them.
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
+/// How it comes that a node listens where it was not told to.
+const WHERE: &str = "a node listens where --ring says that it is; -l and --backbone say where else";
+
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match &args.tool {
         Some(args::Tool::Ring(tool)) => return ring::run(tool),
@@ -33,7 +37,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         None => {}
     }
     if args.license {
-        println!("rhythm is free under the Apache License 2.0 or the MIT license, as you like.");
+        print_line("rhythm is free under the Apache License 2.0 or the MIT license, as you like.")?;
         return Ok(ExitCode::SUCCESS);
     }
     let (settings, remarks) = settings::from_args(&args)?;
@@ -66,6 +70,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let server = Server::start(settings, move |graceful| {
         // None listens any more when it ends already.
         let _ = by_client.send(graceful);
+    });
+    let server = server.map_err(|error| {
+        let is_told = in_ring && args.listen.is_empty();
+        let is_where = is_told && matches!(error, ServerError::Bind(_));
+        let error = anyhow::Error::new(error);
+        if is_where {
+            error.context(WHERE)
+        } else {
+            error
+        }
     })?;
     let handle = server.handle();
     let handle = started.get_or_init(|| handle).clone();

@@ -1,11 +1,12 @@
 //! Where the nodes of a ring are known, a file or etcd; and how the ring is.
 
 use super::args::{Args, RingTool};
+use crate::output::print_line;
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_kv::etcd::{Etcd, Registration};
 use rhythm_kv::membership::{Membership, Transport};
 use rhythm_kv::ring::{Member, NODES_MAX};
-use rhythm_kv::shared::Settings;
+use rhythm_kv::shared::{Listen, Settings};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -202,11 +203,22 @@ pub(super) fn register(args: &Args, settings: &mut Settings) -> Result<()> {
         scheme: args.scheme,
         etcd: Some(registration),
     };
-    if args.port.is_none() {
-        settings.port = Some(ring.this().port);
-    }
+    listen_there(ring.this(), args, settings);
     settings.ring = Some(ring);
     Ok(())
+}
+
+/// A node listens where clients know it, unless it was said where.
+pub(super) fn listen_there(me: &Member, args: &Args, settings: &mut Settings) {
+    if args.port.is_none() {
+        settings.port = Some(me.port);
+    }
+    if settings.listen.is_empty() {
+        settings.listen.push(Listen {
+            host: Some(me.host.clone()),
+            port: None,
+        });
+    }
 }
 
 /// Adds a node to a file.
@@ -260,7 +272,9 @@ fn write(file: &Path, nodes: Vec<Node>) -> Result<ExitCode> {
     let shown = file.display();
     let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
     written.with_context(|| format!("cannot write {shown}"))?;
-    println!("{shown} is written; its nodes know of it when all of them were started anew");
+    print_line(format_args!(
+        "{shown} is written; its nodes know of it when all of them were started anew"
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -273,6 +287,11 @@ fn status(of: &str) -> Result<ExitCode> {
         None if file.is_file() => Some(members(file)?),
         None => None,
     };
+    ensure!(
+        known.is_some() || host_and_port(of).is_ok() && of.contains(':'),
+        "there is no file {of}; give the file that the nodes are started with (--ring), \
+         etcd://HOST:PORT/PREFIX, or HOST:PORT of a node"
+    );
     let asked: Vec<(String, String)> = match known {
         Some(members) => (members.into_iter())
             .map(|member| {
@@ -291,11 +310,11 @@ fn status(of: &str) -> Result<ExitCode> {
         match said {
             Ok((text, is_whole)) => {
                 is_well &= is_whole;
-                println!("{text}");
+                print_line(text)?;
             }
             Err(error) => {
                 is_well = false;
-                println!("{name} ({at}): {error:#}");
+                print_line(format_args!("{name} ({at}): {error:#}"))?;
             }
         }
     }
@@ -347,13 +366,21 @@ fn tell(stats: &BTreeMap<String, String>) -> Result<(String, bool)> {
     for name in stats.keys().filter_map(|name| name.strip_suffix(":alive")) {
         let of = |what: &str| of(&format!("{name}:{what}"));
         let is_there = of("alive") == "1";
+        let there = match is_there {
+            true => "there",
+            false if of("refused") == "1" => "not there: it was told something else (see the log)",
+            false => "not there",
+        };
+        let behind = match of("unacknowledged") {
+            "0" => String::new(),
+            bytes => format!(", {bytes} bytes and {} ms behind", of("lag_ms")),
+        };
         if is_ranked {
             is_whole &= is_there;
-            let there = if is_there { "there" } else { "not there" };
-            text.push_str(&format!("\n  {name}: {there}, serves {}", of("serves")));
-            if of("unacknowledged") != "0" {
-                text.push_str(&format!(", {} bytes behind", of("unacknowledged")));
-            }
+            text.push_str(&format!(
+                "\n  {name}: {there}, serves {}{behind}",
+                of("serves")
+            ));
             continue;
         }
         let server = of("server");
@@ -363,8 +390,7 @@ fn tell(stats: &BTreeMap<String, String>) -> Result<(String, bool)> {
             is_whole &= of("copying").is_empty() && copies.count() == replicas;
         }
         text.push_str(&format!(
-            "\n  {name}: {}, its range is served by {}",
-            if is_there { "there" } else { "not there" },
+            "\n  {name}: {there}, its range is served by {}",
             if server.is_empty() { "nobody" } else { server },
         ));
         if server == me {
@@ -376,9 +402,7 @@ fn tell(stats: &BTreeMap<String, String>) -> Result<(String, bool)> {
         } else if of("complete") == "1" {
             text.push_str(", copied here");
         }
-        if of("unacknowledged") != "0" {
-            text.push_str(&format!(", {} bytes behind", of("unacknowledged")));
-        }
+        text.push_str(&behind);
     }
     Ok((text, is_whole))
 }

@@ -1,6 +1,7 @@
 //! From what was typed to the settings of the server.
 
 use super::args::Args;
+use super::values::in_bytes;
 use super::{extended, ring};
 use anyhow::{Context, Result, bail};
 use rhythm_kv::shared::{Listen, MEMORY_GROWTH, Settings};
@@ -54,6 +55,17 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         (None, udp) => udp,
     };
     let memory = u64::from(args.memory_limit) << 20;
+    if args.max_item_size > memory / 2 {
+        // The sentence is memcached's.
+        bail!(
+            "Cannot set item size limit higher than 1/2 of memory max. For -I {size} give \
+             -m {half} or more, or -I {memory} or less for -m {limit}",
+            size = in_bytes(args.max_item_size),
+            half = (2 * args.max_item_size).div_ceil(1 << 20),
+            memory = in_bytes(memory / 2),
+            limit = args.memory_limit,
+        );
+    }
     let mut settings = Settings {
         port: port(tcp),
         udp_port: port(args.udp_port),
@@ -106,8 +118,9 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
             bail!("--ring: a node passes commands on over TCP alone; leave -U out");
         }
         settings.ring = ring::membership(file, node, args)?;
-        if let (Some(ring), None) = (&settings.ring, args.port) {
-            settings.port = Some(ring.this().port);
+        if let Some(ring) = &settings.ring {
+            let me = ring.this().clone();
+            ring::listen_there(&me, args, &mut settings);
         }
     }
     for list in &args.extended {
@@ -237,7 +250,18 @@ mod tests {
             ("-e /tmp/x", "not kept"),
             ("-o ext_path=/x", "no external storage"),
             ("-Y /nonexistent", "cannot read"),
-            ("-t 0", "1..=1024"),
+            ("-t 0", "a number from 1 to 1024"),
+            ("-t x", "a number from 1 to 1024"),
+            ("-m 64m", "megabytes, as a number from 1 to"),
+            ("-p 65536", "a port from -1 to 65535"),
+            (
+                "-I 33m",
+                "1/2 of memory max. For -I 33m give -m 66 or more, or -I 32m or less",
+            ),
+            (
+                "-m 1",
+                "For -I 1m give -m 2 or more, or -I 512k or less for -m 1",
+            ),
             ("-B x", "auto, ascii or binary"),
             ("--ring /nonexistent --node a", "cannot read"),
             ("--ring /nonexistent", "--node <NAME>"),
@@ -256,7 +280,10 @@ mod tests {
                 "--ring etcd://h:1/x --node a --client h:1 --backbone ether:eth1",
                 "with etcd nodes speak over TCP",
             ),
-            ("--ring x --node a --lease 1", "2..=60"),
+            (
+                "--ring x --node a --lease 1",
+                "seconds, as a number from 2 to 60",
+            ),
             ("--admin 11212", "an IP address and a port"),
             ("--admin-hosts cache.example", "--admin <ADDR:PORT>"),
             ("--admin [::1]:0 --admin-hosts a:1", "without a port"),

@@ -5,6 +5,28 @@ use rhythm_kv::ring::Scheme;
 use rhythm_kv::wire::Protocol;
 use rhythm_protocol::http::uri::is_host_name;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+/// Reads a number, `what` of which it is said where there is none, or one that is out of range.
+pub(super) fn number<T: TryFrom<i64>>(
+    what: &'static str,
+    range: RangeInclusive<i64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("{what} from {} to {}", range.start(), range.end()))
+    }
+}
+
+/// A number of bytes, as `-I` is written.
+pub(super) fn in_bytes(bytes: u64) -> String {
+    match bytes {
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}m", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
+        _ => bytes.to_string(),
+    }
+}
 
 pub(super) fn octal(text: &str) -> Result<u32, &'static str> {
     let mask = u32::from_str_radix(text, 8).ok();
@@ -87,7 +109,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn numbers_are_in_their_range() {
+        let number = number::<u8>("seconds", 2..=60);
+        assert_eq!((number("2"), number("60")), (Ok(2), Ok(60)));
+        for text in ["1", "61", "x", "", "5s", "-3", "99999999999999999999"] {
+            assert_eq!(number(text), Err("seconds from 2 to 60".to_owned()));
+        }
+    }
+
+    #[test]
     fn sizes_have_units() {
+        assert_eq!(in_bytes(1 << 20), "1m");
+        assert_eq!(in_bytes(1536 << 10), "1536k");
+        assert_eq!(in_bytes(1025), "1025");
         assert_eq!(item_size("1m"), Ok(1 << 20));
         assert_eq!(item_size("2048"), Ok(2048));
         assert_eq!(item_size("16K"), Ok(16384));

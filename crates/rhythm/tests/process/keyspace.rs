@@ -1,10 +1,11 @@
-//! `rhythm kv keyspace`: three processes, of which the one that leads is killed again and again
-//! under load. Every write that was confirmed is there, whichever node is asked, and it says how
-//! long nobody could write.
+//! `rhythm kv keyspace`: three processes, of which the one that leads is killed, or told to end,
+//! again and again under load. Every write that was confirmed is there, whichever node is asked, and
+//! it says how long nobody could write.
 //!
-//! `RHYTHM_KILLS=20` kills so many; without it, two.
+//! `RHYTHM_KILLS=20` ends so many; without it, two.
 
 use crate::server::NEVER;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
@@ -70,6 +71,36 @@ impl Nodes {
         if let Some(mut child) = self.children[node].take() {
             child.kill().expect("it is there");
             child.wait().expect("it ends");
+        }
+    }
+
+    /// Ends a node by a signal, and says for how long at most no write at another was confirmed.
+    fn end(&mut self, node: usize, signal: Signal, other: usize) -> Duration {
+        let places = self.clients.clone();
+        let mut client = Client::new(&places);
+        let (mut confirmed, mut longest) = (None::<Instant>, Duration::ZERO);
+        let (mut is_told, began) = (false, Instant::now());
+        loop {
+            // What is asked after the end of the node is confirmed without it.
+            let child = self.children[node].as_mut().expect("it was begun");
+            let is_gone = is_told && child.try_wait().expect("it is ours").is_some();
+            match client.ask(other, "set probe 0 0 1\r\nx\r\n") {
+                Ok(said) if said.line == "STORED\r\n" => {
+                    let gap = confirmed.map_or(Duration::ZERO, |last| last.elapsed());
+                    longest = longest.max(gap);
+                    confirmed = Some(Instant::now());
+                    if is_gone {
+                        self.children[node] = None;
+                        return longest;
+                    }
+                }
+                _ => assert!(began.elapsed() < NEVER, "nobody writes"),
+            }
+            if confirmed.is_some() && !is_told {
+                let child = self.children[node].as_ref().expect("it was begun");
+                kill_process(Pid::from_child(child), signal).expect("it is there");
+                is_told = true;
+            }
         }
     }
 
@@ -242,11 +273,11 @@ fn work(index: usize, places: &[SocketAddr], ends: &AtomicBool, confirmed: &Atom
     );
 }
 
-#[test]
-fn what_was_confirmed_is_there_when_the_leader_is_killed() {
-    let mut nodes = Nodes::start("kv-keyspace");
-    let kills = std::env::var("RHYTHM_KILLS").ok();
-    let kills = kills.and_then(|number| number.parse().ok()).unwrap_or(2);
+/// Has the leader end by this signal, again and again, under load.
+fn end_leaders(test: &str, signal: Signal) {
+    let mut nodes = Nodes::start(test);
+    let rounds = std::env::var("RHYTHM_KILLS").ok();
+    let rounds = rounds.and_then(|number| number.parse().ok()).unwrap_or(2);
     let (ends, confirmed) = (AtomicBool::new(false), AtomicU64::new(0));
     let places = nodes.clients.clone();
     let mut gaps = Vec::new();
@@ -258,20 +289,11 @@ fn what_was_confirmed_is_there_when_the_leader_is_killed() {
                 scope.spawn(move || work(index, places, ends, confirmed))
             })
             .collect();
-        for round in 0..kills {
+        for round in 0..rounds {
             thread::sleep(Duration::from_millis(300 + 37 * (round as u64 % 11)));
             let victim = nodes.leader();
-            nodes.kill(victim);
-            let died = Instant::now();
-            let mut client = Client::new(&places);
-            let node = (victim + 1 + round % 2) % 3;
-            loop {
-                match client.ask(node, "set probe 0 0 1\r\nx\r\n") {
-                    Ok(said) if said.line == "STORED\r\n" => break,
-                    _ => assert!(died.elapsed() < NEVER, "nobody writes"),
-                }
-            }
-            gaps.push(died.elapsed());
+            let other = (victim + 1 + round % 2) % 3;
+            gaps.push(nodes.end(victim, signal, other));
             nodes.begin(victim, &[]);
             if workers.iter().any(|worker| worker.is_finished()) {
                 break;
@@ -280,7 +302,22 @@ fn what_was_confirmed_is_there_when_the_leader_is_killed() {
         ends.store(true, Ordering::Relaxed);
     });
     let confirmed = confirmed.into_inner();
-    let longest = gaps.iter().max().expect("at least one was killed");
-    println!("{kills} kills, {confirmed} writes confirmed, longest without service {longest:?}");
+    gaps.sort();
+    let longest = gaps.last().expect("at least one ended");
+    let median = gaps[gaps.len() / 2];
+    println!(
+        "{rounds} leaders ended by {signal:?}, {confirmed} writes confirmed, without service \
+         {median:?} (median), {longest:?} (longest)"
+    );
     assert!(confirmed > 0);
+}
+
+#[test]
+fn what_was_confirmed_is_there_when_the_leader_is_killed() {
+    end_leaders("kv-keyspace", Signal::KILL);
+}
+
+#[test]
+fn what_was_confirmed_is_there_when_the_leader_is_told_to_end() {
+    end_leaders("kv-keyspace-told", Signal::TERM);
 }

@@ -177,6 +177,11 @@ fn a_server_takes_over_from_the_one_before_and_nothing_is_lost() {
     let address = socket.local_addr().expect("it is bound");
     let is_over = AtomicBool::new(false);
     let mut server = Server::start_with(&socket, &folder, &[]);
+    let config: serde_json::Value =
+        serde_json::from_str(&server.ask_admin("/config").1).expect("JSON");
+    assert_eq!(config["settings"]["server"]["listen"], address.to_string());
+    assert_eq!(config["from"]["server"]["listen"], "inherited");
+    assert_eq!(config["from"]["server"]["admin"], "flag");
     assert_eq!(server.address, address, "it has no other");
     let counts = thread::scope(|scope| {
         let clients: Vec<_> = (0..20)

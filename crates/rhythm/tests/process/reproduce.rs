@@ -50,5 +50,10 @@ fn charts_tables_and_data_are_made() {
         );
     }
     assert_eq!(of_kv.count(), 4);
+    // What a ring costs is told beside a node alone.
+    let copies = report["copies"].as_array().expect("a list");
+    let ratios = copies.iter().map(|of| of["cpu_ratio"].as_f64());
+    let ratios: Vec<Option<f64>> = ratios.collect();
+    assert!(matches!(ratios[..], [None, Some(_), Some(_)]), "{ratios:?}");
     assert!(report["loopback_gbit_s"].as_f64().expect("a number") > 0.0);
 }

@@ -526,6 +526,38 @@ fn a_node_that_is_told_to_end_hands_over_all_that_was_written() {
 }
 
 #[test]
+fn nodes_that_were_told_different_things_say_what_differs() {
+    let mut ring = Ring::start("kv-terms", "acked");
+    ring.kill(1);
+    ring.replicate = "async";
+    ring.begin(1);
+    for (node, other, differs) in [
+        (0, "b", "--replicate is acked here, and async there"),
+        (2, "b", "--replicate is acked here, and async there"),
+        (1, "a", "--replicate is async here, and acked there"),
+        (1, "c", "--replicate is async here, and acked there"),
+    ] {
+        let said = format!("node=\"{other}\" differs=\"{differs}\"");
+        let start = Instant::now();
+        let log = || fs::read_to_string(ring.log(node)).expect("it is there");
+        while !log().contains(&said) {
+            assert!(start.elapsed() < NEVER, "{said}: {}", log());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let output = ring.tool("status", &[]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        !output.status.success() && said.contains("told something else"),
+        "{said}"
+    );
+    ring.of = "nofile.toml".to_owned();
+    let output = ring.tool("status", &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("there is no file nofile.toml"), "{said}");
+}
+
+#[test]
 fn figures_tell_how_the_ring_is() {
     let mut ring = Ring::start("kv-figures", "async");
     let of_a = ring.admins[0];

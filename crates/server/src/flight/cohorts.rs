@@ -228,7 +228,7 @@ impl Cohorts {
                 return Err(NotOpen::TooLarge);
             }
             (true, false) => {
-                if let Err(why) = self.find_memory(id, texts, kept) {
+                if let Err(why) = self.find_memory(id, epoch.program(page), texts, kept) {
                     self.close_again(id);
                     return Err(why);
                 }
@@ -295,7 +295,7 @@ impl Cohorts {
         };
         let into = self.pool.open(key, since_origin(now), prepare)?;
         if self.pool.cohort(into).is_empty() {
-            if !self.has_room_for(into, from, needs) {
+            if !self.has_room_for(into, from, needs, now) {
                 self.close_again(into);
                 return None;
             }

@@ -37,7 +37,7 @@ pub(crate) fn move_away(
         pool.launch(id);
     }
     if let Some(other) = cohorts.pool.forming_of(key)
-        && !cohorts.has_room_for(other, id, needs)
+        && !cohorts.has_room_for(other, id, needs, now)
     {
         cohorts.pool.launch(other);
     }

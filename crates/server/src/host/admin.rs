@@ -21,6 +21,8 @@ pub(crate) struct PageServer<C> {
     pub(crate) workers: Started<C>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) options: ServerOptions,
+    /// As [`config::json`] has it.
+    pub(crate) inherited: Vec<(&'static str, String)>,
 }
 
 impl<C> PageServer<C> {
@@ -56,7 +58,8 @@ impl<C: Send + 'static> Observed for PageServer<C> {
             b"/metrics" => Some(Told::figures(self.metrics.encode())),
             b"/config" => {
                 let (config, site) = (self.current.config(), self.current.site());
-                Some(Told::json(config::json(&config, &site, &self.options)))
+                let json = config::json(&config, &site, &self.options, &self.inherited);
+                Some(Told::json(json))
             }
             _ => None,
         }

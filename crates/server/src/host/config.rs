@@ -1,8 +1,8 @@
 //! `/config`: the settings in effect, where each comes from, and the memory that they bound.
 //!
 //! `settings` has the names and the nesting of `service.toml`; `from` has the same with `default`,
-//! `file` or `flag`, but for the backends, which a file alone names. docs/settings.md explains
-//! `memory`.
+//! `file`, `flag` or, of a socket that was passed to the server, `inherited`, but for the backends,
+//! which a file alone names. docs/settings.md explains `memory`.
 
 use crate::limits::memory::Memory;
 use crate::limits::options::ServerOptions;
@@ -10,8 +10,14 @@ use crate::site::Site;
 use rhythm_engine::settings::{Section, ServiceConfig, Setting, Value};
 use serde_json::{Map, json};
 
-/// Writes it, for people and machines: of a server that was started with these options.
-pub(crate) fn json(config: &ServiceConfig, site: &Site, options: &ServerOptions) -> String {
+/// Writes it, for people and machines: of a server that was started with these options, and has
+/// `inherited` sockets in place of what settings of `[server]` ask for.
+pub(crate) fn json(
+    config: &ServiceConfig,
+    site: &Site,
+    options: &ServerOptions,
+    inherited: &[(&'static str, String)],
+) -> String {
     let (mut settings, mut from) = (Map::new(), Map::new());
     for section in config.sections() {
         let (mut values, mut origins) = (Map::new(), Map::new());
@@ -23,6 +29,10 @@ pub(crate) fn json(config: &ServiceConfig, site: &Site, options: &ServerOptions)
         }
         settings.insert(section.name().to_owned(), values.into());
         from.insert(section.name().to_owned(), origins.into());
+    }
+    for (key, places) in inherited {
+        settings["server"][key] = places.as_str().into();
+        from["server"][key] = "inherited".into();
     }
     let pages = (site.service().pages.iter()).map(|page| page.name.as_str());
     let mut backends = Map::new();

@@ -107,14 +107,12 @@ impl Handler for Pipeline {
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         self.begin(port, now);
         loop {
-            self.launch_due(port, now);
-            let told = self.backends.turn_ends(port, now);
-            self.clients.flush(port, now);
-            if !told && !self.clients.has_news(now) {
+            self.answer_due(port, now);
+            // Who asked for one thing in this turn, and is answered by now, did not wait for these.
+            if !self.take_up(port, now) {
                 break;
             }
         }
-        self.clients.turn_is_over();
         (self.former).forget_gone(self.clients.open(), |id| self.clients.has(id));
         self.set_gauges(port, now);
     }
@@ -122,7 +120,7 @@ impl Handler for Pipeline {
     fn turn_ended(&mut self, end: Time) {
         self.responder.turn_ended(end);
         let took = self.turn.ended(end, &self.metrics);
-        self.clients.turn_took(took);
+        self.clients.turn_is_over(took);
     }
 
     fn wake_at(&self) -> Option<Time> {

@@ -20,8 +20,30 @@ use rhythm_http::{Hosts, LONG_BYTES};
 use rhythm_net::{ConnectionId, Port, Time};
 
 impl Pipeline {
-    /// Does what can be done without more input: what devices and backends have finished, and
-    /// connections whose stall is over.
+    /// Does what can be done without more input: all that is due, with what follows from it.
+    pub(super) fn answer_due(&mut self, port: &mut dyn Port, now: Time) {
+        loop {
+            self.launch_due(port, now);
+            let told = self.backends.turn_ends(port, now);
+            self.clients.flush(port, now);
+            if !told && !self.clients.hosts_have_news() {
+                return;
+            }
+        }
+    }
+
+    /// Takes up connections whose stall is over, as far as this turn goes. Whether there was any.
+    pub(super) fn take_up(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let mut any = false;
+        while let Some(id) = self.clients.next_unstalled(now) {
+            self.proceed(port, id, false, now);
+            any = true;
+        }
+        any
+    }
+
+    /// Goes on with what devices and backends have finished, and with what found no memory or no
+    /// context before.
     pub(super) fn work(&mut self, port: &mut dyn Port, now: Time) {
         loop {
             let mut any = false;
@@ -39,12 +61,8 @@ impl Pipeline {
                     self.run_stage(port, id, now);
                 }
             }
-            if self.clients.has_news(now) {
+            if self.clients.hosts_have_news() {
                 any |= self.host_event(port, now, Hosts::follow);
-            }
-            while let Some(id) = self.clients.next_unstalled(now) {
-                self.proceed(port, id, false, now);
-                any = true;
             }
             while let Some(id) = self.cohorts.next_with_memory(now) {
                 self.try_again(port, id, now);

@@ -121,6 +121,32 @@ pub(crate) struct StreamedFile {
     pub(crate) source: Arc<dyn FileSource>,
 }
 
+/// Says of files, each with what it lies beside, that they are not sent in the place of that.
+fn unfit(files: &[(String, String)], one_is: &str, many_are: &str) -> Option<String> {
+    /// Files that are named.
+    const NAMED: usize = 3;
+    match files {
+        [] => None,
+        [(beside, plain)] => Some(format!(
+            "a static file {one_is}: {beside} is not sent in place of {plain}; compress it \
+             again, or remove it"
+        )),
+        many => {
+            let named = many.iter().take(NAMED).map(|(beside, _)| beside.as_str());
+            let named = named.collect::<Vec<_>>().join(", ");
+            let more = match many.len() - many.len().min(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let count = many.len();
+            Some(format!(
+                "{count} static files {many_are}: {named}{more} are not sent in place of what \
+                 they encode; compress them again, or remove them"
+            ))
+        }
+    }
+}
+
 /// The static files of a site.
 #[derive(Debug, Default)]
 pub struct Statics {
@@ -151,6 +177,7 @@ impl Statics {
 
     /// Finds what lies beside files in another encoding.
     fn find_encoded(&mut self) {
+        let [mut older, mut others] = [Vec::new(), Vec::new()];
         for index in 0..self.entries.len() {
             for (encoding, ending, start) in ENDINGS {
                 let entry = &self.entries[index];
@@ -158,25 +185,27 @@ impl Statics {
                     continue;
                 };
                 let beside = &self.entries[beside as usize];
-                let mistake = if beside.plain.modified < entry.plain.modified {
-                    Some("is older than what it encodes")
+                if beside.plain.modified < entry.plain.modified {
+                    older.push((beside.path.clone(), entry.path.clone()));
                 } else if !beside.plain.content.begins(start) {
-                    Some("is not of the encoding that its name ends in")
+                    others.push((beside.path.clone(), entry.path.clone()));
                 } else {
-                    None
-                };
-                if let Some(mistake) = mistake {
-                    self.warnings.push(format!(
-                        "a static file {mistake}: {} is not sent in place of {}; compress it \
-                         again, or remove it",
-                        beside.path, entry.path
-                    ));
-                    continue;
+                    let encoded = beside.plain.clone().encoded(encoding);
+                    self.entries[index].encoded.push(encoded);
                 }
-                let encoded = beside.plain.clone().encoded(encoding);
-                self.entries[index].encoded.push(encoded);
             }
         }
+        let older = unfit(
+            &older,
+            "is older than what it encodes",
+            "are older than what they encode",
+        );
+        let others = unfit(
+            &others,
+            "is not of the encoding that its name ends in",
+            "are not of the encodings that their names end in",
+        );
+        self.warnings.extend(older.into_iter().chain(others));
     }
 
     /// What looks like a mistake in them, with what helps: those are served all the same.

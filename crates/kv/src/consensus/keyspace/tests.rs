@@ -30,7 +30,7 @@ impl Driven {
         key: &str,
         value: &[u8],
         cas: u64,
-        session: Option<u64>,
+        lease: Option<u64>,
     ) -> Outcome {
         self.run(Command::Store {
             mode,
@@ -38,7 +38,7 @@ impl Driven {
             flags: 5,
             value: value.to_vec(),
             cas,
-            session,
+            lease,
         })
     }
 
@@ -104,28 +104,28 @@ fn a_batch_counts_once_and_none_that_its_node_gave_up() {
 }
 
 #[test]
-fn what_was_stored_in_a_session_ends_with_it() {
+fn what_was_stored_in_a_lease_ends_with_it() {
     let mut it = Driven::default();
-    let Outcome::Alive(session) = it.run(Command::Open { ttl: 9 }) else {
+    let Outcome::Alive(lease) = it.run(Command::Open { ttl: 9 }) else {
         panic!("there is room");
     };
-    let own = Some(session);
+    let own = Some(lease);
     it.store_in(Mode::Set, "a", b"1", 0, own);
     it.store_in(Mode::Set, "b", b"1", 0, own);
     it.store_in(Mode::Set, "c", b"1", 0, own);
     // It is nobody's from now on; and what is appended stays whose it was.
     it.store(Mode::Set, "b", b"2", 0);
     it.store(Mode::Append, "c", b"2", 0);
-    assert_eq!(it.run(Command::Renew { session }), Outcome::Alive(session));
-    let end = |renewals| Command::End { session, renewals };
+    assert_eq!(it.run(Command::Renew { lease }), Outcome::Alive(lease));
+    let end = |renewals| Command::End { lease, renewals };
     assert_eq!(it.run(end(Some(0))), Outcome::Exists, "there was a sign");
     assert_eq!(it.run(end(Some(1))), Outcome::Ended);
     assert_eq!((it.value("a"), it.value("c")), (None, None));
     assert_eq!(it.value("b"), Some(&b"2"[..]));
     assert_eq!(it.run(end(None)), Outcome::NotFound);
-    assert_eq!(it.run(Command::Renew { session }), Outcome::NotFound);
+    assert_eq!(it.run(Command::Renew { lease }), Outcome::NotFound);
     let late = it.store_in(Mode::Set, "d", b"1", 0, own);
-    assert_eq!((late, it.value("d")), (Outcome::SessionOver, None));
+    assert_eq!((late, it.value("d")), (Outcome::LeaseOver, None));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn there_is_room_for_so_much_and_no_more() {
     assert_eq!(it.keyspace.len(), KEYS_MAX);
     assert_eq!(it.store(Mode::Set, "new", b"", 0), Outcome::Full);
     assert_eq!(it.keyspace.bytes(), 6 * KEYS_MAX);
-    for _ in 0..SESSIONS_MAX {
+    for _ in 0..LEASES_MAX {
         assert!(matches!(
             it.run(Command::Open { ttl: 1 }),
             Outcome::Alive(_)
@@ -164,11 +164,11 @@ fn there_is_room_for_so_much_and_no_more() {
 #[test]
 fn a_snapshot_is_all_of_it() {
     let mut it = Driven::default();
-    let Outcome::Alive(session) = it.run(Command::Open { ttl: 9 }) else {
+    let Outcome::Alive(lease) = it.run(Command::Open { ttl: 9 }) else {
         panic!("there is room");
     };
-    it.run(Command::Renew { session });
-    it.store_in(Mode::Set, "a", b"1", 0, Some(session));
+    it.run(Command::Renew { lease });
+    it.store_in(Mode::Set, "a", b"1", 0, Some(lease));
     it.store(Mode::Set, "b", b"", 0);
     let bytes = it.keyspace.snapshot();
     assert_eq!(Keyspace::from_snapshot(&bytes), Some(it.keyspace));

@@ -7,9 +7,11 @@
 
 use super::Node;
 use super::request::{Answer, Effects, Read, Ticket};
-use super::underway::{AGAIN_TICKS, BATCH_BYTES, PATIENCE, Question, Said, Underway};
-use crate::consensus::command::Batch;
+use super::underway::{
+    AGAIN_TICKS, AGAIN_TICKS_MAX, BATCH_BYTES, PATIENCE, Question, Said, Underway,
+};
 use crate::consensus::journal::Disk;
+use crate::consensus::keyspace::Batch;
 use rhythm_net::Time;
 
 impl<D: Disk> Node<D> {
@@ -21,14 +23,19 @@ impl<D: Disk> Node<D> {
     /// Whether something is to be said, or said again.
     fn is_due(&self, said: Option<Said>) -> bool {
         said.is_none_or(|said| {
-            said.leader != self.leader() || self.ticks >= said.tick + AGAIN_TICKS
+            said.leader != self.leader() || self.ticks >= said.tick + said.patience
         })
     }
 
-    fn said(&self) -> Said {
+    /// It is said now, after it was said before.
+    fn said(&self, before: Option<Said>) -> Said {
+        let leader = self.leader();
+        let before = before.filter(|before| before.leader == leader);
+        let patience = before.map_or(AGAIN_TICKS, |before| 2 * before.patience);
         Said {
-            leader: self.leader(),
+            leader,
             tick: self.ticks,
+            patience: patience.min(AGAIN_TICKS_MAX),
         }
     }
 
@@ -47,11 +54,16 @@ impl<D: Disk> Node<D> {
         let Some(underway) = &self.underway else {
             return;
         };
-        if self.stalled.is_none() && self.is_due(underway.said) {
+        // Who leads has it in its log from the first time.
+        let is_there = self.leads()
+            && underway
+                .said
+                .is_some_and(|said| said.leader == self.leader());
+        if self.stalled.is_none() && !is_there && self.is_due(underway.said) {
             let bytes = underway.bytes.clone();
             // Refused where nobody leads, or too much is on its way.
             let said = self.raft.propose(Vec::new(), bytes);
-            let said = said.ok().map(|()| self.said());
+            let said = said.ok().map(|()| self.said(underway.said));
             if let Some(underway) = &mut self.underway {
                 underway.said = said;
             }
@@ -60,13 +72,12 @@ impl<D: Disk> Node<D> {
 
     fn next_batch(&mut self) -> Underway {
         let (mut commands, mut asked) = (Vec::new(), Vec::new());
-        let at = self.changes.front().map_or(Time::ZERO, |change| change.at);
         let mut bytes = 0;
         while bytes < BATCH_BYTES
             && let Some(change) = self.changes.pop_front()
         {
             bytes += change.what.len();
-            asked.push(change.ticket);
+            asked.push((change.ticket, change.at));
             commands.push(change.what);
         }
         self.change_bytes -= bytes;
@@ -80,7 +91,6 @@ impl<D: Disk> Node<D> {
             number: self.number,
             bytes: batch.encode(),
             asked,
-            at,
             said: None,
         }
     }
@@ -88,8 +98,9 @@ impl<D: Disk> Node<D> {
     /// Asks whether the leader still leads, for the reads that wait.
     pub(super) fn ask_leader(&mut self) {
         if self.question.is_none() && !self.reads.is_empty() {
+            let next = self.number + 1;
             self.question = Some(Question {
-                number: 0,
+                numbers: next..=next,
                 reads: self.reads.drain(..).collect(),
                 said: None,
                 index: None,
@@ -100,18 +111,34 @@ impl<D: Disk> Node<D> {
         };
         if self.stalled.is_none() && question.index.is_none() && self.is_due(question.said) {
             self.number += 1;
-            let (number, said) = (self.number, self.said());
+            let (number, said) = (self.number, self.said(question.said));
             self.raft.read_index(self.mark(number));
             if let Some(question) = &mut self.question {
-                (question.number, question.said) = (number, Some(said));
+                question.numbers = *question.numbers.start()..=number;
+                question.said = Some(said);
             }
         }
     }
 
-    /// By what a question is known.
-    pub(super) fn mark(&self, number: u64) -> Vec<u8> {
+    /// By what a question is known: no other was asked under the same, in no life of this node.
+    fn mark(&self, number: u64) -> Vec<u8> {
         let numbers = [self.options.id, self.life, number];
         numbers.map(u64::to_le_bytes).concat()
+    }
+
+    /// The leader has led since it was asked under this mark, and all up to this place of the log
+    /// was agreed on then.
+    pub(super) fn led(&mut self, mark: &[u8], index: u64) {
+        let number = mark
+            .last_chunk()
+            .map_or(0, |number| u64::from_le_bytes(*number));
+        let is_own = mark == self.mark(number);
+        if let Some(question) = &mut self.question
+            && is_own
+            && question.numbers.contains(&number)
+        {
+            question.index.get_or_insert(index);
+        }
     }
 
     /// Answers the reads for which all is executed that they must show.
@@ -149,13 +176,12 @@ impl<D: Disk> Node<D> {
             (question.reads.drain(..late)).for_each(|read| nothing(read.ticket));
         }
         self.question.take_if(|question| question.reads.is_empty());
-        if let Some(underway) = &mut self.underway
-            && is_late(underway.at)
-        {
+        if let Some(underway) = &mut self.underway {
             // It goes on: those behind it must not come before it.
-            let asked = underway.asked.iter_mut().filter_map(Option::take);
-            out.answers
-                .extend(asked.map(|ticket| (ticket, Answer::PerhapsDone)));
+            let late = underway.asked.partition_point(|(_, at)| is_late(*at));
+            let late = underway.asked[..late].iter_mut();
+            let late = late.filter_map(|(ticket, _)| ticket.take());
+            (out.answers).extend(late.map(|ticket| (ticket, Answer::PerhapsDone)));
         }
     }
 }

@@ -8,37 +8,34 @@
 //! What waits when a batch is through is the next one: the more comes, the larger batches are, and
 //! a batch is one write to the disk. A batch goes into the log by the leader's hand, and may get
 //! lost on the way; so it is said again until it is there, and counts once, as it has a number
-//! (`Keyspace::execute`). A question is asked anew under a number of its own each time: an answer
-//! to an older one proves nothing about now.
+//! (`Keyspace::execute`). A question is asked anew under a number of its own each time; an answer to
+//! any of these numbers proves that the leader led after the reads came, as they are of one question
+//! and were never used before. Who leads ends by having another lead: [`Node::leave`].
 
 mod asked;
-mod leases;
+mod elections;
 mod ready;
 mod request;
+mod silence;
 mod underway;
 
 pub use request::{Answer, Effects, OpenError, Options, Read, Request, Status, Ticket};
 
-use super::bytes;
-use super::command::Command;
-use super::journal::{Disk, Journal, Unwritten, whose};
-use super::keyspace::Keyspace;
-use super::log::Log;
+use super::journal::{Disk, Journal, Log, Unwritten, whose};
+use super::keyspace::{Command, Keyspace};
 use super::wire::{self, NoFrame};
-use leases::Leases;
+use elections::Elections;
 use raft::eraftpb::{ConfState, MessageType};
 use raft::{Config, RawNode, ReadOnlyOption, StateRole};
 use rhythm_net::Time;
+use silence::Silence;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
-use underway::{Asked, BATCH_BYTES, Question, Stalled, Underway};
+use underway::{BATCH_BYTES, Question, Stalled, Underway, Waiting};
 
 /// What `raft` counts time in.
 pub const TICK: Duration = Duration::from_millis(50);
-/// A follower that has not heard of the leader for so many ticks, and up to twice as many, chosen
-/// anew each time, asks for votes.
-const ELECTION_TICKS: usize = 10;
 const HEARTBEAT_TICKS: usize = 2;
 /// How often a leader whose disk is full tries to have another lead.
 const HAND_OVER_TICKS: u64 = 40;
@@ -54,16 +51,21 @@ pub struct Node<D> {
     keyspace: Keyspace,
     /// Up to which place of the log it is executed.
     applied: u64,
+    /// Entries of the log executed since the start.
+    executed: u64,
     life: u64,
     /// The last batch's, and question's.
     number: u64,
-    changes: VecDeque<Asked<Command>>,
+    changes: VecDeque<Waiting<Command>>,
     change_bytes: usize,
     underway: Option<Underway>,
-    reads: VecDeque<Asked<Read>>,
+    reads: VecDeque<Waiting<Read>>,
     question: Option<Question>,
-    leases: Leases,
+    silence: Silence,
+    elections: Elections,
     ticks: u64,
+    /// It is to end, and leads no more than it must.
+    leaves: bool,
     tick_at: Time,
     stalled: Option<Stalled>,
     /// The journal is not written anew before this tick.
@@ -84,7 +86,7 @@ impl<D: Disk> Node<D> {
         let voters = ConfState::from(((1..=options.nodes).collect::<Vec<_>>(), Vec::new()));
         let salt = options.seed;
         let (mut journal, recovered) = Journal::open(disk, journal, salt, options.whose, &voters)?;
-        let life = recovered.life + 1;
+        let life = options.started.max(recovered.life + 1);
         let log = recovered.log;
         match journal.begin_life(life, &log) {
             Ok(()) => {}
@@ -101,7 +103,8 @@ impl<D: Disk> Node<D> {
         };
         let config = Config {
             id: options.id,
-            election_tick: ELECTION_TICKS,
+            election_tick: elections::TICKS,
+            max_election_tick: elections::TICKS_MAX,
             heartbeat_tick: HEARTBEAT_TICKS,
             applied,
             max_size_per_msg: BATCH_BYTES as u64,
@@ -121,6 +124,7 @@ impl<D: Disk> Node<D> {
             journal,
             keyspace,
             applied,
+            executed: 0,
             life,
             number: 0,
             changes: VecDeque::new(),
@@ -128,7 +132,9 @@ impl<D: Disk> Node<D> {
             underway: None,
             reads: VecDeque::new(),
             question: None,
-            leases: Leases::default(),
+            silence: Silence::default(),
+            elections: Elections::default(),
+            leaves: false,
             ticks: 0,
             tick_at: now + TICK,
             stalled: None,
@@ -148,7 +154,7 @@ impl<D: Disk> Node<D> {
     pub fn ask(&mut self, ticket: Ticket, request: Request, now: Time) {
         match request {
             Request::Change(command) => self.change(Some(ticket), command, now),
-            Request::Read(what) => self.reads.push_back(Asked {
+            Request::Read(what) => self.reads.push_back(Waiting {
                 what,
                 ticket: Some(ticket),
                 at: now,
@@ -159,7 +165,7 @@ impl<D: Disk> Node<D> {
     fn change(&mut self, ticket: Option<Ticket>, what: Command, now: Time) {
         self.change_bytes += what.len();
         let at = now;
-        self.changes.push_back(Asked { what, ticket, at });
+        self.changes.push_back(Waiting { what, ticket, at });
     }
 
     /// How long the frame is that these bytes begin with, if that is to be seen yet.
@@ -192,6 +198,7 @@ impl<D: Disk> Node<D> {
         }
         if is_ours && !is_refused {
             // What is refused is lost, as anything may be that is sent.
+            self.elections.heard_of(message.from, self.ticks);
             let _ = self.raft.step(message);
             self.choose_patience();
         }
@@ -200,41 +207,50 @@ impl<D: Disk> Node<D> {
 
     /// To be called at [`Node::wake_at`].
     pub fn tick(&mut self, now: Time) {
-        // Who was late does not catch up: the others may have been heard of in time.
+        // Who was late by less than a tick goes on in time, else elections take longer where there
+        // is much to do. More is not caught up on: it was this node that was not there.
         if now < self.tick_at {
             return;
         }
-        self.tick_at = now + TICK;
+        self.tick_at = (self.tick_at + TICK).max(now);
         self.ticks += 1;
         if self.stalled.is_some() {
             return;
         }
+        self.keep_quorum();
         self.raft.tick();
         self.choose_patience();
         self.resend_snapshots();
-        if self.raft.raft.state != StateRole::Leader {
-            return self.leases.clear();
+        if !self.leads() {
+            return self.silence.clear();
         }
-        for command in self.leases.ended(self.keyspace.sessions(), now) {
+        for command in self.silence.ended(self.keyspace.leases(), now) {
             self.change(None, command, now);
         }
-        if self.ticks.is_multiple_of(HAND_OVER_TICKS) && !self.journal.has_room() {
+        let is_full = self.ticks.is_multiple_of(HAND_OVER_TICKS) && !self.journal.has_room();
+        if self.leaves || is_full {
             self.hand_over();
         }
     }
 
-    /// Has another node lead: this one can put nothing into the log.
-    fn hand_over(&mut self) {
-        let others = self
-            .raft
-            .raft
-            .prs()
-            .iter()
-            .filter(|(id, progress)| **id != self.options.id && progress.recent_active);
-        let furthest = others.max_by_key(|(id, progress)| (progress.matched, **id));
-        if let Some(id) = furthest.map(|(id, _)| *id) {
-            self.raft.transfer_leader(id);
+    /// It is to end: where it leads, another is to lead from now on, so that nobody has to find out
+    /// that it is gone. What it was asked it answers yet.
+    pub fn leave(&mut self) {
+        self.leaves = true;
+        if self.leads() && self.stalled.is_none() {
+            self.hand_over();
         }
+    }
+
+    /// Whether everything that was asked is answered.
+    pub fn is_done(&self) -> bool {
+        let is_waiting = !self.changes.is_empty() || !self.reads.is_empty();
+        !is_waiting && self.underway.is_none() && self.question.is_none()
+    }
+
+    /// Whether it leads.
+    pub fn leads(&self) -> bool {
+        self.raft.raft.state == StateRole::Leader
     }
 
     /// When [`Node::tick`] is to be called.
@@ -271,9 +287,11 @@ impl<D: Disk> Node<D> {
     pub fn status(&mut self) -> Status {
         Status {
             leader: self.raft.raft.leader_id,
+            leads: self.leads(),
             term: self.raft.raft.term,
             committed: self.raft.raft.raft_log.committed,
             applied: self.applied,
+            executed: self.executed,
             is_full: self.stalled.is_some() || !self.journal.has_room(),
         }
     }
@@ -281,16 +299,5 @@ impl<D: Disk> Node<D> {
     /// What has been executed so far; others may be further.
     pub fn keyspace(&self) -> &Keyspace {
         &self.keyspace
-    }
-
-    /// How long it waits for a leader: chosen from its seed, and not by `raft` from random numbers
-    /// of the system, so that a run can be repeated.
-    fn choose_patience(&mut self) {
-        let mut of = self.raft.raft.term.to_le_bytes().to_vec();
-        of.extend([self.raft.raft.state as u8, self.options.id as u8]);
-        of.extend(self.life.to_le_bytes());
-        let chosen = bytes::checksum(self.options.seed, &of) as usize % ELECTION_TICKS;
-        let raft = &mut self.raft.raft;
-        raft.set_randomized_election_timeout(ELECTION_TICKS + chosen);
     }
 }

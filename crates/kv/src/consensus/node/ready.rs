@@ -10,9 +10,8 @@
 use super::Node;
 use super::request::{Answer, Effects};
 use super::underway::{AGAIN_TICKS, Stalled, Underway};
-use crate::consensus::command::Batch;
 use crate::consensus::journal::{Disk, Unwritten};
-use crate::consensus::keyspace::Keyspace;
+use crate::consensus::keyspace::{Batch, Keyspace};
 use crate::consensus::wire;
 use raft::eraftpb::{Entry, Message, Snapshot};
 use raft::{ProgressState, Ready, SnapshotStatus, Storage};
@@ -53,12 +52,7 @@ impl<D: Disk> Node<D> {
             }
         }
         for read in ready.take_read_states() {
-            if let Some(question) = &self.question
-                && read.request_ctx == self.mark(question.number)
-                && let Some(question) = &mut self.question
-            {
-                question.index = Some(read.index);
-            }
+            self.led(&read.request_ctx, read.index);
         }
         self.take_snapshot(ready.snapshot(), out)?;
         let store = self.raft.mut_store();
@@ -67,13 +61,13 @@ impl<D: Disk> Node<D> {
             store.state = state.clone();
         }
         self.say(ready.take_persisted_messages(), out);
-        self.execute(ready.take_committed_entries(), out);
+        self.execute(ready.take_committed_entries(), out)?;
         let mut light = self.raft.advance(ready);
         if let Some(commit) = light.commit_index() {
             self.raft.mut_store().state.commit = commit;
         }
         self.say(light.take_messages(), out);
-        self.execute(light.take_committed_entries(), out);
+        self.execute(light.take_committed_entries(), out)?;
         self.raft.advance_apply();
         Ok(true)
     }
@@ -107,8 +101,8 @@ impl<D: Disk> Node<D> {
             return Ok(());
         }
         let Some(keyspace) = Keyspace::from_snapshot(&snapshot.data) else {
-            let error = "another node's snapshot is of another version";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            let error = "another node's snapshot is of another version of this program";
+            return Err(invalid(error.into()));
         };
         self.keyspace = keyspace;
         self.applied = snapshot.get_metadata().index;
@@ -119,22 +113,29 @@ impl<D: Disk> Node<D> {
         let is_in_it =
             |underway: &mut Underway| (self.keyspace).has_executed(id, (life, underway.number));
         if let Some(underway) = self.underway.take_if(is_in_it) {
-            let asked = underway.asked.into_iter().flatten();
+            let asked = underway.asked.into_iter().filter_map(|(ticket, _)| ticket);
             out.answers
                 .extend(asked.map(|ticket| (ticket, Answer::PerhapsDone)));
         }
         Ok(())
     }
 
-    fn execute(&mut self, entries: Vec<Entry>, out: &mut Effects) {
+    fn execute(&mut self, entries: Vec<Entry>, out: &mut Effects) -> io::Result<()> {
         for entry in entries {
             debug_assert_eq!(entry.index, self.applied + 1);
             self.applied = entry.index;
+            self.executed += 1;
             // A leader begins with an entry that says nothing.
-            let Some(batch) = Batch::decode(&entry.data) else {
-                debug_assert!(entry.data.is_empty());
+            if entry.data.is_empty() {
                 continue;
-            };
+            }
+            // To leave it out here alone would make this node differ from the others.
+            let batch = Batch::decode(&entry.data).ok_or_else(|| {
+                let at = entry.index;
+                invalid(format!(
+                    "entry {at} of the log is of another version of this program"
+                ))
+            })?;
             let (origin, (life, number)) = (batch.origin, batch.number);
             let outcomes = self.keyspace.execute(batch, &mut out.changes);
             let is_own = |of: &mut Underway| {
@@ -143,15 +144,20 @@ impl<D: Disk> Node<D> {
             let Some(underway) = self.underway.take_if(is_own) else {
                 continue;
             };
-            debug_assert!(outcomes.is_some(), "it was on its way");
-            let asked = underway
-                .asked
-                .into_iter()
-                .zip(outcomes.into_iter().flatten());
-            out.answers.extend(asked.filter_map(|(ticket, outcome)| {
-                ticket.map(|ticket| (ticket, Answer::Done(outcome)))
-            }));
+            let outcomes = outcomes.ok_or_else(|| {
+                invalid(
+                    "a node of this name began later, by its clock: the clock of this machine was \
+                     set back"
+                        .into(),
+                )
+            })?;
+            let asked = underway.asked.into_iter().zip(outcomes);
+            out.answers
+                .extend(asked.filter_map(|((ticket, _), outcome)| {
+                    ticket.map(|ticket| (ticket, Answer::Done(outcome)))
+                }));
         }
+        Ok(())
     }
 
     /// Has the keyspace take the place of the log, where the journal has grown.
@@ -213,4 +219,9 @@ impl<D: Disk> Node<D> {
             raft.report_snapshot(id, SnapshotStatus::Failure);
         }
     }
+}
+
+/// The node cannot go on with what it was given.
+fn invalid(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }

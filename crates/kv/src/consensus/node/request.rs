@@ -1,8 +1,7 @@
 //! What a node is asked, what it answers, and how it is set up.
 
-use crate::consensus::command::{Command, Outcome};
 use crate::consensus::journal::Damaged;
-use crate::consensus::keyspace::{Change, Item};
+use crate::consensus::keyspace::{Change, Command, Item, Outcome};
 use std::io;
 
 /// What a client asked, by a number of who asks for it.
@@ -56,6 +55,9 @@ pub struct Options {
     pub whose: u64,
     /// Any number, another for each node.
     pub seed: u64,
+    /// Grows from start to start, by the clock of the wall: so a node that begins anew, without
+    /// what it had written, is not taken for the one it was.
+    pub started: u64,
     /// Bytes of the journal beyond which what it says is summed up.
     pub journal_bytes: u64,
 }
@@ -98,12 +100,16 @@ pub struct Effects {
 pub struct Status {
     /// Which node leads, as far as this one knows; 0: none.
     pub leader: u64,
+    /// Whether that is this one.
+    pub leads: bool,
     /// The how-manieth leader's time it is.
     pub term: u64,
     /// Up to which place of the log all is agreed on.
     pub committed: u64,
     /// Up to which it is executed.
     pub applied: u64,
+    /// Entries of the log that were executed since its start.
+    pub executed: u64,
     /// Writes of clients are refused: there is no room on the disk.
     pub is_full: bool,
 }

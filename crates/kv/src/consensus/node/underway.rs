@@ -3,10 +3,13 @@
 use super::request::{Read, Ticket};
 use raft::Ready;
 use rhythm_net::Time;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// After so many ticks what had no effect is said again.
+/// After so many ticks what had no effect is said again, and then after twice as many each time, up
+/// to so many: where it takes long, it is on its way yet.
 pub(super) const AGAIN_TICKS: u64 = 4;
+pub(super) const AGAIN_TICKS_MAX: u64 = 32;
 /// Bytes of a batch, but for its last command.
 pub(super) const BATCH_BYTES: usize = 1 << 20;
 /// How long a client waits for most of the nodes.
@@ -14,18 +17,20 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Something asked that waits.
 #[derive(Debug)]
-pub(super) struct Asked<T> {
+pub(super) struct Waiting<T> {
     pub(super) what: T,
     /// None: the node itself asked for it.
     pub(super) ticket: Option<Ticket>,
     pub(super) at: Time,
 }
 
-/// When something was said to the leader: which one, and at which tick.
+/// When something was said to the leader: which one, at which tick, and for how many ticks nothing
+/// need come of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) leader: (u64, u64),
     pub(super) tick: u64,
+    pub(super) patience: u64,
 }
 
 /// The batch on its way.
@@ -33,17 +38,17 @@ pub(super) struct Said {
 pub(super) struct Underway {
     pub(super) number: u64,
     pub(super) bytes: Vec<u8>,
-    pub(super) asked: Vec<Option<Ticket>>,
-    /// Since when who asked first waits.
-    pub(super) at: Time,
+    /// Who waits for it, and since when, the first first.
+    pub(super) asked: Vec<(Option<Ticket>, Time)>,
     pub(super) said: Option<Said>,
 }
 
 /// The question on its way.
 #[derive(Debug)]
 pub(super) struct Question {
-    pub(super) number: u64,
-    pub(super) reads: Vec<Asked<Read>>,
+    /// The numbers under which it was asked, from the first to the last.
+    pub(super) numbers: RangeInclusive<u64>,
+    pub(super) reads: Vec<Waiting<Read>>,
     pub(super) said: Option<Said>,
     /// All up to this place of the log has to be executed before it is answered.
     pub(super) index: Option<u64>,

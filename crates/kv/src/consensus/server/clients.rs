@@ -2,16 +2,18 @@
 //!
 //! A client's commands go to the node as they come, as long as they are of one kind; what is of
 //! another waits for the answers, as a read shows what was written before it. Nothing is read from
-//! who has much unanswered or untaken.
+//! who has much unanswered or untaken. What became of watched keys is told between answers, never
+//! within one.
 
-use crate::consensus::command::Outcome;
-use crate::consensus::keyspace::Change;
+use super::figures::Figures;
+use crate::consensus::keyspace::{Change, Outcome};
 use crate::consensus::node::{Answer, Request, Ticket};
-use crate::consensus::text::{Asked, COMMAND_MAX, How, Parser, rules};
+use crate::consensus::text::{COMMAND_MAX, How, Parser, Wanted, rules};
 use crate::input::Input;
 use crate::wire::Rules;
 use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Outgoing, Port};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Clients at a time.
 pub const CLIENTS_MAX: usize = 1024;
@@ -26,16 +28,19 @@ const WATCHES_MAX: usize = 16;
 struct Client {
     input: Input,
     parser: Parser,
-    asked: VecDeque<Asked>,
+    asked: VecDeque<Wanted>,
     /// What the node was asked, and has answered or not.
     waits: VecDeque<(Ticket, How, Option<Answer>)>,
     /// Of those that wait: whether they may change something; none: by itself.
     kind: Option<bool>,
     /// A key of the `get` at hand could not be read.
     in_error: bool,
-    session: Option<u64>,
+    lease: Option<u64>,
     /// Prefixes, and the revision behind which changes are told.
     watches: Vec<(Vec<u8>, u64)>,
+    /// Some keys of a `get` are said, and not yet all; and what is to be told behind it.
+    is_amid: bool,
+    told_later: Vec<u8>,
     out: Outgoing,
     /// Nothing more comes, or nothing more is wanted.
     is_closing: bool,
@@ -50,6 +55,7 @@ pub(super) struct Clients {
     rules: Rules,
     /// Those who could go on when the node has room.
     stalled: Vec<ConnectionId>,
+    figures: Arc<Figures>,
 }
 
 /// What a client needs of its node.
@@ -63,19 +69,39 @@ pub(super) trait Asks {
 }
 
 impl Clients {
-    pub(super) fn new() -> Clients {
+    pub(super) fn new(figures: Arc<Figures>) -> Clients {
         Clients {
             table: ConnectionTable::new(),
             of_ticket: BTreeMap::new(),
             tickets: 0,
             rules: rules(),
             stalled: Vec::new(),
+            figures,
         }
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Counts who is there.
+    pub(super) fn count(&self) {
+        let watches: usize = self.table.iter().map(|(_, one)| one.watches.len()).sum();
+        self.figures.clients.set(self.table.len() as u64);
+        self.figures.watches.set(watches as u64);
+    }
+
+    /// The node is to end: what was taken from clients is answered yet, and then they are closed.
+    pub(super) fn leave(&mut self, port: &mut dyn Port, node: &mut dyn Asks) {
+        let all: Vec<_> = self.table.iter().map(|(id, _)| id).collect();
+        all.into_iter().for_each(|id| self.finished(port, id, node));
     }
 
     /// One has connected; beyond as many as may be, nobody is let in.
     pub(super) fn opened(&mut self, port: &mut dyn Port, id: ConnectionId) {
         if self.table.len() >= CLIENTS_MAX {
+            self.figures.turned_away.add(1);
             return port.abort(id);
         }
         self.table.insert(id, Client::default());
@@ -125,6 +151,12 @@ impl Clients {
         answer: Answer,
         node: &mut dyn Asks,
     ) {
+        match answer {
+            Answer::NothingDone => self.figures.nothing_done.add(1),
+            Answer::PerhapsDone => self.figures.perhaps_done.add(1),
+            Answer::DiskFull => self.figures.disk_full.add(1),
+            Answer::Done(_) | Answer::Item(_) | Answer::Revision(_) => {}
+        }
         let Some(id) = self.of_ticket.remove(&ticket) else {
             return;
         };
@@ -154,17 +186,19 @@ impl Clients {
                     |(prefix, from): &(Vec<u8>, u64)| key.starts_with(prefix) && revision > from;
                 if client.watches.iter().any(watched) {
                     let what = if *is_deleted { "delete" } else { "set" };
-                    client.out.push(b"CHANGED ");
-                    client.out.push(key);
-                    client
-                        .out
-                        .push(format!(" {revision} {what}\r\n").as_bytes());
+                    client.told_later.extend_from_slice(b"CHANGED ");
+                    client.told_later.extend_from_slice(key);
+                    let rest = format!(" {revision} {what}\r\n");
+                    client.told_later.extend_from_slice(rest.as_bytes());
                 }
             }
             if client.watches.is_empty() {
                 continue;
             }
-            let is_slow = client.out.unsent() > 2 * UNTAKEN_MAX;
+            if !client.is_amid {
+                client.out.push(&std::mem::take(&mut client.told_later));
+            }
+            let is_slow = client.out.unsent() + client.told_later.len() > 2 * UNTAKEN_MAX;
             if is_slow || client.out.flush(port, id) == Flushed::Gone {
                 gone.push(id);
             }
@@ -216,7 +250,7 @@ impl Clients {
         said.clear();
         while client.out.unsent() + said.len() < UNTAKEN_MAX && client.waits.len() < UNANSWERED_MAX
         {
-            // What follows may mean another thing when it is answered: a session begins.
+            // What follows may mean another thing when it is answered: a lease begins.
             let is_alone = !client.waits.is_empty() && client.kind.is_none();
             if is_alone || client.asked.is_empty() && !client.parse(&self.rules) {
                 break;
@@ -225,30 +259,30 @@ impl Clients {
                 self.stalled.push(id);
                 break;
             }
-            let may_go = |asked: &Asked| match asked {
-                Asked::Node(..) => client.waits.is_empty() || asked.kind() == client.kind,
+            let may_go = |asked: &Wanted| match asked {
+                Wanted::Node(..) => client.waits.is_empty() || asked.kind() == client.kind,
                 _ => client.waits.is_empty(),
             };
             if !client.asked.front().is_some_and(may_go) {
                 break;
             }
             match client.asked.pop_front() {
-                Some(asked @ Asked::Node(..)) => {
+                Some(asked @ Wanted::Node(..)) => {
                     client.kind = asked.kind();
-                    if let Asked::Node(request, how) = asked {
+                    if let Wanted::Node(request, how) = asked {
                         self.tickets += 1;
                         self.of_ticket.insert(self.tickets, id);
                         client.waits.push_back((self.tickets, how, None));
                         node.ask(self.tickets, request);
                     }
                 }
-                Some(Asked::Say(text)) => said.extend_from_slice(text.as_bytes()),
-                Some(Asked::Stats) => said.extend_from_slice(node.stats().as_bytes()),
-                Some(Asked::Detach) => {
-                    client.session = None;
+                Some(Wanted::Say(text)) => said.extend_from_slice(text.as_bytes()),
+                Some(Wanted::Stats) => said.extend_from_slice(node.stats().as_bytes()),
+                Some(Wanted::Detach) => {
+                    client.lease = None;
                     said.extend_from_slice(b"DETACHED\r\n");
                 }
-                Some(Asked::Close) => client.is_closing = true,
+                Some(Wanted::Close) => client.is_closing = true,
                 None => {}
             }
         }
@@ -276,8 +310,8 @@ impl Client {
     /// Takes the next command from what came. False: there is none.
     fn parse(&mut self, rules: &Rules) -> bool {
         while self.asked.is_empty() {
-            let (bytes, session) = (self.input.rest(), self.session);
-            match (self.parser).next(rules, bytes, session, &mut self.asked) {
+            let (bytes, lease) = (self.input.rest(), self.lease);
+            match (self.parser).next(rules, bytes, lease, &mut self.asked) {
                 0 => return false,
                 taken => self.input.take(taken),
             }
@@ -297,9 +331,13 @@ impl Client {
             && let Some((_, how, Some(answer))) = self.waits.pop_front()
         {
             how.say(&answer, &mut self.in_error, said);
+            self.is_amid = matches!(how, How::Get { is_last: false, .. });
+            if !self.is_amid {
+                said.append(&mut self.told_later);
+            }
             match (how, answer) {
-                (How::Open | How::Attach(_), Answer::Done(Outcome::Alive(session))) => {
-                    self.session = Some(session);
+                (How::Open | How::Attach(_), Answer::Done(Outcome::Alive(lease))) => {
+                    self.lease = Some(lease);
                 }
                 (How::Watch(prefix), Answer::Revision(revision)) => {
                     self.watches.push((prefix, revision));

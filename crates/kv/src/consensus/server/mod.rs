@@ -3,33 +3,36 @@
 //! ```text
 //!   clients -- lines --> Worker: Clients --- requests --> Node --- journal --> Folder
 //!                          ^                               |
-//!   other nodes -- frames -+--- Peers <------ frames ------+
+//!   other nodes -- frames -+--- Lines <------ frames ------+
 //! ```
 //!
 //! What came in one turn of the loop goes to the node together: the writes of all clients are one
 //! batch, and one write to the disk. The thread waits for the disk itself, since nothing here can
 //! be answered before it is done; the servers of items are on other threads, if in this process at
-//! all.
+//! all. The admin listener, if asked for, has a thread of its own, too.
 
 mod clients;
-mod peers;
+mod figures;
 mod worker;
 
-use super::bytes::checksum;
-use super::folder::{Folder, FolderError};
+use super::journal::{Folder, FolderError};
 use super::node::{Node, OpenError, Options};
-use peers::OF_NODES;
+use crate::checksum::checksum;
+use crate::lines;
+use figures::{Figures, Observable};
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{
     DriverOptions, ListenError, ListenOptions, Listener, Peer, Role, StartError, clock,
 };
+use rhythm_observe::admin::{Admin, Names};
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use worker::Worker;
+use std::time::{SystemTime, UNIX_EPOCH};
+use worker::{Order, Worker};
 
 pub use clients::CLIENTS_MAX;
 
@@ -40,6 +43,7 @@ pub const NODES_MAX: usize = 7;
 /// Bytes of the journal, beside what it began with, from which on it is written anew.
 const JOURNAL_BYTES: u64 = 16 << 20;
 const OF_CLIENTS: Role = Role(0);
+const OF_NODES: Role = Role(1);
 
 /// A node, as all nodes know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +67,10 @@ pub struct Settings {
     pub folder: PathBuf,
     /// It has none yet.
     pub begin: bool,
+    /// `--admin`: where health and figures are told, if anywhere.
+    pub admin: Option<SocketAddr>,
+    /// `--admin-hosts`: more names by which that may be asked.
+    pub admin_hosts: Vec<String>,
 }
 
 /// Why a node does not start.
@@ -100,15 +108,21 @@ pub enum Failed {
 
 /// A node that runs.
 pub struct Server {
-    workers: Workers<Infallible>,
+    workers: Workers<Order>,
+    admin: Option<Admin>,
     failure: Arc<Mutex<Option<io::Error>>>,
 }
 
 /// Ends a node from another thread.
 #[derive(Clone)]
-pub struct Handle(rhythm_net::Inbox<Infallible>);
+pub struct Handle(rhythm_net::Inbox<Order>);
 
 impl Handle {
+    /// Ends it: another node leads from now on, and clients get answers to what was taken.
+    pub fn leave(&self) {
+        self.0.send(Order::Leave);
+    }
+
     /// Ends it at once, as a crash would: that costs nothing that was confirmed.
     pub fn stop(&self) {
         self.0.stop();
@@ -121,7 +135,7 @@ impl Settings {
     fn digest(&self) -> u64 {
         let lines = self.members.iter();
         let lines = lines.map(|member| format!("{} {}\n", member.name, member.backbone));
-        checksum(1, lines.collect::<String>().as_bytes())
+        checksum([1, 0], lines.collect::<String>().as_bytes())
     }
 
     /// A number that tells this node's journal from those of others. Nodes may move, so it has no
@@ -131,7 +145,10 @@ impl Settings {
             .members
             .iter()
             .map(|member| format!("{}\n", member.name));
-        checksum(2 + self.me as u64, names.collect::<String>().as_bytes())
+        checksum(
+            [2 + self.me as u64, 0],
+            names.collect::<String>().as_bytes(),
+        )
     }
 }
 
@@ -145,6 +162,8 @@ impl Server {
         let me = &settings.members[settings.me];
         let clients = Listener::bind(me.client, &listen)?;
         let nodes = Listener::bind(me.backbone, &listen)?;
+        let admin = settings.admin.map(|at| Listener::bind(at, &listen));
+        let admin = admin.transpose()?;
         let (folder, journal) = Folder::open(&settings.folder, settings.begin)?;
         let options = Options {
             id: settings.me as u64 + 1,
@@ -153,8 +172,12 @@ impl Server {
             whose: settings.whose(),
             // Another in each process.
             seed: RandomState::new().hash_one(settings.me),
+            started: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
             journal_bytes: JOURNAL_BYTES,
         };
+        let syncs = folder.sync_times();
         let node = Node::open(options, folder, &journal, clock::monotonic());
         let node = node.map_err(|error| ServerError::Journal {
             folder: settings.folder.clone(),
@@ -163,7 +186,9 @@ impl Server {
         let members = settings.members.iter();
         let peers = members.map(|member| Peer::tcp(member.name.as_str(), member.backbone));
         let failure = Arc::new(Mutex::new(None));
-        let worker = Worker::new(node, peers.collect(), settings.me, Arc::clone(&failure));
+        let figures = Arc::new(Figures::default());
+        let (of_worker, failed) = (Arc::clone(&figures), Arc::clone(&failure));
+        let worker = Worker::new(node, peers.collect(), settings.me, of_worker, failed);
         let worker = Mutex::new(Some(worker));
         let count = settings.members.len();
         let worker_options = WorkerOptions {
@@ -175,6 +200,7 @@ impl Server {
                 connections_max: CLIENTS_MAX + 4 * count + TURNED_AWAY,
                 crowded_cure: "have clients share connections",
                 outgoing_max: 2 * count,
+                unacknowledged_max: Some(lines::UNACKNOWLEDGED_MAX),
                 ..DriverOptions::default()
             },
             ..WorkerOptions::default()
@@ -183,12 +209,40 @@ impl Server {
             Entrance::listeners(OF_CLIENTS, vec![clients]),
             Entrance::listeners(OF_NODES, vec![nodes]),
         ];
-        let make = move |_: WorkerThread<'_, Infallible>| {
+        let make = move |_: WorkerThread<'_, Order>| {
             let worker = worker.lock().unwrap_or_else(PoisonError::into_inner).take();
-            Ok(worker.expect("one thread, which is made once"))
+            Ok::<_, Infallible>(worker.expect("one thread, which is made once"))
         };
         let workers = workers::start(&worker_options, entrances, make)?;
-        Ok(Server { workers, failure })
+        let names = Names {
+            names: settings.admin_hosts,
+            setting: "--admin-hosts",
+        };
+        let observable = Observable {
+            figures,
+            syncs,
+            worker: workers.inboxes()[0].clone(),
+        };
+        let admin = admin.map(|listener| Admin::start(listener, names, observable));
+        let admin = match admin.transpose() {
+            Ok(admin) => admin,
+            Err(error) => {
+                workers.stop();
+                // That the listener did not start is what matters.
+                let _ = workers.join();
+                return Err(error.into());
+            }
+        };
+        Ok(Server {
+            workers,
+            admin,
+            failure,
+        })
+    }
+
+    /// Where health and figures are told, if anywhere.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(Admin::address)
     }
 
     /// What ends it from another thread.
@@ -201,7 +255,11 @@ impl Server {
     /// # Errors
     /// It could not go on.
     pub fn join(self) -> Result<(), Failed> {
-        self.workers.join()?;
+        let ended = self.workers.join();
+        if let Some(admin) = self.admin {
+            admin.stop();
+        }
+        ended?;
         let failure = self.failure.lock();
         let failure = failure.unwrap_or_else(PoisonError::into_inner).take();
         failure.map_or(Ok(()), |error| Err(Failed::Disk(error)))

@@ -1,23 +1,46 @@
-//! The thread: events to clients and peers, and at a turn's end all that came to the node.
+//! The thread: events to clients and lines, and at a turn's end all that came to the node.
+//!
+//! Its end, when it is asked for: nobody connects any more, another node leads, what was taken from
+//! clients is answered, and what is to be sent has left; or that takes too long.
 
+use super::OF_NODES;
 use super::clients::{Asks, Clients};
-use super::peers::{OF_NODES, Peers};
-use crate::consensus::folder::Folder;
+use super::figures::Figures;
+use crate::consensus::journal::Folder;
 use crate::consensus::node::{Effects, Node, Request, Ticket};
+use crate::lines::{Lines, take_frames};
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Peer, Port, Time};
-use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Bytes that a line may have untaken before frames for it are lost, beside one frame.
+const UNTAKEN_MAX: usize = 16 << 20;
+/// Room that a connection keeps between frames.
+const KEPT: usize = 64 << 10;
+/// How long a node that is to end waits for another to lead, and for all else.
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(2);
+const LEFT_WITHIN: Duration = Duration::from_secs(6);
+
+/// What it is told from another thread.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    /// To end, and leave nothing behind that others must find out.
+    Leave,
+}
 
 /// See the head of this file.
 pub(super) struct Worker {
     own: Own,
     clients: Clients,
-    peers: Peers,
+    lines: Lines,
     effects: Effects,
     /// Who was last said to lead.
     leader: u64,
-    has_failed: bool,
+    /// Since when it is to end.
+    leaves: Option<Time>,
+    is_over: bool,
+    figures: Arc<Figures>,
     failure: Arc<Mutex<Option<io::Error>>>,
 }
 
@@ -55,7 +78,7 @@ impl Asks for Own {
             ("disk_full", u8::from(status.is_full).to_string()),
             ("curr_items", keyspace.len().to_string()),
             ("bytes", keyspace.bytes().to_string()),
-            ("sessions", keyspace.sessions().len().to_string()),
+            ("leases", keyspace.leases().len().to_string()),
         ]
         .map(|(name, value)| format!("STAT {name} {value}\r\n"))
         .concat()
@@ -68,9 +91,11 @@ impl Worker {
         node: Node<Folder>,
         places: Vec<Peer>,
         me: usize,
+        figures: Arc<Figures>,
         failure: Arc<Mutex<Option<io::Error>>>,
     ) -> Worker {
         let names = places.iter().map(|peer| Arc::clone(&peer.name)).collect();
+        let places = places.into_iter().map(Some).collect();
         Worker {
             own: Own {
                 node,
@@ -78,11 +103,13 @@ impl Worker {
                 me,
                 now: Time::ZERO,
             },
-            clients: Clients::new(),
-            peers: Peers::new(places, me),
+            clients: Clients::new(Arc::clone(&figures)),
+            lines: Lines::new(me, places, UNTAKEN_MAX),
             effects: Effects::default(),
             leader: 0,
-            has_failed: false,
+            leaves: None,
+            is_over: false,
+            figures,
             failure,
         }
     }
@@ -92,7 +119,7 @@ impl Worker {
         loop {
             self.own.node.flush(now, &mut self.effects)?;
             for (to, frame) in self.effects.frames.drain(..) {
-                self.peers.send(port, to, &frame);
+                self.lines.send(port, to as usize - 1, &frame, now);
             }
             if std::mem::take(&mut self.effects.skipped) {
                 self.clients.skipped(port);
@@ -113,8 +140,44 @@ impl Worker {
         }
     }
 
-    fn tell_leader(&mut self) {
+    /// Whole frames of another node's go to the node.
+    fn receive(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
+        // What comes on the lines that we began is of no interest: nothing is said there.
+        let Some(mut coming) = self.lines.take_coming(id, now) else {
+            return;
+        };
+        coming.extend_from_slice(bytes);
+        let node = &mut self.own.node;
+        let length = Node::<Folder>::frame_length;
+        match take_frames(&mut coming, KEPT, length, |frame| node.frame(frame)) {
+            Ok(()) => self.lines.keep_coming(id, coming),
+            Err(error) => {
+                tracing::warn!(%error, "a connection of the backbone is dropped");
+                self.lines.abort(port, id);
+            }
+        }
+    }
+
+    /// Whether it has left, or that takes too long.
+    fn has_left(&self, now: Time) -> bool {
+        let Some(waited) = self.leaves.map(|since| now.since(since)) else {
+            return false;
+        };
+        let node = &self.own.node;
+        let is_taken_over = !node.leads() || self.own.names.len() == 1;
+        let may_go = is_taken_over || waited >= TAKEN_OVER_WITHIN;
+        let is_done = node.is_done() && self.clients.is_empty() && self.lines.are_empty();
+        may_go && is_done || waited >= LEFT_WITHIN
+    }
+
+    /// Tells of how it is: in the log where another leads, and for who asks.
+    fn tell(&mut self) {
         let status = self.own.node.status();
+        let (keyspace, figures) = (self.own.node.keyspace(), &self.figures);
+        figures.set_status(&status);
+        figures.items.set(keyspace.len() as u64);
+        figures.item_bytes.set(keyspace.bytes() as u64);
+        figures.leases.set(keyspace.leases().len() as u64);
         if status.leader != self.leader {
             self.leader = status.leader;
             match self.leader {
@@ -129,56 +192,59 @@ impl Worker {
 }
 
 impl Handler for Worker {
-    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, _: Time) {
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         match accepted.role {
-            OF_NODES => self.peers.opened(port, accepted.connection),
+            OF_NODES => self.lines.opened(port, accepted.connection, now),
             _ => self.clients.opened(port, accepted.connection),
         }
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
         self.own.now = now;
-        match self.peers.has(id) {
-            true => self.peers.received(port, id, bytes, &mut self.own.node),
+        match self.lines.has(id) {
+            true => self.receive(port, id, bytes, now),
             false => self.clients.received(port, id, bytes, &mut self.own),
         }
     }
 
     fn connected(&mut self, _: &mut dyn Port, id: ConnectionId, _: Time) {
-        self.peers.connected(id);
+        self.lines.connected(id);
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
         self.own.now = now;
-        self.peers.writable(port, id);
+        self.lines.writable(port, id);
         self.clients.writable(port, id, &mut self.own);
     }
 
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
         self.own.now = now;
-        match how {
-            Ended::PeerFinished if self.peers.has(id) => port.abort(id),
-            Ended::PeerFinished => return self.clients.finished(port, id, &mut self.own),
-            Ended::Failed(_) => {}
+        if self.lines.has(id) {
+            return self.lines.ended(port, id, how, now);
         }
-        self.peers.ended(id, now);
-        self.clients.gone(id);
+        match how {
+            Ended::PeerFinished => self.clients.finished(port, id, &mut self.own),
+            Ended::Failed(_) => self.clients.gone(id),
+        }
     }
 
     fn tick(&mut self, _: &mut dyn Port, now: Time) {
         self.own.node.tick(now);
+        self.clients.count();
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
         self.own.now = now;
-        self.peers.connect(port, now);
+        // Begins the lines that there are not.
+        (0..self.own.names.len()).for_each(|node| self.lines.send(port, node, &[], now));
         if let Err(error) = self.flush(port, now) {
             tracing::error!(%error, "the node cannot go on, and ends");
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
             *failure = Some(error);
-            self.has_failed = true;
+            self.is_over = true;
         }
-        self.tell_leader();
+        self.is_over |= self.has_left(now);
+        self.tell();
     }
 
     fn wake_at(&self) -> Option<Time> {
@@ -186,10 +252,21 @@ impl Handler for Worker {
     }
 
     fn finished(&self) -> bool {
-        self.has_failed
+        self.is_over
     }
 }
 
 impl rhythm_net::Worker for Worker {
-    type Command = Infallible;
+    type Command = Order;
+
+    fn obey(&mut self, port: &mut dyn Port, order: Order, now: Time) {
+        let Order::Leave = order;
+        tracing::info!("the node ends: another is to lead, and clients get their answers");
+        self.own.now = now;
+        self.leaves = Some(now);
+        self.figures.leaves.set(1);
+        port.stop_accepting();
+        self.own.node.leave();
+        self.clients.leave(port, &mut self.own);
+    }
 }

@@ -1,7 +1,6 @@
 //! Answers of the node, as clients are told them.
 
-use crate::consensus::command::Outcome;
-use crate::consensus::keyspace::Item;
+use crate::consensus::keyspace::{Item, Outcome};
 use crate::consensus::node::Answer;
 use crate::wire::Verb;
 use std::io::Write;
@@ -27,7 +26,7 @@ pub(in crate::consensus) enum How {
         length: usize,
     },
     Open,
-    /// To this session.
+    /// To this lease.
     Attach(u64),
     KeepAlive,
     End,
@@ -50,7 +49,7 @@ fn refusal(outcome: Outcome) -> Option<&'static str> {
     Some(match outcome {
         Outcome::TooLong => "SERVER_ERROR object too large for cache\r\n",
         Outcome::Full => "SERVER_ERROR out of memory storing object\r\n",
-        Outcome::SessionOver => "SERVER_ERROR the session is over, nothing was done\r\n",
+        Outcome::LeaseOver => "SERVER_ERROR the lease is over, nothing was done\r\n",
         Outcome::NotANumber => "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
         _ => return None,
     })
@@ -115,8 +114,8 @@ impl How {
                 },
                 answer,
             ) => meta(*verb, key, flags, *length, answer, out),
-            (How::Open, Answer::Done(Outcome::Alive(session))) => {
-                put(&format!("SESSION {session}\r\n"));
+            (How::Open, Answer::Done(Outcome::Alive(lease))) => {
+                put(&format!("LEASE {lease}\r\n"));
             }
             (How::Attach(_), Answer::Done(Outcome::Alive(_))) => put("ATTACHED\r\n"),
             (How::KeepAlive, Answer::Done(Outcome::Alive(_))) => put("ALIVE\r\n"),

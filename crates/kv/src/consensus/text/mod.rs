@@ -1,39 +1,38 @@
 //! What clients say, and what is said to them: memcached's ASCII protocol with `mg`, `ms`, `md`,
-//! `ma` and `mn`, and lines of this keyspace's own for sessions and watches. Without I/O.
+//! `ma` and `mn`, and lines of this keyspace's own for leases and watches. Without I/O.
 //!
 //! ```text
-//!   bytes --> next: Asked { what is wanted of the node, how it is answered } ... Answer --> bytes
+//!   bytes --> next: Wanted { what is wanted of the node, how it is answered } ... Answer --> bytes
 //! ```
 
 mod answer;
 
 pub(super) use answer::How;
 
-use super::command::Command;
-use super::keyspace::VALUE_MAX;
+use super::keyspace::{Command, VALUE_MAX};
 use super::node::{Read, Request};
 use crate::wire::{self, Commands, Flags, Kind, Protocol, Rules, Stream, Verb, meta};
 
 /// Bytes of a command at most: a value, its line, and some of what follows.
 pub(super) const COMMAND_MAX: usize = VALUE_MAX + (64 << 10);
-/// How long a session may live without a sign of life, in seconds.
+/// How long a lease may live without a sign of life, in seconds.
 const TTL_MAX: u64 = 86_400;
 /// The longest line of this keyspace's own.
 const LINE_MAX: usize = 512;
 const BAD: &str = "CLIENT_ERROR bad command line format\r\n";
 const UNKNOWN: &str = "CLIENT_ERROR this keyspace has no such command\r\n";
-const NO_EXPIRY: &str = "CLIENT_ERROR nothing expires here but with its session\r\n";
+const NO_EXPIRY: &str = "CLIENT_ERROR nothing expires here but with its lease\r\n";
 const NO_FLAG: &str = "CLIENT_ERROR this keyspace has no such flag\r\n";
-const NO_SESSION: &str = "CLIENT_ERROR no session: open or attach one, or name it\r\n";
+const NO_LEASE: &str = "CLIENT_ERROR no lease: open or attach one, or name it\r\n";
 
 /// Something that a client wants.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum Wanted {
     /// Of the node; and how its answer is said.
     Node(Request, How),
     /// That is said, whatever is in the keyspace.
     Say(String),
-    /// What is stored from now on ends with no session.
+    /// What is stored from now on ends with no lease.
     Detach,
     /// How the node is.
     Stats,
@@ -41,14 +40,14 @@ pub(super) enum Asked {
     Close,
 }
 
-impl Asked {
+impl Wanted {
     /// What may be asked before the answer to another is there: of one kind, as a read must show
     /// what was written before it. None: by itself.
     pub(super) fn kind(&self) -> Option<bool> {
         match self {
-            Asked::Node(_, How::Open | How::Attach(_) | How::Watch(_)) => None,
-            Asked::Node(Request::Read(_), _) => Some(false),
-            Asked::Node(Request::Change(_), _) => Some(true),
+            Wanted::Node(_, How::Open | How::Attach(_) | How::Watch(_)) => None,
+            Wanted::Node(Request::Read(_), _) => Some(false),
+            Wanted::Node(Request::Change(_), _) => Some(true),
             _ => None,
         }
     }
@@ -84,18 +83,18 @@ pub(super) fn rules() -> Rules {
 
 impl Parser {
     /// Takes the next command, or some keys of one; how many bytes that were, 0 if it is not whole.
-    /// `session` is the connection's.
+    /// `lease` is the connection's.
     pub(super) fn next(
         &mut self,
         rules: &Rules,
         bytes: &[u8],
-        session: Option<u64>,
-        asked: &mut impl Extend<Asked>,
+        lease: Option<u64>,
+        asked: &mut impl Extend<Wanted>,
     ) -> usize {
         if self.stream.state == wire::State::Between
             && let Some((line, taken)) = own_line(bytes)
         {
-            asked.extend([own(line, session)]);
+            asked.extend([own(line, lease)]);
             return taken;
         }
         self.commands.clear();
@@ -103,7 +102,7 @@ impl Parser {
         let commands = &self.commands;
         asked.extend(commands.list.iter().map(|command| {
             let key = command.key.of(bytes, &commands.decoded).to_vec();
-            one(command.kind, key, commands, bytes, session)
+            one(command.kind, key, commands, bytes, lease)
         }));
         parsed.consumed
     }
@@ -111,14 +110,7 @@ impl Parser {
 
 /// The line that these bytes begin with, if it is one of this keyspace's own, and its length.
 fn own_line(bytes: &[u8]) -> Option<(&str, usize)> {
-    let verbs = [
-        "session",
-        "attach",
-        "detach",
-        "keepalive",
-        "end",
-        "watchkeys",
-    ];
+    let verbs = ["lease", "attach", "detach", "keepalive", "end", "watchkeys"];
     let end = memchr::memchr(b'\n', &bytes[..bytes.len().min(LINE_MAX)])?;
     let line = str::from_utf8(&bytes[..end]).ok()?;
     let line = line.strip_suffix('\r').unwrap_or(line);
@@ -126,50 +118,48 @@ fn own_line(bytes: &[u8]) -> Option<(&str, usize)> {
     verbs.contains(&verb).then_some((line, end + 1))
 }
 
-fn own(line: &str, session: Option<u64>) -> Asked {
+fn own(line: &str, lease: Option<u64>) -> Wanted {
     let mut words = line.split(' ').filter(|word| !word.is_empty());
     let verb = words.next().unwrap_or_default();
     let (word, is_more) = (words.next(), words.next().is_some());
     if is_more {
-        return Asked::Say(BAD.into());
+        return Wanted::Say(BAD.into());
     }
     let number = word.map(str::parse::<u64>);
-    let change = |command, how| Asked::Node(Request::Change(command), how);
-    match (verb, number, session) {
-        ("session", Some(Ok(seconds @ 1..=TTL_MAX)), _) => {
+    let change = |command, how| Wanted::Node(Request::Change(command), how);
+    match (verb, number, lease) {
+        ("lease", Some(Ok(seconds @ 1..=TTL_MAX)), _) => {
             let ttl = 1000 * seconds;
             change(Command::Open { ttl }, How::Open)
         }
-        ("attach", Some(Ok(session)), _) => {
-            change(Command::Renew { session }, How::Attach(session))
+        ("attach", Some(Ok(lease)), _) => change(Command::Renew { lease }, How::Attach(lease)),
+        ("detach", None, _) => Wanted::Detach,
+        ("keepalive", Some(Ok(lease)), _) | ("keepalive", None, Some(lease)) => {
+            change(Command::Renew { lease }, How::KeepAlive)
         }
-        ("detach", None, _) => Asked::Detach,
-        ("keepalive", Some(Ok(session)), _) | ("keepalive", None, Some(session)) => {
-            change(Command::Renew { session }, How::KeepAlive)
-        }
-        ("end", Some(Ok(session)), _) | ("end", None, Some(session)) => {
+        ("end", Some(Ok(lease)), _) | ("end", None, Some(lease)) => {
             let renewals = None;
-            change(Command::End { session, renewals }, How::End)
+            change(Command::End { lease, renewals }, How::End)
         }
-        ("keepalive" | "end", None, None) => Asked::Say(NO_SESSION.into()),
+        ("keepalive" | "end", None, None) => Wanted::Say(NO_LEASE.into()),
         ("watchkeys", _, _) => {
             let prefix = word.unwrap_or_default().as_bytes().to_vec();
-            Asked::Node(Request::Read(Read::Revision), How::Watch(prefix))
+            Wanted::Node(Request::Read(Read::Revision), How::Watch(prefix))
         }
-        _ => Asked::Say(BAD.into()),
+        _ => Wanted::Say(BAD.into()),
     }
 }
 
 /// What a command of memcached's is here.
-fn one(kind: Kind, key: Vec<u8>, of: &Commands, bytes: &[u8], session: Option<u64>) -> Asked {
-    let change = |command, how| Asked::Node(Request::Change(command), how);
+fn one(kind: Kind, key: Vec<u8>, of: &Commands, bytes: &[u8], lease: Option<u64>) -> Wanted {
+    let change = |command, how| Wanted::Node(Request::Change(command), how);
     let stored = |store: wire::Store, key| Command::Store {
         mode: store.mode,
         key,
         flags: store.flags,
         value: store.value.of(bytes).to_vec(),
         cas: store.cas,
-        session,
+        lease,
     };
     match kind {
         Kind::Get {
@@ -183,9 +173,9 @@ fn one(kind: Kind, key: Vec<u8>, of: &Commands, bytes: &[u8], session: Option<u6
                 with_cas,
                 is_last,
             };
-            Asked::Node(Request::Read(Read::Item(key)), how)
+            Wanted::Node(Request::Read(Read::Item(key)), how)
         }
-        Kind::Store { store, .. } if store.exptime != 0 => Asked::Say(NO_EXPIRY.into()),
+        Kind::Store { store, .. } if store.exptime != 0 => Wanted::Say(NO_EXPIRY.into()),
         Kind::Store { store, quiet } => change(stored(store, key), How::Line { quiet }),
         Kind::Delete { quiet } => change(Command::Delete { key, cas: None }, How::Line { quiet }),
         Kind::Arithmetic { up, delta, quiet } => {
@@ -195,18 +185,18 @@ fn one(kind: Kind, key: Vec<u8>, of: &Commands, bytes: &[u8], session: Option<u6
             let flags = &of.meta[index as usize];
             let text: Vec<_> = meta::each(flags.text, bytes).map(<[u8]>::to_vec).collect();
             match refused(verb, flags, &text) {
-                Some(said) => Asked::Say(said.into()),
+                Some(said) => Wanted::Say(said.into()),
                 None => of_meta(verb, flags, key, text, stored),
             }
         }
-        Kind::Stats(_) => Asked::Stats,
-        Kind::Version => Asked::Say(format!("VERSION {}\r\n", crate::shared::VERSION)),
-        Kind::Say(text) => Asked::Say(text.into()),
-        Kind::Verbosity { quiet, .. } => Asked::Say(if quiet { "" } else { "OK\r\n" }.into()),
+        Kind::Stats(_) => Wanted::Stats,
+        Kind::Version => Wanted::Say(format!("VERSION {}\r\n", crate::shared::VERSION)),
+        Kind::Say(text) => Wanted::Say(text.into()),
+        Kind::Verbosity { quiet, .. } => Wanted::Say(if quiet { "" } else { "OK\r\n" }.into()),
         // What was there stays: the value for it was refused.
-        Kind::Drop => Asked::Say(String::new()),
-        Kind::Close => Asked::Close,
-        _ => Asked::Say(UNKNOWN.into()),
+        Kind::Drop => Wanted::Say(String::new()),
+        Kind::Close => Wanted::Close,
+        _ => Wanted::Say(UNKNOWN.into()),
     }
 }
 
@@ -231,7 +221,7 @@ fn of_meta(
     key: Vec<u8>,
     text: Vec<Vec<u8>>,
     stored: impl Fn(wire::Store, Vec<u8>) -> Command,
-) -> Asked {
+) -> Wanted {
     let how = How::Meta {
         verb,
         key: key.clone(),
@@ -241,7 +231,7 @@ fn of_meta(
     let request = match (verb, flags.store) {
         (Verb::Get | Verb::Debug, _) => Request::Read(Read::Item(key)),
         (Verb::Set, Some(store)) => Request::Change(stored(store, key)),
-        (Verb::Set, None) => return Asked::Say(BAD.into()),
+        (Verb::Set, None) => return Wanted::Say(BAD.into()),
         (Verb::Delete, _) => Request::Change(Command::Delete {
             key,
             cas: flags.cas,
@@ -252,7 +242,7 @@ fn of_meta(
             delta: flags.delta,
         }),
     };
-    Asked::Node(request, how)
+    Wanted::Node(request, how)
 }
 
 #[cfg(test)]

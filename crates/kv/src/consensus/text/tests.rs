@@ -1,18 +1,17 @@
 use super::*;
-use crate::consensus::command::Outcome;
-use crate::consensus::keyspace::Item;
+use crate::consensus::keyspace::{Item, Outcome};
 use crate::consensus::node::Answer;
 use crate::wire::Mode;
 
 /// All that is asked in these bytes, taken whole and one by one.
-fn asked(text: &str, session: Option<u64>) -> Vec<Asked> {
+fn asked(text: &str, lease: Option<u64>) -> Vec<Wanted> {
     let take = |step: usize| {
         let (mut parser, mut all) = (Parser::default(), Vec::new());
         let (mut from, mut until) = (0, 0);
         while from < text.len() {
             until = (until + step).min(text.len());
             while let taken @ 1.. =
-                parser.next(&rules(), &text.as_bytes()[from..until], session, &mut all)
+                parser.next(&rules(), &text.as_bytes()[from..until], lease, &mut all)
             {
                 from += taken;
             }
@@ -31,11 +30,11 @@ fn said(text: &str, answers: &[Answer]) -> String {
     let mut answers = answers.iter();
     for one in asked(text, None) {
         match one {
-            Asked::Node(_, how) => {
+            Wanted::Node(_, how) => {
                 let answer = answers.next().expect("an answer each");
                 how.say(answer, &mut in_error, &mut out);
             }
-            Asked::Say(text) => out.extend_from_slice(text.as_bytes()),
+            Wanted::Say(text) => out.extend_from_slice(text.as_bytes()),
             other => panic!("{other:?}"),
         }
     }
@@ -48,7 +47,7 @@ fn item(value: &str) -> Answer {
         flags: 3,
         value: value.as_bytes().into(),
         revision: 9,
-        session: None,
+        lease: None,
     }))
 }
 
@@ -129,13 +128,13 @@ fn meta_commands_say_what_their_flags_ask() {
 }
 
 #[test]
-fn sessions_and_watches_have_lines_of_their_own() {
+fn leases_and_watches_have_lines_of_their_own() {
     let all = asked(
-        "session 5\r\nset a 0 0 1\r\nx\r\nend\r\ndetach\r\nend 4\r\n",
+        "lease 5\r\nset a 0 0 1\r\nx\r\nend\r\ndetach\r\nend 4\r\n",
         Some(7),
     );
     let command = |at: usize| match &all[at] {
-        Asked::Node(Request::Change(command), _) => command,
+        Wanted::Node(Request::Change(command), _) => command,
         other => panic!("{other:?}"),
     };
     assert_eq!(command(0), &Command::Open { ttl: 5000 });
@@ -145,27 +144,27 @@ fn sessions_and_watches_have_lines_of_their_own() {
         flags: 0,
         value: b"x".to_vec(),
         cas: 0,
-        session: Some(7),
+        lease: Some(7),
     };
     assert_eq!(command(1), &stored);
-    let end = |session| Command::End {
-        session,
+    let end = |lease| Command::End {
+        lease,
         renewals: None,
     };
     assert_eq!((command(2), command(4)), (&end(7), &end(4)));
-    assert!(matches!(all[3], Asked::Detach));
+    assert!(matches!(all[3], Wanted::Detach));
     let watch = &asked("watchkeys lock/\r\n", None)[0];
-    assert!(matches!(watch, Asked::Node(_, How::Watch(prefix)) if prefix == b"lock/"));
+    assert!(matches!(watch, Wanted::Node(_, How::Watch(prefix)) if prefix == b"lock/"));
     for line in [
-        "session 0\r\n",
-        "session\r\n",
+        "lease 0\r\n",
+        "lease\r\n",
         "attach x\r\n",
         "detach 1\r\n",
         "end 1 2\r\n",
     ] {
         assert_eq!(said(line, &[]), BAD, "{line}");
     }
-    assert_eq!(said("keepalive\r\n", &[]), NO_SESSION);
+    assert_eq!(said("keepalive\r\n", &[]), NO_LEASE);
     let alive = [
         Answer::Done(Outcome::Alive(7)),
         Answer::Done(Outcome::NotFound),

@@ -16,6 +16,7 @@
 mod piece;
 mod stream;
 
+use super::terms::Terms;
 use piece::Piece;
 use rhythm_net::Time;
 use stream::Stream;
@@ -23,11 +24,31 @@ use stream::Stream;
 /// The EtherType of the frames: the first of the two that are for experiments (IEEE 802).
 pub const ETHER_TYPE: u16 = 0x88b5;
 
+/// What an Ethernet frame brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came<'a> {
+    /// Nothing for this node.
+    Nothing,
+    /// A piece of this node's stream.
+    From(usize),
+    /// A node of this number was told something else: this, of this digest.
+    Otherwise {
+        /// Its number.
+        from: usize,
+        /// The digest of its terms.
+        digest: u64,
+        /// As much of their text as it says here.
+        theirs: &'a [u8],
+    },
+}
+
 /// The streams to and from the other nodes.
 #[derive(Debug)]
 pub struct Ether {
     me: usize,
     ring: u64,
+    /// What is said to who was not heard of yet.
+    greeting: Vec<u8>,
     /// Bytes of a stream that a piece has at most.
     piece_max: usize,
     streams: Vec<Stream>,
@@ -36,10 +57,10 @@ pub struct Ether {
 }
 
 impl Ether {
-    /// For one node of a ring, told from others by its digest, on a link whose frames carry so many
-    /// bytes. `session` is greater than those of the node's earlier lives.
+    /// For one node of a ring, told from others by what its nodes are told, on a link whose frames
+    /// carry so many bytes. `session` is greater than those of the node's earlier lives.
     pub fn new(
-        ring: u64,
+        terms: &Terms,
         nodes: usize,
         me: usize,
         session: u64,
@@ -49,7 +70,8 @@ impl Ether {
         let piece_max = frame_bytes_max.min(1 << 15).saturating_sub(piece::BESIDE);
         Ether {
             me,
-            ring,
+            ring: terms.digest(),
+            greeting: terms.text(piece_max).to_vec(),
             piece_max: piece_max.max(1),
             streams: (0..nodes).map(|_| Stream::new(session, now)).collect(),
             carried: Vec::new(),
@@ -70,16 +92,26 @@ impl Ether {
         self.streams.iter().all(|stream| stream.held() == 0)
     }
 
-    /// An Ethernet frame came that carried this. Whose it is, if it is for this node.
-    pub fn take(&mut self, carried: &[u8], now: Time) -> Option<usize> {
-        let piece = Piece::read(carried)?;
+    /// An Ethernet frame came that carried this.
+    pub fn take<'a>(&mut self, carried: &'a [u8], now: Time) -> Came<'a> {
+        let Some(piece) = Piece::read(carried).filter(|piece| usize::from(piece.to) == self.me)
+        else {
+            return Came::Nothing;
+        };
         let from = usize::from(piece.from);
-        let is_ours = piece.ring == self.ring && usize::from(piece.to) == self.me;
-        if !is_ours || from == self.me || from >= self.streams.len() {
-            return None;
+        if piece.ring != self.ring {
+            let (digest, [theirs, _]) = (piece.ring, piece.bytes);
+            return Came::Otherwise {
+                from,
+                digest,
+                theirs,
+            };
+        }
+        if from == self.me || from >= self.streams.len() {
+            return Came::Nothing;
         }
         self.streams[from].take(&piece, now);
-        Some(from)
+        Came::From(from)
     }
 
     /// Bytes that came from a node, in order. The reader takes whole frames off the front.
@@ -103,7 +135,12 @@ impl Ether {
             let is_met = stream.is_met();
             stream.flush(self.piece_max, now, |piece| {
                 carried.clear();
+                let bytes = match is_met {
+                    true => piece.bytes,
+                    false => [&self.greeting[..], &[]],
+                };
                 let named = Piece {
+                    bytes,
                     from: self.me as u8,
                     to: to as u8,
                     ring: self.ring,

@@ -13,14 +13,15 @@
 //!
 //! Numbers are little-endian. What follows the checksum is padding of the link's.
 
-use siphasher::sip::SipHasher13;
-use std::hash::Hasher;
+use crate::checksum::checksum;
 
 const MAGIC: [u8; 2] = *b"RE";
 /// The pieces' format: others are not understood.
 const VERSION: u8 = 1;
 /// Bytes in front of the stream's.
 const HEAD: usize = 56;
+/// What the checksum is keyed with.
+const SUM_KEY: [u64; 2] = [0x7268_7974_686d, 0x6574_6865_7200];
 const SUM: usize = 8;
 /// Bytes of a piece beside the stream's.
 pub(super) const BESIDE: usize = HEAD + SUM;
@@ -71,7 +72,7 @@ impl<'a> Piece<'a> {
         self.bytes
             .iter()
             .for_each(|bytes| out.extend_from_slice(bytes));
-        let sum = checksum(&out[start..]);
+        let sum = checksum(SUM_KEY, &out[start..]);
         out.extend_from_slice(&sum.to_le_bytes());
     }
 
@@ -84,7 +85,7 @@ impl<'a> Piece<'a> {
         }
         let end = HEAD + usize::from(u16::from_le_bytes([*low, *high]));
         let sum = frame.get(end..end + SUM)?;
-        if checksum(&frame[..end]).to_le_bytes() != sum {
+        if checksum(SUM_KEY, &frame[..end]).to_le_bytes() != sum {
             return None;
         }
         let (words, _) = words.as_chunks::<8>();
@@ -101,12 +102,6 @@ impl<'a> Piece<'a> {
             bytes: [&frame[HEAD..end], &[]],
         })
     }
-}
-
-fn checksum(bytes: &[u8]) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(0x7268_7974_686d, 0x6574_6865_7200);
-    hasher.write(bytes);
-    hasher.finish()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! whether it was executed, and the client is told that.
 
 use super::super::local::Local;
-use super::super::wire::{Message, Of};
+use super::super::wire::{Message, Of, Stay};
 use super::super::written::Written;
 use super::effects::{Effects, Execute, Origin, Ticket};
 use super::forwards::{Came, Forward};
@@ -33,7 +33,7 @@ impl Node {
             range,
             command,
             sent_to: None,
-            until: now + self.options.patience,
+            came: now,
             again_at: now,
         };
         let number = self.forwards.last;
@@ -66,7 +66,8 @@ impl Node {
         out: &mut Effects,
     ) -> Option<usize> {
         let forward = self.forwards.all.get_mut(&number)?;
-        if forward.until <= now {
+        let waited = now.since(forward.came.max(self.looks_since));
+        if waited >= self.options.patience {
             out.answers.push((forward.ticket, None));
             self.forwards.all.remove(&number);
             return None;
@@ -75,27 +76,28 @@ impl Node {
         let sent = self.forwards.sent.get(&forward.range);
         let route = self.view.route(forward.range);
         let may = may && sent.is_none_or(|(to, _)| Some(*to) == route);
-        let mut send = |to: usize| {
+        let mut send = |to: usize, place: u64| {
             let sent = self.forwards.sent.entry(forward.range);
             sent.or_insert((to, 0)).1 += 1;
-            forward.sent_to = Some(to);
+            forward.sent_to = Some((to, place));
         };
         match route.filter(|_| may) {
             Some(node) if node == self.me => {
-                send(node);
+                send(node, 0);
                 let origin = Origin::Here(number);
                 let command = std::mem::take(&mut forward.command);
                 out.executes.push(Execute { origin, command });
             }
             Some(node) if self.peers[node].link.held() <= self.options.queue_max => {
-                send(node);
+                let link = &mut self.peers[node].link;
+                send(node, link.next_place());
                 forward.again_at = now + AGAIN;
                 let of = Of {
                     range: forward.range as u8,
                     epoch: self.claims[forward.range].epoch,
                 };
                 let message = Message::Forward(of, number, &forward.command);
-                (self.peers[node].link).write(|out| message.write(out));
+                link.write(|out| message.write(out));
             }
             _ => return Some(forward.range),
         }
@@ -156,8 +158,9 @@ impl Node {
         } = came;
         let range = usize::from(of.range);
         // Under the claim that it was sent under: commands that were sent in one order are all
-        // executed, or all refused.
-        let is_mine = range < self.ranges()
+        // executed, or all refused. Who said that it is gone has said what it got.
+        let is_mine = self.stay() != Stay::Gone
+            && range < self.ranges()
             && self.view.route(range) == Some(self.me)
             && of == self.of(range);
         if !is_mine {

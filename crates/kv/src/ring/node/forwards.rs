@@ -10,9 +10,9 @@ pub(super) struct Forward {
     pub(super) ticket: Ticket,
     pub(super) range: usize,
     pub(super) command: Vec<u8>,
-    /// The node that it was sent to; none: it waits.
-    pub(super) sent_to: Option<usize>,
-    pub(super) until: Time,
+    /// The node that it was sent to, and the place of the frame on the link to it; none: it waits.
+    pub(super) sent_to: Option<(usize, u64)>,
+    pub(super) came: Time,
     pub(super) again_at: Time,
 }
 
@@ -79,11 +79,22 @@ impl Forwards {
         }
     }
 
+    /// A node left that had all frames up to this place: what was in others waits again.
+    pub(super) fn retract(&mut self, node: usize, ack: u64) {
+        let missed = |forward: &Forward| {
+            (forward.sent_to).is_some_and(|(to, place)| to == node && place > ack)
+        };
+        let all = self.all.iter();
+        let missed = all.filter(|(_, forward)| missed(forward));
+        let missed: Vec<u64> = missed.map(|(number, _)| *number).collect();
+        missed.into_iter().for_each(|number| self.refused(number));
+    }
+
     /// What was sent to a node that is gone is not answered.
     pub(super) fn lose(&mut self, node: usize, out: &mut Effects) {
         self.sent.retain(|_, (to, _)| *to != node);
         self.all.retain(|_, forward| {
-            let is_lost = forward.sent_to == Some(node);
+            let is_lost = forward.sent_to.is_some_and(|(to, _)| to == node);
             if is_lost {
                 out.answers.push((forward.ticket, None));
             }

@@ -27,7 +27,8 @@ impl Node {
         self.lease.unmet &= roster.members();
         self.roster = roster;
         for node in bits(gone) {
-            tracing::warn!(node, "the lease of a node of the ring is over");
+            let name = self.view.name(node);
+            tracing::warn!(node = name, "the lease of a node of the ring is over");
             self.peers[node].mine += 1;
             self.lose(node, now, out);
         }
@@ -112,7 +113,8 @@ impl Node {
             }
             let since = self.peers[server].heard.max(self.lease.since);
             if now.since(since) >= CUT_OFF * lease {
-                tracing::warn!(range, node = server, "who serves a range is not heard");
+                let node = self.view.name(server);
+                tracing::warn!(range, node, "who serves a range is not heard");
                 self.complete &= !(1 << range);
                 self.stop_reading(range);
                 self.incoming[range] = None;
@@ -121,13 +123,27 @@ impl Node {
         }
     }
 
+    /// Whether what was said to this node cannot have been given up yet by who said it: it did not
+    /// stand still, and has its lease.
+    pub(super) fn is_attentive(&self) -> bool {
+        let now = self.looked_at;
+        let stood_still = self.looks_since > self.started
+            && now.since(self.looks_since) < self.options.dead_after;
+        !stood_still && self.may_write_until() > now
+    }
+
     /// Whether enough is known of the others to take what nobody serves. At the start, others may
-    /// be there that were not heard of yet.
+    /// be there that were not heard of yet, and have what this node has not: it looks for them for
+    /// a while, and longer than it waits for those that it has heard.
     pub(super) fn is_settled(&self, now: Time) -> bool {
-        let hears_all = self.others().all(|node| self.is_alive(node));
+        let mut others = self.others();
         match self.options.lease {
-            None => hears_all || now.since(self.started) >= self.options.dead_after,
-            Some(_) => hears_all && self.may_write_until() > now,
+            None => {
+                let looks = now.since(self.started.max(self.looks_since));
+                let heard_all = others.all(|node| self.peers[node].last_session != 0);
+                heard_all || looks >= self.options.settled_after
+            }
+            Some(_) => others.all(|node| self.is_alive(node)) && self.may_write_until() > now,
         }
     }
 }

@@ -22,6 +22,7 @@ mod forwards;
 mod lease;
 mod leave;
 mod options;
+mod presence;
 mod progress;
 mod ranges;
 mod reads;
@@ -31,6 +32,7 @@ mod sync;
 use super::link::Link;
 use super::local::Local;
 use super::roster::Roster;
+use super::terms::Terms;
 use super::view::View;
 use super::wire::{self, Claim, Head, Message, Messages, Stay};
 use super::written::Written;
@@ -40,9 +42,12 @@ use forwards::Forwards;
 pub use options::Options;
 use progress::{Handing, Held, Incoming, Pass, Sync};
 use rhythm_net::Time;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How often something is done where there is something to do bit by bit.
+const STEP: Duration = Duration::from_millis(1);
 
 /// Another node, as this one knows it.
 #[derive(Debug)]
@@ -85,10 +90,17 @@ enum Waiter {
 #[derive(Debug)]
 pub struct Node {
     me: usize,
-    ring: u64,
+    /// What it was told, and which others were told otherwise: their terms' digests.
+    terms: Terms,
+    refused: BTreeMap<usize, u64>,
     options: Options,
     view: Arc<View>,
     started: Time,
+    /// When its time last came.
+    ticked_at: Time,
+    /// When this node last looked, and since when it does so without a long pause.
+    looked_at: Time,
+    looks_since: Time,
     roster: Roster,
     /// The nodes that leave, a bit each, maybe this one among them.
     leaving: u64,
@@ -124,9 +136,9 @@ pub struct Node {
 
 impl Node {
     /// A node that just began, in this session: a number greater than those of its earlier lives.
-    /// `ring` tells this ring's members from those of others.
+    /// It speaks to those that were told the same as it.
     pub fn new(
-        ring: u64,
+        terms: Terms,
         session: u64,
         options: Options,
         view: Arc<View>,
@@ -152,10 +164,14 @@ impl Node {
         };
         Node {
             me: view.me(),
-            ring,
+            terms,
+            refused: BTreeMap::new(),
             options,
             view,
             started: now,
+            ticked_at: now,
+            looked_at: now,
+            looks_since: now,
             roster,
             leaving: 0,
             left_at: now,
@@ -211,9 +227,13 @@ impl Node {
             return;
         };
         self.second = local.now();
+        self.look(now);
         let from = usize::from(head.from);
-        let is_ours = head.ring == self.ring && head.claims.len() == self.ranges();
-        if !is_ours || !self.is_member(from) || from == self.me {
+        if head.ring != self.terms.digest() {
+            return self.refuse(from, head.ring, messages);
+        }
+        let is_ours = head.claims.len() == self.ranges() && self.is_member(from);
+        if !is_ours || from == self.me {
             return;
         }
         if !self.meet(from, &head, now, out) {
@@ -246,7 +266,11 @@ impl Node {
             }
         }
         if head.stay == Stay::Gone && self.peers[from].count == head.count {
-            tracing::info!(node = from, "a node left the ring");
+            tracing::info!(node = self.view.name(from), "a node left the ring");
+            // What it did not get is executed elsewhere.
+            let is_about_us = head.peer == self.peers[from].mine;
+            let had = if is_about_us { head.ack } else { 0 };
+            self.forwards.retract(from, had);
             self.lose(from, now, out);
             // What comes of it yet is late.
             self.peers[from].last_session = head.session + 1;
@@ -254,37 +278,9 @@ impl Node {
         self.decide(now, out);
     }
 
-    /// Whether a frame is of its sender's last session; begins a new one.
-    fn meet(&mut self, from: usize, head: &Head, now: Time, out: &mut Effects) -> bool {
-        let peer = &mut self.peers[from];
-        if head.session < peer.last_session {
-            return false;
-        }
-        if head.session > peer.last_session {
-            if peer.last_session != 0 {
-                self.lose(from, now, out);
-            }
-            let peer = &mut self.peers[from];
-            (peer.last_session, peer.count, peer.complete) = (head.session, 0, 0);
-            self.leaving &= !(1 << from);
-        }
-        self.peers[from].session = head.session;
-        true
-    }
-
-    /// What is under way with a node, and known of it, is gone.
-    fn lose(&mut self, node: usize, now: Time, out: &mut Effects) {
-        let peer = &mut self.peers[node];
-        (peer.session, peer.complete) = (0, 0);
-        peer.epochs.fill(0);
-        peer.losses += 1;
-        peer.resent += peer.link.resent();
-        peer.link = Link::new(now);
-        for range in &mut self.syncs {
-            range[node] = Sync::None;
-        }
-        self.lose_reads_of(node);
-        self.forwards.lose(node, out);
+    /// What this node was told.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     fn message(
@@ -325,18 +321,15 @@ impl Node {
     /// The time has come: see [`wake_at`](Self::wake_at).
     pub fn tick(&mut self, local: &mut Local<'_, '_>, now: Time, out: &mut Effects) {
         self.second = local.now();
+        self.ticked_at = now;
+        self.look(now);
         self.cut_off(now);
-        let dead_after = self.patience(self.options.dead_after);
-        let stuck_after = self.patience(self.options.stuck_after);
         for node in self.others() {
-            let peer = &mut self.peers[node];
-            let silent = now.since(peer.heard) >= dead_after;
-            let stuck = peer.link.stuck_since();
-            let stuck = stuck.is_some_and(|since| now.since(since) >= stuck_after);
-            if peer.session != 0 && (silent || stuck) {
-                tracing::warn!(node, silent, "a node of the ring is taken for dead");
+            if let Some(why) = self.why_dead(node, now) {
+                let name = self.view.name(node);
+                tracing::warn!(node = name, why, "a node of the ring is taken for dead");
                 // A new session: who was only slow begins anew, too.
-                peer.mine += 1;
+                self.peers[node].mine += 1;
                 self.lose(node, now, out);
             }
         }
@@ -432,7 +425,7 @@ impl Node {
             let peer = &mut self.peers[node];
             let mut head = Head {
                 from: self.me as u8,
-                ring: self.ring,
+                ring: self.terms.digest(),
                 session: peer.mine,
                 peer: peer.session,
                 count: peer.sent,
@@ -455,7 +448,12 @@ impl Node {
                 (peer.link).flush(self.options.again_after, now, &mut send);
             }
             if peer.beat_at <= now {
-                send(0, &[]);
+                // Who is not known yet is told what this node was told.
+                let greeting = match peer.session {
+                    0 => self.terms.text(usize::MAX),
+                    _ => &[],
+                };
+                send(0, greeting);
             }
             if head.count > peer.sent {
                 (peer.sent, peer.beat_at) = (head.count, now + self.options.heartbeat);
@@ -467,18 +465,24 @@ impl Node {
         self.view.set_full(fullest > self.options.queue_max);
     }
 
-    /// When [`tick`](Self::tick) is to be called at the latest.
-    pub fn wake_at(&self, now: Time) -> Time {
+    /// When [`tick`](Self::tick) is to be called at the latest. It follows from when it was: what
+    /// comes in between, however much it is, does not put it off.
+    pub fn wake_at(&self) -> Time {
         let others = self.others().map(|node| {
             let peer = &self.peers[node];
             peer.beat_at.min(peer.link.wake_at())
         });
         let beat = others.min().unwrap_or(Time::NEVER);
-        let is_busy = self.pass.is_under_way() || self.has_pass() || self.forwards.has_held();
-        match is_busy {
-            true => beat.min(now + Duration::from_millis(1)),
-            false => beat,
-        }
+        let is_busy = self.pass.is_under_way()
+            || self.has_pass()
+            || self.awaits_second()
+            || self.forwards.has_held();
+        let step = if is_busy {
+            STEP
+        } else {
+            self.options.heartbeat
+        };
+        beat.min(self.ticked_at + step)
     }
 }
 

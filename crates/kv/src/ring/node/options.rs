@@ -16,6 +16,8 @@ pub struct Options {
     pub heartbeat: Duration,
     /// One that is silent for so long is dead.
     pub dead_after: Duration,
+    /// A node that began, and has not heard of all others for so long, goes on without them.
+    pub settled_after: Duration,
     /// One that acknowledges nothing for so long, where something is under way, is, too.
     pub stuck_after: Duration,
     /// Frames that are not acknowledged are sent again after so long.
@@ -41,6 +43,7 @@ impl Default for Options {
             acked: false,
             heartbeat: Duration::from_millis(50),
             dead_after: Duration::from_millis(500),
+            settled_after: Duration::from_secs(2),
             stuck_after: Duration::from_secs(2),
             again_after: Duration::from_millis(200),
             window: 1 << 20,

@@ -45,6 +45,14 @@ impl Node {
         serves.then_some(node)
     }
 
+    /// What people call a range: in a ring of a file by the node whose it is.
+    pub(super) fn range_name(&self, range: usize) -> String {
+        match self.options.lease {
+            None => self.view.name(range),
+            Some(_) => range.to_string(),
+        }
+    }
+
     /// A range under the claim that is known.
     pub(super) fn of(&self, range: usize) -> Of {
         Of {
@@ -63,7 +71,8 @@ impl Node {
         });
         if self.serves(range) && !is_given {
             // Whoever serves it now may have what this node has not.
-            tracing::warn!(range, epoch = claim.epoch, "another node serves this range");
+            let (name, by) = (self.range_name(range), self.view.name(claim.node.into()));
+            tracing::warn!(range = name, by, "another node serves this range");
             self.complete &= !(1 << range);
         }
         self.adopt(range, claim);
@@ -107,7 +116,17 @@ impl Node {
         if !self.follows(from, of) || self.complete & 1 << range == 0 {
             return;
         }
-        tracing::info!(range, epoch, "this node serves its range again");
+        // It may have been said long ago, and taken back since. Who stands by it says so in its
+        // claims, when it knows that this node has this.
+        if !self.is_attentive() {
+            return;
+        }
+        let (name, from) = (self.range_name(range), self.view.name(from));
+        tracing::info!(
+            range = name,
+            from,
+            "this node was given a range, and serves it"
+        );
         let node = self.me as u8;
         self.adopt(range, Claim { epoch, node });
         let places = self.peers.len();
@@ -122,7 +141,8 @@ impl Node {
         for range in 0..self.ranges() {
             if self.server(range).is_none() && self.is_next(range, now) {
                 let epoch = self.next_epoch(range);
-                tracing::info!(range, epoch, "this node takes a range");
+                let name = self.range_name(range);
+                tracing::info!(range = name, "this node takes a range that nobody serves");
                 let node = self.me as u8;
                 self.adopt(range, Claim { epoch, node });
                 self.complete |= 1 << range;
@@ -253,6 +273,12 @@ impl Node {
                 HandingStage::Serve(self.batch)
             }
             HandingStage::Serve(batch) if self.has(to, batch) => {
+                let (name, by) = (self.range_name(range), self.view.name(to));
+                tracing::info!(
+                    range = name,
+                    by,
+                    "another node serves this range from now on"
+                );
                 let epoch = self.claims[range].epoch + 1;
                 let node = to as u8;
                 return self.adopt(range, Claim { epoch, node });

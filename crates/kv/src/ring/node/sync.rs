@@ -34,6 +34,13 @@ impl Node {
 
     pub(super) fn begin(&mut self, from: usize, of: Of, second: u32) {
         if self.follows(from, of) {
+            if self.incoming.iter().all(Option::is_none) {
+                let from = self.view.name(from);
+                tracing::info!(
+                    from,
+                    "this node catches up: it is sent what it does not have"
+                );
+            }
             let range = usize::from(of.range);
             self.stop_reading(range);
             let since = second.max(self.touched[range] + 1);
@@ -58,6 +65,17 @@ impl Node {
     pub(super) fn completed(&mut self, from: usize, of: Of) {
         if self.advance(from, of, Sync::Ended, Sync::Done) {
             self.let_read(of.range.into(), from);
+        }
+        let of_it = self.syncs.iter().map(|range| range[from]);
+        if of_it
+            .into_iter()
+            .all(|sync| matches!(sync, Sync::None | Sync::Done))
+        {
+            let node = self.view.name(from);
+            tracing::info!(
+                node,
+                "a node has copies of all that it is to have of this one"
+            );
         }
     }
 
@@ -101,14 +119,20 @@ impl Node {
         }
     }
 
-    /// Whether somebody waits for a walk, or for the second in which it may be ready.
+    /// Whether somebody waits for a walk.
     pub(super) fn has_pass(&self) -> bool {
         let sends = self.syncs.iter().flatten().any(|sync| *sync == Sync::Ready);
+        sends || self.is_at(IncomingStage::Came)
+    }
+
+    /// Whether this node waits for the second in which it may be ready.
+    pub(super) fn awaits_second(&self) -> bool {
+        self.is_at(IncomingStage::Waiting)
+    }
+
+    fn is_at(&self, stage: IncomingStage) -> bool {
         let mut incoming = self.incoming.iter().flatten();
-        sends
-            || incoming.any(|incoming| {
-                matches!(incoming.stage, IncomingStage::Came | IncomingStage::Waiting)
-            })
+        incoming.any(|incoming| incoming.stage == stage)
     }
 
     /// A step of the walk, or its beginning.
@@ -205,6 +229,9 @@ impl Node {
                 self.complete |= 1 << range;
                 let server = usize::from(self.claims[range].node);
                 self.tell(server, Message::Complete(incoming.of));
+                if self.incoming.iter().all(Option::is_none) {
+                    tracing::info!("this node has caught up");
+                }
             }
         }
     }

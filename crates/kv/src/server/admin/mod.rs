@@ -54,10 +54,10 @@ impl Observed for Cache {
             b"/readyz" => {
                 let view = self.shared.ring.as_ref();
                 let ailment = match self.is_ending.load(Ordering::Acquire) {
-                    true => Some("ending"),
+                    true => Some("ending".to_owned()),
                     false => view.and_then(|view| view.ailment(clock::monotonic())),
                 };
-                Some(Told::health(ailment))
+                Some(Told::health(ailment.as_deref()))
             }
             b"/metrics" => Some(Told::figures(metrics::encode(&self.shared))),
             _ => None,

@@ -8,22 +8,26 @@
 //! Frames go over TCP ([`Lines`]) or over Ethernet ([`Stations`]). Either may lose some, when a
 //! connection breaks or a stream begins anew; they are sent again: the node sees to that.
 
-mod lines;
 mod stations;
 
 use super::commands::{Command, Forward, RingCommand, Told};
 use crate::etcd::{News, Registration};
 use crate::execute::{Parsed, Turn};
+use crate::lines::{Lines, take_frames};
 use crate::membership::Membership;
-use crate::ring::{Effects, Execute, Local, Node, Options, Scheme, Ticket, View, Written, wire};
+use crate::ring::ether::Came;
+use crate::ring::{
+    Effects, Execute, Local, Member, Node, Options, Scheme, Ticket, View, Written, wire,
+};
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
 use crate::wire::{self as memcached, Commands, Rules, Stream};
-use lines::Lines;
 use rhythm_net::{
-    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Inbox, Link, Port, Time, clock,
+    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Inbox, Link, Peer, Port, Time,
+    clock,
 };
 use stations::Stations;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,8 +63,8 @@ pub(super) struct Backbone {
     workers: Vec<Inbox<Command>>,
     effects: Effects,
     told: Vec<Told>,
-    /// The last fence, and the workers that have not answered it.
-    fence: (u64, usize),
+    /// The last fence that each worker has answered.
+    fenced: Vec<u64>,
     commands: Commands,
     wake_at: Time,
     tell_at: Time,
@@ -102,18 +106,25 @@ impl Backbone {
             lease: ring.etcd.as_ref().map(Registration::lasts),
             ..Options::default()
         };
-        let (digest, roster) = (ring.digest(), ring.roster());
-        let mut node = Node::new(digest, session, options, Arc::clone(&view), roster, now);
+        view.set_members(ring.members.clone());
+        let (terms, roster) = (ring.terms(shared.settings.item_max), ring.roster());
+        let (of_node, of_view) = (terms.clone(), Arc::clone(&view));
+        let mut node = Node::new(of_node, session, options, of_view, roster, now);
         let mut effects = Effects::default();
         if let Some(registration) = &ring.etcd {
             node.renewed(registration.lease, now, &mut effects);
         }
         let untaken_max = UNTAKEN_MAX + frame_max(&shared);
         let way = match link {
-            Some(link) => Way::Ether(Stations::new(ring, link, session, untaken_max, now)),
-            None => Way::Tcp(Lines::new(ring, untaken_max)),
+            Some(link) => {
+                let stations = Stations::new(ring, &terms, link, session, untaken_max, now);
+                Way::Ether(stations)
+            }
+            None => {
+                let peers = peers(&ring.members, ring.roster().places());
+                Way::Tcp(Lines::new(ring.me, peers, untaken_max))
+            }
         };
-        view.set_members(ring.members.clone());
         Backbone {
             rules: Rules {
                 users: Arc::default(),
@@ -127,7 +138,7 @@ impl Backbone {
             workers: Vec::new(),
             effects,
             told: Vec::new(),
-            fence: (0, 0),
+            fenced: Vec::new(),
             commands: Commands::default(),
             wake_at: now,
             tell_at: now,
@@ -144,7 +155,9 @@ impl Backbone {
                 let names = names.collect::<Vec<_>>().join(", ");
                 tracing::info!(members = names, "who is in the ring");
                 match &mut self.way {
-                    Way::Tcp(lines) => lines.enlist(port, &members),
+                    Way::Tcp(lines) => {
+                        lines.enlist(port, peers(&members, self.scheme.ranked(&members).places()))
+                    }
                     Way::Ether(_) => debug_assert!(false, "over Ethernet the nodes stay"),
                 }
                 let roster = self.scheme.ranked(&members);
@@ -174,7 +187,6 @@ impl Backbone {
             self.execute(&execute, now);
         }
         if let Some(fence) = self.effects.fence.take() {
-            self.fence = (fence, self.workers.len());
             self.told
                 .iter_mut()
                 .for_each(|told| told.fence = Some(fence));
@@ -263,7 +275,7 @@ impl Backbone {
             End::Serves => TELL_EVERY,
             _ => END_EVERY,
         };
-        let wake_at = self.node.wake_at(now).min(now + soon);
+        let wake_at = self.node.wake_at().min(now + soon);
         self.wake_at = wake_at.min(way_wakes_at);
     }
 
@@ -307,28 +319,27 @@ impl Backbone {
     /// Takes the whole frames off the front of what came from another node. False: it is none.
     fn take_frames(&mut self, coming: &mut Vec<u8>, now: Time) -> bool {
         let most = frame_max(&self.shared);
-        let mut rest = &coming[..];
-        let is_ours = loop {
-            match wire::length(rest, most) {
-                Ok(Some(length)) if length <= rest.len() => {
-                    let (frame, behind) = rest.split_at(length);
-                    self.with(now, |node, local, out| node.frame(frame, local, now, out));
-                    rest = behind;
-                }
-                Ok(_) => break true,
-                Err(error) => {
-                    tracing::warn!(%error, "what comes on the backbone is dropped");
-                    break false;
-                }
-            }
-        };
-        let done = coming.len() - rest.len();
-        coming.drain(..done);
-        if coming.is_empty() {
-            coming.shrink_to(most.min(1 << 20));
+        let length = |bytes: &[u8]| wire::length(bytes, most);
+        let taken = take_frames(coming, most.min(1 << 20), length, |frame| {
+            self.with(now, |node, local, out| node.frame(frame, local, now, out));
+            Ok(())
+        });
+        if let Err(error) = &taken {
+            tracing::warn!(%error, "what comes on the backbone is dropped");
         }
-        is_ours
+        // A long frame may take a while.
+        if let Some(from) = wire::sender(coming, self.node.terms().digest()) {
+            self.node.heard(from, now);
+        }
+        taken.is_ok()
     }
+}
+
+/// Where the nodes of these places are.
+fn peers(members: &BTreeMap<usize, Member>, places: usize) -> Vec<Option<Peer>> {
+    let peer = |member: &Member| Peer::tcp(member.name.as_str(), member.backbone);
+    let places = 0..places;
+    places.map(|node| members.get(&node).map(peer)).collect()
 }
 
 /// The longest frame.
@@ -344,9 +355,9 @@ impl Drop for Backbone {
 }
 
 impl Handler for Backbone {
-    fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, _: Time) {
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         if let Way::Tcp(lines) = &mut self.way {
-            lines.opened(accepted.connection);
+            lines.opened(port, accepted.connection, now);
         }
     }
 
@@ -354,7 +365,7 @@ impl Handler for Backbone {
         let Way::Tcp(lines) = &mut self.way else {
             return;
         };
-        let Some(mut coming) = lines.take_coming(id) else {
+        let Some(mut coming) = lines.take_coming(id, now) else {
             return;
         };
         coming.extend_from_slice(bytes);
@@ -396,9 +407,19 @@ impl Handler for Backbone {
             let Way::Ether(stations) = &mut self.way else {
                 return;
             };
-            let Some((from, mut coming)) = stations.take(datagram, now) else {
-                continue;
+            let (from, mut coming) = match stations.take(datagram, now) {
+                Came::Nothing => continue,
+                Came::Otherwise {
+                    from,
+                    digest,
+                    theirs,
+                } => {
+                    self.node.refuse(from, digest, theirs);
+                    continue;
+                }
+                Came::From(from) => (from, stations.take_coming(from)),
             };
+            self.node.heard(from, now);
             let is_ours = self.take_frames(&mut coming, now);
             if let Way::Ether(stations) = &mut self.way {
                 stations.keep_coming(from, coming, is_ours);
@@ -430,6 +451,7 @@ impl rhythm_net::Worker for Backbone {
         match command {
             RingCommand::Workers(workers) => {
                 self.told.resize_with(workers.len(), Told::default);
+                self.fenced.resize(workers.len(), 0);
                 self.workers = workers;
             }
             RingCommand::Turn {
@@ -459,13 +481,13 @@ impl rhythm_net::Worker for Backbone {
             }
             RingCommand::Leave => {}
             RingCommand::Go => self.end = End::Drains(now),
-            RingCommand::Fenced { fence } => {
-                let (asked, left) = &mut self.fence;
-                if *asked == fence {
-                    *left -= 1;
-                    if *left == 0 {
-                        self.with(now, |node, _, _| node.fenced(fence));
-                    }
+            RingCommand::Fenced { worker, fence } => {
+                // One fence may be asked for twice: each worker's answers count by themselves.
+                let before = self.fenced.iter().min().copied();
+                self.fenced[worker] = fence.max(self.fenced[worker]);
+                let all = self.fenced.iter().min().copied();
+                if let Some(fence) = all.filter(|_| all > before) {
+                    self.with(now, |node, _, _| node.fenced(fence));
                 }
             }
         }

@@ -3,7 +3,8 @@
 
 use super::super::udp::Datagrams;
 use crate::membership::Membership;
-use crate::ring::ether::Ether;
+use crate::ring::Terms;
+use crate::ring::ether::{Came, Ether};
 use rhythm_net::{Datagram, DatagramId, Link, Port, Role, Time};
 use std::net::SocketAddr;
 
@@ -25,6 +26,7 @@ pub(super) struct Stations {
 impl Stations {
     pub(super) fn new(
         ring: &Membership,
+        terms: &Terms,
         link: Link,
         session: u64,
         untaken_max: usize,
@@ -32,7 +34,7 @@ impl Stations {
     ) -> Stations {
         let (nodes, bytes_max) = (ring.members.len(), link.frame_bytes_max);
         Stations {
-            ether: Ether::new(ring.digest(), nodes, ring.me, session, bytes_max, now),
+            ether: Ether::new(terms, nodes, ring.me, session, bytes_max, now),
             places: vec![link.everybody; nodes],
             everybody: link.everybody,
             out: Datagrams::default(),
@@ -65,12 +67,18 @@ impl Stations {
         self.ether.wake_at()
     }
 
-    /// A frame of the link came. Whose it is, and what came from that one in order so far, to be
-    /// [kept](Self::keep_coming).
-    pub(super) fn take(&mut self, frame: &Datagram<'_>, now: Time) -> Option<(usize, Vec<u8>)> {
-        let from = self.ether.take(frame.bytes, now)?;
-        self.places[from] = frame.peer;
-        Some((from, std::mem::take(self.ether.coming(from))))
+    /// A frame of the link came.
+    pub(super) fn take<'a>(&mut self, frame: &Datagram<'a>, now: Time) -> Came<'a> {
+        let came = self.ether.take(frame.bytes, now);
+        if let Came::From(from) = came {
+            self.places[from] = frame.peer;
+        }
+        came
+    }
+
+    /// What came from a node in order so far, to be [kept](Self::keep_coming).
+    pub(super) fn take_coming(&mut self, from: usize) -> Vec<u8> {
+        std::mem::take(self.ether.coming(from))
     }
 
     /// What is left of it; or that it is no good.

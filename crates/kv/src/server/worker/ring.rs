@@ -220,7 +220,8 @@ impl Ring {
     /// A fence was asked for.
     pub(super) fn fence(&mut self, fence: u64) {
         self.hand_over();
-        self.backbone.send(RingCommand::Fenced { fence });
+        let worker = self.worker;
+        self.backbone.send(RingCommand::Fenced { worker, fence });
     }
 
     /// The next connection that waits for this ticket, which is released, or an earlier one.

@@ -64,6 +64,18 @@ impl World {
                     self.push(after, Event::Heal);
                 }
             }
+            // A node's thread stands still, shortly, or for long enough to be taken for dead.
+            9 if self.nodes[victim].is_some() && self.leases.is_none() => {
+                let long = self.random.percent(10);
+                if long && !self.is_split {
+                    self.is_split = true;
+                    self.keys.iter_mut().for_each(History::lose);
+                }
+                self.counts.stops += 1;
+                let most = if long { 2_000_000 } else { 250_000 };
+                self.stopped[victim] = self.now + self.random.below(most);
+                self.say(|| format!("node {victim} stands still, long: {long}"));
+            }
             _ => {}
         }
         let after = 50_000 + self.random.below(1_500_000);

@@ -1,8 +1,8 @@
 //! The patient: clients of which no input was answered yet, or not their last, and those who have
-//! left.
+//! left. What answers a client, its handler knows: [`unanswered`](crate::port::Port::unanswered).
 //!
-//! They are told of after everybody else, in a turn of their own and so few that it does not become
-//! long by them.
+//! They are told of when everybody else is answered, and so few that the turn does not become long
+//! by them.
 //! Who asks and is answered, again and again, is not to be delayed by a crowd that comes, that
 //! sends byte by byte or more than it awaits, or that goes: a newcomer may bring as much as a turn
 //! can do, and it takes the system long to clear away what a client left unread.

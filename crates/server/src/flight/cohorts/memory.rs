@@ -8,13 +8,16 @@
 //!   other does it may take whatever its answers need.
 //! - A cohort asks its backend when there is memory for answers as long as the page's were of late.
 //!   It waits for that in the same queue, for [`PATIENCE`] at most, and then asks whatever there
-//!   is. An answer for which there is none fails its lane (`MemoryShort`, 503). Of a page that has
-//!   not been answered yet, no more lanes ask together than find much memory each.
+//!   is. An answer for which there is none fails its lane (`MemoryShort`, 503).
+//! - Of a page that has not been answered yet, no more lanes are in a cohort than find much memory
+//!   each; but those that have waited for as long come together whatever there is, lest calls that
+//!   hang take all contexts.
 
 use super::{Cohorts, Flight, Needs, NotOpen, Phase};
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState};
 use rhythm_engine::cohort::Pass;
+use rhythm_engine::program::PageProgram;
 use rhythm_net::Time;
 use std::time::Duration;
 
@@ -33,7 +36,8 @@ const KEPT_SUM_BYTES: usize = 16 << 20;
 /// cohort.
 const UNKNOWN_SHARE: usize = 2;
 
-/// Longest that a cohort waits for memory before it asks its backend.
+/// Longest that a cohort waits for memory before it asks its backend, and for its backend before it
+/// shares memory with others that may not be enough.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a stage that a cohort has run goes on.
@@ -82,9 +86,16 @@ impl Cohorts {
     }
 
     /// Whether a cohort has room for stragglers of another beside those that it waits with: for
-    /// what they have, and for answers as long as the page's were of late. Of a page that nothing
-    /// is known of it is not asked, since its calls may hang, and would then take all contexts.
-    pub(crate) fn has_room_for(&self, id: ContextId, from: ContextId, needs: Needs) -> bool {
+    /// what they have, and for answers as long as the page's were of late, or much for each where
+    /// nothing is known of the page. Of such that is not asked for ever, since its calls may hang,
+    /// and would then take all contexts.
+    pub(crate) fn has_room_for(
+        &self,
+        id: ContextId,
+        from: ContextId,
+        needs: Needs,
+        now: Time,
+    ) -> bool {
         let lanes = self.pool.cohort(id).len() + needs.lanes;
         let (epoch, page) = (
             self.flights[from as usize].epoch(),
@@ -92,7 +103,16 @@ impl Cohorts {
         );
         lanes <= self.waiting_lanes_max()
             && self.reserve(id, needs.bytes, needs.kept)
-            && (epoch.sizes(page).texts().is_none() || self.expects(id, epoch, page, lanes))
+            && (self.expects(id, epoch, page, lanes)
+                || epoch.sizes(page).texts().is_none() && self.has_waited(from, now))
+    }
+
+    /// Whether a cohort has waited for its backend for long.
+    fn has_waited(&self, id: ContextId, now: Time) -> bool {
+        match self.flights[id as usize].phase {
+            Phase::Backend(wait) => now.since(wait.asked) >= PATIENCE,
+            _ => false,
+        }
     }
 
     /// Empties a cohort that has ended: what it does not keep is there for others.
@@ -231,7 +251,8 @@ impl Cohorts {
             .min()
     }
 
-    /// Whether there is room after all in an empty cohort that found none.
+    /// Whether there is room after all in an empty cohort of a page that found none: what it kept
+    /// of cohorts before may be of no use to it.
     ///
     /// # Errors
     /// Others have it, which will end; or nobody has, and it will never be there.
@@ -239,10 +260,16 @@ impl Cohorts {
     pub(super) fn find_memory(
         &mut self,
         id: ContextId,
+        program: &PageProgram,
         texts: usize,
         kept: usize,
     ) -> Result<(), NotOpen> {
-        self.give_back_kept(id);
+        let (cohort, flight) = self.pair_mut(id);
+        cohort.rest();
+        cohort.forget();
+        flight.requests.forget();
+        cohort.reset(program);
+        self.forget_free();
         if self.reserve(id, texts, kept) {
             return Ok(());
         }

@@ -11,9 +11,16 @@
 //! base is all there is. The checksum's key is in the file, so no value that a client chooses looks
 //! like a record.
 
-use super::bytes::{Put, Taker, checksum};
-use super::log::Log;
+mod folder;
+mod log;
+
+pub(super) use folder::SyncTimes;
+pub use folder::{Folder, FolderError};
+pub(super) use log::Log;
+
 use super::wire;
+use super::wire::bytes::{Put, Taker};
+use crate::checksum::checksum;
 use memchr::memmem;
 use raft::eraftpb::{ConfState, Entry, HardState};
 use std::io;
@@ -176,7 +183,7 @@ impl<D: Disk> Journal<D> {
     }
 
     fn sum(&self, number: u64, said: &[u8]) -> u64 {
-        checksum(self.salt ^ number, said)
+        checksum([self.salt ^ number, 0], said)
     }
 
     fn frame(&self, number: u64, said: &[u8]) -> Vec<u8> {

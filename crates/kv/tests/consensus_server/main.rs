@@ -1,6 +1,9 @@
 //! Nodes of a keyspace with sockets and folders, in one process: what is written at one is read at
-//! another, locks end with their session, watches tell, and a node goes on from its folder.
+//! another, locks end with their lease, watches tell, and a node goes on from its folder.
 #![cfg(feature = "consensus")]
+
+mod clients;
+mod ending;
 
 use rhythm_kv::consensus::server::{Member, Server, ServerError, Settings};
 use std::fs;
@@ -38,7 +41,15 @@ fn settings(members: &[Member], me: usize, folder: &Path, begin: bool) -> Settin
         me,
         folder: folder.join(&members[me].name),
         begin,
+        admin: None,
+        admin_hosts: Vec::new(),
     }
+}
+
+/// All nodes, begun.
+fn begin(members: &[Member], folder: &Path) -> Vec<Server> {
+    let start = |node| Server::start(settings(members, node, folder, true)).unwrap();
+    (0..members.len()).map(start).collect()
 }
 
 struct Client(TcpStream);
@@ -59,9 +70,37 @@ impl Client {
 
     #[track_caller]
     fn hear(&mut self, expected: &str) {
-        let mut said = vec![0; expected.len()];
+        assert_eq!(self.take(expected.len()), expected);
+    }
+
+    /// The next so many bytes.
+    fn take(&mut self, count: usize) -> String {
+        let mut said = vec![0; count];
         self.0.read_exact(&mut said).unwrap();
-        assert_eq!(String::from_utf8_lossy(&said), expected);
+        String::from_utf8_lossy(&said).into_owned()
+    }
+
+    /// A line.
+    fn line(&mut self) -> String {
+        let mut said = String::new();
+        while !said.ends_with("\r\n") {
+            said.push_str(&self.take(1));
+        }
+        said
+    }
+
+    /// What `stats` tells of this.
+    fn stat(&mut self, name: &str) -> String {
+        self.0.write_all(b"stats\r\n").unwrap();
+        let mut found = None;
+        loop {
+            let line = self.line();
+            match line.trim_end().split(' ').collect::<Vec<_>>()[..] {
+                ["END"] => return found.unwrap(),
+                ["STAT", of, value] if of == name => found = Some(value.to_owned()),
+                _ => {}
+            }
+        }
     }
 }
 
@@ -73,8 +112,7 @@ fn stop(server: Server) {
 #[test]
 fn three_nodes_are_one_keyspace() {
     let (folder, members) = (folder("keyspace-three"), members(3));
-    let start = |node| Server::start(settings(&members, node, &folder, true)).unwrap();
-    let servers: Vec<Server> = (0..3).map(start).collect();
+    let servers = begin(&members, &folder);
     let mut clients = members.iter().map(|member| Client::new(member.client));
     let [mut a, mut b, mut c] = std::array::from_fn(|_| clients.next().unwrap());
     // While nobody leads yet, it waits.
@@ -87,23 +125,23 @@ fn three_nodes_are_one_keyspace() {
     );
     b.ask("mg config v c\r\nmn\r\n", "VA 6 c2\r\nsecond\r\nMN\r\n");
     a.ask("watchkeys lock/\r\n", "WATCHING 2\r\n");
-    // What is stored behind a session in one go is in it.
+    // What is stored behind a lease in one go is in it.
     b.ask(
-        "session 2\r\nadd lock/x 0 0 1\r\nb\r\n",
-        "SESSION 3\r\nSTORED\r\n",
+        "lease 3600\r\nadd lock/x 0 0 1\r\nb\r\n",
+        "LEASE 3\r\nSTORED\r\n",
     );
     c.ask("add lock/x 0 0 1\r\nc\r\n", "NOT_STORED\r\n");
     c.ask(
         "set other 0 0 1\r\nx\r\nattach 3\r\nadd lock/y 0 0 1\r\nc\r\n",
         "STORED\r\nATTACHED\r\nSTORED\r\n",
     );
-    // Nobody gives a sign of life.
     a.hear("CHANGED lock/x 4 set\r\nCHANGED lock/y 6 set\r\n");
+    a.ask("end 3\r\n", "ENDED\r\n");
     a.hear("CHANGED lock/x 7 delete\r\nCHANGED lock/y 8 delete\r\n");
     b.ask("keepalive\r\n", "NOT_FOUND\r\n");
     b.ask(
         "add lock/x 0 0 1\r\nb\r\n",
-        "SERVER_ERROR the session is over, nothing was done\r\n",
+        "SERVER_ERROR the lease is over, nothing was done\r\n",
     );
     b.ask(
         "detach\r\nincr none 1\r\nset n 0 0 1\r\n7\r\nincr n 5\r\n",
@@ -139,4 +177,27 @@ fn a_node_goes_on_from_its_folder() {
         begin = false;
     }
     assert!(matches!(start(true), Err(ServerError::Folder(_))));
+}
+
+#[test]
+fn a_lease_ends_without_a_sign_of_life() {
+    let (folder, members) = (folder("keyspace-lease"), members(1));
+    let servers = begin(&members, &folder);
+    let [mut holder, mut watcher] = [0; 2].map(|_| Client::new(members[0].client));
+    watcher.ask("watchkeys lock\r\n", "WATCHING 0\r\n");
+    // It may be over before anything is stored in it, where this machine stands still.
+    loop {
+        let ask = b"lease 1\r\nadd lock 0 0 1\r\nx\r\n";
+        holder.0.write_all(ask).unwrap();
+        assert!(holder.line().starts_with("LEASE "));
+        match &holder.line()[..] {
+            "STORED\r\n" => break,
+            said => assert_eq!(said, "SERVER_ERROR the lease is over, nothing was done\r\n"),
+        }
+    }
+    let (set, deleted) = (watcher.line(), watcher.line());
+    assert!(set.starts_with("CHANGED lock ") && set.ends_with(" set\r\n"));
+    assert!(deleted.starts_with("CHANGED lock ") && deleted.ends_with(" delete\r\n"));
+    holder.ask("keepalive\r\n", "NOT_FOUND\r\n");
+    servers.into_iter().for_each(stop);
 }

@@ -3,13 +3,16 @@
 //! Room on the disk is taken ahead: while there is some left, what nodes need to agree at all can
 //! be written, and clients' writes are refused already.
 
-use super::journal::{Disk, Unwritten};
+use super::{Disk, Unwritten};
+use rhythm_net::clock;
+use rhythm_observe::TimeHistogram;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes that are taken ahead of what is written.
 const AHEAD: u64 = 4 << 20;
@@ -44,9 +47,13 @@ pub struct Folder {
     /// Up to where the journal is written, and room is taken.
     end: u64,
     taken: u64,
+    syncs: Arc<SyncTimes>,
     /// Held as long as the folder is used.
     _lock: File,
 }
+
+/// How long the disk took each time, in nanoseconds.
+pub(in crate::consensus) type SyncTimes = TimeHistogram;
 
 impl Folder {
     /// Opens a folder, which is made if it is to be begun, with the journal in it.
@@ -95,9 +102,15 @@ impl Folder {
             journal,
             end: bytes.len() as u64,
             taken: 0,
+            syncs: Arc::default(),
             _lock: lock,
         };
         Ok((folder, bytes))
+    }
+
+    /// How long the disk takes to have what was written.
+    pub(in crate::consensus) fn sync_times(&self) -> Arc<SyncTimes> {
+        Arc::clone(&self.syncs)
     }
 }
 
@@ -137,7 +150,11 @@ impl Disk for Folder {
     }
 
     fn sync(&mut self) -> Result<(), Unwritten> {
-        self.journal.sync_data().map_err(Unwritten::Ever)
+        let start = clock::monotonic();
+        let synced = self.journal.sync_data().map_err(Unwritten::Ever);
+        let took = clock::monotonic().since(start);
+        self.syncs.record(took.as_nanos() as u64, 1);
+        synced
     }
 
     fn replace(&mut self, bytes: &[u8]) -> Result<(), Unwritten> {
@@ -172,4 +189,5 @@ impl Disk for Folder {
 }
 
 #[cfg(test)]
+#[path = "folder_tests.rs"]
 mod tests;

@@ -6,16 +6,16 @@ use raft::{Error, GetEntriesContext, RaftState, Storage, StorageError};
 
 /// What was written to the journal.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Log {
+pub(in crate::consensus) struct Log {
     /// Term, vote, and up to where all is agreed on.
-    pub(super) state: HardState,
+    pub(in crate::consensus) state: HardState,
     /// Who has a vote: all nodes, always.
-    pub(super) voters: ConfState,
+    pub(in crate::consensus) voters: ConfState,
     /// Instead of what was before.
-    pub(super) snapshot: Snapshot,
+    pub(in crate::consensus) snapshot: Snapshot,
     /// Index and term of the entry in front of the first.
-    pub(super) before: (u64, u64),
-    pub(super) entries: Vec<Entry>,
+    pub(in crate::consensus) before: (u64, u64),
+    pub(in crate::consensus) entries: Vec<Entry>,
 }
 
 impl Log {
@@ -25,7 +25,7 @@ impl Log {
     }
 
     /// Appends entries; those that are there from the first one's index on give way to them.
-    pub(super) fn append(&mut self, entries: &[Entry]) {
+    pub(in crate::consensus) fn append(&mut self, entries: &[Entry]) {
         let Some(first) = entries.first() else {
             return;
         };
@@ -36,7 +36,7 @@ impl Log {
     }
 
     /// Takes the place of all there is.
-    pub(super) fn restore(&mut self, snapshot: Snapshot) {
+    pub(in crate::consensus) fn restore(&mut self, snapshot: Snapshot) {
         let of = snapshot.get_metadata();
         self.before = (of.index, of.term);
         self.state.commit = self.state.commit.max(of.index);
@@ -45,7 +45,7 @@ impl Log {
     }
 
     /// Forgets entries up to `index`.
-    pub(super) fn forget(&mut self, index: u64) {
+    pub(in crate::consensus) fn forget(&mut self, index: u64) {
         let Ok(term) = self.term(index) else {
             return;
         };

@@ -1,10 +1,7 @@
-//! Numbers and texts in bytes, little-endian; and the checksum of what is written and sent.
-
-use siphasher::sip::SipHasher13;
-use std::hash::Hasher;
+//! Numbers and texts in bytes, little-endian.
 
 /// Appends to bytes.
-pub(super) trait Put {
+pub(in crate::consensus) trait Put {
     fn put_u32(&mut self, number: u32);
     fn put_u64(&mut self, number: u64);
     /// A text, behind its length.
@@ -28,41 +25,33 @@ impl Put for Vec<u8> {
 
 /// Takes from bytes; `None` where they end too early.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taker<'a>(pub(super) &'a [u8]);
+pub(in crate::consensus) struct Taker<'a>(pub(in crate::consensus) &'a [u8]);
 
 impl<'a> Taker<'a> {
-    pub(super) fn slice(&mut self, len: usize) -> Option<&'a [u8]> {
+    pub(in crate::consensus) fn slice(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(taken)
     }
 
-    pub(super) fn u8(&mut self) -> Option<u8> {
+    pub(in crate::consensus) fn u8(&mut self) -> Option<u8> {
         Some(self.slice(1)?[0])
     }
 
-    pub(super) fn bool(&mut self) -> Option<bool> {
+    pub(in crate::consensus) fn bool(&mut self) -> Option<bool> {
         Some(self.u8()? != 0)
     }
 
-    pub(super) fn u32(&mut self) -> Option<u32> {
+    pub(in crate::consensus) fn u32(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(self.slice(4)?.try_into().ok()?))
     }
 
-    pub(super) fn u64(&mut self) -> Option<u64> {
+    pub(in crate::consensus) fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.slice(8)?.try_into().ok()?))
     }
 
-    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
+    pub(in crate::consensus) fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()?;
         self.slice(len as usize)
     }
-}
-
-/// SipHash-1-3 under a key: against accidents, and where the key is not known, against texts that
-/// pretend to have one.
-pub(super) fn checksum(key: u64, bytes: &[u8]) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(key, 0);
-    hasher.write(bytes);
-    hasher.finish()
 }

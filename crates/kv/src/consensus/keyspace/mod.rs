@@ -1,11 +1,15 @@
-//! What the nodes agree on: items under keys, and the sessions with which some of them end.
+//! What the nodes agree on: items under keys, and the leases with which some of them end.
 //!
 //! Every node executes the same batches in the same order, so nothing here may depend on anything
-//! else: no clock, no settings, no random numbers. That a session's time is over is said by a
+//! else: no clock, no settings, no random numbers. That a lease's time is over is said by a
 //! command of the log, too.
 
-use super::bytes::{Put, Taker};
-use super::command::{Batch, Command, Outcome};
+mod command;
+
+pub(super) use command::Batch;
+pub use command::{Command, Outcome};
+
+use super::wire::bytes::{Put, Taker};
 use crate::wire::{Mode, number};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +20,8 @@ pub const KEYS_MAX: usize = 65_536;
 pub const BYTES_MAX: usize = 16 << 20;
 /// Bytes of a value at most.
 pub const VALUE_MAX: usize = 256 << 10;
-/// Sessions at most.
-pub const SESSIONS_MAX: usize = 4096;
+/// Leases at most.
+pub const LEASES_MAX: usize = 4096;
 /// The form of snapshots.
 const VERSION: u8 = 1;
 
@@ -30,13 +34,13 @@ pub struct Item {
     pub value: Arc<[u8]>,
     /// The revision of the keyspace that it came with: its CAS id.
     pub revision: u64,
-    /// The session with which it ends.
-    pub session: Option<u64>,
+    /// The lease with which it ends.
+    pub lease: Option<u64>,
 }
 
-/// A session.
+/// A lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Session {
+pub(super) struct Lease {
     /// How long it lives without a sign of life, in milliseconds.
     pub(super) ttl: u64,
     /// Signs of life so far.
@@ -60,9 +64,9 @@ pub struct Keyspace {
     items: BTreeMap<Vec<u8>, Item>,
     /// Of keys and values.
     bytes: usize,
-    /// Grows with each change, and each session.
+    /// Grows with each change, and each lease.
     revision: u64,
-    sessions: BTreeMap<u64, Session>,
+    leases: BTreeMap<u64, Lease>,
     /// The last batch of each node.
     batches: BTreeMap<u64, (u64, u64)>,
 }
@@ -93,9 +97,9 @@ impl Keyspace {
         self.revision
     }
 
-    /// The sessions by their numbers.
-    pub(super) fn sessions(&self) -> &BTreeMap<u64, Session> {
-        &self.sessions
+    /// The leases by their numbers.
+    pub(super) fn leases(&self) -> &BTreeMap<u64, Lease> {
+        &self.leases
     }
 
     /// Whether a node's batch was executed, or the node has gone on without it.
@@ -127,10 +131,10 @@ impl Keyspace {
                 flags,
                 value,
                 cas,
-                session,
+                lease,
             } => {
                 let old = self.items.get(&key);
-                let (flags, value, session) = match (mode, old) {
+                let (flags, value, lease) = match (mode, old) {
                     (Mode::Add, Some(_)) => return Outcome::NotStored,
                     (Mode::Replace | Mode::Append | Mode::Prepend, None) => {
                         return Outcome::NotStored;
@@ -138,19 +142,17 @@ impl Keyspace {
                     (Mode::Cas, None) => return Outcome::NotFound,
                     (Mode::Cas, Some(old)) if old.revision != cas => return Outcome::Exists,
                     (Mode::Append, Some(old)) => {
-                        (old.flags, [&old.value[..], &value].concat(), old.session)
+                        (old.flags, [&old.value[..], &value].concat(), old.lease)
                     }
                     (Mode::Prepend, Some(old)) => {
-                        (old.flags, [&value[..], &old.value].concat(), old.session)
+                        (old.flags, [&value[..], &old.value].concat(), old.lease)
                     }
-                    (Mode::Set | Mode::Add | Mode::Replace | Mode::Cas, _) => {
-                        (flags, value, session)
-                    }
+                    (Mode::Set | Mode::Add | Mode::Replace | Mode::Cas, _) => (flags, value, lease),
                 };
-                if session.is_some_and(|session| !self.sessions.contains_key(&session)) {
-                    return Outcome::SessionOver;
+                if lease.is_some_and(|lease| !self.leases.contains_key(&lease)) {
+                    return Outcome::LeaseOver;
                 }
-                self.put(key, flags, value, session, changes)
+                self.put(key, flags, value, lease, changes)
             }
             Command::Delete { key, cas } => match self.items.get(&key) {
                 None => Outcome::NotFound,
@@ -164,7 +166,7 @@ impl Keyspace {
                 let Some(old) = self.items.get(&key) else {
                     return Outcome::NotFound;
                 };
-                let (flags, session) = (old.flags, old.session);
+                let (flags, lease) = (old.flags, old.lease);
                 let Some(number) = number::unsigned64(&old.value) else {
                     return Outcome::NotANumber;
                 };
@@ -173,36 +175,36 @@ impl Keyspace {
                     false => number.saturating_sub(delta),
                 };
                 let value = number.to_string().into_bytes();
-                match self.put(key, flags, value, session, changes) {
+                match self.put(key, flags, value, lease, changes) {
                     Outcome::Stored(revision) => Outcome::Number(number, revision),
                     refused => refused,
                 }
             }
             Command::Open { ttl } => {
-                if self.sessions.len() >= SESSIONS_MAX {
+                if self.leases.len() >= LEASES_MAX {
                     return Outcome::Full;
                 }
                 self.revision += 1;
-                let session = Session { ttl, renewals: 0 };
-                self.sessions.insert(self.revision, session);
+                let lease = Lease { ttl, renewals: 0 };
+                self.leases.insert(self.revision, lease);
                 Outcome::Alive(self.revision)
             }
-            Command::Renew { session } => match self.sessions.get_mut(&session) {
+            Command::Renew { lease } => match self.leases.get_mut(&lease) {
                 None => Outcome::NotFound,
                 Some(found) => {
                     found.renewals += 1;
-                    Outcome::Alive(session)
+                    Outcome::Alive(lease)
                 }
             },
-            Command::End { session, renewals } => {
-                let Some(found) = self.sessions.get(&session) else {
+            Command::End { lease, renewals } => {
+                let Some(found) = self.leases.get(&lease) else {
                     return Outcome::NotFound;
                 };
                 if renewals.is_some_and(|renewals| renewals != found.renewals) {
                     return Outcome::Exists;
                 }
-                self.sessions.remove(&session);
-                let its = |(_, item): &(&Vec<u8>, &Item)| item.session == Some(session);
+                self.leases.remove(&lease);
+                let its = |(_, item): &(&Vec<u8>, &Item)| item.lease == Some(lease);
                 let keys = self.items.iter().filter(its).map(|(key, _)| key.clone());
                 for key in keys.collect::<Vec<_>>() {
                     self.remove(key, changes);
@@ -217,7 +219,7 @@ impl Keyspace {
         key: Vec<u8>,
         flags: u32,
         value: Vec<u8>,
-        session: Option<u64>,
+        lease: Option<u64>,
         changes: &mut Vec<Change>,
     ) -> Outcome {
         if value.len() > VALUE_MAX {
@@ -236,7 +238,7 @@ impl Keyspace {
             flags,
             value: value.into(),
             revision: self.revision,
-            session,
+            lease,
         };
         self.items.insert(key.clone(), item);
         changes.push(Change {
@@ -263,11 +265,11 @@ impl Keyspace {
     pub(super) fn snapshot(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.put_u64(self.revision);
-        out.put_u32(self.sessions.len() as u32);
-        for (number, session) in &self.sessions {
+        out.put_u32(self.leases.len() as u32);
+        for (number, lease) in &self.leases {
             out.put_u64(*number);
-            out.put_u64(session.ttl);
-            out.put_u64(session.renewals);
+            out.put_u64(lease.ttl);
+            out.put_u64(lease.renewals);
         }
         out.put_u32(self.batches.len() as u32);
         for (origin, (life, number)) in &self.batches {
@@ -281,7 +283,7 @@ impl Keyspace {
             out.put_u32(item.flags);
             out.put_bytes(&item.value);
             out.put_u64(item.revision);
-            out.put_u64(item.session.unwrap_or(0));
+            out.put_u64(item.lease.unwrap_or(0));
         }
         out
     }
@@ -299,7 +301,7 @@ impl Keyspace {
         for _ in 0..taker.u32()? {
             let number = taker.u64()?;
             let (ttl, renewals) = (taker.u64()?, taker.u64()?);
-            keyspace.sessions.insert(number, Session { ttl, renewals });
+            keyspace.leases.insert(number, Lease { ttl, renewals });
         }
         for _ in 0..taker.u32()? {
             let (origin, number) = (taker.u64()?, (taker.u64()?, taker.u64()?));
@@ -311,7 +313,7 @@ impl Keyspace {
                 flags: taker.u32()?,
                 value: taker.bytes()?.into(),
                 revision: taker.u64()?,
-                session: Some(taker.u64()?).filter(|session| *session > 0),
+                lease: Some(taker.u64()?).filter(|lease| *lease > 0),
             };
             keyspace.bytes += key.len() + item.value.len();
             keyspace.items.insert(key, item);

@@ -1,6 +1,6 @@
 //! What clients want changed, what comes of it, and the batches in which commands are in the log.
 
-use super::bytes::{Put, Taker};
+use crate::consensus::wire::bytes::{Put, Taker};
 use crate::wire::Mode;
 
 /// A change of the keyspace, executed by every node in the order of the log.
@@ -18,8 +18,8 @@ pub enum Command {
         value: Vec<u8>,
         /// For [`Mode::Cas`]: the revision that must be there.
         cas: u64,
-        /// The session with which the item ends.
-        session: Option<u64>,
+        /// The lease with which the item ends.
+        lease: Option<u64>,
     },
     /// Deletes an item.
     Delete {
@@ -37,20 +37,20 @@ pub enum Command {
         /// How much.
         delta: u64,
     },
-    /// Begins a session.
+    /// Begins a lease.
     Open {
         /// How long it lives without a sign of life, in milliseconds.
         ttl: u64,
     },
     /// A sign of life.
     Renew {
-        /// Of this session.
-        session: u64,
+        /// Of this lease.
+        lease: u64,
     },
-    /// Ends a session, and with it its items.
+    /// Ends a lease, and with it its items.
     End {
         /// Which.
-        session: u64,
+        lease: u64,
         /// Only if there was no sign of life after so many.
         renewals: Option<u64>,
     },
@@ -65,7 +65,7 @@ pub enum Outcome {
     NotStored,
     /// The item has another revision.
     Exists,
-    /// There is no such item, or session.
+    /// There is no such item, or lease.
     NotFound,
     /// It was deleted.
     Deleted,
@@ -75,25 +75,25 @@ pub enum Outcome {
     NotANumber,
     /// The value would be longer than values may be.
     TooLong,
-    /// There is no room: in bytes, keys or sessions.
+    /// There is no room: in bytes, keys or leases.
     Full,
-    /// The session that the item was to end with is over.
-    SessionOver,
-    /// A session began, or gave a sign of life; its number.
+    /// The lease that the item was to end with is over.
+    LeaseOver,
+    /// A lease began, or gave a sign of life; its number.
     Alive(u64),
-    /// The session is over.
+    /// The lease is over.
     Ended,
 }
 
 /// What one node has to say to the log at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Batch {
+pub(in crate::consensus) struct Batch {
     /// Which node.
-    pub(super) origin: u64,
+    pub(in crate::consensus) origin: u64,
     /// Its how-manieth life, and the how-manieth batch of it: batches that are not beyond the
     /// node's last one were executed, or given up, so that one may be said again.
-    pub(super) number: (u64, u64),
-    pub(super) commands: Vec<Command>,
+    pub(in crate::consensus) number: (u64, u64),
+    pub(in crate::consensus) commands: Vec<Command>,
 }
 
 const MODES: [Mode; 6] = [
@@ -118,7 +118,7 @@ fn take_option(taker: &mut Taker<'_>) -> Option<Option<u64>> {
 
 impl Command {
     /// About how many bytes it takes.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::consensus) fn len(&self) -> usize {
         const FIXED: usize = 64;
         FIXED
             + match self {
@@ -136,7 +136,7 @@ impl Command {
                 flags,
                 value,
                 cas,
-                session,
+                lease,
             } => {
                 let mode = MODES.iter().position(|one| one == mode);
                 out.extend([0, mode.unwrap_or(0) as u8]);
@@ -144,7 +144,7 @@ impl Command {
                 out.put_u32(*flags);
                 out.put_bytes(value);
                 out.put_u64(*cas);
-                put_option(out, *session);
+                put_option(out, *lease);
             }
             Command::Delete { key, cas } => {
                 out.push(1);
@@ -160,13 +160,13 @@ impl Command {
                 out.push(3);
                 out.put_u64(*ttl);
             }
-            Command::Renew { session } => {
+            Command::Renew { lease } => {
                 out.push(4);
-                out.put_u64(*session);
+                out.put_u64(*lease);
             }
-            Command::End { session, renewals } => {
+            Command::End { lease, renewals } => {
                 out.push(5);
-                out.put_u64(*session);
+                out.put_u64(*lease);
                 put_option(out, *renewals);
             }
         }
@@ -180,7 +180,7 @@ impl Command {
                 flags: taker.u32()?,
                 value: taker.bytes()?.to_vec(),
                 cas: taker.u64()?,
-                session: take_option(taker)?,
+                lease: take_option(taker)?,
             },
             1 => Command::Delete {
                 key: taker.bytes()?.to_vec(),
@@ -193,10 +193,10 @@ impl Command {
             },
             3 => Command::Open { ttl: taker.u64()? },
             4 => Command::Renew {
-                session: taker.u64()?,
+                lease: taker.u64()?,
             },
             5 => Command::End {
-                session: taker.u64()?,
+                lease: taker.u64()?,
                 renewals: take_option(taker)?,
             },
             _ => return None,
@@ -205,7 +205,7 @@ impl Command {
 }
 
 impl Batch {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(in crate::consensus) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_u64(self.origin);
         out.put_u64(self.number.0);
@@ -217,14 +217,14 @@ impl Batch {
         out
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Batch> {
+    pub(in crate::consensus) fn decode(bytes: &[u8]) -> Option<Batch> {
         let mut taker = Taker(bytes);
         let origin = taker.u64()?;
         let number = (taker.u64()?, taker.u64()?);
         let count = taker.u32()?;
         let commands = (0..count).map(|_| Command::decode(&mut taker));
         let commands = commands.collect::<Option<_>>()?;
-        Some(Batch {
+        taker.0.is_empty().then_some(Batch {
             origin,
             number,
             commands,
@@ -238,13 +238,13 @@ mod tests {
 
     #[test]
     fn a_batch_is_the_same_behind_its_bytes_and_none_when_cut() {
-        let store = |mode, session| Command::Store {
+        let store = |mode, lease| Command::Store {
             mode,
             key: b"key".to_vec(),
             flags: 7,
             value: b"value".to_vec(),
             cas: 9,
-            session,
+            lease,
         };
         let mut commands: Vec<_> = MODES.iter().map(|mode| store(*mode, None)).collect();
         commands.extend([
@@ -259,9 +259,9 @@ mod tests {
                 delta: 5,
             },
             Command::Open { ttl: 1000 },
-            Command::Renew { session: 3 },
+            Command::Renew { lease: 3 },
             Command::End {
-                session: 3,
+                lease: 3,
                 renewals: Some(1),
             },
         ]);
@@ -275,5 +275,7 @@ mod tests {
         for cut in 0..bytes.len() {
             assert_eq!(Batch::decode(&bytes[..cut]), None, "{cut}");
         }
+        let longer = [&bytes[..], &[0]].concat();
+        assert_eq!(Batch::decode(&longer), None);
     }
 }

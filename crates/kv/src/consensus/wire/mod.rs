@@ -8,7 +8,10 @@
 //! The checksum's key is a digest of who the nodes are: what another keyspace's node sends is not
 //! understood. Numbers are little-endian, of 8 bytes unless said.
 
-use super::bytes::{Put, Taker, checksum};
+pub(super) mod bytes;
+
+use crate::checksum::checksum;
+use bytes::{Put, Taker};
 use raft::eraftpb::{ConfState, Entry, HardState, Message, MessageType, Snapshot};
 
 /// Bytes of a length.
@@ -125,7 +128,7 @@ pub(super) fn encode(digest: u64, message: &Message) -> Vec<u8> {
     put_snapshot(&mut out, message.get_snapshot());
     let length = (out.len() + SUM) as u32;
     out[..PREFIX].copy_from_slice(&length.to_le_bytes());
-    let sum = checksum(digest, &out);
+    let sum = checksum([digest, 0], &out);
     out.put_u64(sum);
     out
 }
@@ -144,7 +147,7 @@ pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, NoFrame> {
 /// The message in a frame.
 pub(super) fn decode(digest: u64, frame: &[u8], voters: &ConfState) -> Result<Message, NoFrame> {
     let (said, sum) = frame.split_last_chunk::<SUM>().ok_or(NoFrame)?;
-    if checksum(digest, said).to_le_bytes() != *sum || said.len() < PREFIX {
+    if checksum([digest, 0], said).to_le_bytes() != *sum || said.len() < PREFIX {
         return Err(NoFrame);
     }
     message(Taker(&said[PREFIX..]), voters).ok_or(NoFrame)

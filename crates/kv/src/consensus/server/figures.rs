@@ -1,0 +1,157 @@
+//! What the admin listener tells of a node: written by its thread, read by whoever asks.
+
+use crate::consensus::journal::SyncTimes;
+use crate::consensus::node::Status;
+use rhythm_net::Inbox;
+use rhythm_observe::admin::{self, Observed, Told};
+use rhythm_observe::{Count, HistogramSum, NANOSECOND, Sample, Writer};
+use std::fmt;
+use std::sync::Arc;
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(super) struct Figures {
+    pub(super) leads: Count,
+    /// Who leads, from 1; 0: nobody that is known.
+    pub(super) leader: Count,
+    pub(super) term: Count,
+    pub(super) committed: Count,
+    pub(super) applied: Count,
+    pub(super) executed: Count,
+    pub(super) is_full: Count,
+    pub(super) items: Count,
+    pub(super) item_bytes: Count,
+    pub(super) leases: Count,
+    pub(super) clients: Count,
+    pub(super) watches: Count,
+    pub(super) turned_away: Count,
+    /// By what was said instead.
+    pub(super) nothing_done: Count,
+    pub(super) perhaps_done: Count,
+    pub(super) disk_full: Count,
+    /// It was told to end.
+    pub(super) leaves: Count,
+}
+
+impl Figures {
+    pub(super) fn set_status(&self, status: &Status) {
+        self.leads.set(u64::from(status.leads));
+        self.leader.set(status.leader);
+        self.term.set(status.term);
+        self.committed.set(status.committed);
+        self.applied.set(status.applied);
+        self.executed.set(status.executed);
+        self.is_full.set(u64::from(status.is_full));
+    }
+
+    /// Why clients had better ask another node, if so.
+    fn ailment(&self) -> Option<&'static str> {
+        if self.leaves.get() > 0 {
+            Some("ending")
+        } else if self.leader.get() == 0 {
+            Some("no node leads")
+        } else if self.is_full.get() > 0 {
+            Some("the disk is full")
+        } else {
+            None
+        }
+    }
+}
+
+/// A node, as the admin listener sees it.
+pub(super) struct Observable<C> {
+    pub(super) figures: Arc<Figures>,
+    pub(super) syncs: Arc<SyncTimes>,
+    pub(super) worker: Inbox<C>,
+}
+
+impl<C: Send + 'static> Observed for Observable<C> {
+    const PATHS: &str = "/healthz, /readyz or /metrics";
+
+    fn tell(&self, path: &[u8]) -> Option<Told> {
+        match path {
+            b"/healthz" => {
+                let worker = std::slice::from_ref(&self.worker);
+                let is_ending = self.figures.leaves.get() > 0;
+                let ailment = admin::ailment(worker).filter(|_| !is_ending);
+                Some(Told::health(ailment))
+            }
+            b"/readyz" => Some(Told::health(self.figures.ailment())),
+            b"/metrics" => {
+                let (figures, syncs) = (Arc::clone(&self.figures), Arc::clone(&self.syncs));
+                let tell = move |to: &mut Writer<'_>| encode(&figures, &syncs, to);
+                Some(Told::figures(rhythm_observe::encode(
+                    "rhythm_keyspace",
+                    tell,
+                )))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn encode(figures: &Figures, syncs: &SyncTimes, to: &mut Writer<'_>) -> fmt::Result {
+    let mut gauge =
+        |name: &str, help: &str, figure: &Count| to.gauge(name, help, figure.get() as f64);
+    gauge("leads", "Whether this node leads", &figures.leads)?;
+    gauge(
+        "leader",
+        "Which node leads, as it stands in the file, from 1; 0: none that is known",
+        &figures.leader,
+    )?;
+    gauge("term", "The how-manieth leader's time it is", &figures.term)?;
+    gauge(
+        "committed_index",
+        "Up to which place of the log all is agreed on",
+        &figures.committed,
+    )?;
+    gauge(
+        "applied_index",
+        "Up to which place of the log it is executed",
+        &figures.applied,
+    )?;
+    gauge(
+        "disk_full",
+        "Whether clients' changes are refused, as there is no room on the disk",
+        &figures.is_full,
+    )?;
+    gauge("items", "Items", &figures.items)?;
+    gauge(
+        "item_bytes",
+        "Bytes of keys and values",
+        &figures.item_bytes,
+    )?;
+    gauge("leases", "Leases", &figures.leases)?;
+    gauge("clients", "Clients connected", &figures.clients)?;
+    gauge("watches", "Prefixes that clients watch", &figures.watches)?;
+    to.counter(
+        "entries_executed",
+        "Entries of the log that were executed",
+        figures.executed.get(),
+    )?;
+    to.counter(
+        "clients_turned_away",
+        "Clients that found no place",
+        figures.turned_away.get(),
+    )?;
+    let refused = [
+        ("nothing_done", &figures.nothing_done),
+        ("perhaps_done", &figures.perhaps_done),
+        ("disk_full", &figures.disk_full),
+    ];
+    let labeled = |(reason, count): (&str, &Count)| -> Sample<u64> {
+        (vec![("reason", reason.to_owned())], count.get())
+    };
+    to.counters(
+        "refused",
+        "Commands that were not executed, or perhaps not, by what was said",
+        refused.map(labeled).into(),
+    )?;
+    let mut sum = HistogramSum::default();
+    sum.add(syncs, NANOSECOND);
+    to.histograms(
+        "sync_seconds",
+        "How long the disk took to have what was written to the journal",
+        vec![(Vec::new(), sum)],
+    )
+}

@@ -1,0 +1,122 @@
+//! Clients that ask for much, and read little.
+
+use crate::{Client, begin, folder, members, settings, stop};
+use rhythm_kv::consensus::server::{CLIENTS_MAX, Server};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// Nearly as long as a value may be.
+const LONG: usize = 250_000;
+
+/// Mebibytes that this process has in memory.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kibibytes = line.unwrap().trim().trim_end_matches(" kB");
+    kibibytes.parse::<u64>().unwrap() / 1024
+}
+
+#[test]
+fn who_reads_nothing_is_answered_no_more_than_he_may_hold() {
+    const GETS: usize = 64;
+    let (folder, members) = (folder("keyspace-unread"), members(1));
+    let servers = begin(&members, &folder);
+    let mut client = Client::new(members[0].client);
+    let value = "x".repeat(LONG);
+    client.ask(&format!("set k 0 0 {LONG}\r\n{value}\r\n"), "STORED\r\n");
+    let before = resident();
+    let crowd = (0..100).map(|_| {
+        let mut client = Client::new(members[0].client);
+        client
+            .0
+            .write_all("get k\r\n".repeat(GETS).as_bytes())
+            .unwrap();
+        client
+    });
+    let mut crowd: Vec<Client> = crowd.collect();
+    // Every one of them has begun to be answered when each has some of it.
+    for client in &mut crowd {
+        client.hear(&format!("VALUE k 0 {LONG}\r\n"));
+    }
+    // All answers are 1.6 GB; 1 MiB for each, and a value, are an eighth of that.
+    let more = resident().saturating_sub(before);
+    assert!(more < 400, "{more} MiB more");
+    // Others are not disturbed, and who reads slowly gets everything.
+    client.ask("set other 0 0 1\r\nx\r\n", "STORED\r\n");
+    let mut slow = crowd.pop().unwrap();
+    slow.hear(&format!("{value}\r\nEND\r\n"));
+    for _ in 1..GETS {
+        slow.hear(&format!("VALUE k 0 {LONG}\r\n{value}\r\nEND\r\n"));
+    }
+    servers.into_iter().for_each(stop);
+}
+
+#[test]
+fn nothing_behind_quit_is_executed() {
+    let (folder, members) = (folder("keyspace-quit"), members(1));
+    let servers = begin(&members, &folder);
+    let mut client = Client::new(members[0].client);
+    let quit = b"set p 0 0 1\r\nx\r\nquit\r\nset q 0 0 1\r\nx\r\n";
+    client.0.write_all(quit).unwrap();
+    let mut said = String::new();
+    client.0.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "STORED\r\n");
+    let mut client = Client::new(members[0].client);
+    client.ask("get p q\r\n", "VALUE p 0 1\r\nx\r\nEND\r\n");
+    servers.into_iter().for_each(stop);
+}
+
+#[test]
+fn clients_keep_no_nodes_out() {
+    let (folder, members) = (folder("keyspace-crowd"), members(3));
+    let start = |node| Server::start(settings(&members, node, &folder, true)).unwrap();
+    let first = start(0);
+    // Clients beyond as many as may be are turned away, and the next find a place in the queue.
+    let connect = |_| TcpStream::connect(members[0].client).unwrap();
+    let crowd: Vec<TcpStream> = (0..CLIENTS_MAX + 64).map(connect).collect();
+    let second = start(1);
+    let mut client = Client::new(members[1].client);
+    client.ask("set k 0 0 1\r\nx\r\n", "STORED\r\n");
+    drop(crowd);
+    [first, second].into_iter().for_each(stop);
+}
+
+#[test]
+fn what_a_watch_tells_is_between_answers() {
+    const KEYS: usize = 100;
+    let (folder, members) = (folder("keyspace-amid"), members(1));
+    let servers = begin(&members, &folder);
+    let [mut reader, mut writer] = [0; 2].map(|_| Client::new(members[0].client));
+    let value = "x".repeat(LONG / 2);
+    let keys = (0..KEYS).map(|key| format!("key-{key}"));
+    let keys: Vec<String> = keys.collect();
+    for key in &keys {
+        let length = value.len();
+        writer.ask(
+            &format!("set {key} 0 0 {length}\r\n{value}\r\n"),
+            "STORED\r\n",
+        );
+    }
+    reader.ask("watchkeys key-\r\n", &format!("WATCHING {KEYS}\r\n"));
+    let get = format!("get {}\r\n", keys.join(" "));
+    reader.0.write_all(get.as_bytes()).unwrap();
+    // Its answer has begun, and there is no room for all of it.
+    reader.hear("VALUE key-0 0 ");
+    writer.ask("set key-7 0 0 1\r\nx\r\n", "STORED\r\n");
+    reader.hear(&format!("{}\r\n{value}\r\n", value.len()));
+    for key in &keys[1..] {
+        let begin = reader.line();
+        assert!(begin.starts_with(&format!("VALUE {key} 0 ")), "{begin}");
+        let length: usize = begin
+            .trim_end()
+            .rsplit(' ')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        reader.take(length + 2);
+    }
+    reader.hear("END\r\nCHANGED key-7 101 set\r\n");
+    servers.into_iter().for_each(stop);
+}
