@@ -23,6 +23,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     assert!(data.starts_with(&body));
     assert_eq!(messages.is_at_end(), body.len() == data.len());
     let head = Head {
+        heard: 0,
         from: 1,
         ring: 2,
         session: 3,

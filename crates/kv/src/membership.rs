@@ -1,7 +1,7 @@
 //! A ring, as one of its nodes is told of it at the start: by a file, or by etcd.
 
 use crate::etcd::Registration;
-use crate::ring::{Member, Placement, Roster, Terms, ranked};
+use crate::ring::{Member, Placement, Roster, Scheme, Terms};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -23,6 +23,8 @@ pub struct Membership {
     pub me: usize,
     /// How it reaches the others.
     pub transport: Transport,
+    /// How copies are kept.
+    pub scheme: Scheme,
     /// How many nodes have what one serves, beside it.
     pub replicas: usize,
     /// Writes are confirmed to clients when the copies exist.
@@ -37,20 +39,22 @@ impl Membership {
         &self.members[&self.me]
     }
 
-    /// Which key is in which range: nodes that stay have one each.
+    /// Which key is in which range.
     pub fn placement(&self) -> Placement {
         let servers = self.members.values();
         match &self.etcd {
-            None => Placement::new(servers.map(|member| (member.host.as_str(), member.port))),
-            Some(_) => Placement::slots(),
+            None => {
+                (self.scheme).placement(servers.map(|member| (member.host.as_str(), member.port)))
+            }
+            Some(_) => self.scheme.slots(),
         }
     }
 
     /// Who is to serve what.
     pub fn roster(&self) -> Roster {
         match &self.etcd {
-            None => Roster::round(self.members.len()),
-            Some(_) => ranked(&self.members),
+            None => self.scheme.round(self.members.len()),
+            Some(_) => self.scheme.ranked(&self.members),
         }
     }
 
@@ -59,6 +63,7 @@ impl Membership {
     pub fn terms(&self, item_max: u64) -> Terms {
         let replicate = if self.is_acked { "acked" } else { "async" };
         let mut told = vec![
+            ("--scheme".to_owned(), self.scheme.name().to_owned()),
             ("--replicas".to_owned(), self.replicas.to_string()),
             ("--replicate".to_owned(), replicate.to_owned()),
             ("-I".to_owned(), item_max.to_string()),

@@ -4,7 +4,7 @@
 //! memcached leaves it out with them off.
 
 use super::packet::Head;
-use crate::ring::RangeStatus;
+use crate::ring::{RangeStatus, Scheme};
 use crate::shared::{Clock, Counter, Settings, Shared, VERSION};
 use crate::wire::Request;
 use std::fmt::Display;
@@ -137,13 +137,15 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
         names.join(",")
     };
     sink.put("node", &ring.this().name);
+    sink.put("scheme", ring.scheme.name());
     sink.put("replicas", ring.replicas);
     sink.put("replicate", if ring.is_acked { "acked" } else { "async" });
+    let has_own = ring.etcd.is_none() && ring.scheme == Scheme::Ring;
     let serves = |node: usize| {
         let ranges = status.ranges.iter();
         ranges.filter(move |range| range.claim.epoch > 0 && usize::from(range.claim.node) == node)
     };
-    if ring.etcd.is_some() {
+    if !has_own {
         let away = status.ranges.iter().filter(|range| {
             let server = (range.claim.epoch > 0).then_some(range.claim.node);
             server.is_none() || server != range.first
@@ -162,7 +164,7 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
         sink.put(&format!("{name}:refused"), u8::from(of.is_refused));
         sink.put(&format!("{name}:unacknowledged"), of.unacknowledged);
         sink.put(&format!("{name}:lag_ms"), of.lag.as_millis());
-        if ring.etcd.is_some() {
+        if !has_own {
             sink.put(&format!("{name}:serves"), serves(*node).count());
             continue;
         }

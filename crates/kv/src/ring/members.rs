@@ -1,9 +1,6 @@
 //! Who is in a ring.
 
-use super::Roster;
-use super::placement::SLOTS;
 use rhythm_net::Time;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// A node of a ring, as all nodes know it.
@@ -29,11 +26,4 @@ pub struct Lease {
     pub number: i64,
     /// A revision of etcd's when it was given: greater than that of any lease given before it.
     pub revision: i64,
-}
-
-/// Who is to serve what of nodes that come and go.
-pub(crate) fn ranked(members: &BTreeMap<usize, Member>) -> Roster {
-    let names = members.iter();
-    let names = names.map(|(number, member)| (*number, member.name.as_str()));
-    Roster::ranked(names, SLOTS)
 }

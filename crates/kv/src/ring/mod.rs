@@ -13,6 +13,9 @@
 //! order, and once), and a node that begins to get a range is sent all of it, while clients go on.
 //! A node that leaves stands behind all others: its ranges are handed to those before it.
 //!
+//! Other ways to keep copies ([`Scheme`]) are the same with other ranges: one node that writes all
+//! keys, and others that have copies and may be read.
+//!
 //! - [`node`] is what a node knows of the ring and does: without I/O, the time an argument.
 //! - [`ether`] brings frames to other nodes where no TCP does.
 //! - [`wire`] has the frames, `local` the store as replication sees it.
@@ -31,17 +34,18 @@ mod members;
 pub mod node;
 pub mod placement;
 mod roster;
+mod scheme;
 mod terms;
 pub mod view;
 pub mod wire;
 mod written;
 
 pub use local::Local;
-pub(crate) use members::ranked;
 pub use members::{Lease, Member};
 pub use node::{Effects, Execute, Node, Options, Ticket};
 pub use placement::Placement;
 pub use roster::Roster;
+pub use scheme::Scheme;
 pub use terms::Terms;
 pub use view::{NodeStatus, RangeStatus, Status, View};
 pub use written::Written;

@@ -63,6 +63,14 @@ impl Placement {
         }
     }
 
+    /// The circle in one piece.
+    pub fn whole() -> Placement {
+        Placement {
+            points: vec![(u32::MAX, 0)],
+            ranges: 1,
+        }
+    }
+
     /// How many ranges there are.
     pub fn ranges(&self) -> usize {
         self.ranges

@@ -18,9 +18,11 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Nodes that stay, each with a range of its own, and the others behind it round the ring.
-    pub fn round(nodes: usize) -> Roster {
-        let order = (0..nodes).map(|range| (range..range + nodes).map(|node| (node % nodes) as u8));
+    /// Nodes that stay; the first ones have a range of their own each, and the others behind them
+    /// round the ring.
+    pub fn round(nodes: usize, ranges: usize) -> Roster {
+        let order =
+            (0..ranges).map(|range| (range..range + nodes).map(|node| (node % nodes) as u8));
         Roster {
             members: u64::MAX >> (NODES_MAX - nodes),
             places: nodes,
@@ -72,7 +74,7 @@ mod tests {
 
     #[test]
     fn who_comes_after_goes_round() {
-        let roster = Roster::round(3);
+        let roster = Roster::round(3, 3);
         assert_eq!(roster.around(1).collect::<Vec<_>>(), [1, 2, 0]);
         assert_eq!((roster.members(), roster.places()), (0b111, 3));
     }

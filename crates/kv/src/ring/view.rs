@@ -1,5 +1,5 @@
-//! What workers see of the ring: who serves a key now, and whether there is room for writes; and
-//! how the ring is, for those who ask.
+//! What workers see of the ring: who serves a key now, whether a copy of it may be read here, and
+//! whether there is room for writes; and how the ring is, for those who ask.
 
 use super::wire::Claim;
 use super::{Member, Placement};
@@ -61,6 +61,9 @@ pub struct View {
     placement: Placement,
     me: u8,
     routes: Box<[AtomicU8]>,
+    /// Of each range that another node serves, until when its copy here may be read, in
+    /// nanoseconds.
+    reads_until: Box<[AtomicU64]>,
     is_full: AtomicBool,
     /// In nanoseconds.
     may_write_until: AtomicU64,
@@ -75,6 +78,7 @@ impl View {
             routes: (0..placement.ranges())
                 .map(|_| AtomicU8::new(NOBODY))
                 .collect(),
+            reads_until: (0..placement.ranges()).map(|_| AtomicU64::new(0)).collect(),
             placement,
             me: me as u8,
             is_full: AtomicBool::new(false),
@@ -110,6 +114,16 @@ impl View {
     pub(super) fn set_route(&self, range: usize, node: Option<usize>) {
         let node = node.map_or(NOBODY, |node| node as u8);
         self.routes[range].store(node, Ordering::Release);
+    }
+
+    /// Whether this node's copy of a range may be read.
+    #[inline]
+    pub fn may_read_copy(&self, range: usize, now: Time) -> bool {
+        now.as_nanos() < self.reads_until[range].load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_reads_until(&self, range: usize, until: Time) {
+        self.reads_until[range].store(until.as_nanos(), Ordering::Release);
     }
 
     /// Neighbors take less than is written: writes are to wait.

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   byte 0   2   3    4      8      16     24      32    40   48    52      60
-//!        | RK | 1 | from | length | ring | session | peer | count | seq | ack | ...
+//!        | RK | 2 | from | length | ring | session | peer | count | seq | ack | ...
 //!
 //!   magic, version, who sends, bytes of the whole frame; which ring; the sender's session and the
 //!   receiver's as the sender knows it; how many frames it sent; the place of this one's messages
-//!   in their order (0: none), and up to which place it has the receiver's; then the credit, flags,
-//!   the ranges that the sender has complete, and what it knows of each range; then messages, and a
-//!   checksum of all that (SipHash-1-3 under a fixed key: against accidents, not against attackers,
-//!   who must be kept off the backbone).
+//!   in their order (0: none), and up to which place it has the receiver's; then which frame of the
+//!   receiver's it heard last, the credit, flags, the ranges that the sender has complete, and what
+//!   it knows of each range; then messages, and a checksum of all that (SipHash-1-3 under a fixed
+//!   key: against accidents, not against attackers, who must be kept off the backbone).
 //! ```
 //!
 //! All numbers are little-endian. What is in a frame is bounded by its length, which the reader
@@ -18,10 +18,10 @@
 use crate::checksum::checksum;
 
 /// The frames' format; a node of another is not understood, and not spoken to.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const MAGIC: [u8; 2] = *b"RK";
 /// Bytes in front of what is known of the ranges.
-const FIXED: usize = 74;
+const FIXED: usize = 82;
 /// Bytes of what is known of a range.
 const CLAIM: usize = 5;
 /// What the checksum is keyed with.
@@ -71,6 +71,8 @@ pub struct Head {
     pub seq: u64,
     /// All messages up to this place have come.
     pub ack: u64,
+    /// The count of the last frame of the receiver's that the sender heard.
+    pub heard: u64,
     /// Bytes of messages that the receiver may have under way.
     pub credit: u32,
     /// Messages came, but not the ones that come next: those from `ack` on are to be sent again.
@@ -136,6 +138,8 @@ pub enum Message<'a> {
     Answer(u64, &'a [u8]),
     /// The command of this number was not executed: the range is served elsewhere.
     Refused(u64),
+    /// The receiver has the range complete, and may read it, as long as it hears the sender.
+    Reads(Of),
 }
 
 /// A range under an epoch of its claim.
@@ -198,6 +202,7 @@ pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&word.to_le_bytes());
     }
     out.extend_from_slice(&head.ack.to_le_bytes());
+    out.extend_from_slice(&head.heard.to_le_bytes());
     out.extend_from_slice(&head.credit.to_le_bytes());
     out.extend_from_slice(&head.complete.to_le_bytes());
     let (stay, gap, ranges) = (head.stay as u8, u8::from(head.gap), head.claims.len() as u8);
@@ -277,6 +282,7 @@ impl Message<'_> {
                 out.push(12);
                 out.extend_from_slice(&number.to_le_bytes());
             }
+            Message::Reads(at) => of(13, at),
         }
     }
 }
@@ -364,6 +370,7 @@ impl<'a> Reader<'a> {
             count: self.u64()?,
             seq: self.u64()?,
             ack: self.u64()?,
+            heard: self.u64()?,
             credit: self.u32()?,
             complete: self.u64()?,
             stay: match self.byte()? {
@@ -408,6 +415,7 @@ impl<'a> Reader<'a> {
             10 => Message::Forward(self.of()?, self.u64()?, self.bytes()?),
             11 => Message::Answer(self.u64()?, self.bytes()?),
             12 => Message::Refused(self.u64()?),
+            13 => Message::Reads(self.of()?),
             _ => return None,
         })
     }
@@ -426,6 +434,7 @@ mod tests {
             count: 8,
             seq: 9,
             ack: 10,
+            heard: 12,
             credit: 11,
             gap: true,
             stay: Stay::Leaves,
@@ -456,6 +465,7 @@ mod tests {
             Message::Forward(of, 1 << 40, b"get key\r\n"),
             Message::Answer(1 << 40, b"END\r\n"),
             Message::Refused(3),
+            Message::Reads(of),
         ]
     }
 

@@ -105,6 +105,7 @@ fn execute(op: Op, number: usize, now: u32, pinned: &mut Pinned<'_>, w: &mut Wri
         }
         Op::Get => {
             let item = pinned.get(hash, key, now)?;
+            item.access(now);
             Some(std::str::from_utf8(item.value()).ok()?.parse().unwrap())
         }
     }
@@ -178,7 +179,8 @@ impl Live {
         for (client, op, number) in ops {
             let range = self.view.placement().range(key(*number).as_bytes());
             let goes_on = self.forwarded.values().any(|other| *other == range);
-            if self.view.is_elsewhere(range) || goes_on {
+            let is_copy = *op == Op::Get && !goes_on && self.view.may_read_copy(range, now);
+            if goes_on || self.view.is_elsewhere(range) && !is_copy {
                 // What was written before is handed over before.
                 self.hand(&mut written, &mut batch, &mut done);
                 self.tickets += 1;

@@ -5,7 +5,7 @@
 //! it may come about for a while. Where writes may be lost (no acknowledgments of replicas, or more
 //! nodes died at a time than copies allow), a read may find any value that was ever written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long after it is given up a command may still be executed, in microseconds: frames are under
 /// way for a time.
@@ -26,6 +26,8 @@ pub(crate) struct History {
     acknowledged: Write,
     /// The last read: who served it, and the write it found.
     seen: Option<((u32, u8), Write)>,
+    /// The last that was read or answered at each node that has a copy, and whose copy it was.
+    seen_at: BTreeMap<usize, ((u32, u8), Write)>,
 }
 
 impl History {
@@ -64,6 +66,7 @@ impl History {
         self.possible = self.ever.clone();
         self.acknowledged = 0;
         self.seen = None;
+        self.seen_at.clear();
     }
 
     /// A read, served under this claim, found this (0: nothing). What is wrong with it.
@@ -80,6 +83,42 @@ impl History {
             self.seen = Some((claim, write));
         }
         Ok(())
+    }
+
+    /// A read of a node's copy of what is served under this claim found this. Where `is_acked`, a
+    /// write that was acknowledged is in all copies that are read; else they may be behind.
+    pub(crate) fn read_copy(
+        &mut self,
+        found: Option<Write>,
+        (node, claim): (usize, (u32, u8)),
+        is_acked: bool,
+    ) -> Result<(), String> {
+        if is_acked {
+            self.read_late(found)?;
+        }
+        let Some(write) = found else {
+            return Ok(());
+        };
+        if !self.ever.contains(&write) || self.deletes.contains(&write) {
+            return Err(format!("found {write}, which was never written"));
+        }
+        if let Some((before, last)) = self.seen_at.get(&node)
+            && *before == claim
+            && write < *last
+            && !self.floating.iter().any(|(float, _)| *float == write)
+        {
+            return Err(format!("found {write} after {last} at {node}, {self:?}"));
+        }
+        self.seen_at.insert(node, (claim, write));
+        Ok(())
+    }
+
+    /// A write was answered at a node that may have a copy of what is served under this claim.
+    pub(crate) fn answered_at(&mut self, node: usize, claim: (u32, u8), write: Write) {
+        let seen = self.seen_at.entry(node).or_insert((claim, write));
+        if seen.0 != claim || seen.1 < write {
+            *seen = (claim, write);
+        }
     }
 
     /// A read that was under way for a while: by whom it was served is not known.

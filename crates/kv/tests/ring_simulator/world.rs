@@ -8,7 +8,7 @@ use crate::history::{History, Write};
 use crate::leases::Leases;
 use crate::network::{self, Weather};
 use crate::random::Random;
-use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster};
+use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster, Scheme};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -33,6 +33,7 @@ pub(crate) struct Counts {
     pub(crate) leased: u64,
     pub(crate) stops: u64,
     pub(crate) frames: u64,
+    pub(crate) of_copies: u64,
 }
 
 impl Counts {
@@ -47,6 +48,7 @@ impl Counts {
         self.leased += other.leased;
         self.stops += other.stops;
         self.frames += other.frames;
+        self.of_copies += other.of_copies;
     }
 }
 
@@ -85,6 +87,17 @@ struct Asked {
     op: Op,
     at: u64,
     claim: (u32, u8),
+}
+
+impl Asked {
+    /// Whether the node still knows the claim under which it was asked.
+    fn is_served_as(&self, live: Option<&Live>, placement: &Placement) -> bool {
+        let range = placement.range(key(self.key).as_bytes());
+        live.is_some_and(|live| {
+            let claim = live.node.claim(range);
+            (claim.epoch, claim.node) == self.claim
+        })
+    }
 }
 
 struct World {
@@ -131,11 +144,17 @@ pub(crate) fn run(seed: u64) -> Counts {
     let names: Vec<String> = (0..count).map(|node| format!("node-{node}")).collect();
     let is_leased = random.percent(25);
     let leases = is_leased.then(|| Leases::new(500_000 + random.below(1_000_000), &names));
+    // Of its own: seeds that do without are what they always were.
+    let scheme = match Random::new(seed ^ 0x5c4e).percent(35) {
+        true => Scheme::Primary,
+        false => Scheme::Ring,
+    };
     let placement = match is_leased {
-        true => Placement::slots(),
-        false => Placement::new(names.iter().map(|name| (name.as_str(), 4711))),
+        true => scheme.slots(),
+        false => scheme.placement(names.iter().map(|name| (name.as_str(), 4711))),
     };
     let options = Options {
+        scheme,
         replicas: 1 + random.below(2.min(count as u64 - 1)) as usize,
         acked: random.percent(70),
         queue_max: 1 << 16,
@@ -158,7 +177,7 @@ pub(crate) fn run(seed: u64) -> Counts {
         now: 0,
         weather: Weather::new(&mut random),
         roster: match &leases {
-            None => Roster::round(count),
+            None => scheme.round(count),
             Some(leases) => leases.roster(u64::MAX >> (64 - count), placement.ranges()),
         },
         placement,
@@ -558,6 +577,9 @@ impl World {
         match (asked.op, answer) {
             (Op::Set(write) | Op::Delete(write), Some(_)) => {
                 self.counts.acknowledged += 1;
+                if asked.is_served_as(self.nodes[asked.node].as_ref(), &self.placement) {
+                    history.answered_at(asked.node, asked.claim, write);
+                }
                 // Who acknowledged it may have died since, with all there was of it.
                 if asked.at > self.lost_at {
                     history.acknowledged(write, self.now);
@@ -577,7 +599,13 @@ impl World {
                     true => asked.claim,
                     false => (0, asked.node as u8),
                 };
-                if asked.at == self.now && !self.is_split {
+                let is_copy = usize::from(asked.claim.1) != asked.node;
+                if asked.at == self.now && is_copy {
+                    self.counts.of_copies += 1;
+                    let of = (asked.node, asked.claim);
+                    let read = history.read_copy(found, of, self.options.acked);
+                    read.unwrap_or_else(|wrong| panic!("a copy of {}: {wrong}", key(asked.key)));
+                } else if asked.at == self.now && !self.is_split {
                     let read = history.read(found, claim);
                     read.unwrap_or_else(|wrong| panic!("{}: {wrong}", key(asked.key)));
                 } else {

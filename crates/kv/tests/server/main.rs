@@ -2,6 +2,7 @@
 //! how much is held for whom, and how it ends.
 
 mod commands;
+mod copies;
 mod observing;
 mod pipelined;
 

@@ -2,6 +2,7 @@
 
 use super::values;
 use rhythm_kv::membership::Transport;
+use rhythm_kv::ring::Scheme;
 use rhythm_kv::shared::Settings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -205,6 +206,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 3, requires = "ring")]
     #[arg(value_parser = values::number::<u8>("seconds, as a number", 2..=60))]
     pub(super) lease: u8,
+
+    /// How copies are kept: each node serves keys of its own, with copies on the next nodes (ring);
+    /// or one node writes all keys, and those with copies of them answer `get`, too (primary)
+    #[arg(long, value_name = "SCHEME", default_value = "ring", requires = "ring")]
+    #[arg(value_parser = values::scheme)]
+    pub(super) scheme: Scheme,
 
     /// Nodes that have what this one serves, beside it
     #[arg(long, value_name = "NUM", default_value_t = 1, requires = "ring")]

@@ -154,6 +154,7 @@ pub(super) fn membership(place: &str, node: &str, args: &Args) -> Result<Option<
         me,
         replicas,
         is_acked: args.replicate == "acked",
+        scheme: args.scheme,
         etcd: None,
     }))
 }
@@ -199,6 +200,7 @@ pub(super) fn register(args: &Args, settings: &mut Settings) -> Result<()> {
         me: registration.number,
         replicas: args.replicas.into(),
         is_acked: args.replicate == "acked",
+        scheme: args.scheme,
         etcd: Some(registration),
     };
     listen_there(ring.this(), args, settings);
@@ -349,7 +351,8 @@ fn tell(stats: &BTreeMap<String, String>) -> Result<(String, bool)> {
     let of = |name: &str| stats.get(name).map_or("", String::as_str);
     let (me, mut is_whole) = (of("node"), true);
     let replicas: usize = of("replicas").parse().context("it is no node of a ring")?;
-    let mut text = format!("{me}: {} copies, {}", of("replicas"), of("replicate"));
+    let (scheme, replicate) = (of("scheme"), of("replicate"));
+    let mut text = format!("{me}: {scheme}, {replicas} copies, {replicate}");
     let is_ranked = stats.contains_key("ranges");
     if is_ranked {
         let (away, missing) = (of("ranges_away"), of("ranges_without_copies"));

@@ -267,6 +267,7 @@ mod tests {
             ("--ring /nonexistent", "--node <NAME>"),
             ("--replicas 2", "--ring <FILE|etcd://...>"),
             ("--ring x --node a --replicate now", "async, acked"),
+            ("--ring x --node a --scheme chain", "ring or primary"),
             ("--ring x --node a -U 7", "leave -U out"),
             ("--ring etcd://h:1 --node a", "no place of etcd"),
             ("--ring etcd://h:1/x --node a", "--client"),

@@ -1,6 +1,7 @@
 //! What stands behind flags, read.
 
 use rhythm_kv::membership::Transport;
+use rhythm_kv::ring::Scheme;
 use rhythm_kv::wire::Protocol;
 use rhythm_protocol::http::uri::is_host_name;
 use std::net::SocketAddr;
@@ -88,6 +89,12 @@ pub(super) fn backbone(text: &str) -> Result<Transport, String> {
             .map(Transport::Tcp)
             .map_err(|error| format!("{error}; or ether: and the name of an interface")),
     }
+}
+
+pub(super) fn scheme(text: &str) -> Result<Scheme, &'static str> {
+    let all = [Scheme::Ring, Scheme::Primary];
+    let found = all.into_iter().find(|scheme| scheme.name() == text);
+    found.ok_or("ring or primary")
 }
 
 pub(super) fn host_name(text: &str) -> Result<String, &'static str> {

@@ -116,6 +116,7 @@ impl Node {
                 let node = self.view.name(server);
                 tracing::warn!(range, node, "who serves a range is not heard");
                 self.complete &= !(1 << range);
+                self.stop_reading(range);
                 self.incoming[range] = None;
                 self.syncs[range].fill(Sync::None);
             }

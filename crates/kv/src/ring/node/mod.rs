@@ -25,6 +25,7 @@ mod options;
 mod presence;
 mod progress;
 mod ranges;
+mod reads;
 mod status;
 mod sync;
 
@@ -70,6 +71,10 @@ struct Peer {
     /// The epoch of each range's claim that it knew of when it said so.
     epochs: Vec<u32>,
     link: Link,
+    /// A frame that it was sent, its count and when, until it says that it heard that.
+    probe: Option<(u64, Time)>,
+    /// When the last was sent that it said so of.
+    heard_me: Time,
     /// Frames that were sent again on links before this one.
     resent: u64,
 }
@@ -108,6 +113,8 @@ pub struct Node {
     claims: Vec<Claim>,
     /// The ranges that this node has complete.
     complete: u64,
+    /// Of these, ranges that others serve, and that may be read here while these are heard.
+    reads: u64,
     /// The last second in which something of a range was put or written here.
     touched: Vec<u32>,
     /// The second that the store's clock last showed.
@@ -151,6 +158,8 @@ impl Node {
             complete: 0,
             epochs: vec![0; ranges],
             link: Link::new(now),
+            probe: None,
+            heard_me: Time::ZERO,
             resent: 0,
         };
         Node {
@@ -171,6 +180,7 @@ impl Node {
             peers: (0..nodes).map(|_| peer()).collect(),
             claims: vec![Claim::default(); ranges],
             complete: 0,
+            reads: 0,
             touched: vec![0; ranges],
             second: 0,
             targets: vec![0; ranges],
@@ -248,6 +258,7 @@ impl Node {
         // What it says before it knows of this session is about an earlier one.
         if head.peer == peer.mine {
             self.met(from);
+            self.heard_by(from, head.heard);
             let peer = &mut self.peers[from];
             (peer.link).acknowledged(head.ack, head.credit, head.gap, now);
             if head.seq > 0 && peer.link.accept(head.seq) {
@@ -305,6 +316,7 @@ impl Node {
             }
             Message::Answer(number, answer) => self.forwards.answered(number, answer, out),
             Message::Refused(number) => self.forwards.refused(number),
+            Message::Reads(of) => self.may_read(from, of),
         }
     }
 
@@ -406,6 +418,7 @@ impl Node {
     /// Appends the frames that may be sent now, and says who is released.
     pub fn flush(&mut self, now: Time, out: &mut Effects) {
         self.view.set_may_write_until(self.may_write_until());
+        self.tell_reads();
         self.release(now, out);
         out.frames.resize_with(self.peers.len(), Vec::new);
         let mut fullest = 0;
@@ -420,6 +433,7 @@ impl Node {
                 count: peer.sent,
                 seq: 0,
                 ack: peer.link.received(),
+                heard: peer.count,
                 credit: self.options.window,
                 gap: peer.link.take_gap(),
                 stay,
@@ -445,6 +459,7 @@ impl Node {
             }
             if head.count > peer.sent {
                 (peer.sent, peer.beat_at) = (head.count, now + self.options.heartbeat);
+                peer.probe.get_or_insert((head.count, now));
             }
             self.claims = head.claims;
             fullest = fullest.max(peer.link.held());

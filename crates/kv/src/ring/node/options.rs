@@ -1,10 +1,13 @@
 //! How a node behaves.
 
+use super::super::scheme::Scheme;
 use std::time::Duration;
 
 /// How a node behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// How copies are kept.
+    pub scheme: Scheme,
     /// How many nodes have what one serves, beside it.
     pub replicas: usize,
     /// Writes are confirmed to clients when the targets have them.
@@ -35,6 +38,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
+            scheme: Scheme::Ring,
             replicas: 1,
             acked: false,
             heartbeat: Duration::from_millis(50),

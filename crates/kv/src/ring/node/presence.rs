@@ -86,6 +86,7 @@ impl Node {
         for range in &mut self.syncs {
             range[node] = Sync::None;
         }
+        self.lose_reads_of(node);
         self.forwards.lose(node, out);
     }
 }

@@ -84,6 +84,7 @@ impl Node {
             // Workers may have written until now.
             self.touched[range] = self.second;
         }
+        self.stop_reading(range);
         self.claims[range] = claim;
         self.handing[range] = None;
         self.incoming[range] = None;
@@ -128,8 +129,10 @@ impl Node {
         );
         let node = self.me as u8;
         self.adopt(range, Claim { epoch, node });
-        for node in bits(complete).filter(|node| *node < self.peers.len()) {
+        let places = self.peers.len();
+        for node in bits(complete).filter(|node| *node < places) {
             self.syncs[range][node] = Sync::Done;
+            self.let_read(range, node);
         }
     }
 
@@ -208,6 +211,7 @@ impl Node {
             }
         }
         let of = self.of(range);
+        let mut left = 0_u64;
         for node in self.others() {
             let sync = &mut self.syncs[range][node];
             let message = match (targets & 1 << node != 0, *sync) {
@@ -217,6 +221,7 @@ impl Node {
                 }
                 (false, was) if was != Sync::None => {
                     *sync = Sync::None;
+                    left |= 1 << node;
                     Message::Leave(of)
                 }
                 _ => continue,
@@ -226,6 +231,7 @@ impl Node {
             }
         }
         self.targets[range] = targets;
+        self.wait_for_readers(left);
     }
 
     /// Gives a range to the first before this node that has it complete.

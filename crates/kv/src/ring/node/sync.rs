@@ -42,7 +42,8 @@ impl Node {
                 );
             }
             let range = usize::from(of.range);
-            let since = second + u32::from(self.touched[range] == second);
+            self.stop_reading(range);
+            let since = second.max(self.touched[range] + 1);
             let stage = IncomingStage::Waiting;
             self.incoming[range] = Some(Incoming { of, since, stage });
         }
@@ -62,7 +63,9 @@ impl Node {
     }
 
     pub(super) fn completed(&mut self, from: usize, of: Of) {
-        self.advance(from, of, Sync::Ended, Sync::Done);
+        if self.advance(from, of, Sync::Ended, Sync::Done) {
+            self.let_read(of.range.into(), from);
+        }
         let of_it = self.syncs.iter().map(|range| range[from]);
         if of_it
             .into_iter()
@@ -76,20 +79,24 @@ impl Node {
         }
     }
 
-    fn advance(&mut self, from: usize, of: Of, before: Sync, behind: Sync) {
+    /// Takes a target from one step to another. Whether it was there.
+    fn advance(&mut self, from: usize, of: Of, before: Sync, behind: Sync) -> bool {
         let range = usize::from(of.range);
         if range < self.ranges() && self.serves(range) && of == self.of(range) {
             let sync = &mut self.syncs[range][from];
             if *sync == before {
                 *sync = behind;
+                return true;
             }
         }
+        false
     }
 
     pub(super) fn left_out(&mut self, from: usize, of: Of) {
         let range = usize::from(of.range);
         if self.follows(from, of) {
             self.incoming[range] = None;
+            self.stop_reading(range);
         }
         // Late or not: whoever serves it since was not told that this node has it.
         if range < self.ranges() && usize::from(self.claims[range].node) != self.me {

@@ -17,7 +17,7 @@ use crate::lines::{Lines, take_frames};
 use crate::membership::Membership;
 use crate::ring::ether::Came;
 use crate::ring::{
-    Effects, Execute, Local, Member, Node, Options, Ticket, View, Written, ranked, wire,
+    Effects, Execute, Local, Member, Node, Options, Scheme, Ticket, View, Written, wire,
 };
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
@@ -55,6 +55,7 @@ enum Way {
 pub(super) struct Backbone {
     shared: Arc<Shared>,
     view: Arc<View>,
+    scheme: Scheme,
     rules: Rules,
     node: Node,
     store: StoreWorker,
@@ -100,6 +101,7 @@ impl Backbone {
         let new = || Arc::new(View::new(ring.placement(), ring.me));
         let view = shared.ring.clone().unwrap_or_else(new);
         let options = Options {
+            scheme: ring.scheme,
             replicas: ring.replicas,
             acked: ring.is_acked,
             lease: ring.etcd.as_ref().map(Registration::lasts),
@@ -130,6 +132,7 @@ impl Backbone {
                 users: Arc::default(),
                 ..shared.rules.clone()
             },
+            scheme: ring.scheme,
             node,
             view,
             store,
@@ -155,11 +158,11 @@ impl Backbone {
                 tracing::info!(members = names, "who is in the ring");
                 match &mut self.way {
                     Way::Tcp(lines) => {
-                        lines.enlist(port, peers(&members, ranked(&members).places()))
+                        lines.enlist(port, peers(&members, self.scheme.ranked(&members).places()))
                     }
                     Way::Ether(_) => debug_assert!(false, "over Ethernet the nodes stay"),
                 }
-                let roster = ranked(&members);
+                let roster = self.scheme.ranked(&members);
                 self.with(now, |node, _, out| node.enroll(roster, now, out));
                 self.view.set_members(members);
             }

@@ -103,8 +103,23 @@ impl Ring {
         };
         if has_key {
             let range = self.view.placement().range(key);
-            if self.view.is_elsewhere(range) || asks_about(range) {
+            if asks_about(range) {
                 return Way::There(range);
+            }
+            if self.view.is_elsewhere(range) {
+                // What others show (CAS ids) or change (wins) is only the server's own.
+                let is_plain = matches!(
+                    command.kind,
+                    Kind::Get {
+                        with_cas: false,
+                        touch: None,
+                        ..
+                    }
+                );
+                return match is_plain && self.view.may_read_copy(range, clock::monotonic()) {
+                    true => Way::Here,
+                    false => Way::There(range),
+                };
             }
         }
         let reads = matches!(command.kind, Kind::Get { touch: None, .. }) || !has_key;

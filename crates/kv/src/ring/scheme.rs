@@ -1,0 +1,75 @@
+//! How copies are kept: which node writes what, and which reads.
+//!
+//! ```text
+//!   ring      every node is the first of a range of its own; it writes and reads that alone
+//!   primary   all keys are one range: its first node writes all, and its copies read, too
+//! ```
+
+use super::members::Member;
+use super::placement::{Placement, SLOTS};
+use super::roster::Roster;
+use std::collections::BTreeMap;
+
+/// See the head of this file. All nodes follow the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheme {
+    /// Each key's node writes and reads it, and the next ones round the ring have copies (the
+    /// microservers' paper, section 2).
+    #[default]
+    Ring,
+    /// Primary-backup: one node only replicates writes to others, and clients read from these (the
+    /// same, section 3).
+    Primary,
+}
+
+impl Scheme {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheme::Ring => "ring",
+            Scheme::Primary => "primary",
+        }
+    }
+
+    /// Whether copies are read.
+    pub fn reads_copies(self) -> bool {
+        self == Scheme::Primary
+    }
+
+    /// Which key is in which range, among nodes that stay.
+    pub fn placement<'a>(self, nodes: impl IntoIterator<Item = (&'a str, u16)>) -> Placement {
+        match self {
+            Scheme::Ring => Placement::new(nodes),
+            Scheme::Primary => Placement::whole(),
+        }
+    }
+
+    /// The same, among nodes that come and go.
+    pub fn slots(self) -> Placement {
+        match self {
+            Scheme::Ring => Placement::slots(),
+            Scheme::Primary => Placement::whole(),
+        }
+    }
+
+    /// Who is to serve what, of so many nodes that stay.
+    pub fn round(self, nodes: usize) -> Roster {
+        match self {
+            Scheme::Ring => Roster::round(nodes, nodes),
+            Scheme::Primary => Roster::round(nodes, 1),
+        }
+    }
+
+    /// Who is to serve what, of nodes that come and go.
+    pub(crate) fn ranked(self, members: &BTreeMap<usize, Member>) -> Roster {
+        let names = members.iter();
+        let names = names.map(|(number, member)| (*number, member.name.as_str()));
+        Roster::ranked(
+            names,
+            match self {
+                Scheme::Ring => SLOTS,
+                Scheme::Primary => 1,
+            },
+        )
+    }
+}

@@ -1,0 +1,115 @@
+//! Two nodes of which one writes all keys and the other has a copy: who answers what.
+
+use super::{NEVER, Running, expect, here, start};
+use rhythm_kv::membership::{Membership, Transport};
+use rhythm_kv::ring::{Member, Scheme};
+use rhythm_kv::shared::Settings;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Both nodes, the primary first.
+fn pair() -> [Running; 2] {
+    let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let listeners = [free(), free()];
+    let places: Vec<SocketAddr> = (listeners.iter())
+        .map(|listener| listener.local_addr().expect("it has one"))
+        .collect();
+    drop(listeners);
+    let members: BTreeMap<usize, Member> = (places.iter().enumerate())
+        .map(|(node, backbone)| {
+            let member = Member {
+                name: format!("node-{node}"),
+                host: "127.0.0.1".to_owned(),
+                port: backbone.port(),
+                backbone: *backbone,
+            };
+            (node, member)
+        })
+        .collect();
+    [0, 1].map(|me| {
+        start(Settings {
+            ring: Some(Membership {
+                members: members.clone(),
+                me,
+                transport: Transport::Tcp(places[me]),
+                scheme: Scheme::Primary,
+                replicas: 1,
+                is_acked: true,
+                etcd: None,
+            }),
+            ..here()
+        })
+    })
+}
+
+/// How often a node found something itself.
+fn hits(stream: &mut TcpStream) -> u64 {
+    stream.write_all(b"stats\r\n").expect("it reads");
+    let mut text = String::new();
+    let mut bytes = [0; 4096];
+    while !text.ends_with("END\r\n") {
+        let count = stream.read(&mut bytes).expect("it answers");
+        text.push_str(&String::from_utf8_lossy(&bytes[..count]));
+    }
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("STAT get_hits "));
+    line.and_then(|hits| hits.parse().ok()).expect("it counts")
+}
+
+/// Sends, and reads a line.
+fn line(stream: &mut TcpStream, sent: &str) -> String {
+    stream.write_all(sent.as_bytes()).expect("it reads");
+    let mut line = Vec::new();
+    while !line.ends_with(b"\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("it answers");
+        line.extend(byte);
+    }
+    String::from_utf8_lossy(&line).into_owned()
+}
+
+#[test]
+fn a_copy_answers_get_and_passes_on_the_rest() {
+    let nodes = pair();
+    let [mut primary, mut copy] = [&nodes[0], &nodes[1]].map(Running::connect);
+    // As long as they do not know each other, it says so.
+    while line(&mut copy, "set k 7 0 3\r\nabc\r\n") != "STORED\r\n" {}
+    // Until it has caught up, it passes reads on, too.
+    let until = Instant::now() + NEVER;
+    while hits(&mut copy) == 0 {
+        assert!(Instant::now() < until, "it never answers itself");
+        expect(&mut copy, "get k\r\n", "VALUE k 7 3\r\nabc\r\nEND\r\n");
+        thread::sleep(Duration::from_millis(20));
+    }
+    // By way of either, what is written is there for both.
+    for round in 0..100 {
+        let value = format!("{round:03}");
+        let found = format!("VALUE k 0 3\r\n{value}\r\nEND\r\n");
+        let set = format!("set k 0 0 3\r\n{value}\r\n");
+        match round % 2 {
+            0 => expect(&mut copy, &set, "STORED\r\n"),
+            _ => expect(&mut primary, &set, "STORED\r\n"),
+        }
+        expect(&mut copy, "get k\r\n", &found);
+        expect(&mut primary, "get k\r\n", &found);
+        // And behind a write in one go.
+        let both = format!("{set}get k\r\n");
+        expect(&mut copy, &both, &format!("STORED\r\n{found}"));
+    }
+    // CAS ids are the primary's: what its copy shows of them serves there.
+    let before = hits(&mut copy);
+    let answer = line(&mut copy, "gets k\r\n");
+    expect(&mut copy, "", "099\r\nEND\r\n");
+    let cas = answer.trim_end().split(' ').nth(4);
+    let cas = cas.expect("it has one");
+    expect(
+        &mut copy,
+        &format!("cas k 0 0 1 {cas}\r\nz\r\n"),
+        "STORED\r\n",
+    );
+    assert_eq!(hits(&mut copy), before, "the primary answered that");
+}
