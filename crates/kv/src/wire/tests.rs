@@ -162,7 +162,10 @@ fn a_get_goes_on_where_it_was_cut() {
             for (index, command) in commands.list.iter().enumerate() {
                 let rest = &bytes[command.start as usize..];
                 let mut again = stream(before.again(command));
-                assert_eq!(parsed(&rules, &mut again, [rest]), all[index..]);
+                // Keys before one that is too long are touched together: once more does nothing.
+                let with_it = |other: &Command| other.start == command.start;
+                let first = commands.list.iter().position(with_it).unwrap_or(index);
+                assert_eq!(parsed(&rules, &mut again, [rest]), all[first..]);
             }
         }
     }

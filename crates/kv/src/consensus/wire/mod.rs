@@ -150,7 +150,16 @@ pub(super) fn decode(digest: u64, frame: &[u8], voters: &ConfState) -> Result<Me
     if checksum([digest, 0], said).to_le_bytes() != *sum || said.len() < PREFIX {
         return Err(NoFrame);
     }
-    message(Taker(&said[PREFIX..]), voters).ok_or(NoFrame)
+    let message = message(Taker(&said[PREFIX..]), voters).ok_or(NoFrame)?;
+    // `raft` sends only these two without its term, and takes another for its own mistake.
+    let may_lack_term = matches!(
+        message.msg_type,
+        MessageType::MsgPropose | MessageType::MsgReadIndex
+    );
+    match message.term == 0 && !may_lack_term {
+        true => Err(NoFrame),
+        false => Ok(message),
+    }
 }
 
 fn message(mut taker: Taker<'_>, voters: &ConfState) -> Option<Message> {
@@ -216,6 +225,19 @@ mod tests {
             let mut damaged = frame.clone();
             damaged[at] ^= 1;
             assert_eq!(decode(7, &damaged, &voters), Err(NoFrame), "{at}");
+        }
+        for (msg_type, is_told) in [
+            (MessageType::MsgRequestVote, false),
+            (MessageType::MsgHeartbeat, false),
+            (MessageType::MsgPropose, true),
+            (MessageType::MsgReadIndex, true),
+        ] {
+            let termless = Message {
+                msg_type,
+                ..Message::default()
+            };
+            let taken = decode(7, &encode(7, &termless), &voters);
+            assert_eq!(taken, if is_told { Ok(termless) } else { Err(NoFrame) });
         }
         assert_eq!(length(&[0; 4]), Err(NoFrame));
         assert_eq!(length(&[255; 4]), Err(NoFrame));
