@@ -317,6 +317,7 @@ mod tests {
             server.opened(&mut port, accepted, Time::ZERO);
             server.received(&mut port, connection, &request.repeat(3), Time::ZERO);
             server.idle(&mut port, Time::ZERO);
+            server.turn_ended(Time::ZERO);
             assert_eq!(server.wake_at(), Some(Time::ZERO + options.delay));
             server.ended(
                 &mut port,

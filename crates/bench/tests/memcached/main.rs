@@ -281,8 +281,14 @@ fn who_is_not_there_or_no_memcached_is_said_clearly() {
         .unwrap();
     for udp in [false, true] {
         let nobody = error(format!("memcached://{free}"), udp);
-        assert!(matches!(nobody, MemcachedError::Connect { .. }), "{nobody}");
-        assert_eq!(nobody.to_string(), format!("no answer from {free}"));
+        let is_this = match udp {
+            true => matches!(nobody, MemcachedError::Datagram { .. }),
+            false => matches!(nobody, MemcachedError::Connect { .. }),
+        };
+        assert!(
+            is_this && nobody.to_string().contains(&free.to_string()),
+            "{nobody}"
+        );
     }
     let web = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = web.local_addr().unwrap();

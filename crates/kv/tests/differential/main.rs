@@ -201,6 +201,23 @@ fn as_time_passes() {
 }
 
 #[test]
+fn keys_before_one_that_is_too_long_are_touched() {
+    let Some(mut pair) = Pair::start() else {
+        return eprintln!("skipped: there is no memcached on this machine");
+    };
+    let long = "k".repeat(251);
+    for verb in ["gat", "gats"] {
+        for text in [
+            "set a 0 0 1\r\nx\r\nset b 0 0 1\r\ny\r\nset c 0 0 1\r\nz\r\n".to_owned(),
+            format!("{verb} -1 a b {long} c\r\n"),
+            "get a b c\r\n".to_owned(),
+        ] {
+            pair.compare_whole(text.as_bytes(), &[text.len()], false);
+        }
+    }
+}
+
+#[test]
 fn long_lines() {
     repeat(|pair, generator| {
         let words = [

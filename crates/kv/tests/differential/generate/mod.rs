@@ -278,11 +278,7 @@ impl Generator {
             _ => 1,
         };
         for _ in 0..count {
-            // Of others, those before one that is too long are answered or not.
-            let key = match verb.starts_with("gat") && self.random.one_in(12) {
-                true => "k".repeat(251),
-                false => self.key(),
-            };
+            let key = self.key();
             line += self.random.of(&[" ", " ", "  "]);
             line += &key;
         }
