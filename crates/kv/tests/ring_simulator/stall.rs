@@ -19,7 +19,7 @@ struct Ring {
 impl Ring {
     fn new() -> Ring {
         let placement = Placement::new(["a", "b", "c"].map(|name| (name, 4711)));
-        let (roster, options) = (Roster::round(NODES), Options::default());
+        let (roster, options) = (Roster::round(NODES, NODES), Options::default());
         let live = |me| Live::new(&placement, &roster, me, &options, 1, None, Time::ZERO);
         Ring {
             now: 0,
