@@ -94,7 +94,7 @@ fn stored_bytes(options: &MemcachedOptions) -> u64 {
 
 /// The memory that servers have for this, in MiB.
 pub(super) fn memory_mib(options: &MemcachedOptions) -> u64 {
-    (ROOM * stored_bytes(options) >> 20).max(MEMORY_MIN_MIB)
+    ((ROOM * stored_bytes(options)) >> 20).max(MEMORY_MIN_MIB)
 }
 
 /// The same load, for servers that have used all of their memory when it is measured: the system

@@ -53,7 +53,7 @@ impl Terms {
     pub fn differences(&self, theirs: &[u8]) -> Option<(String, String)> {
         let theirs = std::str::from_utf8(theirs).ok()?;
         let whole = theirs.strip_suffix('\n');
-        let (name, theirs) = read(whole.unwrap_or(theirs))?;
+        let (name, theirs) = read(whole.unwrap_or(theirs)).filter(|(name, _)| !name.is_empty())?;
         let (_, mut ours) = read(&self.text)?;
         if whole.is_some() {
             // There was no room for more.
@@ -105,6 +105,7 @@ mod tests {
         assert_eq!(other.text(20), b"b\n--replicas=2\n");
         let (_, said) = ours.differences(other.text(20)).unwrap();
         assert_eq!(said, "--replicas is 1 here, and 2 there");
+        assert_eq!(ours.differences(b""), None);
         assert_eq!(ours.differences(&[0xff]), None);
         assert_eq!(ours.differences(b"b\nhalf"), None);
     }

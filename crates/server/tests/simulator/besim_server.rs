@@ -16,8 +16,7 @@ pub(crate) type PageThatHangs = (&'static str, &'static [u8]);
 
 /// One whose call can be sent again, and one whose cannot.
 pub(crate) const PAGES_THAT_HANG: [PageThatHangs; 2] =
-    [CAN_BE_SENT_AGAIN, ("change_profile", b"1&10&")];
-pub(crate) const CAN_BE_SENT_AGAIN: PageThatHangs = ("profile", b"1&9&");
+    [("profile", b"1&9&"), ("change_profile", b"1&10&")];
 
 /// How it behaves. Chances mean one request in so many; 0: none.
 #[derive(Clone, Copy, Debug, Default)]

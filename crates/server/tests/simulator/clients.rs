@@ -114,9 +114,8 @@ impl Client {
             }
             FarEvent::Reset(link, by_server) if self.link == Some(link) => {
                 // Calls hang for as long as the drain, one behind the other.
-                let is_hanging = |pending: &Pending| pending.is_page(shared.explains.hangs);
                 let hangs = shared.explains.fails_for == u64::from(self.user)
-                    || self.pending.iter().any(is_hanging);
+                    || (self.pending.iter()).any(|pending| self.had_to_wait(pending, shared));
                 let excused = self.stopped_reading
                     || shared.explains.crowded
                     || world.now >= shared.drain.1
@@ -137,8 +136,13 @@ impl Client {
     pub(crate) fn is_prompt(&self, pending: &Pending, shared: &Shared<'_>) -> bool {
         let asks_much = self.manners.depth > DEPTH_MAX;
         let is_slow = self.manners.pace.is_some() || !pending.complete || asks_much;
-        let hangs = pending.is_page(shared.explains.hangs) || pending.begun <= self.hung_until;
+        let hangs = self.had_to_wait(pending, shared);
         !is_slow && !hangs && u64::from(self.user) != shared.explains.fails_for
+    }
+
+    /// Whether it asked for a page that hangs, or for this before that was answered.
+    fn had_to_wait(&self, pending: &Pending, shared: &Shared<'_>) -> bool {
+        pending.is_page(shared.explains.hangs) || pending.begun <= self.hung_until
     }
 
     fn chance(&mut self, times: usize) -> bool {

@@ -1,7 +1,7 @@
 //! The configuration of a run, chosen by its seed.
 
 use crate::backends::BackendFaults;
-use crate::besim_server::{CAN_BE_SENT_AGAIN, PAGES_THAT_HANG, PageThatHangs, ServerFaults};
+use crate::besim_server::{PAGES_THAT_HANG, PageThatHangs, ServerFaults};
 use crate::device_server::DeviceServerFaults;
 use crate::devices::DeviceFaults;
 use crate::disks::DiskFaults;
@@ -244,12 +244,12 @@ impl Config {
         if some_hang {
             options.connections_max = options.connections_max.max(2);
         }
-        if let Some(page) = page_hangs {
+        if page_hangs.is_some() {
             server.fails_for = 0;
-            // Of two connections a call that cannot be taken back may hold both: the other is for
-            // others who ask the same.
-            let few = if page == CAN_BE_SENT_AGAIN { 2 } else { 3 };
-            options.connections_max = *dice.pick(&[few, 3, 4, 8]);
+            // Of fewer, who asks for it has none left for what else he asks that cannot be sent
+            // again; and of two its own calls hold both where they cannot: the one that is left is
+            // for others who ask for the same page.
+            options.connections_max = *dice.pick(&[4, 8]);
         }
         // Where there is a connection that he cannot hold.
         let is_spare = options.connections_max.min(net.outgoing_max) > 1;

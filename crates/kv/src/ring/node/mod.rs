@@ -230,7 +230,9 @@ impl Node {
         self.look(now);
         let from = usize::from(head.from);
         if head.ring != self.terms.digest() {
-            return self.refuse(from, head.ring, messages);
+            // Messages are for another, who was there before this one.
+            let greeting = if head.seq == 0 { messages } else { &[] };
+            return self.refuse(from, head.ring, greeting);
         }
         let is_ours = head.claims.len() == self.ranges() && self.is_member(from);
         if !is_ours || from == self.me {

@@ -62,6 +62,7 @@ pub(super) struct Backbone {
     way: Way,
     workers: Vec<Inbox<Command>>,
     effects: Effects,
+    /// What each worker is to be told, from before it is known on: it may be at work by then.
     told: Vec<Told>,
     /// The last fence that each worker has answered.
     fenced: Vec<u64>,
@@ -114,6 +115,7 @@ impl Backbone {
         if let Some(registration) = &ring.etcd {
             node.renewed(registration.lease, now, &mut effects);
         }
+        let threads = shared.settings.threads;
         let untaken_max = UNTAKEN_MAX + frame_max(&shared);
         let way = match link {
             Some(link) => {
@@ -137,8 +139,8 @@ impl Backbone {
             way,
             workers: Vec::new(),
             effects,
-            told: Vec::new(),
-            fenced: Vec::new(),
+            told: (0..threads).map(|_| Told::default()).collect(),
+            fenced: vec![0; threads],
             commands: Commands::default(),
             wake_at: now,
             tell_at: now,
@@ -190,9 +192,6 @@ impl Backbone {
             self.told
                 .iter_mut()
                 .for_each(|told| told.fence = Some(fence));
-            if self.workers.is_empty() {
-                self.node.fenced(fence);
-            }
         }
     }
 
@@ -450,8 +449,7 @@ impl rhythm_net::Worker for Backbone {
     fn obey(&mut self, port: &mut dyn Port, command: RingCommand, now: Time) {
         match command {
             RingCommand::Workers(workers) => {
-                self.told.resize_with(workers.len(), Told::default);
-                self.fenced.resize(workers.len(), 0);
+                debug_assert_eq!(workers.len(), self.told.len(), "one for each thread");
                 self.workers = workers;
             }
             RingCommand::Turn {
