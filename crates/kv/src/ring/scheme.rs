@@ -32,7 +32,7 @@ impl Scheme {
     }
 
     /// Whether copies are read.
-    pub fn reads_copies(self) -> bool {
+    pub(crate) fn reads_copies(self) -> bool {
         self == Scheme::Primary
     }
 

@@ -150,8 +150,9 @@ impl Driver {
     ///
     /// When there are too many open files.
     pub fn new(options: &DriverOptions) -> io::Result<Driver> {
+        let (outgoing_max, lasts) = (options.outgoing_max, options.unacknowledged_max);
         Ok(Driver {
-            sockets: Sockets::new(options, monotonic())?,
+            sockets: Sockets::new(outgoing_max, lasts, options.linger, monotonic())?,
             listeners: Vec::new(),
             accepting: true,
             accept_after: Time::ZERO,

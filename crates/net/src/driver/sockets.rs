@@ -13,7 +13,6 @@
 use crate::clock::CachedWall;
 use crate::driver::addresses::Place;
 use crate::driver::datagram::DatagramSocket;
-use crate::driver::epoll::DriverOptions;
 use crate::driver::listener;
 use crate::port::{
     ConnectionId, Datagram, DatagramId, Peer, PeerAddress, Port, Sent, Time, WallClock,
@@ -118,18 +117,25 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    pub(crate) fn new(options: &DriverOptions, now: Time) -> io::Result<Sockets> {
+    /// Outgoing connections, so many at one time, fail without acknowledgment for so long, and who
+    /// is closed to lingers for so long.
+    pub(crate) fn new(
+        outgoing_max: usize,
+        unacknowledged_max: Option<Duration>,
+        linger: Duration,
+        now: Time,
+    ) -> io::Result<Sockets> {
         Ok(Sockets {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             connections: Slab::new(),
             datagrams: Vec::new(),
             changed: Vec::new(),
             lingering: TimerWheel::new(now),
-            linger: options.linger,
+            linger,
             accepted: 0,
             outgoing: 0,
-            outgoing_max: options.outgoing_max,
-            unacknowledged_max: options.unacknowledged_max,
+            outgoing_max,
+            unacknowledged_max,
             is_crowded: false,
             stop_accepting: false,
             now,

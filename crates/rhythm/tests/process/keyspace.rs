@@ -1,6 +1,6 @@
 //! `rhythm kv keyspace`: three processes, of which the one that leads is killed, or told to end,
-//! again and again under load. Every write that was confirmed is there, whichever node is asked, and
-//! it says how long nobody could write.
+//! again and again under load. Every write that was confirmed is there, whichever node is asked,
+//! and it says how long nobody could write.
 //!
 //! `RHYTHM_KILLS=20` ends so many; without it, two.
 

@@ -1,24 +1,15 @@
-//! How long a node waits for a leader, a leader for the others, and how one hands over.
-//!
-//! A follower that has not heard of a leader for [`TICKS`], and up to twice as many, asks for
-//! votes. Who was a candidate twice, in vain, waits longer each time: then it is the network that
-//! takes long, and votes that come when another term has begun are none.
+//! What a node knows of elections: who is there, and how often it asked for votes in vain.
 
-use super::Node;
-use crate::checksum::checksum;
-use crate::consensus::journal::Disk;
-use raft::StateRole;
-use raft::prelude::Progress;
 use std::collections::BTreeMap;
 
 /// How long a follower waits at least, in ticks.
 pub(super) const TICKS: usize = 10;
 /// Times two to the power of so many it waits at most.
-const DOUBLED_MAX: u32 = 2;
+pub(super) const DOUBLED_MAX: u32 = 2;
 /// No follower waits so long.
 pub(super) const TICKS_MAX: usize = (2 * TICKS) << DOUBLED_MAX;
 /// Campaigns of a node before it waits longer.
-const CAMPAIGNS_SHORT: u32 = 2;
+pub(super) const CAMPAIGNS_SHORT: u32 = 2;
 /// A node that was heard of in so many ticks is there, for the leader, however long its answers
 /// take.
 const HEARD_TICKS: u64 = 40;
@@ -29,8 +20,8 @@ pub(super) struct Elections {
     /// When nodes were last heard of, in ticks.
     heard: BTreeMap<u64, u64>,
     /// Terms in which this one asked for votes, since somebody led; and the last of them.
-    campaigns: u32,
-    term: u64,
+    pub(super) campaigns: u32,
+    pub(super) term: u64,
 }
 
 impl Elections {
@@ -38,53 +29,8 @@ impl Elections {
         self.heard.insert(node, tick);
     }
 
-    fn is_there(&self, node: u64, tick: u64) -> bool {
+    pub(super) fn is_there(&self, node: u64, tick: u64) -> bool {
         let heard = self.heard.get(&node);
         heard.is_some_and(|heard| tick <= heard + HEARD_TICKS)
-    }
-}
-
-impl<D: Disk> Node<D> {
-    /// How long it waits for a leader: chosen from its seed, and not by `raft` from random numbers
-    /// of the system, so that a run can be repeated.
-    pub(super) fn choose_patience(&mut self) {
-        let (raft, elections) = (&mut self.raft.raft, &mut self.elections);
-        if raft.leader_id != 0 {
-            elections.campaigns = 0;
-        } else if raft.state == StateRole::Candidate && raft.term != elections.term {
-            (elections.campaigns, elections.term) = (elections.campaigns + 1, raft.term);
-        }
-        let mut of = raft.term.to_le_bytes().to_vec();
-        of.extend([raft.state as u8, self.options.id as u8]);
-        of.extend(self.life.to_le_bytes());
-        let chosen = checksum([self.options.seed, 0], &of) as usize % TICKS;
-        let doubled = elections.campaigns.saturating_sub(CAMPAIGNS_SHORT);
-        let patience = (TICKS + chosen) << doubled.min(DOUBLED_MAX);
-        raft.set_randomized_election_timeout(patience);
-    }
-
-    /// A leader that hears of too few gives up, in `raft`, after [`TICKS`]; answers may take
-    /// longer. Nothing that is read or confirmed depends on it.
-    pub(super) fn keep_quorum(&mut self) {
-        let is_there = |node| self.elections.is_there(node, self.ticks);
-        for (id, progress) in self.raft.raft.mut_prs().iter_mut() {
-            progress.recent_active |= is_there(*id);
-        }
-    }
-
-    /// Has another node lead, of those that are there the one that is furthest.
-    pub(super) fn hand_over(&mut self) {
-        let raft = &self.raft.raft;
-        if raft.lead_transferee.is_some() {
-            return;
-        }
-        let is_there = |(id, _): &(&u64, &Progress)| {
-            **id != self.options.id && self.elections.is_there(**id, self.ticks)
-        };
-        let others = raft.prs().iter().filter(is_there);
-        let furthest = others.max_by_key(|(id, progress)| (progress.matched, **id));
-        if let Some(id) = furthest.map(|(id, _)| *id) {
-            self.raft.transfer_leader(id);
-        }
     }
 }

@@ -8,12 +8,13 @@
 //! What waits when a batch is through is the next one: the more comes, the larger batches are, and
 //! a batch is one write to the disk. A batch goes into the log by the leader's hand, and may get
 //! lost on the way; so it is said again until it is there, and counts once, as it has a number
-//! (`Keyspace::execute`). A question is asked anew under a number of its own each time; an answer to
-//! any of these numbers proves that the leader led after the reads came, as they are of one question
-//! and were never used before. Who leads ends by having another lead: [`Node::leave`].
+//! (`Keyspace::execute`). A question is asked anew under a number of its own each time; an answer
+//! to any of these numbers proves that the leader led after the reads came, as they are of one
+//! question and were never used before. Who leads ends by having another lead: [`Node::leave`].
 
 mod asked;
 mod elections;
+mod lead;
 mod ready;
 mod request;
 mod silence;

@@ -21,9 +21,7 @@ use crate::checksum::checksum;
 use crate::lines;
 use figures::{Figures, Observable};
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
-use rhythm_net::{
-    DriverOptions, ListenError, ListenOptions, Listener, Peer, Role, StartError, clock,
-};
+use rhythm_net::{DriverOptions, ListenError, ListenOptions, Listener, Peer, StartError, clock};
 use rhythm_observe::admin::{Admin, Names};
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
@@ -32,7 +30,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
-use worker::{Order, Worker};
+use worker::{OF_CLIENTS, OF_NODES, Order, Worker};
 
 pub use clients::CLIENTS_MAX;
 
@@ -42,8 +40,6 @@ const TURNED_AWAY: usize = 256;
 pub const NODES_MAX: usize = 7;
 /// Bytes of the journal, beside what it began with, from which on it is written anew.
 const JOURNAL_BYTES: u64 = 16 << 20;
-const OF_CLIENTS: Role = Role(0);
-const OF_NODES: Role = Role(1);
 
 /// A node, as all nodes know it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,16 +3,19 @@
 //! Its end, when it is asked for: nobody connects any more, another node leads, what was taken from
 //! clients is answered, and what is to be sent has left; or that takes too long.
 
-use super::OF_NODES;
 use super::clients::{Asks, Clients};
 use super::figures::Figures;
 use crate::consensus::journal::Folder;
 use crate::consensus::node::{Effects, Node, Request, Ticket};
 use crate::lines::{Lines, take_frames};
-use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Peer, Port, Time};
+use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Peer, Port, Role, Time};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+/// Who connects: to whose port.
+pub(super) const OF_CLIENTS: Role = Role(0);
+pub(super) const OF_NODES: Role = Role(1);
 
 /// Bytes that a line may have untaken before frames for it are lost, beside one frame.
 const UNTAKEN_MAX: usize = 16 << 20;
