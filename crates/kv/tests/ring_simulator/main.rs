@@ -11,6 +11,7 @@
 mod cluster;
 mod history;
 mod leases;
+mod leave;
 mod network;
 mod random;
 mod stall;

@@ -5,32 +5,59 @@ use crate::cluster::Live;
 use rhythm_kv::ring::{Effects, Options, Placement, Roster};
 use rhythm_net::Time;
 
-const NODES: usize = 3;
+pub(crate) const NODES: usize = 3;
 /// A step, in milliseconds: what is said in one comes in the next.
 const STEP: u64 = 10;
 
-struct Ring {
+pub(crate) struct Ring {
+    pub(crate) placement: Placement,
+    options: Options,
+    /// In milliseconds.
     now: u64,
-    nodes: Vec<Live>,
+    pub(crate) nodes: Vec<Live>,
     /// What came to each node, and it has not read.
     unread: Vec<Vec<Vec<u8>>>,
 }
 
 impl Ring {
-    fn new() -> Ring {
-        let placement = Placement::new(["a", "b", "c"].map(|name| (name, 4711)));
-        let (roster, options) = (Roster::round(NODES, NODES), Options::default());
-        let live = |me| Live::new(&placement, &roster, me, &options, 1, None, Time::ZERO);
-        Ring {
+    pub(crate) fn new(options: Options) -> Ring {
+        let mut ring = Ring {
+            placement: Placement::new(["a", "b", "c"].map(|name| (name, 4711))),
+            options,
             now: 0,
-            nodes: (0..NODES).map(live).collect(),
+            nodes: Vec::new(),
             unread: vec![Vec::new(); NODES],
-        }
+        };
+        ring.nodes = (0..NODES).map(|me| ring.live(me)).collect();
+        ring
+    }
+
+    pub(crate) fn time(&self) -> Time {
+        Time::from_nanos(self.now * 1_000_000)
+    }
+
+    fn live(&self, me: usize) -> Live {
+        let (roster, session, now) = (Roster::round(NODES, NODES), self.now + 1, self.time());
+        Live::new(
+            &self.placement,
+            &roster,
+            me,
+            &self.options,
+            session,
+            None,
+            now,
+        )
+    }
+
+    /// A node begins another life, with nothing.
+    pub(crate) fn begin_anew(&mut self, node: usize) {
+        self.nodes[node] = self.live(node);
+        self.unread[node].clear();
     }
 
     /// A node has its turn: its time has come, then it reads.
     fn turn(&mut self, node: usize) {
-        let now = Time::from_nanos(self.now * 1_000_000);
+        let now = self.time();
         let (live, mut effects) = (&mut self.nodes[node], Effects::default());
         live.tick(now, &mut effects);
         for frame in std::mem::take(&mut self.unread[node]) {
@@ -45,7 +72,7 @@ impl Ring {
 
     /// So many milliseconds pass, in which one of them may stand still. In each step `check` is
     /// shown the nodes.
-    fn pass(&mut self, time: u64, still: Option<usize>, check: impl Fn(&[Live])) {
+    pub(crate) fn pass(&mut self, time: u64, still: Option<usize>, check: impl Fn(&[Live])) {
         for _ in 0..time / STEP {
             self.now += STEP;
             for node in (0..NODES).filter(|node| Some(*node) != still) {
@@ -59,7 +86,7 @@ impl Ring {
 #[test]
 fn a_node_that_stood_still_takes_nobody_for_dead() {
     let all_alive = |live: &Live| live.node.alive() == 0b111;
-    let mut ring = Ring::new();
+    let mut ring = Ring::new(Options::default());
     ring.pass(5000, None, |_| {});
     assert!(ring.nodes.iter().all(all_alive));
     for (time, is_missed) in [(400, false), (3000, true)] {

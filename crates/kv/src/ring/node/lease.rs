@@ -63,6 +63,9 @@ impl Node {
                 out.broken.push(ticket);
             }
         }
+        // What of these was forwarded and came to be executed here. Others lose this node, and say
+        // so to their clients themselves.
+        self.forwards.lose(self.me, out);
         for node in self.others() {
             self.peers[node].mine += 1;
             self.lose(node, now, out);
@@ -145,5 +148,55 @@ impl Node {
             }
             Some(_) => others.all(|node| self.is_alive(node)) && self.may_write_until() > now,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Execute, Local, Options, Placement, Terms, Ticket, View, Written};
+    use super::*;
+    use crate::store::{Store, StoreOptions};
+    use std::sync::Arc;
+
+    /// Where a command was to go to another node, and waited until it was known which, that may be
+    /// this one in the end.
+    #[test]
+    fn what_waits_for_copies_when_a_lease_is_over_is_answered_though_it_was_to_be_forwarded() {
+        let store = Store::new(StoreOptions {
+            memory: 1 << 20,
+            ..StoreOptions::default()
+        });
+        let mut store = Store::worker(&Arc::new(store.unwrap())).unwrap();
+        let mut pinned = store.pin();
+        let mut local = Local::new(&mut pinned, 1);
+        let view = Arc::new(View::new(Placement::whole(), 0));
+        let options = Options {
+            acked: true,
+            lease: Some(Duration::from_secs(3)),
+            ..Options::default()
+        };
+        let (terms, roster, now) = (Terms::new("node", []), Roster::round(1, 1), Time::ZERO);
+        let mut node = Node::new(terms, 1, options, view, roster, now);
+        let lease = |number| Lease {
+            until: Time::from_nanos(3_000_000_000),
+            number,
+            revision: number,
+        };
+        let (mut out, mut written) = (Effects::default(), Written::default());
+        written.key(b"key");
+        let ticket = Ticket {
+            worker: 0,
+            number: 1,
+        };
+        node.forward(ticket, 0, b"set".to_vec(), now, &mut out);
+        assert!(out.executes.is_empty(), "nobody serves it yet");
+        node.renewed(lease(1), now, &mut out);
+        node.tick(&mut local, now, &mut out);
+        let execute: Vec<Execute> = out.executes.drain(..).collect();
+        assert_eq!(execute.len(), 1);
+        node.executed(&execute[0], b"STORED".to_vec(), &written, &local, &mut out);
+        assert_eq!(out.answers, []);
+        node.renewed(lease(2), now, &mut out);
+        assert_eq!(out.answers, [(ticket, None)]);
     }
 }

@@ -201,7 +201,11 @@ impl Node {
             let is_missing = copies < self.options.replicas;
             let is_wanted = match node != self.me && self.leaving & 1 << node != 0 {
                 _ if given == Some(node) => true,
-                true => is_missing && is_done && self.needs(range, targets),
+                // Where it is sent the range anew, it has all that was confirmed all the same.
+                true => {
+                    let has = self.peers[node].complete & 1 << range != 0;
+                    is_missing && has && self.needs(range, targets)
+                }
                 false => is_missing || place <= self.options.replicas,
             };
             place += 1;
