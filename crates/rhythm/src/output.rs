@@ -48,7 +48,7 @@ pub(crate) fn print(text: impl Display) -> Result<()> {
 /// Prints a line on standard output.
 ///
 /// # Errors
-/// As of [`print`].
+/// As of [`print()`].
 pub(crate) fn print_line(text: impl Display) -> Result<()> {
     print(format_args!("{text}\n"))
 }
