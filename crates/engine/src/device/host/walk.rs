@@ -15,7 +15,6 @@ use super::step::{Choice, Columns, Row, RowPart, Step, Steps};
 use super::strip::{Fate, Lanes, Registers};
 use super::write::{Appended, MOVE, Out, Regions, Texts};
 use crate::cohort::{Arena, LaneError, Segment, SessionChange, Span, View};
-use crate::device::functions;
 use crate::program::{FragmentId, PageProgram, Register, StageProgram};
 use crate::session::prefetch::prefetch;
 use rhythm_protocol::scan::{Simd, Task};
@@ -349,7 +348,7 @@ impl Walk<'_, '_> {
                 right,
             } => {
                 let (left, right) = (registers.int(left, lane), registers.int(right, lane));
-                let holds = functions::holds(comparison, left.cmp(&right));
+                let holds = comparison.holds(left.cmp(&right));
                 registers.set(to, lane, holds);
             }
             Step::Compute { op, to } => {
