@@ -165,6 +165,7 @@ pub fn answer(
     for step in &header.steps {
         match &step.kind {
             StepKind::Check { condition, answer } => {
+                let condition = condition.as_ref().ok_or_else(|| not_compiled(&path))?;
                 let expression = environment.compile_expression(&condition.value)?;
                 if !expression.eval(value(context))?.is_true() {
                     return else_page(answer);

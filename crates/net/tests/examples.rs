@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Long enough to mean never: with it a test that would hang fails.
 const NEVER: Duration = Duration::from_secs(60);
@@ -34,7 +34,15 @@ impl Example {
 
     fn stop(mut self) {
         drop(self.child.stdin.take());
-        assert!(self.child.wait().unwrap().success());
+        let start = Instant::now();
+        let ended = loop {
+            match self.child.try_wait().unwrap() {
+                Some(ended) => break ended,
+                None => assert!(start.elapsed() < NEVER, "it ends with its input"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        assert!(ended.success());
     }
 }
 

@@ -13,7 +13,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a test has sources do.
 #[derive(Debug, Default)]
@@ -208,11 +208,16 @@ const GET_HUGE: &str = "GET /static/huge HTTP/1.1\r\nHost: x\r\n\r\n";
 
 /// Waits until sockets are full, and what may wait for them, too. Bytes that were read until then.
 fn at_rest(fate: &Fate) -> u64 {
-    let mut before = u64::MAX;
-    while fate.read.load(Ordering::Acquire) != before {
-        before = fate.read.load(Ordering::Acquire);
-        std::thread::sleep(Duration::from_millis(300));
-    }
+    let mut before = 0;
+    eventually("nothing more is read", || {
+        let read = fate.read.load(Ordering::Acquire);
+        let is_at_rest = read > 0 && read == before;
+        if !is_at_rest {
+            before = read;
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        is_at_rest
+    });
     before
 }
 
@@ -263,14 +268,8 @@ fn slow_clients_leave_room_for_others() {
     let metrics = server.metrics().worker(0);
     // What is shown of it may be some milliseconds old.
     let held = || metrics.held_bytes.get() as usize;
-    for _ in 0..1000 {
-        if held() >= HELD_MAX / 4 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    eventually("much is held", || held() >= HELD_MAX / 4);
     let held = held();
-    assert!(held >= HELD_MAX / 4, "{held} bytes are held");
     assert_eq!(client(&server).get("/static/huge").body.len(), 64 << 20);
     assert_eq!(metrics.gave_way.get(), 0, "of {held} bytes");
     stop(server);
@@ -314,11 +313,9 @@ fn a_server_ends_while_a_volume_hangs() {
     fate.hang(true);
     let mut client = client(&server);
     client.send("GET /static/big.bin HTTP/1.1\r\nHost: x\r\n\r\n");
-    let limit = Instant::now() + NEVER;
-    while !fate.asked.load(Ordering::Acquire) {
-        assert!(Instant::now() < limit, "the file is asked for");
-        std::thread::yield_now();
-    }
+    eventually("the file is asked for", || {
+        fate.asked.load(Ordering::Acquire)
+    });
     stop(server);
     fate.hang(false);
 }
@@ -437,16 +434,11 @@ fn a_client_that_leaves_takes_its_file_with_it() {
         leaving.send("GET /static/big.bin HTTP/1.1\r\nHost: x\r\n\r\n");
         let _ = leaving.stream.read(&mut [0; 100]);
     }
-    let began = Instant::now();
     let is_open = |line: &str| line.contains("connections{worker") && !line.ends_with(" 0.0");
-    let any_open = || {
+    eventually("their connections end", || {
         let text = server.metrics().encode().expect("text");
-        text.lines().any(is_open)
-    };
-    while any_open() {
-        assert!(began.elapsed() < NEVER, "their connections end");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        !text.lines().any(is_open)
+    });
     assert_eq!(client(&server).get("/static/big.bin").body.len(), 3_000_000);
     stop(server);
 }

@@ -96,17 +96,17 @@ fn old_sites_and_backends_go_and_their_figures_stay() {
         client.send("GET /ask?q=late HTTP/1.1\r\nHost: h\r\n\r\n");
         let metrics = server.metrics().worker(0).backend("echo");
         let asked = 2 * (reload as u64 + 1);
-        until("it is asked", || metrics.requests.get() == asked);
+        eventually("it is asked", || metrics.requests.get() == asked);
         server.reload().expect("the next version");
         assert_eq!(client.response(false).text(), "[late]");
     }
     assert_eq!(client.get("/ask?q=a").text(), "[a]");
     assert_eq!(made.load(Ordering::Relaxed), RELOADS + 1);
-    until("old backends are dropped", || {
+    eventually("old backends are dropped", || {
         alive.load(Ordering::Relaxed) == 1
     });
     assert_eq!(closed.load(Ordering::Relaxed), RELOADS);
-    until("old sites are dropped", || {
+    eventually("old sites are dropped", || {
         watched
             .iter()
             .filter(|site| site.strong_count() > 0)
@@ -115,7 +115,7 @@ fn old_sites_and_backends_go_and_their_figures_stay() {
     });
     let metrics = server.metrics().worker(0).backend("echo");
     let retries = 2 * RELOADS as u64 + 1;
-    until("all are counted", || metrics.retries.get() == retries);
+    eventually("all are counted", || metrics.retries.get() == retries);
     stop(server);
 }
 
@@ -135,9 +135,9 @@ fn figures_of_a_page_that_is_gone_go() {
         let text = server.metrics().encode().expect("it can be written");
         text.contains(&format!("page=\"{page}\""))
     };
-    until("figures of both", || shows("gone") && shows("hello"));
+    eventually("figures of both", || shows("gone") && shows("hello"));
     server.reload().expect("the next version");
-    until("one is forgotten", || !shows("gone"));
+    eventually("one is forgotten", || !shows("gone"));
     assert!(shows("hello"), "the other is served on");
     stop(server);
 }
@@ -154,7 +154,7 @@ fn what_has_formed_when_a_reload_comes_waits_for_nobody() {
     let mut client = client(&server);
     client.send("GET /hello?name=b HTTP/1.1\r\nHost: x\r\n\r\n");
     let metrics = server.metrics().worker(0);
-    until("it is taken", || metrics.page("hello").requests.get() == 1);
+    eventually("it is taken", || metrics.page("hello").requests.get() == 1);
     server.reload().expect("the next version");
     assert_eq!(client.response(false).text(), "<p>Hello b!</p>");
     stop(server);

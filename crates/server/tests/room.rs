@@ -271,9 +271,7 @@ fn pages_do_not_wait_for_memory_of_a_cohort_whose_backend_hangs() {
     let before = launches();
     let ask = "GET /ask?q=never HTTP/1.1\r\nHost: h\r\n\r\n";
     let asking = each_asks(&server, 4, ask);
-    while launches() == before {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    eventually("they are launched", || launches() > before);
     let large = "GET /large HTTP/1.1\r\nHost: h\r\n\r\n";
     let rendered = answers(each_asks(&server, 4, large), 4);
     assert!(rendered.iter().all(|response| response.status == 200));
@@ -337,9 +335,9 @@ fn requests_that_wait_for_memory_go_on_and_others_pass_them() {
         format!("GET {target} HTTP/1.1\r\nHost: h\r\nX-Long: {long}\r\n\r\n")
     };
     let holder = each_asks(&server, 1, &large("/ask?q=never"));
-    until("it asks", || metrics.page("ask").requests.get() == 1);
+    eventually("it asks", || metrics.page("ask").requests.get() == 1);
     let short = each_asks(&server, 30, &large("/hello?name=large"));
-    until("they wait", || metrics.stalls.get() >= 30);
+    eventually("they wait", || metrics.stalls.get() >= 30);
     // Two pages at a time, of which one has to wait for the context of the other.
     let (mut one, mut other) = (client(&server), client(&server));
     for _ in 0..20 {

@@ -25,16 +25,17 @@ fn figures(server: &Handle) -> [u64; 3] {
 
 /// Waits until nothing changes any more.
 fn at_rest(server: &Handle) -> [u64; 3] {
-    let mut before = figures(server);
-    for _ in 0..100 {
-        std::thread::sleep(Duration::from_millis(300));
+    let mut before = [0; 3];
+    eventually("nothing changes any more", || {
         let now = figures(server);
-        if now == before && now[0] > 0 {
-            return now;
+        let is_at_rest = now[0] > 0 && now == before;
+        if !is_at_rest {
+            before = now;
+            std::thread::sleep(Duration::from_millis(300));
         }
-        before = now;
-    }
-    panic!("it does not come to rest: {before:?}");
+        is_at_rest
+    });
+    before
 }
 
 #[test]
@@ -69,12 +70,7 @@ fn connections_that_do_not_read_hold_no_more_than_a_worker_may() {
         assert!(reads.get("/large").body == page);
     }
     // Those who wait for room get it one after the other, by and by.
-    for _ in 0..1000 {
-        if figures(&server)[2] > 0 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("somebody gives way", || figures(&server)[2] > 0);
     let [held, open, gave_way] = at_rest(&server);
     assert!(held <= HELD_MAX as u64, "{held} bytes are held");
     assert!(
@@ -97,14 +93,13 @@ fn a_reader_that_is_too_slow_for_a_page_as_a_whole_is_dropped() {
     ask(&mut slow);
     // It reads all the time, and takes more than the time-out for what it is sent to be seen; but
     // less than the least rate.
-    let gone = (0..400).any(|_| {
+    eventually("it is dropped", || {
         let mut some = [0; 4096];
         let _ = std::io::Read::read(&mut slow.stream, &mut some);
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(15));
         let [_, open, _] = figures(&server);
         open == 0
     });
-    assert!(gone, "the connection is still there");
     stop(server);
 }
 

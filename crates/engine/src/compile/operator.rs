@@ -247,7 +247,7 @@ impl<'a> Compiler<'_, 'a> {
         if let (Operand::Literal(left), Operand::Literal(right)) = (left, right)
             && let Some(ordering) = order(left, right)
         {
-            return Ok(Operand::bool(holds(comparison, ordering)));
+            return Ok(Operand::bool(comparison.holds(ordering)));
         }
         let (Some((left_kind, _)), Some((right_kind, _))) = (left.scalar(), right.scalar()) else {
             let message = format!(
@@ -372,15 +372,4 @@ fn order(left: &Literal, right: &Literal) -> Option<Ordering> {
         (Literal::Float(a), Literal::Float(b)) => a.partial_cmp(b)?,
         _ => return None,
     })
-}
-
-fn holds(comparison: Comparison, ordering: Ordering) -> bool {
-    match comparison {
-        Comparison::Equal => ordering.is_eq(),
-        Comparison::NotEqual => ordering.is_ne(),
-        Comparison::Less => ordering.is_lt(),
-        Comparison::LessOrEqual => ordering.is_le(),
-        Comparison::Greater => ordering.is_gt(),
-        Comparison::GreaterOrEqual => ordering.is_ge(),
-    }
 }

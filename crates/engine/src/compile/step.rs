@@ -104,17 +104,10 @@ impl<'a> Steps<'_, 'a> {
             // Ends the stage: not here.
             StepKind::Call(_) => {}
             StepKind::Check { condition, answer } => {
-                let operand = with_expression(compiler, condition, |this, expression| {
-                    this.condition(expression)
-                });
-                let operand = operand.and_then(|operand| match operand {
-                    Operand::Literal(_) => {
-                        let hint = "compare a parameter or the result of a call";
-                        let message = "this check does not depend on the request";
-                        Err(compiler.error(condition.place, message, hint))
-                    }
-                    operand => Ok(operand),
-                });
+                let operand = match condition {
+                    Some(condition) => check_condition(compiler, condition),
+                    None => Err(Reported),
+                };
                 // What is wrong with the answer is told even so.
                 let any = Operand::int(1);
                 let answered = self.otherwise(compiler, operand.as_ref().unwrap_or(&any), answer);
@@ -180,6 +173,21 @@ impl<'a> Steps<'_, 'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Compiles the condition of a check.
+fn check_condition<'a>(compiler: &mut Compiler<'_, 'a>, condition: &Text<'a>) -> Result<Operand> {
+    let operand = with_expression(compiler, condition, |this, expression| {
+        this.condition(expression)
+    })?;
+    match operand {
+        Operand::Literal(_) => {
+            let hint = "compare a parameter or the result of a call";
+            let message = "this check does not depend on the request";
+            Err(compiler.error(condition.place, message, hint))
+        }
+        operand => Ok(operand),
     }
 }
 

@@ -10,6 +10,7 @@ use md5::{Digest, Md5};
 use rhythm_protocol::html;
 use rhythm_protocol::http::uri;
 use rhythm_protocol::scan::{ALPHANUMERIC, ByteSet};
+use std::cmp::Ordering;
 use std::io::Write;
 
 /// Integer arithmetic; a result beyond 64 bits fails the lane.
@@ -77,26 +78,13 @@ fn floor_division(a: f64, b: f64) -> (f64, f64) {
     (quotient, remainder)
 }
 
-/// Whether an ordering satisfies a comparison.
-#[inline]
-pub fn holds(comparison: Comparison, ordering: std::cmp::Ordering) -> bool {
-    match comparison {
-        Comparison::Equal => ordering.is_eq(),
-        Comparison::NotEqual => ordering.is_ne(),
-        Comparison::Less => ordering.is_lt(),
-        Comparison::LessOrEqual => ordering.is_le(),
-        Comparison::Greater => ordering.is_gt(),
-        Comparison::GreaterOrEqual => ordering.is_ge(),
-    }
-}
-
 /// Compares two floats: equality as IEEE 754 has it, and a total order for the rest.
 pub fn floats_hold(comparison: Comparison, a: f64, b: f64) -> bool {
     match comparison {
         Comparison::Equal => a == b,
         Comparison::NotEqual => a != b,
-        _ if a == b => holds(comparison, std::cmp::Ordering::Equal),
-        _ => holds(comparison, a.total_cmp(&b)),
+        _ if a == b => comparison.holds(Ordering::Equal),
+        _ => comparison.holds(a.total_cmp(&b)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The functions that operations apply to values: operators, conversions, tests, escapes.
 
+use std::cmp::Ordering;
+
 /// Operators on two numbers of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
@@ -29,6 +31,21 @@ pub enum Comparison {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
+}
+
+impl Comparison {
+    /// Whether two values of this order compare so.
+    #[inline]
+    pub(crate) fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Comparison::Equal => ordering.is_eq(),
+            Comparison::NotEqual => ordering.is_ne(),
+            Comparison::Less => ordering.is_lt(),
+            Comparison::LessOrEqual => ordering.is_le(),
+            Comparison::Greater => ordering.is_gt(),
+            Comparison::GreaterOrEqual => ordering.is_ge(),
+        }
+    }
 }
 
 /// Conversions from one type to another.

@@ -84,7 +84,8 @@ pub(crate) struct Step<'a> {
 pub(crate) enum StepKind<'a> {
     Call(CallDecl<'a>),
     Check {
-        condition: Text<'a>,
+        /// `None`: it could not be read, which is reported.
+        condition: Option<Text<'a>>,
         answer: AnswerDecl<'a>,
     },
     SessionCreate {

@@ -101,7 +101,7 @@ pub(crate) fn read_step<'a>(
             let condition = keys.text("check", report);
             let answer = read_answer(&keys, "else", report);
             StepKind::Check {
-                condition: condition?,
+                condition,
                 answer: answer?,
             }
         }

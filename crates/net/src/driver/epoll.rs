@@ -19,27 +19,28 @@
 //! taken as long as a turn may, the rest of them are told of in the next, before those that become
 //! ready meanwhile. Interest is edge-triggered,
 //! which spares the kernel a second look at each ready socket; `sockets` says what is owed for it.
+//!
+//! `ready.rs` is step 3 for a socket, `accept.rs` lets clients in, `patient.rs` says who is patient
+//! and `heard.rs` up to when all is told.
 
 mod accept;
 mod heard;
 mod patient;
+mod ready;
 
 use crate::clock::{monotonic, timespec_until};
 use crate::driver::addresses::Addresses;
 use crate::driver::datagram::{BATCH_MAX, DatagramSocket};
 use crate::driver::listener::Listener;
-use crate::driver::sockets::{Sockets, State, kind, retry};
+use crate::driver::sockets::{Sockets, kind};
 use crate::driver::waker::Waker;
-use crate::port::{
-    ConnectionId, Datagram, DatagramId, Ended, Handler, Port, Role, TURN_MAX, Time, Token,
-};
+use crate::port::{ConnectionId, DatagramId, Ended, Handler, Port, Role, TURN_MAX, Time, Token};
 use crate::sparse::Sparse;
 use heard::Heard;
 use patient::{Patient, ROOM_MIN, TOLD_MAX};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, sockopt};
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -295,9 +296,8 @@ impl Driver {
     /// Input that nobody read would make the kernel reset a connection when its socket goes, and
     /// take the last answer with it.
     fn read_the_rest(&mut self) {
-        for socket in self.sockets.closing() {
-            let mut read = || retry(|| net::recv(socket, &mut self.buffer[..], RecvFlags::empty()));
-            (0..RESTS_MAX).any(|_| !matches!(read(), Ok((1.., _))));
+        for connection in self.sockets.closing() {
+            (0..RESTS_MAX).all(|_| matches!(connection.receive(&mut self.buffer), Ok(1..)));
         }
     }
 
@@ -476,129 +476,5 @@ impl Driver {
         };
         self.heard.asked(asked, events.len(), unlisted);
         Ok(())
-    }
-
-    /// Tells the handler what a connection is ready for, unless it `lines_up`, where it may.
-    /// Whether it did.
-    fn ready(
-        &mut self,
-        handler: &mut dyn Handler,
-        id: ConnectionId,
-        flags: EventFlags,
-        may_line_up: bool,
-    ) -> bool {
-        // An event can outlive its connection within a turn.
-        let now = self.sockets.now;
-        let crowd_waits = self.crowd >= CROWD;
-        let Some(connection) = self.sockets.get(id) else {
-            return true;
-        };
-        if may_line_up && self.patient.takes(connection, id, flags, now) {
-            return false;
-        }
-        match connection.state {
-            State::Open => {
-                let has_left = connection.is_new && flags.contains(EventFlags::RDHUP);
-                connection.is_new = false;
-                if has_left && crowd_waits {
-                    // While others wait to be let in, nothing is done for who has given up before
-                    // being looked at: an answer would come to nobody, and all later ones later.
-                    self.fail(handler, id, Errno::CONNRESET);
-                    return true;
-                }
-                if connection.wants_write && flags.contains(EventFlags::OUT) {
-                    connection.wants_write = false;
-                    self.sockets.note_change(id);
-                    handler.writable(&mut self.sockets, id, now);
-                }
-                if flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP) {
-                    self.receive(handler, id, flags);
-                }
-            }
-            State::Connecting => {
-                let error = match sockopt::socket_error(&connection.socket) {
-                    Ok(Ok(())) if flags.contains(EventFlags::OUT) => {
-                        connection.state = State::Open;
-                        self.sockets.note_change(id);
-                        handler.connected(&mut self.sockets, id, now);
-                        return true;
-                    }
-                    Ok(Ok(())) => Errno::CONNABORTED,
-                    Ok(Err(errno)) | Err(errno) => errno,
-                };
-                self.fail(handler, id, error);
-            }
-            State::Closing => {
-                let received = retry(|| {
-                    net::recv(&connection.socket, &mut self.buffer[..], RecvFlags::empty())
-                });
-                match received {
-                    Ok((1.., _)) => self.sockets.rearm(id),
-                    Err(Errno::AGAIN) => {}
-                    Ok((0, _)) | Err(_) => self.sockets.remove(id),
-                }
-            }
-        }
-        true
-    }
-
-    fn receive(&mut self, handler: &mut dyn Handler, id: ConnectionId, flags: EventFlags) {
-        let now = self.sockets.now;
-        let Some(connection) = self
-            .sockets
-            .get(id)
-            .filter(|connection| connection.state == State::Open)
-        else {
-            return;
-        };
-        if connection.paused || connection.input_ended {
-            // Told all the same: it failed. We never end our output while it is open, so a hang-up
-            // is no ordinary end either.
-            if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
-                let error = sockopt::socket_error(&connection.socket).and_then(|error| error);
-                self.fail(handler, id, error.err().unwrap_or(Errno::CONNRESET));
-            } else {
-                // It may be resumed before epoll knows of the pause.
-                self.sockets.rearm(id);
-            }
-            return;
-        }
-        match retry(|| net::recv(&connection.socket, &mut self.buffer[..], RecvFlags::empty())) {
-            Ok((0, _)) => {
-                connection.input_ended = true;
-                self.sockets.note_change(id);
-                handler.ended(&mut self.sockets, id, Ended::PeerFinished, now);
-            }
-            Ok((length, _)) => {
-                connection.is_unanswered = !connection.is_ours();
-                // Else it was read empty: what comes later is told of.
-                let more = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR | EventFlags::PRI;
-                if length == self.buffer.len() || flags.intersects(more) {
-                    self.sockets.rearm(id);
-                }
-                handler.received(&mut self.sockets, id, &self.buffer[..length], now);
-            }
-            Err(Errno::AGAIN) => {}
-            Err(errno) => self.fail(handler, id, errno),
-        }
-    }
-
-    /// Hands one batch over. If there is more, the socket is ready in the next turn, too.
-    fn receive_datagrams(&mut self, handler: &mut dyn Handler, index: u32) {
-        let role = self.datagram_roles[index as usize];
-        let now = self.sockets.now;
-        let id = DatagramId { index, role };
-        let mut room = [Datagram::NONE; BATCH_MAX];
-        let socket = &self.sockets.datagrams[index as usize];
-        let received = socket.receive(&mut self.datagram_buffer, &mut room);
-        if !received.is_empty() {
-            handler.datagrams(&mut self.sockets, id, received, now);
-        }
-    }
-
-    fn fail(&mut self, handler: &mut dyn Handler, id: ConnectionId, errno: Errno) {
-        self.sockets.remove(id);
-        let now = self.sockets.now;
-        handler.ended(&mut self.sockets, id, Ended::Failed(kind(errno)), now);
     }
 }

@@ -22,8 +22,8 @@ use crate::timer::TimerWheel;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{
-    self, AddressFamily, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix, SocketFlags,
-    SocketType, sockopt,
+    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType, sockopt,
 };
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -74,6 +74,12 @@ impl Connection {
     /// Begun by us rather than accepted.
     pub(crate) fn is_ours(&self) -> bool {
         self.outgoing
+    }
+
+    /// Receives what there is, up to the buffer's length: 0 bytes where the input has ended.
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let (length, _) = retry(|| net::recv(&self.socket, &mut *buffer, RecvFlags::empty()))?;
+        Ok(length)
     }
 
     /// The interest that epoll should know of. Failures are told regardless.
@@ -308,9 +314,9 @@ impl Sockets {
     }
 
     /// The closing connections, whose input is still dropped.
-    pub(crate) fn closing(&self) -> impl Iterator<Item = &OwnedFd> {
-        let closing = (self.connections.iter()).filter(|(_, it)| it.state == State::Closing);
-        closing.map(|(_, connection)| &connection.socket)
+    pub(crate) fn closing(&self) -> impl Iterator<Item = &Connection> {
+        let all = self.connections.iter().map(|(_, connection)| connection);
+        all.filter(|connection| connection.state == State::Closing)
     }
 
     /// When [`Sockets::expire_lingering`] has something to do next.

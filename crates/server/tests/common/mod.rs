@@ -9,7 +9,7 @@ use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::program::Call;
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
-use rhythm_net::{Port, Time};
+use rhythm_net::{Port, Time, WorkerError};
 use rhythm_server::backend::{Backend, Batch, Embedded, QueryAnswers, Tell};
 use rhythm_server::{
     ConnectionOwner, DrainOptions, Handle, Inherited, Loader, LogOpener, Server, ServerOptions,
@@ -19,6 +19,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, UNIX_EPOCH};
+
+/// What must come fails its test when it has not come by then, rather than keep it.
+pub const WAIT_MAX: Duration = Duration::from_secs(20);
 
 pub const SERVICE: &str = r#"
 [session]
@@ -243,15 +246,6 @@ impl Write for Written {
     }
 }
 
-/// Waits for what must come.
-pub fn until(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// A log that is written to this.
 pub fn log_to(writer: impl Write + Send + 'static) -> LogOpener {
     let mut writer = Some(writer);
@@ -288,22 +282,25 @@ pub fn start(change: impl FnOnce(&mut ServerOptions)) -> Handle {
 
 pub fn stop(handle: Handle) {
     handle.shutdown();
+    end(handle).expect("its workers were well");
+}
+
+/// Waits for a server's end, and says how that was.
+pub fn end(handle: Handle) -> Result<(), WorkerError> {
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let _ = ended.send(handle.join());
     });
-    // One that does not end fails its test instead of keeping it.
-    let end = end.recv_timeout(Duration::from_secs(20));
-    (end.expect("the server ends when it is told to")).expect("its workers were well");
+    end.recv_timeout(WAIT_MAX).expect("the server ends")
 }
 
-/// Waits until something holds, for a bounded time.
-pub fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let held = (0..4000).any(|_| {
+/// Waits until something holds, which is to be soon.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < WAIT_MAX, "never: {what}");
         std::thread::sleep(Duration::from_millis(5));
-        holds()
-    });
-    assert!(held, "{what}");
+    }
 }
 
 /// A response.
@@ -336,9 +333,7 @@ pub struct Client {
 impl Client {
     pub fn new(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).expect("the server accepts");
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .expect("a duration");
+        stream.set_read_timeout(Some(WAIT_MAX)).expect("a duration");
         stream.set_nodelay(true).expect("a socket");
         Client {
             stream,

@@ -23,7 +23,7 @@ fn draining_finishes_what_is_under_way() {
     );
     assert!(busy.closed() && idle.closed());
     let address = server.local_addr();
-    server.join().expect("its workers were well");
+    end(server).expect("its workers were well");
     assert!(std::net::TcpStream::connect(address).is_err());
 }
 
@@ -71,11 +71,8 @@ fn draining_ends_even_if_clients_do_not() {
     let server = start(|options| options.drain.timeout = SHORT);
     let mut stuck = client(&server);
     stuck.send("POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n");
-    let accepted = (0..200).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        server.metrics().worker(0).accepted.get() == 1
-    });
-    assert!(accepted, "the client is not known");
+    let metrics = server.metrics().worker(0);
+    eventually("the client is known", || metrics.accepted.get() == 1);
     stop(server);
     assert!(stuck.dropped());
 }
@@ -103,7 +100,7 @@ fn draining_waits_for_what_is_half_sent_but_not_for_as_long_as_it_may() {
         assert_eq!(client.response(false).status, 408);
         assert!(client.closed());
     }
-    server.join().expect("its workers were well");
+    end(server).expect("its workers were well");
 }
 
 #[test]
@@ -211,15 +208,11 @@ fn a_worker_that_cannot_go_on_is_told_of() {
     let mut culprit = client(&server);
     culprit.send("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(culprit.dropped());
-    let told = (0..2000).any(|_| {
-        std::thread::sleep(Duration::from_millis(5));
-        health().text() == "a worker has ended\n"
-    });
-    assert!(told, "nobody is told");
+    eventually("it is told", || health().text() == "a worker has ended\n");
     assert_eq!(
         Client::new(admin).get("/readyz").text(),
         "a worker has ended\n"
     );
     server.shutdown();
-    assert!(server.join().is_err());
+    assert!(end(server).is_err());
 }

@@ -19,12 +19,7 @@ const NEVER: Duration = Duration::from_secs(600);
 /// Waits until one request for the page `ask` was taken, and says how many connections there were.
 fn busy_count(server: &rhythm_server::Handle) -> u64 {
     let metrics = server.metrics().worker(0);
-    for _ in 0..200 {
-        if metrics.page("ask").requests.get() == 1 {
-            return metrics.accepted.get();
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    eventually("it is taken", || metrics.page("ask").requests.get() == 1);
     metrics.accepted.get()
 }
 
@@ -267,7 +262,7 @@ fn who_waits_for_a_context_keeps_his_place() {
     let mut clients: Vec<Client> = paths.iter().map(|_| client(&server)).collect();
     for (stalls, (client, path)) in clients.iter_mut().zip(paths).enumerate() {
         client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
-        until("it is known", || {
+        eventually("it is known", || {
             metrics.page("ask").requests.get() == 1 && metrics.stalls.get() == stalls as u64
         });
     }
@@ -294,12 +289,8 @@ fn a_client_that_does_not_read_is_waited_for_and_then_dropped() {
     }
     let mut deaf = client(&server);
     deaf.send(&requests);
-    let metrics = server.metrics().clone();
-    let gone = (0..200).any(|_| {
-        std::thread::sleep(Duration::from_millis(50));
-        metrics.worker(0).connections.get() == 1
-    });
-    assert!(gone, "the connection is still there");
+    let metrics = server.metrics().worker(0);
+    eventually("it is dropped", || metrics.connections.get() == 1);
     assert_eq!(patient.get("/hello").status, 200);
     stop(server);
 }

@@ -60,7 +60,7 @@ fn the_admin_listener_tells_health_metrics_and_configuration() {
     assert_eq!((ready.status, ready.text()), (503, "draining\n"));
     assert_eq!(ask("/healthz").status, 200, "nothing is wrong with it");
     assert_eq!(user.response(false).text(), "[late]");
-    server.join().expect("its workers were well");
+    end(server).expect("its workers were well");
 }
 
 #[test]

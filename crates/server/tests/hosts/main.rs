@@ -89,7 +89,7 @@ fn hosts_and_pages_answer_in_the_order_of_requests() {
     ];
     client.send(paths.map(get).concat());
     assert_eq!(client.response(false).text(), "<p>Hello a!</p>");
-    until("both wait, and the stream is made", || {
+    eventually("both wait, and the stream is made", || {
         let made = seen.appended.load(Ordering::Relaxed);
         seen.later.load(Ordering::Relaxed) == 2 && made == 25_000
     });
@@ -151,8 +151,8 @@ fn a_slow_reader_stops_its_stream() {
     let mut client = client(&server);
     client.send(get(&format!("/app/stream/{LENGTH}")));
     let made = || seen.appended.load(Ordering::Relaxed);
-    until("it has to wait", || seen.waits.load(Ordering::Relaxed) > 0);
-    until("it stands still", || {
+    eventually("it has to wait", || seen.waits.load(Ordering::Relaxed) > 0);
+    eventually("it stands still", || {
         let before = made();
         std::thread::sleep(Duration::from_millis(50));
         made() == before
@@ -202,15 +202,15 @@ fn a_host_is_told_of_clients_that_go_away() {
     let gone = || seen.gone.load(Ordering::Relaxed);
     let mut stream = client(&server);
     stream.send(get("/app/stream/99999999"));
-    until("it has to wait", || seen.waits.load(Ordering::Relaxed) > 0);
+    eventually("it has to wait", || seen.waits.load(Ordering::Relaxed) > 0);
     drop(stream);
-    until("the stream's client is gone", || gone() == 1);
+    eventually("the stream's client is gone", || gone() == 1);
     let mut upload = client(&server);
     upload.send("POST /app/upload HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc");
-    until("content came", || seen.content.load(Ordering::Relaxed) == 3);
+    eventually("content came", || seen.content.load(Ordering::Relaxed) == 3);
     seen.let_go();
     upload.stream.shutdown(Shutdown::Write).expect("a socket");
-    until("the upload's client is gone", || gone() == 2);
+    eventually("the upload's client is gone", || gone() == 2);
     // Nothing is kept of either.
     assert_eq!(client(&server).get("/hello").status, 200);
     stop(server);
@@ -238,7 +238,7 @@ fn content_comes_in_pieces_and_waits() {
         stream.write_all(get("/hello?name=next").as_bytes())
     });
     let content = || seen.content.load(Ordering::Relaxed);
-    until("a piece came", || content() > 3);
+    eventually("a piece came", || content() > 3);
     let before = content();
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(content(), before, "no more is read until the host wants it");
@@ -257,10 +257,10 @@ fn drain_waits_for_hosts_and_a_reload_keeps_them() {
     let (server, seen) = serve(None, |_| {});
     let mut waiting = client(&server);
     waiting.send(get("/app/later"));
-    until("it waits", || seen.later.load(Ordering::Relaxed) == 1);
+    eventually("it waits", || seen.later.load(Ordering::Relaxed) == 1);
     server.reload().expect("the same site");
     waiting.send(get("/app/later"));
-    until("it waits, too", || seen.later.load(Ordering::Relaxed) == 2);
+    eventually("it waits, too", || seen.later.load(Ordering::Relaxed) == 2);
     server.shutdown();
     let limit = |stream: &TcpStream, limit| {
         stream.set_read_timeout(Some(limit)).expect("a duration");
@@ -319,7 +319,7 @@ fn answers_of_hosts_are_counted_and_logged() {
     );
     let mut client = client(&server);
     client.send(["/app/later", "/app/stream/20", "/app/x"].map(get).concat());
-    until("all are asked", || {
+    eventually("all are asked", || {
         seen.later.load(Ordering::Relaxed) == 1 && seen.appended.load(Ordering::Relaxed) == 20
     });
     seen.let_go();
@@ -335,7 +335,7 @@ fn answers_of_hosts_are_counted_and_logged() {
     assert!(["5", "abcde"].contains(&upload.response(false).text()));
     let metrics = server.metrics().worker(0);
     // An answer that nothing can join is sent before it is counted.
-    until("all are counted", || {
+    eventually("all are counted", || {
         metrics.host_answers.each_ref().map(|count| count.get()) == [0, 3, 0, 1, 0]
     });
     stop(server);

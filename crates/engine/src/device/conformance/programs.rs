@@ -161,6 +161,9 @@ impl Maker {
                 then: self.block(depth - 1),
                 otherwise: self.block(depth - 1),
             }),
+            21 if depth > 0 && self.may_put && self.has_rows && self.dice.once_in(2) => {
+                return self.row_loop(list);
+            }
             21 if depth > 0 => return self.for_loop(depth, list, i, i3),
             23 if self.may_put && self.has_rows => return self.choice(t, t2),
             22 | 23 if self.may_put => Op::Fragment(self.dice.below(4) as u32),
@@ -294,6 +297,32 @@ impl Maker {
             ops.extend([Op::Fragment(self.dice.below(3) as u32), put]);
         }
         ops
+    }
+
+    /// Only shows texts of a list's items, and perhaps those of the other list where it is empty.
+    fn row_loop(&mut self, list: FieldId) -> Vec<Op> {
+        let [count, position, index, length] = [0; 4].map(|_| self.own_register(Type::Int));
+        let mut body = self.shown_item(list, position);
+        body.push(Op::Fragment(self.dice.below(3) as u32));
+        let otherwise = match self.rows_known && self.dice.once_in(2) {
+            true => self.row_loop(LIST_FIELD + ROWS_FIELD - list),
+            false => vec![Op::Fragment(0)],
+        };
+        vec![
+            Op::Length(Load {
+                to: count,
+                field: list,
+            }),
+            Op::For(For {
+                count,
+                filter: None,
+                position,
+                index,
+                length,
+                body,
+                otherwise,
+            }),
+        ]
     }
 
     fn for_loop(&mut self, depth: usize, list: FieldId, to: Register, sum: Register) -> Vec<Op> {
@@ -439,7 +468,8 @@ pub fn make_service(seed: u64) -> Arc<Service> {
 }
 
 /// As [`make_service`], with what rows of pages have besides: texts that are shown as soon as they
-/// are loaded, once or twice, and ifs with elifs that show one short text or another.
+/// are loaded, once or twice, ifs with elifs that show one short text or another, and loops that do
+/// nothing else.
 #[must_use]
 pub fn make_service_with_rows(seed: u64) -> Arc<Service> {
     make(seed, true)

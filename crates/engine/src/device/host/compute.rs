@@ -101,11 +101,9 @@ impl Cells<'_> {
 
     fn compare(&self, comparison: Comparison, left: Register, right: Register) -> bool {
         match self.kind(left) {
-            Type::Text => functions::holds(comparison, self.bytes(left).cmp(self.bytes(right))),
+            Type::Text => comparison.holds(self.bytes(left).cmp(self.bytes(right))),
             Type::Float => functions::floats_hold(comparison, self.float(left), self.float(right)),
-            Type::Int | Type::Bool => {
-                functions::holds(comparison, self.int(left).cmp(&self.int(right)))
-            }
+            Type::Int | Type::Bool => comparison.holds(self.int(left).cmp(&self.int(right))),
         }
     }
 

@@ -9,7 +9,7 @@ use super::step::{ColumnRef, Needed, Row, Step, Steps, Values};
 use super::write::{Appended, MOVE};
 use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::{
-    Comparison, Constant, Escape, FieldType, FragmentId, Op, PageProgram, Put, Register,
+    Comparison, Constant, Escape, FieldType, For, FragmentId, If, Op, PageProgram, Put, Register,
     StageProgram, Type,
 };
 
@@ -227,78 +227,8 @@ impl<'a> Fuse<'a> {
                     (kind, _) => Step::Print { put: *put, kind },
                 }
             }
-            Op::If(op) if self.choice(op) => return true,
-            Op::If(op) => {
-                let branch = self.at();
-                self.push(Step::Jump { to: 0 });
-                if !op.then.iter().all(|op| self.op(op)) {
-                    return false;
-                }
-                let mut otherwise = self.at();
-                if !op.otherwise.is_empty() {
-                    self.push(Step::Jump { to: 0 });
-                    if !op.otherwise.iter().all(|op| self.op(op)) {
-                        return false;
-                    }
-                    self.steps.list[otherwise as usize] = Step::Jump { to: self.at() };
-                    otherwise += 1;
-                }
-                self.steps.list[branch as usize] = Step::Branch {
-                    condition: op.condition,
-                    otherwise,
-                };
-                return true;
-            }
-            Op::For(op) if op.filter.is_none() => {
-                let begin = self.at();
-                self.push(Step::Jump { to: 0 });
-                let before = self.steps.lengths();
-                if !op.body.iter().all(|op| self.op(op)) {
-                    return false;
-                }
-                let rows = row_plan::planned(op, &self.steps, before, self.reads);
-                match &rows {
-                    Some((_, parts)) => {
-                        let [list, cells, moves, ..] = before;
-                        self.steps.list.truncate(list);
-                        self.steps.cells.truncate(cells);
-                        self.steps.moves.truncate(moves);
-                        self.steps.parts.extend_from_slice(parts);
-                    }
-                    None => drop(self.push(Step::Next {
-                        position: op.position,
-                        index: op.index,
-                        length: op.length,
-                        body: begin + 1,
-                    })),
-                }
-                let mut none = self.at();
-                if !op.otherwise.is_empty() {
-                    self.push(Step::Jump { to: 0 });
-                    if !op.otherwise.iter().all(|op| self.op(op)) {
-                        return false;
-                    }
-                    self.steps.list[none as usize] = Step::Jump { to: self.at() };
-                    none += 1;
-                }
-                self.steps.list[begin as usize] = match rows {
-                    Some((spans, parts)) => Step::Rows {
-                        count: op.count,
-                        spans,
-                        parts: parts.len() as u16,
-                        first: (self.steps.parts.len() - parts.len()) as u32,
-                        none,
-                    },
-                    None => Step::Begin {
-                        count: op.count,
-                        position: op.position,
-                        index: op.index,
-                        length: op.length,
-                        none,
-                    },
-                };
-                return true;
-            }
+            Op::If(op) => return self.choice(op) || self.branch(op),
+            Op::For(op) if op.filter.is_none() => return self.looping(op),
             Op::Status(status) => Step::Status(*status),
             Op::File(path) => Step::File(*path),
             Op::SessionCreate(user) => Step::Session { user: Some(*user) },
@@ -310,6 +240,85 @@ impl<'a> Fuse<'a> {
             },
         };
         self.push(step)
+    }
+
+    /// Appends the steps of a branch, if they run as one.
+    fn branch(&mut self, op: &If) -> bool {
+        let branch = self.at();
+        self.push(Step::Jump { to: 0 });
+        if !op.then.iter().all(|op| self.op(op)) {
+            return false;
+        }
+        let Some(otherwise) = self.otherwise(&op.otherwise) else {
+            return false;
+        };
+        self.steps.list[branch as usize] = Step::Branch {
+            condition: op.condition,
+            otherwise,
+        };
+        true
+    }
+
+    /// Appends the steps of a loop, if they run as one.
+    fn looping(&mut self, op: &For) -> bool {
+        let begin = self.at();
+        self.push(Step::Jump { to: 0 });
+        let before = self.steps.lengths();
+        if !op.body.iter().all(|op| self.op(op)) {
+            return false;
+        }
+        let rows = row_plan::planned(op, &self.steps, before, self.reads);
+        match &rows {
+            Some((_, parts)) => {
+                let [list, cells, moves, ..] = before;
+                self.steps.list.truncate(list);
+                self.steps.cells.truncate(cells);
+                self.steps.moves.truncate(moves);
+                self.steps.parts.extend_from_slice(parts);
+            }
+            None => drop(self.push(Step::Next {
+                position: op.position,
+                index: op.index,
+                length: op.length,
+                body: begin + 1,
+            })),
+        }
+        let parts_end = self.steps.parts.len();
+        let Some(none) = self.otherwise(&op.otherwise) else {
+            return false;
+        };
+        self.steps.list[begin as usize] = match rows {
+            Some((spans, parts)) => Step::Rows {
+                count: op.count,
+                spans,
+                parts: parts.len() as u16,
+                first: (parts_end - parts.len()) as u32,
+                none,
+            },
+            None => Step::Begin {
+                count: op.count,
+                position: op.position,
+                index: op.index,
+                length: op.length,
+                none,
+            },
+        };
+        true
+    }
+
+    /// Appends the steps taken instead of those before, which jump over them, if they run as one;
+    /// gives where they begin.
+    fn otherwise(&mut self, block: &[Op]) -> Option<u32> {
+        let end = self.at();
+        if block.is_empty() {
+            return Some(end);
+        }
+        self.push(Step::Jump { to: 0 });
+        if !block.iter().all(|op| self.op(op)) {
+            return None;
+        }
+        self.steps.list[end as usize] = Step::Jump { to: self.at() };
+        Some(end + 1)
     }
 
     fn equal(&self, to: Register, left: Register, right: Register, wanted: bool) -> Step {

@@ -84,6 +84,15 @@ struct Strips {
     made: Vec<u8>,
 }
 
+/// Where what a strip makes begins among what the cohort had before.
+#[derive(Clone, Copy)]
+struct Before {
+    run: usize,
+    segment: usize,
+    query: usize,
+    header: usize,
+}
+
 impl HostExecutor {
     /// An executor with these limits that uses the instructions of `level`.
     pub fn new(limits: LaneLimits, level: Level) -> Self {
@@ -170,8 +179,13 @@ impl Strips {
         let stride = room.stride();
         cohort.begin_run();
         let output = &mut cohort.output;
-        let (run_start, segment_start) =
-            output.reserve(indexes.len() * stride, indexes.len() * room.segments);
+        let (run, segment) = output.reserve(indexes.len() * stride, indexes.len() * room.segments);
+        let before = Before {
+            run,
+            segment,
+            query: cohort.queries.len(),
+            header: output.headers.len(),
+        };
         // One more for what nobody reads.
         self.registers.prepare(stage.registers.len() + 1);
         let lanes = &mut *self.lanes;
@@ -181,8 +195,6 @@ impl Strips {
             self.limits.text_bytes_max,
             self.limits.turns_max,
         );
-        let queries_before = cohort.queries.len();
-        let headers_before = output.headers.len();
         let mut columns = std::mem::take(&mut self.columns).reuse();
         columns.find(&plan.needed, &cohort.fields);
 
@@ -197,9 +209,9 @@ impl Strips {
             registers: &mut self.registers,
             lanes,
             regions: Regions {
-                runs: &mut output.runs[run_start..],
+                runs: &mut output.runs[run..],
                 stride,
-                segments: &mut output.segments[segment_start..],
+                segments: &mut output.segments[segment..],
                 segment_stride: room.segments,
             },
             selections: &mut self.selections,
@@ -211,7 +223,22 @@ impl Strips {
         self.columns = columns.reuse();
         self.made.clear();
         self.made.shrink_to(MADE_KEPT_MAX);
+        self.take_answers(cohort, indexes, room, before, stage.call.is_some())
+    }
 
+    /// After the lanes `indexes` were run, each with so much room, in a stage that `asks` or is the
+    /// last: takes note of what befell them and what they answer, and gives the most room that one
+    /// used.
+    fn take_answers(
+        &mut self,
+        cohort: &mut Cohort,
+        indexes: &[u32],
+        room: Room,
+        before: Before,
+        asks: bool,
+    ) -> Room {
+        let lanes = &mut *self.lanes;
+        let stride = room.stride();
         let is_short = cohort.take_short();
         let mut used = Room {
             run_bytes: 0,
@@ -232,15 +259,15 @@ impl Strips {
                     cohort.lanes[index as usize] = LaneState::Later;
                 }
                 Fate::Failed(error) => cohort.lanes[index as usize] = LaneState::Failed(error),
-                Fate::Running if stage.call.is_some() => continue,
+                Fate::Running if asks => continue,
                 Fate::Running | Fate::Finished => {
                     used.run_bytes = used.run_bytes.max(run_length);
                     used.segments = used.segments.max(segment_count);
                     cohort.lanes[index as usize] = LaneState::Finished;
                     cohort.output.lanes[index as usize] = LaneOutput {
-                        run_start: run_start + lane * stride,
+                        run_start: before.run + lane * stride,
                         run_length: run_length as u32,
-                        segment_start: (segment_start + lane * room.segments) as u32,
+                        segment_start: (before.segment + lane * room.segments) as u32,
                         segment_count: segment_count as u32,
                         body_length: body_length as u32,
                         ..lanes.answer[lane]
@@ -253,11 +280,11 @@ impl Strips {
         }
         if self.overflowed.ends_with(indexes) {
             // Nothing of it is meant.
-            cohort.output.take_back(run_start, segment_start);
+            cohort.output.take_back(before.run, before.segment);
         }
         // A loop asks turn by turn, but queries stand lane by lane.
-        cohort.queries.sort_from(queries_before);
-        sort_from(&mut cohort.output.headers, headers_before, |h| h.0);
+        cohort.queries.sort_from(before.query);
+        sort_from(&mut cohort.output.headers, before.header, |h| h.0);
         if some_ended_early {
             let ended_early = |index: u32| {
                 let lane = indexes.binary_search(&index);
@@ -265,8 +292,8 @@ impl Strips {
                     matches!(lanes.fate[lane], Fate::Failed(_) | Fate::Overflowed)
                 })
             };
-            (cohort.queries).retain_from(queries_before, |lane| !ended_early(lane));
-            retain_from(&mut cohort.output.headers, headers_before, |h| {
+            (cohort.queries).retain_from(before.query, |lane| !ended_early(lane));
+            retain_from(&mut cohort.output.headers, before.header, |h| {
                 !ended_early(h.0)
             });
         }

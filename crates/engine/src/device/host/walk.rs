@@ -11,12 +11,11 @@
 use super::compute::Cells;
 use super::keys::{high_word, matching};
 use super::rows::Rows;
-use super::step::{Choice, Columns, Row, Step, Steps};
+use super::step::{Choice, Columns, Row, RowPart, Step, Steps};
 use super::strip::{Fate, Lanes, Registers};
 use super::write::{Appended, MOVE, Out, Regions, Texts};
 use crate::cohort::{Arena, LaneError, Segment, SessionChange, Span, View};
-use crate::device::functions;
-use crate::program::{FragmentId, PageProgram, StageProgram};
+use crate::program::{FragmentId, PageProgram, Register, StageProgram};
 use crate::session::prefetch::prefetch;
 use rhythm_protocol::scan::{Simd, Task};
 use std::hint;
@@ -110,8 +109,8 @@ impl Walk<'_, '_> {
                 } => {
                     let view = self.registers.view(text, lane);
                     let keys = &self.steps.keys[first_key as usize..][..usize::from(count)];
-                    let choice =
-                        &self.steps.choices[first as usize + matching(texts.bytes, view, keys)];
+                    let at = first as usize + matching(texts.bytes, view, keys);
+                    let choice = &self.steps.choices[at];
                     out.short(&choice.constant, usize::from(choice.length))
                 }
                 Step::Int { from } => out.int(self.registers.int(from, lane)),
@@ -142,10 +141,9 @@ impl Walk<'_, '_> {
                     length,
                     none,
                 } => {
-                    let turns = self.registers.int(count, lane).max(0);
-                    if !self.takes(lane, turns) {
+                    let Some(turns) = self.turns(lane, count) else {
                         return Fate::Failed(LaneError::TooManyTurns);
-                    }
+                    };
                     self.registers.set(length, lane, turns);
                     if turns == 0 {
                         next = none as usize;
@@ -177,22 +175,17 @@ impl Walk<'_, '_> {
                     first,
                     none,
                 } => {
-                    let turns = self.registers.int(count, lane).max(0);
-                    if !self.takes(lane, turns) {
+                    let Some(turns) = self.turns(lane, count) else {
                         return Fate::Failed(LaneError::TooManyTurns);
-                    }
+                    };
                     if turns == 0 {
                         next = none as usize;
                     }
-                    let index = self.lanes.index[usize::from(lane)] as usize;
-                    let rows = Rows {
-                        span: self.columns.spans[usize::from(spans)][index],
-                        columns: &self.columns.texts,
-                        parts: &self.steps.parts[first as usize..][..usize::from(parts)],
-                        steps: self.steps,
-                        texts,
-                    };
-                    match rows.append(s, turns as u64, out) {
+                    let parts = &self.steps.parts[first as usize..][..usize::from(parts)];
+                    match self
+                        .rows(lane, spans, parts, texts)
+                        .append(s, turns as u64, out)
+                    {
                         Some(fits) => fits,
                         None => return Fate::Failed(LaneError::OutOfRange),
                     }
@@ -275,16 +268,32 @@ impl Walk<'_, '_> {
         true
     }
 
-    /// Accounts for a loop's turns, if a lane may take so many.
+    /// The turns of a loop, which are accounted for, if a lane may take so many.
     #[inline(always)]
-    fn takes(&mut self, lane: u8, turns: i64) -> bool {
+    fn turns(&mut self, lane: u8, count: Register) -> Option<i64> {
+        let turns = self.registers.int(count, lane).max(0);
         let left = &mut self.lanes.turns_left[usize::from(lane)];
-        let less = usize::try_from(turns).map(|turns| left.checked_sub(turns));
-        match less {
-            Ok(Some(less)) => *left = less,
-            _ => return false,
+        *left = left.checked_sub(usize::try_from(turns).ok()?)?;
+        Some(turns)
+    }
+
+    /// The rows that a loop appends for the items of a lane's list.
+    #[inline(always)]
+    fn rows<'s>(
+        &'s self,
+        lane: u8,
+        spans: u16,
+        parts: &'s [RowPart],
+        texts: Texts<'s>,
+    ) -> Rows<'s> {
+        let index = self.lanes.index[usize::from(lane)] as usize;
+        Rows {
+            span: self.columns.spans[usize::from(spans)][index],
+            columns: &self.columns.texts,
+            parts,
+            steps: self.steps,
+            texts,
         }
-        true
     }
 
     /// Takes a step that appends nothing and leads nowhere: it sets a register, or what the lane's
@@ -339,7 +348,7 @@ impl Walk<'_, '_> {
                 right,
             } => {
                 let (left, right) = (registers.int(left, lane), registers.int(right, lane));
-                let holds = functions::holds(comparison, left.cmp(&right));
+                let holds = comparison.holds(left.cmp(&right));
                 registers.set(to, lane, holds);
             }
             Step::Compute { op, to } => {

@@ -140,11 +140,11 @@ impl Lane<'_> {
     fn compare(&self, comparison: Comparison, op: &Binary) -> bool {
         match (self.value(op.left), self.value(op.right)) {
             (Value::Text(a), Value::Text(b)) => {
-                functions::holds(comparison, self.arena.get(a).cmp(self.arena.get(b)))
+                comparison.holds(self.arena.get(a).cmp(self.arena.get(b)))
             }
-            (Value::Int(a), Value::Int(b)) => functions::holds(comparison, a.cmp(&b)),
+            (Value::Int(a), Value::Int(b)) => comparison.holds(a.cmp(&b)),
             (Value::Float(a), Value::Float(b)) => functions::floats_hold(comparison, a, b),
-            (Value::Bool(a), Value::Bool(b)) => functions::holds(comparison, a.cmp(&b)),
+            (Value::Bool(a), Value::Bool(b)) => comparison.holds(a.cmp(&b)),
             _ => unreachable!("the compiler compares values of one type"),
         }
     }
