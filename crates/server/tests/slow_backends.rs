@@ -293,6 +293,37 @@ fn a_page_whose_calls_hang_leaves_connections_to_others_whoever_asks_for_it() {
 }
 
 #[test]
+fn users_whose_calls_hang_leave_connections_to_others_of_the_same_page() {
+    let (address, _) = backend();
+    // Longer than a client waits for its answer.
+    let server = serve(address, "60s");
+    let mut other = client(&server);
+    let cookie = sign_in(&mut other, 42);
+    let form = format!("{FORM}{cookie}");
+    assert_eq!(other.with("POST /pay", &form, "q=now").text(), "[now]");
+    let page = server.metrics().worker(0).page("pay");
+    let before = page.requests.get();
+    let mut hanging: Vec<Client> = (0..MANY).map(|_| client(&server)).collect();
+    for (index, hanging) in hanging.iter_mut().enumerate() {
+        // Eight users, each over several connections: what they ask cannot be sent again.
+        let cookie = sign_in(hanging, 100 + index as u32 % 8);
+        let body = format!("q=hang{index}");
+        let length = body.len();
+        hanging.send(format!(
+            "POST /pay HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{FORM}{cookie}\r\n{body}"
+        ));
+    }
+    eventually("all have asked", || {
+        page.requests.get() == before + MANY as u64
+    });
+    for _ in 0..20 {
+        assert_eq!(other.with("POST /pay", &form, "q=now").text(), "[now]");
+        assert_eq!(other.get("/ask?q=now").text(), "[now]");
+    }
+    stop(server);
+}
+
+#[test]
 fn pages_of_all_kinds_that_hang_leave_contexts_to_others_however_few_there_are() {
     let (address, _) = backend();
     let kinds: Vec<(String, String)> = (0..6)

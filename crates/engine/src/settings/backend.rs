@@ -133,9 +133,11 @@ section! {
         depth_max: Option<NonZeroU32> = None;
             count(1, 1024).or_none("what its kind gains from").was("depth"),
         /// Most of these connections that wait for calls of one user at a time; the others of his
-        /// calls wait. Who has no session is one with all of his address (for IPv6, a network of 64
-        /// bits), or by himself on his connection where `failed_sign_ins_per_address_max` and
-        /// `connections_per_address_max` are 0, as behind a proxy.
+        /// calls wait. By what cannot be sent again, all users hold no more than that together
+        /// beyond one each; with 0, a quarter. Who has no session is one with all of his address
+        /// (for IPv6, a network of 64 bits), or by himself on his connection where
+        /// `failed_sign_ins_per_address_max` and `connections_per_address_max` are 0, as behind a
+        /// proxy.
         connections_per_user_max: Option<NonZeroU32> = None;
             count(1, 1024).or_none("half while others wait, all but an eighth while nobody does"),
         /// Most calls of one user under way or waiting at a time; beyond, they fail with 503.

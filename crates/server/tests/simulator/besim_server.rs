@@ -14,9 +14,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A page whose calls may hang: its name, and with what they begin.
 pub(crate) type PageThatHangs = (&'static str, &'static [u8]);
 
-/// One whose call can be sent again, and one whose cannot.
-pub(crate) const PAGES_THAT_HANG: [PageThatHangs; 2] =
-    [("profile", b"1&9&"), ("change_profile", b"1&10&")];
+/// What may hang: a page whose call can be sent again, one whose cannot, or of some users all that
+/// cannot.
+pub(crate) const WHAT_HANGS: [Option<PageThatHangs>; 3] = [
+    Some(("profile", b"1&9&")),
+    Some(("change_profile", b"1&10&")),
+    None,
+];
+
+/// With what calls begin that cannot be sent again.
+const NOT_SENT_AGAIN: [&[u8]; 5] = [b"1&6&", b"1&7&", b"1&10&", b"1&11&", b"1&12&"];
 
 /// How it behaves. Chances mean one request in so many; 0: none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +55,8 @@ pub(crate) struct ServerFaults {
     pub(crate) hangs: bool,
     /// Nor are those of this page.
     pub(crate) page_hangs: Option<PageThatHangs>,
+    /// Nor are those of the first so many users that cannot be sent again.
+    pub(crate) hangs_for_first: u64,
 }
 
 impl ServerFaults {
@@ -179,7 +188,9 @@ impl BesimServer {
         let signs_in = query.starts_with(b"1&1&") || query.starts_with(b"1&2&");
         let is_hated = !signs_in && faults.fails_for != 0 && asker(query) == faults.fails_for;
         self.holds |= is_hated && faults.hangs;
+        let not_again = || NOT_SENT_AGAIN.iter().any(|call| query.starts_with(call));
         let hangs = is_hated && faults.hangs
+            || (1..=faults.hangs_for_first).contains(&asker(query)) && not_again()
             || matches!(faults.page_hangs, Some((_, call)) if query.starts_with(call));
         if hangs || self.chance(faults.silent) {
             return (u64::MAX, Vec::new(), After::More);

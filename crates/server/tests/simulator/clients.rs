@@ -114,7 +114,7 @@ impl Client {
             }
             FarEvent::Reset(link, by_server) if self.link == Some(link) => {
                 // Calls hang for as long as the drain, one behind the other.
-                let hangs = shared.explains.fails_for == u64::from(self.user)
+                let hangs = shared.explains.fails_for(self.user)
                     || (self.pending.iter()).any(|pending| self.had_to_wait(pending, shared));
                 let excused = self.stopped_reading
                     || shared.explains.crowded
@@ -137,7 +137,7 @@ impl Client {
         let asks_much = self.manners.depth > DEPTH_MAX;
         let is_slow = self.manners.pace.is_some() || !pending.complete || asks_much;
         let hangs = self.had_to_wait(pending, shared);
-        !is_slow && !hangs && u64::from(self.user) != shared.explains.fails_for
+        !is_slow && !hangs && !shared.explains.fails_for(self.user)
     }
 
     /// Whether it asked for a page that hangs, or for this before that was answered.

@@ -1,7 +1,7 @@
 //! The configuration of a run, chosen by its seed.
 
 use crate::backends::BackendFaults;
-use crate::besim_server::{PAGES_THAT_HANG, PageThatHangs, ServerFaults};
+use crate::besim_server::{PageThatHangs, ServerFaults, WHAT_HANGS};
 use crate::device_server::DeviceServerFaults;
 use crate::devices::DeviceFaults;
 use crate::disks::DiskFaults;
@@ -63,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) one_hangs: bool,
     /// All users' calls of this page hang, and nothing else fails.
     pub(crate) page_hangs: Option<PageThatHangs>,
+    /// Of so many users hangs what cannot be sent again, and nothing else fails.
+    pub(crate) hangs_for_first: u64,
     /// Lanes may find no memory for what backends answer.
     pub(crate) scarcer: bool,
     /// The loop is kept from its core once, for so long as no connection may take to be opened.
@@ -116,9 +118,15 @@ impl Config {
     pub(crate) fn of(dice: &mut Dice) -> Config {
         // In some, one user's calls hang, and nobody else may notice; there is room for both.
         let one_hangs = dice.once_in(16);
-        // In others, those of one page do, whoever asks for it.
-        let page_hangs = (!one_hangs && dice.once_in(15)).then(|| *dice.pick(&PAGES_THAT_HANG));
-        let some_hang = one_hangs || page_hangs.is_some();
+        // In others, those of one page do, whoever asks for it, or of some users those that cannot
+        // be sent again: of as many users as so many connections are enough for.
+        let what_hangs = (!one_hangs && dice.once_in(15)).then(|| *dice.pick(&WHAT_HANGS));
+        let page_hangs = what_hangs.flatten();
+        let (connections, hangs_for_first) = match what_hangs {
+            Some(None) => *dice.pick(&[(2, 1), (4, 1), (8, 4), (16, 8)]),
+            _ => (8, 0),
+        };
+        let some_hang = one_hangs || what_hangs.is_some();
         // A third of the runs have no fault at all: everything must be right then, and nothing may
         // be refused.
         let calm = dice.once_in(3) || some_hang;
@@ -141,7 +149,7 @@ impl Config {
             send_cost: *dice.pick(&[(0, 0), (5 * MICROSECOND, 300), (50 * MICROSECOND, 20_000)]),
         };
         if some_hang {
-            (net.outgoing_max, net.connections_max) = (8, usize::MAX);
+            (net.outgoing_max, net.connections_max) = (connections.max(8), usize::MAX);
         }
         let backend = BackendFaults {
             embedded: dice.once_in(3),
@@ -169,7 +177,10 @@ impl Config {
             },
         };
         let slow_pace = (1 + dice.below(3), MILLISECOND);
-        let count = 1 + dice.below(20);
+        let mut count = 1 + dice.below(20);
+        if hangs_for_first > 0 {
+            count = count.max(hangs_for_first + 4);
+        }
         let per_client = 1 + dice.below(200 / count);
         let mut clients = Vec::new();
         for _ in 0..count {
@@ -210,10 +221,13 @@ impl Config {
             },
             rate_min: *dice.pick(&[1, 4096, RATE_MIN]),
         };
-        if one_hangs {
+        for (manners, _) in clients
+            .iter_mut()
+            .take(hangs_for_first.max(usize::from(one_hangs)))
+        {
             // He asks for many pages at a time, of any kind, and however few the contexts are.
-            clients[0].0.depth = *dice.pick(&[1, 8, 64]);
-            limits.pipelined_max = limits.pipelined_max.max(clients[0].0.depth as u32);
+            manners.depth = *dice.pick(&[1, 8, 64]);
+            limits.pipelined_max = limits.pipelined_max.max(manners.depth as u32);
             limits.unsent_max = UNSENT_MAX;
         }
         let mut timeout = *dice.pick(&[100 * MILLISECOND, 2 * SECOND]);
@@ -232,6 +246,7 @@ impl Config {
             fails_for: some(dice, 2, &[1]) as u64,
             hangs: false,
             page_hangs,
+            hangs_for_first: hangs_for_first as u64,
         };
         let mut options = PoolOptions {
             connections_max: *dice.pick(&[1, 2, 4]),
@@ -250,6 +265,10 @@ impl Config {
             // again; and of two its own calls hold both where they cannot: the one that is left is
             // for others who ask for the same page.
             options.connections_max = *dice.pick(&[4, 8]);
+        }
+        if hangs_for_first > 0 {
+            server.fails_for = 0;
+            options.connections_max = connections;
         }
         // Where there is a connection that he cannot hold.
         let is_spare = options.connections_max.min(net.outgoing_max) > 1;
@@ -357,6 +376,7 @@ impl Config {
             requests,
             one_hangs,
             page_hangs,
+            hangs_for_first: hangs_for_first as u64,
             scarcer,
             stalls,
             floods: false,
@@ -406,6 +426,11 @@ impl Config {
         (self.reload_every, self.drain_at) = (0, 0);
     }
 
+    /// Calls hang, and others must be answered all the same.
+    fn some_hang(&self) -> bool {
+        self.one_hangs || self.page_hangs.is_some() || self.hangs_for_first > 0
+    }
+
     /// Which errors are honest with this configuration.
     pub(crate) fn explains(&self) -> Explains {
         let (limits, net) = (&self.limits, &self.net);
@@ -423,7 +448,8 @@ impl Config {
             disk: self.disk.can_fail() && self.disk.kept_max < usize::MAX,
             fails_for: self.remote.map_or(0, |(server, _)| server.fails_for),
             hangs: self.page_hangs.map(|(name, _)| name),
-            soon: match (self.one_hangs || self.page_hangs.is_some(), self.floods) {
+            hangs_for_first: self.hangs_for_first,
+            soon: match (self.some_hang(), self.floods) {
                 (true, _) => Some(SOON),
                 (false, true) => Some(SOON_BESIDE_FLOODS),
                 (false, false) => None,
@@ -460,8 +486,8 @@ impl Config {
                 || self.disk.silent > 0
                 // A call that hangs has the only context.
                 || self.contexts == 1
-                    && (self.remote.as_ref())
-                        .is_some_and(|(faults, _)| faults.hangs || faults.page_hangs.is_some()),
+                    && (self.some_hang()
+                        || (self.remote.as_ref()).is_some_and(|(faults, _)| faults.hangs)),
             yield_after: match net.connections_max {
                 usize::MAX => None,
                 _ => Some(YIELD_AFTER.as_nanos() as u64),

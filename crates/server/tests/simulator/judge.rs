@@ -152,7 +152,7 @@ impl Client {
                 }
             }
         }
-        let is_hated = explains.fails_for == u64::from(self.user);
+        let is_hated = explains.fails_for(self.user);
         let hangs = explains.hangs == Some(name);
         let backend = (explains.backend || is_hated || hangs) && has_calls;
         let status = response.status;

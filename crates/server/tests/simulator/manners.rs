@@ -69,6 +69,8 @@ pub(crate) struct Explains {
     pub(crate) backend: bool,
     /// The user for whom the backend fails always; 0: none.
     pub(crate) fails_for: u64,
+    /// So many users, the first, have calls that hang.
+    pub(crate) hangs_for_first: u64,
     /// The page whose calls hang, if there is one.
     pub(crate) hangs: Option<&'static str>,
     /// Within so long all are answered who do nothing that others need not wait for, nanoseconds:
@@ -165,5 +167,13 @@ impl Pending {
             Wanted::Page { name, .. } => *name == "check_detail_image",
             _ => false,
         }
+    }
+}
+
+impl Explains {
+    /// Whether the backend fails for this user, of all.
+    pub(crate) fn fails_for(&self, user: u32) -> bool {
+        let user = u64::from(user);
+        user == self.fails_for || user <= self.hangs_for_first
     }
 }

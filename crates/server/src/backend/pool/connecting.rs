@@ -14,13 +14,17 @@ use std::time::Duration;
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 impl<W: Wire> ConnectionPool<W> {
-    /// Opens as many connections as the waiting queries need.
-    pub(super) fn connect(&mut self, port: &mut dyn Port, now: Time) {
+    /// Opens as many connections as the waiting queries need. `has_slow`: see there.
+    pub(super) fn connect(&mut self, port: &mut dyn Port, has_slow: bool, now: Time) {
         let stands = self.pipes.iter().any(Pipe::is_open);
         if stands && self.connect_pause.is_some_and(|until| now < until) {
             return;
         }
         self.connect_pause = None;
+        // They would have to wait there, too.
+        if !self.any_may_go(has_slow, now) {
+            return;
+        }
         loop {
             let opening = self.pipes.iter().filter(|pipe| !pipe.is_open()).count();
             let [shared, alone] = self.waiting.counts();

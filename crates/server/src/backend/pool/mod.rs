@@ -21,10 +21,10 @@
 //! elsewhere, alone, while it waits for its answer by itself.
 //!
 //! Such a pipe is of no use to others until then. So nobody's queries are the oldest in more than
-//! some of the pipes, nor are those of calls that take much longer than others, or of one call that
-//! cannot be sent again: others find the rest (`share.rs`, `statements.rs`). Who asks for more
-//! waits for the answers to what he has asked, in a line of his own (`waiting.rs`). Who would wait
-//! for longer than there is time is refused at once (`overload.rs`).
+//! some of the pipes, nor are those of calls that take much longer than others, nor those that
+//! cannot be sent again: others find the rest (`share.rs`, `statements.rs`, `alone.rs`). Who asks
+//! for more waits for the answers to what he has asked, in a line of his own (`waiting.rs`). Who
+//! would wait for longer than there is time is refused at once (`overload.rs`).
 //!
 //! What happens when things go wrong:
 //!
@@ -50,6 +50,7 @@
 //! (`circuit.rs`). While the circuit is open, queries are refused, and so are those beyond the
 //! bound of queries under way.
 
+mod alone;
 mod circuit;
 mod connecting;
 mod done;
@@ -220,7 +221,8 @@ impl<W: Wire> ConnectionPool<W> {
                 .filter(|pipe| *pipe >= from)
                 .min();
             let Some((length, at)) = emptiest else {
-                if has_slow && self.take_back(port, now) {
+                let is_of_use = |pool: &mut Self| pool.any_may_go(has_slow, now);
+                if has_slow && is_of_use(self) && self.take_back(port, now) {
                     continue;
                 }
                 break;
@@ -247,7 +249,7 @@ impl<W: Wire> ConnectionPool<W> {
             }
         }
         self.refuse_beyond(now);
-        self.connect(port, now);
+        self.connect(port, has_slow, now);
         if W::IN_ORDER {
             self.slow_at = self.next_slow_at(now);
         }

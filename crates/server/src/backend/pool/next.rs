@@ -1,36 +1,23 @@
 //! Which query that waits goes into a pipe next, by what those who ask, and what they ask, may hold
-//! (`share.rs`).
+//! (`share.rs`, `alone.rs`).
 
 use super::super::awaited::Taken;
 use super::super::wire::Wire;
 use super::ConnectionPool;
+use super::alone::HeldAlone;
 use super::pipe::{Loss, Pipe};
-use super::share::{most_alone, most_of};
+use super::share::most_of;
 use super::statements::Statements;
 use super::waiting::Waiting;
 use rhythm_engine::program::Call;
 use rhythm_net::{Port, Time};
-use std::cell::Cell;
+use std::cell::{Cell, LazyCell};
 use std::rc::Rc;
 
 /// How many pipes belong to one who asks.
 fn held<W: Wire>(pipes: &[Pipe<W>], asker: u64) -> usize {
     let owners = pipes.iter().filter_map(Pipe::owner);
     owners.filter(|owner| *owner == asker).count()
-}
-
-/// Whether a pipe is held by a slow query.
-fn is_slow<W: Wire>(pipe: &Pipe<W>, statements: &Statements, now: Time) -> bool {
-    let oldest = pipe.awaited.wanted().next();
-    let owed = pipe.owed().map_or(now, |(_, since)| since);
-    oldest.is_some_and(|sent| statements.takes_long(Rc::as_ptr(&sent.query.call), now.since(owed)))
-}
-
-/// How many pipes are held by queries of a call that cannot be sent again: none is taken back.
-fn held_alone<W: Wire>(pipes: &[Pipe<W>], call: *const Call) -> usize {
-    let oldest = pipes.iter().filter_map(|pipe| pipe.awaited.wanted().next());
-    let of_it = |query: &&Taken| query.is_alone && Rc::as_ptr(&query.call) == call;
-    oldest.map(|sent| &sent.query).filter(of_it).count()
 }
 
 /// What slow queries hold.
@@ -42,8 +29,7 @@ struct HeldLong {
 }
 
 impl HeldLong {
-    /// Whether it is no more than their part of so many pipes. They leave one, whoever waits: what
-    /// is not to be sent again may turn out to be slow, too.
+    /// Whether it is no more than their part of so many pipes. They leave one, whoever waits.
     fn fits(self, all: usize, others_wait: bool) -> bool {
         self.askers <= most_of(all, others_wait) && self.pipes <= most_of(all, false)
     }
@@ -62,11 +48,10 @@ impl HeldLong {
 fn held_long<W: Wire>(pipes: &[Pipe<W>], statements: &Statements, now: Time) -> HeldLong {
     let mut any_call = false;
     let mut askers = Vec::new();
-    for pipe in pipes.iter().filter(|pipe| is_slow(pipe, statements, now)) {
-        if let Some(sent) = pipe.awaited.wanted().next() {
-            any_call |= statements.is_slow(Rc::as_ptr(&sent.query.call));
-            askers.push(sent.query.asker);
-        }
+    let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
+    for query in slow.filter_map(Pipe::oldest) {
+        any_call |= statements.is_slow(Rc::as_ptr(&query.call));
+        askers.push(query.asker);
     }
     let pipes = askers.len();
     askers.sort_unstable();
@@ -84,18 +69,26 @@ pub(super) fn is_suspect<W: Wire>(
     statements: &Statements,
     now: Time,
 ) -> bool {
-    let is_of_it = |pipe: &Pipe<W>| {
-        let oldest = pipe.awaited.wanted().next();
-        oldest.is_some_and(|sent| Rc::as_ptr(&sent.query.call) == call)
-    };
-    let mut slow = pipes.iter().filter(|pipe| is_slow(pipe, statements, now));
-    statements.is_slow(call) || slow.any(is_of_it)
+    let is_of_it = |query: &Taken| Rc::as_ptr(&query.call) == call;
+    let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
+    statements.is_slow(call) || slow.filter_map(Pipe::oldest).any(is_of_it)
 }
 
-/// Whether queries wait of other calls than this one, that are not slow.
-fn others_wait(waiting: &Waiting, call: &Rc<Call>, statements: &Statements) -> bool {
+/// Whether queries wait of other calls than this one, that are not slow. What may not go because
+/// of whom it is of does not count: he waits for himself.
+fn others_wait(
+    waiting: &Waiting,
+    call: &Rc<Call>,
+    statements: &Statements,
+    held_alone: &HeldAlone,
+) -> bool {
     let is_other = |of| of != Rc::as_ptr(call) && !statements.is_slow(of);
+    let waits_for_himself = |query: &Taken| query.is_alone && held_alone.is_of(query.asker);
+    // Mostly there are none, of few calls.
     waiting.of_calls().any(|(of, _)| is_other(of))
+        && waiting
+            .next_of_lines()
+            .any(|query| is_other(Rc::as_ptr(&query.call)) && !waits_for_himself(query))
 }
 
 /// Finds this once for a call: of many that wait one behind the other most are of one.
@@ -120,13 +113,36 @@ impl<W: Wire> ConnectionPool<W> {
         self.statements.look(now);
         let statements = &self.statements;
         let waits = |(call, _)| statements.is_slow(call);
-        let holds = |pipe: &Pipe<W>| is_slow(pipe, statements, now);
+        let holds = |pipe: &Pipe<W>| pipe.is_slow(statements, now);
         self.waiting.of_calls().any(waits) || self.pipes.iter().any(holds)
     }
 
     /// The next query for a pipe that has room, if one waits that may go into it. `has_slow`: see
     /// there.
     pub(super) fn next_for(&mut self, at: usize, has_slow: bool, now: Time) -> Option<Taken> {
+        let is_empty = self.pipes[at].awaited.len() == 0;
+        self.with_may_go(Some(at), has_slow, now, |waiting, may_go| match is_empty {
+            true => waiting.pop(may_go),
+            false => waiting.pop_shared(may_go),
+        })
+    }
+
+    /// Whether a query waits that may go into a pipe without others.
+    pub(super) fn any_may_go(&mut self, has_slow: bool, now: Time) -> bool {
+        self.with_may_go(None, has_slow, now, |waiting, may_go| {
+            waiting.has_next(may_go)
+        })
+    }
+
+    /// Does something with what waits and whether it may go: into this pipe, or into one without
+    /// others. `has_slow`: see there.
+    fn with_may_go<T>(
+        &mut self,
+        pipe: Option<usize>,
+        has_slow: bool,
+        now: Time,
+        then: impl FnOnce(&mut Waiting, &dyn Fn(&Waiting, &Taken) -> bool) -> T,
+    ) -> T {
         let ConnectionPool {
             waiting,
             pipes,
@@ -134,38 +150,45 @@ impl<W: Wire> ConnectionPool<W> {
             statements,
             ..
         } = self;
-        let all = options.connections_max.max(1);
+        let (pipes, statements) = (&pipes[..], &*statements);
+        let (all, share) = (options.connections_max.max(1), &options.share);
         let is_bounded = |connections: usize| W::IN_ORDER && pipes.len() >= connections;
-        let by_asker = is_bounded(options.share.connections_max(all, true));
+        let by_asker = is_bounded(share.connections_max(all, true));
         let by_call = has_slow && is_bounded(most_of(all, true));
-        let by_alone = is_bounded(most_alone(all));
-        let oldest = pipes[at].awaited.wanted().next();
-        let belongs_to = oldest.map(|sent| Rc::as_ptr(&sent.query.call));
+        let first = pipe.and_then(|at| pipes[at].oldest());
+        let held_alone = LazyCell::new(|| HeldAlone::of(pipes, statements, now));
         let may_hold = remembered(|waiting, call| {
             !is_suspect(pipes, Rc::as_ptr(call), statements, now)
                 || (held_long(pipes, statements, now).and_one())
-                    .fits(all, others_wait(waiting, call, statements))
+                    .fits(all, others_wait(waiting, call, statements, &held_alone))
         });
-        let may_hold_alone =
-            remembered(|_, call| held_alone(pipes, Rc::as_ptr(call)) < most_alone(all));
+        let is_doubtful = remembered(|_, call| {
+            let call = Rc::as_ptr(call);
+            let is_of_it = |query: &Taken| query.is_alone && Rc::as_ptr(&query.call) == call;
+            let is_first = || {
+                let mut held = pipes.iter().filter_map(Pipe::oldest);
+                statements.is_new(call) && !held.any(is_of_it)
+            };
+            is_suspect(pipes, call, statements, now)
+                || !(statements.was_answered(call) || is_first())
+        });
         let may_go = |waiting: &Waiting, query: &Taken| {
-            let asker = query.asker;
-            let is_its_own = belongs_to == Some(Rc::as_ptr(&query.call));
-            (!by_call || is_its_own || may_hold(waiting, &query.call))
-                && (!(by_alone && query.is_alone) || may_hold_alone(waiting, &query.call))
-                && (!by_asker || pipes[at].owner() == Some(asker) || {
-                    let others_wait = waiting.has_others(asker);
-                    let most = match query.is_alone {
-                        true => options.share.connections_max_alone(all, others_wait),
-                        false => options.share.connections_max(all, others_wait),
-                    };
-                    held(pipes, asker) < most
-                })
+            let (asker, call) = (query.asker, &query.call);
+            let is_its_own = first.is_some_and(|first| Rc::ptr_eq(&first.call, call));
+            let is_his_own = first.is_some_and(|first| first.asker == asker);
+            let may_hold_alone = || {
+                let is_doubtful = is_doubtful(waiting, call);
+                held_alone.leaves_enough(all, asker, is_doubtful, share)
+            };
+            let is_within_share = || {
+                let most = share.connections_max(all, waiting.has_others(asker));
+                held(pipes, asker) < most
+            };
+            (!by_call || is_its_own || may_hold(waiting, call))
+                && (!(W::IN_ORDER && query.is_alone) || may_hold_alone())
+                && (!by_asker || is_his_own || is_within_share())
         };
-        match pipes[at].awaited.len() {
-            0 => waiting.pop(may_go),
-            _ => waiting.pop_shared(may_go),
-        }
+        then(waiting, &may_go)
     }
 
     /// Takes a pipe back from slow queries that hold more than their part while others wait, where
@@ -173,19 +196,19 @@ impl<W: Wire> ConnectionPool<W> {
     pub(super) fn take_back(&mut self, port: &mut dyn Port, now: Time) -> bool {
         let all = self.options.connections_max.max(1);
         let (pipes, statements) = (&self.pipes, &self.statements);
-        let slow = pipes.iter().filter(|pipe| is_slow(pipe, statements, now));
+        let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
         let slow = slow.count();
         if held_long(pipes, statements, now).fits(all, true) && slow <= most_of(all, false) {
             return false;
         }
+        let held_alone = HeldAlone::of(pipes, statements, now);
         let find = |retries_max: u32| {
             pipes.iter().position(|pipe| {
-                let oldest = pipe.awaited.wanted().next();
                 let mut all = pipe.awaited.wanted().map(|sent| &sent.query);
-                oldest.is_some_and(|sent| {
-                    others_wait(&self.waiting, &sent.query.call, statements)
+                pipe.oldest().is_some_and(|oldest| {
+                    others_wait(&self.waiting, &oldest.call, statements, &held_alone)
                         && all.all(|query| query.call.idempotent && query.retries < retries_max)
-                        && is_slow(pipe, statements, now)
+                        && pipe.is_slow(statements, now)
                 })
             })
         };
@@ -201,9 +224,9 @@ impl<W: Wire> ConnectionPool<W> {
 
     /// Takes a pipe from the slow query that holds it.
     pub(super) fn take_from_slow(&mut self, port: &mut dyn Port, at: usize, now: Time) {
-        let oldest = self.pipes[at].awaited.wanted().next();
-        if let Some((sent, (_, since))) = oldest.zip(self.pipes[at].owed()) {
-            (self.statements).holds_too_much(&sent.query.call, now.since(since), now);
+        let pipe = &self.pipes[at];
+        if let Some((query, (_, since))) = pipe.oldest().zip(pipe.owed()) {
+            (self.statements).holds_too_much(&query.call, now.since(since), now);
         }
         self.lose(port, at, Loss::Held, now);
     }
@@ -211,7 +234,7 @@ impl<W: Wire> ConnectionPool<W> {
     /// When the next query that holds a pipe has taken long.
     pub(super) fn next_slow_at(&self, now: Time) -> Time {
         let at = |pipe: &Pipe<W>| {
-            let call = &pipe.awaited.wanted().next()?.query.call;
+            let call = &pipe.oldest()?.call;
             let (_, since) = pipe.owed()?;
             let at = since + self.statements.patience(Rc::as_ptr(call));
             (at > now).then_some(at)
@@ -233,13 +256,13 @@ impl<W: Wire> ConnectionPool<W> {
 
     /// Likewise whether it belongs to a slow query, where these hold more than their part.
     pub(super) fn is_slow_beyond_share(&self, at: usize, now: Time) -> bool {
-        let oldest = self.pipes[at].awaited.wanted().next();
-        let Some(query) = oldest.map(|sent| &sent.query).filter(|_| W::IN_ORDER) else {
+        let Some(query) = self.pipes[at].oldest().filter(|_| W::IN_ORDER) else {
             return false;
         };
         let all = self.options.connections_max.max(1);
-        let others_wait = others_wait(&self.waiting, &query.call, &self.statements);
-        is_slow(&self.pipes[at], &self.statements, now)
+        let held_alone = HeldAlone::of(&self.pipes, &self.statements, now);
+        let others_wait = others_wait(&self.waiting, &query.call, &self.statements, &held_alone);
+        self.pipes[at].is_slow(&self.statements, now)
             && !held_long(&self.pipes, &self.statements, now).fits(all, others_wait)
     }
 }

@@ -9,9 +9,11 @@ use super::super::arguments::kept;
 use super::super::awaited::{Awaited, Sent, Taken, Which};
 use super::super::wire::{Greeting, Unreadable, Wire};
 use super::pace::{Measured, PATIENCE};
+use super::statements::Statements;
 use rhythm_net::{ConnectionId, Flushed, Outgoing, Peer, PeerAddress, Port, Time};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
 /// Where a pipe stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,9 +128,21 @@ impl<W: Wire> Pipe<W> {
         (self.owed().filter(|_| is_held_up)).map(|(_, since)| since + PATIENCE)
     }
 
+    /// The query that holds it: the oldest that somebody waits for.
+    pub(super) fn oldest(&self) -> Option<&Taken> {
+        Some(&self.awaited.wanted().next()?.query)
+    }
+
     /// Who has its oldest query.
     pub(super) fn owner(&self) -> Option<u64> {
-        Some(self.awaited.wanted().next()?.query.asker)
+        Some(self.oldest()?.asker)
+    }
+
+    /// Whether a slow query holds it.
+    pub(super) fn is_slow(&self, statements: &Statements, now: Time) -> bool {
+        let since = self.owed().map_or(now, |(_, since)| since);
+        self.oldest()
+            .is_some_and(|query| statements.takes_long(Rc::as_ptr(&query.call), now.since(since)))
     }
 
     /// Whether somebody waits for an answer from it.

@@ -5,9 +5,8 @@
 //! them all. `next.rs` keeps to it. As much may be held by the slow queries of one call, whoever
 //! asks (`statements.rs`).
 //!
-//! What cannot be sent again cannot be taken back either, however slow it turns out to be. So of
-//! one call such queries leave a sixteenth of the connections to others, known to be slow or not,
-//! and who asks them leaves as many beside these to others who ask the same.
+//! What cannot be sent again cannot be taken back either, however slow it turns out to be
+//! (`alone.rs`).
 
 use std::collections::HashMap;
 
@@ -15,7 +14,7 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareOptions {
     /// Connections; `None`: half while others wait, and all but an eighth while nobody does, so
-    /// that who comes next finds some; of few, one less for what cannot be sent again.
+    /// that who comes next finds some; of what cannot be sent again, a quarter.
     pub connections_max: Option<usize>,
     /// Calls taken over and not yet answered; beyond, they are refused.
     pub calls_max: usize,
@@ -30,25 +29,12 @@ impl ShareOptions {
         }
     }
 
-    /// Likewise for one more query that cannot be sent again.
-    pub(super) fn connections_max_alone(&self, all: usize, others_wait: bool) -> usize {
-        let most = self.connections_max(all, others_wait);
-        match self.connections_max {
-            Some(_) => most,
-            None => most.min(all.saturating_sub(2 * left_alone(all))).max(1),
-        }
+    /// Most of so many connections that are held by what cannot be sent again of those who hold
+    /// one by it already, beyond these.
+    pub(super) fn further_max(&self, all: usize) -> usize {
+        let of_one = self.connections_max.unwrap_or(all / 4);
+        of_one.saturating_sub(1)
     }
-}
-
-/// How many of so many connections queries of one call leave to others that cannot be sent again.
-fn left_alone(all: usize) -> usize {
-    (all / 16).max(1)
-}
-
-/// Most of so many connections that are held by queries of one call that cannot be sent again. At
-/// least 2: of two, the other one is for others who ask, by that call or not.
-pub(super) fn most_alone(all: usize) -> usize {
-    all.saturating_sub(left_alone(all)).max(2)
 }
 
 /// Most of so many connections that one may hold where nothing else is said: half while others

@@ -191,6 +191,17 @@ impl Statements {
         self.of(call).is_slow
     }
 
+    /// Whether no query of this call was ever answered, or late.
+    pub(super) fn is_new(&self, call: *const Call) -> bool {
+        let known = self.of(call);
+        !known.was_answered && known.long_of.is_none()
+    }
+
+    /// Whether a query of this call was ever answered.
+    pub(super) fn was_answered(&self, call: *const Call) -> bool {
+        self.of(call).was_answered
+    }
+
     /// Whether a call is slow, or nothing is known of it yet.
     pub(super) fn may_be_slow(&self, call: *const Call) -> bool {
         let known = self.of(call);

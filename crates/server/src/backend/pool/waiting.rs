@@ -197,6 +197,13 @@ impl Waiting {
         Some(self.pop_at(step, is_alone, place))
     }
 
+    /// Whether there is one that may go.
+    pub(super) fn has_next(&self, may_go: impl Fn(&Waiting, &Taken) -> bool) -> bool {
+        let may_go = |query: &Taken| may_go(self, query);
+        let mut queues = self.steps.iter().flatten();
+        queues.any(|queue| queue.next(&self.waiters, &may_go).is_some())
+    }
+
     /// How many share, and how many go alone.
     pub(super) fn counts(&self) -> [usize; 2] {
         let of = |kind: usize| self.steps.iter().map(|step| step[kind].length).sum();
@@ -215,6 +222,15 @@ impl Waiting {
     /// The calls that wait, and how many there are of each.
     pub(super) fn of_calls(&self) -> impl Iterator<Item = (*const Call, usize)> {
         self.of_calls.iter().map(|(call, count)| (*call, *count))
+    }
+
+    /// The next query of each line.
+    pub(super) fn next_of_lines(&self) -> impl Iterator<Item = &Taken> {
+        let first = |queue: &Queue, line: &LineKey| queue.lines[line].0;
+        let query = |key: Key| &self.waiters.get(key).expect("it waits").query;
+        (self.steps.iter().flatten())
+            .flat_map(move |queue| queue.turns.iter().map(move |(line, _)| first(queue, line)))
+            .map(query)
     }
 
     /// Whether others wait than this one who asks.

@@ -3,6 +3,7 @@
 mod asking;
 mod driver;
 mod faults;
+mod few_hang;
 mod greeting;
 mod overload;
 mod reaching;

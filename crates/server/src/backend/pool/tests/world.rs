@@ -235,10 +235,16 @@ impl World {
         self.poll();
     }
 
-    /// Asks this text for each key, all by one; it can be sent again.
-    pub(super) fn submit_call_by(&mut self, asker: u64, text: &str, keys: std::ops::Range<u64>) {
+    /// Asks this text for each key, all by one.
+    pub(super) fn submit_call_by(
+        &mut self,
+        asker: u64,
+        text: &str,
+        keys: std::ops::Range<u64>,
+        idempotent: bool,
+    ) {
         for key in keys {
-            self.submit_one(asker, key, &call(&[text], true), []);
+            self.submit_one(asker, key, &call(&[text], idempotent), []);
         }
         self.poll();
     }

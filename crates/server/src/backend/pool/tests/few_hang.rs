@@ -1,0 +1,195 @@
+//! Calls of some that hang and cannot be taken back: all others find a connection at once.
+
+use super::super::*;
+use super::world::*;
+
+/// Of the call that is asked by its key, these hang.
+const HANGING: std::ops::Range<u64> = 10_000..100_000;
+
+/// Asked by all: one that is sent again, and one that is not.
+const READS: &str = "1&2";
+const PAYS: &str = "1&4";
+
+/// Two that hang whoever asks.
+const HANGS: &str = "1&9";
+const HANGS_TOO: &str = "1&99";
+
+/// So many connections, one query at a time on each, and time enough.
+fn options_of(connections_max: usize) -> PoolOptions {
+    PoolOptions {
+        connections_max,
+        depth_max: 1,
+        queries_max: 100_000,
+        held_max: 100 << 20,
+        timeout: 1000 * MS,
+        idle_max: 5000 * MS,
+        share: ShareOptions {
+            calls_max: 10_000,
+            ..options().share
+        },
+        circuit: CircuitOptions {
+            failures_min: 100_000,
+            ..options().circuit
+        },
+        ..options()
+    }
+}
+
+fn hangs(query: &str) -> bool {
+    let key = query.strip_prefix("1&3&").and_then(|key| key.parse().ok());
+    query.starts_with(HANGS) || key.is_some_and(|key| HANGING.contains(&key))
+}
+
+/// Answers at once what does not hang, until there is no more.
+fn answer_others(world: &mut World) {
+    loop {
+        world.connect_all();
+        let all = world.take_all();
+        if all.is_empty() {
+            return;
+        }
+        for (id, queries) in all {
+            for query in queries.iter().take_while(|query| !hangs(query)) {
+                world.receive(id, answer_ok(query).as_bytes());
+            }
+        }
+    }
+}
+
+/// A pool with so many connections, and whoever asks next by a number of his own.
+struct Others {
+    world: World,
+    next: u64,
+}
+
+impl Others {
+    /// All others ask for what does not hang, which is known.
+    fn new(connections: usize) -> Others {
+        let mut others = Others {
+            world: World::new(options_of(connections)),
+            next: 1_000_000,
+        };
+        others.are_answered(&[READS, PAYS]);
+        others
+    }
+
+    /// The keys of the next so many.
+    fn keys(&mut self, count: u64) -> std::ops::Range<u64> {
+        self.next += count;
+        self.next - count..self.next
+    }
+
+    /// Each asks this of his own; it cannot be sent again.
+    fn ask(&mut self, text: &str, count: usize) {
+        let keys = self.keys(count as u64);
+        let texts = vec![text.to_owned(); count];
+        (self.world).submit_texts(keys.start, &texts, false, Time::NEVER);
+    }
+
+    /// Others ask by these calls, and by the one that hangs for some: all are answered before any
+    /// time has passed.
+    fn are_answered(&mut self, texts: &[&str]) {
+        let mut all = self.keys(2);
+        let by_key = all.clone();
+        self.world.submit(by_key, false);
+        for text in texts {
+            let keys = self.keys(3);
+            all.end = keys.end;
+            let texts = vec![(*text).to_owned(); 3];
+            let idempotent = *text == READS;
+            (self.world).submit_texts(keys.start, &texts, idempotent, Time::NEVER);
+        }
+        answer_others(&mut self.world);
+        for key in all {
+            let told = self.world.told.get(&key);
+            let answer = told.map(|(answer, _)| answer.is_ok());
+            assert_eq!(answer, Some(true), "{key} at {:?}", self.world.now);
+        }
+    }
+}
+
+#[test]
+fn some_whose_calls_hang_leave_connections_to_all_others_who_ask_the_same() {
+    for (connections, some) in [(2, 1), (4, 1), (8, 4), (16, 10), (64, 40)] {
+        let mut others = Others::new(connections);
+        let mut next = HANGING.start;
+        // Over several time-outs.
+        for _ in 0..60 {
+            for asker in 0..some {
+                let keys = next..next + 4;
+                next = keys.end;
+                others.world.submit_by(asker, keys, false);
+                // And for a page of his own.
+                let keys = next..next + 1;
+                next = keys.end;
+                (others.world).submit_call_by(asker, HANGS, keys, false);
+            }
+            others.are_answered(&[READS, PAYS]);
+            others.world.pass(50 * MS);
+        }
+    }
+}
+
+#[test]
+fn calls_that_hang_together_leave_connections_to_others() {
+    for connections in [4, 8, 16, 64] {
+        let mut others = Others::new(connections);
+        let many = 2 * connections;
+        others.ask(HANGS, many);
+        others.ask(HANGS_TOO, many);
+        answer_others(&mut others.world);
+        for _ in 0..5 {
+            let reads = others.keys(3);
+            let texts = vec![READS.to_owned(); 3];
+            (others.world).submit_texts(reads.start, &texts, true, Time::NEVER);
+            answer_others(&mut others.world);
+            assert!(
+                { reads }.all(|key| others.world.is_told(key)),
+                "{connections}"
+            );
+            others.world.pass(100 * MS);
+        }
+        // They are known now.
+        others.world.pass(500 * MS);
+        for _ in 0..40 {
+            others.ask(HANGS, 2);
+            others.ask(HANGS_TOO, 2);
+            others.are_answered(&[READS, PAYS]);
+            others.world.pass(50 * MS);
+        }
+    }
+}
+
+#[test]
+fn no_connection_is_opened_for_what_may_not_go() {
+    let mut world = World::new(PoolOptions {
+        idle_max: 50 * MS,
+        ..options_of(4)
+    });
+    world.submit_by(1, HANGING.start..HANGING.start + 10, false);
+    for _ in 0..10 {
+        answer_others(&mut world);
+        world.pass(60 * MS);
+    }
+    assert_eq!(world.port.connects, 4);
+    // Another finds one.
+    world.submit(0..1, false);
+    answer_others(&mut world);
+    world.assert_answered(0..1);
+}
+
+#[test]
+fn what_may_not_go_is_not_looked_at_without_end_after_a_connection_failed() {
+    let mut world = World::new(options_of(4));
+    world.submit_by(1, HANGING.start..HANGING.start + 1, false);
+    answer_others(&mut world);
+    world.submit_by(1, HANGING.start + 1..HANGING.start + 2, false);
+    assert_eq!(world.port.connects, 1);
+    // Another needs a connection, which fails, and does not wait until the next attempt.
+    world.submit_until(0..1, false, world.now + 50 * MS);
+    let connects = world.port.connects;
+    world.end(world.newest(), Ended::Failed(ErrorKind::ConnectionRefused));
+    world.pass(500 * MS);
+    assert!(world.told[&0].0.is_err());
+    assert_eq!(world.port.connects, connects);
+}
