@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   byte 0   2   3    4      8      16     24      32    40   48    52      60
-//!        | RK | 2 | from | length | ring | session | peer | count | seq | ack | ...
+//!        | RK | 3 | from | length | ring | session | peer | count | seq | ack | ...
 //!
 //!   magic, version, who sends, bytes of the whole frame; which ring; the sender's session and the
 //!   receiver's as the sender knows it; how many frames it sent; the place of this one's messages
@@ -18,7 +18,7 @@
 use crate::checksum::checksum;
 
 /// The frames' format; a node of another is not understood, and not spoken to.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const MAGIC: [u8; 2] = *b"RK";
 /// Bytes in front of what is known of the ranges.
 const FIXED: usize = 82;
@@ -140,6 +140,8 @@ pub enum Message<'a> {
     Refused(u64),
     /// The receiver has the range complete, and may read it, as long as it hears the sender.
     Reads(Of),
+    /// Nobody knows what becomes of what the command of this number wrote.
+    Unknown(u64),
 }
 
 /// A range under an epoch of its claim.
@@ -283,6 +285,10 @@ impl Message<'_> {
                 out.extend_from_slice(&number.to_le_bytes());
             }
             Message::Reads(at) => of(13, at),
+            Message::Unknown(number) => {
+                out.push(14);
+                out.extend_from_slice(&number.to_le_bytes());
+            }
         }
     }
 }
@@ -416,6 +422,7 @@ impl<'a> Reader<'a> {
             11 => Message::Answer(self.u64()?, self.bytes()?),
             12 => Message::Refused(self.u64()?),
             13 => Message::Reads(self.of()?),
+            14 => Message::Unknown(self.u64()?),
             _ => return None,
         })
     }
@@ -466,6 +473,7 @@ mod tests {
             Message::Answer(1 << 40, b"END\r\n"),
             Message::Refused(3),
             Message::Reads(of),
+            Message::Unknown(4),
         ]
     }
 

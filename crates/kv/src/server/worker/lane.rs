@@ -65,18 +65,19 @@ impl Lane<'_> {
                 ring.way(cohort, part, command, |range| held.asks_about(range))
             });
             match way {
-                Way::Here => {}
                 Way::There(range) => {
                     if !self.pass_on(range, cohort, index, at) {
                         return false;
                     }
                     continue;
                 }
-                Way::Wait => {
+                Way::Wait if cohort.can_leave(index, at) => {
                     cut = Some(at);
                     self.wait_for_room();
                     break;
                 }
+                // What one request became is not parted: that much more finds room.
+                Way::Here | Way::Wait => {}
             }
             let hash = cohort.hash_of(at);
             let then = turn.execute(cohort.parsed(part), command, hash, self.out);
