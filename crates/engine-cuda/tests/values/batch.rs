@@ -278,7 +278,7 @@ impl Batch {
             );
         }
         for (operation, comparison) in COMPARISONS.into_iter().enumerate() {
-            let holds = Expected::Value(u64::from(functions::holds(comparison, a.cmp(&b))));
+            let holds = Expected::Value(u64::from(comparison.holds(a.cmp(&b))));
             self.add(Function::IntsHold, &[], numbers, operation as u32, holds);
         }
     }

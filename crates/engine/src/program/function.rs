@@ -36,7 +36,7 @@ pub enum Comparison {
 impl Comparison {
     /// Whether two values of this order compare so.
     #[inline]
-    pub(crate) fn holds(self, ordering: Ordering) -> bool {
+    pub fn holds(self, ordering: Ordering) -> bool {
         match self {
             Comparison::Equal => ordering.is_eq(),
             Comparison::NotEqual => ordering.is_ne(),

@@ -11,8 +11,8 @@
 //! 6. turn_ended, told the time from which the next turn's waiting counts
 //! ```
 //!
-//! Where some wait who are patient, or to be let in, a few are told of and let in before step 4; if
-//! others were told of in step 3, step 5 comes before that, too.
+//! Where some wait who are patient, or to be let in, a few are told of and let in before step 4,
+//! and step 5 comes before that, too.
 //!
 //! A connection is received from once per turn, which keeps a fast sender from starving the others:
 //! what does not fit the buffer is told of again in the next turn. When telling of connections has
@@ -37,7 +37,7 @@ use crate::driver::waker::Waker;
 use crate::port::{ConnectionId, DatagramId, Ended, Handler, Port, Role, TURN_MAX, Time, Token};
 use crate::sparse::Sparse;
 use heard::Heard;
-use patient::{Patient, ROOM_MIN, TOLD_MAX};
+use patient::{Patient, ROOM_MIN, told_max};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -342,19 +342,19 @@ impl Driver {
         events.truncate(left);
         let mut of_patient = None;
         if self.patient.since().is_some() || !self.ready_listeners.is_empty() {
-            // Whose answers are due does not wait for these.
-            if told > 0 {
-                self.sockets.now = monotonic();
-                self.idle(handler);
-                if handler.finished() {
-                    self.ready_listeners.clear();
-                    self.end_turn(handler);
-                    return Ok(());
-                }
+            // Whose answers are due does not wait for these, and what else there is to do is not
+            // their doing.
+            self.sockets.now = monotonic();
+            self.idle(handler);
+            if handler.finished() {
+                self.ready_listeners.clear();
+                self.end_turn(handler);
+                return Ok(());
             }
             self.sockets.now = monotonic();
+            let until = self.sockets.now + told_max(self.sockets.now.since(began));
             let began = self.sockets.now;
-            let (came, was_short) = self.tell_of_the_patient(handler);
+            let (came, was_short) = self.tell_of_the_patient(handler, until);
             of_patient = Some((began, came, was_short));
         }
         // Reading has taken its time, and what follows compares deadlines.
@@ -395,20 +395,21 @@ impl Driver {
         connection.is_some_and(|connection| self.patient.takes(connection, id, flags, listed))
     }
 
-    /// Tells of the patient and lets clients in, as many as the turn has room for. How many, and
-    /// whether there are more.
-    fn tell_of_the_patient(&mut self, handler: &mut dyn Handler) -> (usize, bool) {
+    /// Tells of the patient and lets clients in, as many as the turn has room for, and beyond the
+    /// least only until then. How many, and whether there are more.
+    fn tell_of_the_patient(&mut self, handler: &mut dyn Handler, until: Time) -> (usize, bool) {
         let room = self.patient.room();
-        let until = monotonic() + TOLD_MAX;
-        let mut came = 0;
+        let (mut told, mut came) = (0, 0);
         while came < room
-            && (came < ROOM_MIN || monotonic() < until)
+            && (told < ROOM_MIN || monotonic() < until)
             && let Some(id) = self.patient.pop()
         {
             if let Some(connection) = self.sockets.get(id) {
                 let flags = std::mem::take(&mut connection.untold);
                 self.ready(handler, id, flags, false);
-                came += 1;
+                told += 1;
+                // Who has left brings nothing to do.
+                came += usize::from(self.sockets.has(id));
             }
         }
         let sockets = &self.sockets;

@@ -5,6 +5,7 @@
 
 mod accepting;
 mod connecting;
+mod crowds;
 mod echo;
 mod ends;
 mod input;

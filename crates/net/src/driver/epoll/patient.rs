@@ -17,13 +17,19 @@ use std::time::Duration;
 /// than it may be.
 const ROOM_MAX: usize = 16;
 pub(super) const ROOM_MIN: usize = 2;
-/// Those beyond the least are told of, and let in, for so long at most.
-pub(super) const TOLD_MAX: Duration = Duration::from_nanos(TURN_MAX.as_nanos() as u64 / 4);
+/// Those beyond the least are told of, and let in, for such a part of a turn at most.
+const TOLD_MAX: u32 = 4;
 /// An empty line keeps memory for so many.
 const KEPT: usize = 64;
 /// How long a turn may be by them: who comes in one such and is answered in the next has waited no
 /// longer than a turn at most.
 const PATIENT_MAX: Duration = Duration::from_nanos(TURN_MAX.as_nanos() as u64 / 2);
+
+/// For how long the patient beyond the least are told of, and clients let in, in a turn that took so
+/// long before: of a long one they have their part, too.
+pub(super) fn told_max(took: Duration) -> Duration {
+    took.max(TURN_MAX) / TOLD_MAX
+}
 
 /// See the module's text.
 #[derive(Debug)]
@@ -101,8 +107,8 @@ impl Patient {
         }
     }
 
-    /// Their turn took so long that served so many of them. If it had room for no more, it
-    /// `was_short`.
+    /// What was told of so many of them, and what they brought to do, took so long. If the turn had
+    /// room for no more, it `was_short`.
     pub(super) fn adapt(&mut self, took: Duration, served: usize, was_short: bool) {
         if took > PATIENT_MAX && served > 0 {
             self.room = (self.room / 2).max(ROOM_MIN);
