@@ -122,6 +122,44 @@ fn what_cannot_be_sent_again_leaves_some_to_others() {
 }
 
 #[test]
+fn a_call_that_hangs_hurts_no_other_after_the_backend_was_away() {
+    let mut world = known_with(PoolOptions {
+        queries_max: 10_000,
+        circuit: CircuitOptions {
+            cool_down: 200 * MS,
+            ..four().circuit
+        },
+        ..four()
+    });
+    world.port.connect_fails = true;
+    world.take_all();
+    let ids: Vec<ConnectionId> = world.port.connections.keys().copied().collect();
+    ids.into_iter().for_each(|id| world.reset(id));
+    for key in 0..3 {
+        ask(&mut world, OTHER, key..key + 1, true);
+    }
+    assert!(world.backend.counts().circuit_open);
+    world.port.connect_fails = false;
+    world.pass(200 * MS);
+    // Over several time-outs, those of many who ask for it come before each of the other.
+    let mut key = 10_000;
+    for round in 0..100 {
+        ask(&mut world, HANGS, key..key + 20, true);
+        key += 20;
+        ask(&mut world, OTHER, 100 + round..101 + round, true);
+        for _ in 0..2 {
+            world.connect_all();
+            answer_others(&mut world);
+            world.pass(50 * MS);
+        }
+        world.connect_all();
+        answer_others(&mut world);
+        assert_answered(&world, 100 + round..101 + round);
+    }
+    assert!(!world.backend.counts().circuit_open);
+}
+
+#[test]
 fn few_whose_calls_hang_do_not_hold_all_connections() {
     let mut world = known();
     // Each of the two may hold half.
