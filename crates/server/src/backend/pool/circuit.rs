@@ -12,26 +12,30 @@
 //! ```
 //!
 //! While it is open, queries are refused at once, which costs neither them nor the backend time;
-//! half open, some are let through to see, one of each who asks until that one is answered well: so
-//! nobody's failures take all the trials. Two things open it: connections that cannot be opened,
-//! so many in a row while none stands; and calls that fail, where that is the backend's and nobody
-//! else's doing. Hence failures are counted by who asked and by what was asked, each in a table of
-//! fixed size: one user whose every call fails, or one statement that is wrong, is one slot among
-//! those that are answered well, however often it is tried. Counts are halved as time passes.
+//! half open, some are let through to see, shared out by who asks and by what is asked
+//! (`trials.rs`). Two things open it: connections that cannot be opened, so many in a row while
+//! none stands; and calls that fail, where that is the backend's and nobody else's doing. Hence
+//! failures are counted by who asked and by what was asked, each in a table of fixed size: one user
+//! whose every call fails, or one statement that is wrong, is one slot among those that are
+//! answered well, however often it is tried. Counts are halved as time passes.
 //!
 //! The breaker reads no clock. It logs when it opens, and when it is closed again, once for those
 //! of all workers (`news.rs`); trials that fail in between are no news.
 
 mod news;
 mod outcomes;
+mod trials;
 
 use super::super::awaited::Taken;
 use super::super::failure::Cause;
 use news::Failing;
-use outcomes::{Outcomes, slot_of};
+use outcomes::Outcomes;
+use rhythm_engine::program::Call;
 use rhythm_net::Time;
 use std::io::ErrorKind;
+use std::rc::Rc;
 use std::time::Duration;
+use trials::Trials;
 
 /// When a circuit opens and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,29 +62,11 @@ impl Default for CircuitOptions {
     }
 }
 
-/// Calls of the first round of trials; each round that goes well doubles them.
-const TRIALS_FIRST: u32 = 4;
-
-/// After a round of so many the circuit is closed.
-const TRIALS_LAST: u32 = 32;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum State {
     Closed,
-    Open {
-        until: Time,
-    },
-    HalfOpen {
-        /// Calls of this round of trials, those let through, and those that went well.
-        trials: u32,
-        sent: u32,
-        well: u32,
-        /// Slots of those who asked them, but for those who were answered well: one whose every
-        /// call fails or hangs takes one place among the trials, not all.
-        askers: u64,
-        /// Trials that have told nothing by then are tried again.
-        until: Time,
-    },
+    Open { until: Time },
+    HalfOpen(Box<Trials>),
 }
 
 /// A circuit breaker.
@@ -109,61 +95,36 @@ impl Circuit {
         }
     }
 
-    /// Whether a query of this one may go. After the cool-down some may, as trials.
-    pub(super) fn admit(&mut self, asker: u64, now: Time) -> bool {
-        match self.state {
+    /// Whether a query of this one, by this call, may go. After the cool-down some may, as trials.
+    pub(super) fn admit(&mut self, asker: u64, call: &Rc<Call>, now: Time) -> bool {
+        match &self.state {
             State::Closed => return true,
-            State::Open { until } if now < until => return false,
-            State::HalfOpen { until, .. } if now < until => {}
-            State::Open { .. } => self.try_again(TRIALS_FIRST, now),
-            State::HalfOpen {
-                trials,
-                well,
-                askers,
-                ..
-            } => {
-                // Where few ask, a round may not be full: those that told anything decide.
-                let failing = self.outcomes.askers_failing() as u32 + askers.count_ones();
-                match well > failing {
-                    true => self.round_over(trials, now),
-                    false => self.try_again(TRIALS_FIRST, now),
-                }
-            }
+            State::Open { until } if now < *until => return false,
+            State::HalfOpen(trials) if now < trials.until => {}
+            State::Open { .. } => self.begin(Trials::first(now + self.options.cool_down), now),
+            State::HalfOpen(trials) => match trials.are_well(&self.outcomes) {
+                true => self.round_over(now),
+                false => self.begin(trials.again(now + self.options.cool_down), now),
+            },
         }
-        let State::HalfOpen {
-            trials,
-            sent,
-            askers,
-            ..
-        } = &mut self.state
-        else {
-            return true;
-        };
-        let asker = 1 << slot_of(asker);
-        let is_trial = *askers & asker == 0 && *sent < *trials;
-        if is_trial {
-            *sent += 1;
-            *askers |= asker;
+        match &mut self.state {
+            State::HalfOpen(trials) => trials.admit(asker, call),
+            _ => true,
         }
-        is_trial
     }
 
     /// Begins a round of trials.
-    fn try_again(&mut self, trials: u32, now: Time) {
+    fn begin(&mut self, trials: Trials, now: Time) {
         self.outcomes = Outcomes::none(now + self.options.window);
-        self.state = State::HalfOpen {
-            trials,
-            sent: 0,
-            well: 0,
-            askers: 0,
-            until: now + self.options.cool_down,
-        };
+        self.state = State::HalfOpen(Box::new(trials));
     }
 
-    /// A round of so many trials went well: begins the next, or closes the circuit.
-    fn round_over(&mut self, trials: u32, now: Time) {
-        if trials < TRIALS_LAST {
-            return self.try_again(2 * trials, now);
+    /// A round of trials went well: begins the next, or closes the circuit.
+    fn round_over(&mut self, now: Time) {
+        if let State::HalfOpen(trials) = &self.state
+            && let Some(next) = trials.next(now + self.options.cool_down)
+        {
+            return self.begin(next, now);
         }
         self.state = State::Closed;
         self.outcomes = Outcomes::none(now + self.options.window);
@@ -180,7 +141,7 @@ impl Circuit {
     /// No connection could be opened, and none stands.
     pub(super) fn unreachable(&mut self, why: ErrorKind, now: Time) {
         self.unreachable = self.unreachable.saturating_add(1);
-        let is_trial = matches!(self.state, State::HalfOpen { .. });
+        let is_trial = matches!(self.state, State::HalfOpen(_));
         if is_trial || self.unreachable >= self.options.unreachable_max {
             self.open(Cause::Unreachable(why), now);
         }
@@ -188,40 +149,27 @@ impl Circuit {
 
     /// A query was answered by a backend in order, whatever the answer.
     pub(super) fn succeeded(&mut self, query: &Taken, now: Time) {
-        match &mut self.state {
-            State::Closed => (self.outcomes).count(query, true, self.options.window, now),
-            State::HalfOpen {
-                trials,
-                well,
-                askers,
-                ..
-            } => {
-                *well += 1;
-                *askers &= !(1 << slot_of(query.asker));
-                let trials = *trials;
-                if 2 * *well > trials {
-                    self.round_over(trials, now);
-                }
-            }
+        if self.is_open() {
             // An answer to a query from before: the cool-down stands.
-            State::Open { .. } => {}
+            return;
+        }
+        self.outcomes.count(query, true, self.options.window, now);
+        if let State::HalfOpen(trials) = &mut self.state
+            && trials.succeeded(query)
+        {
+            self.round_over(now);
         }
     }
 
     /// A query failed.
     pub(super) fn failed(&mut self, query: &Taken, cause: Cause, now: Time) {
-        let options = self.options;
-        if matches!(self.state, State::Open { .. }) {
+        if self.is_open() {
             return;
         }
-        self.outcomes.count(query, false, options.window, now);
-        let is_bad = match self.state {
-            // By who asked: one of them alone does not end the trials.
-            State::HalfOpen { trials, .. } => {
-                let askers = self.outcomes.askers_failing();
-                2 * askers >= trials.min(TRIALS_FIRST) as usize
-            }
-            _ => self.outcomes.are_bad(options.failures_min),
+        self.outcomes.count(query, false, self.options.window, now);
+        let is_bad = match &self.state {
+            State::HalfOpen(trials) => trials.are_bad(&self.outcomes),
+            _ => self.outcomes.are_bad(self.options.failures_min),
         };
         if is_bad {
             self.open(cause, now);
@@ -256,10 +204,10 @@ impl Circuit {
     /// Does the backend fail, by what is known: has no trial gone well since it was opened? Where
     /// few ask, trials take a while to close it, and the backend is well long before.
     pub(super) fn fails(&self) -> bool {
-        match self.state {
+        match &self.state {
             State::Closed => false,
             State::Open { .. } => true,
-            State::HalfOpen { trials, well, .. } => trials == TRIALS_FIRST && well == 0,
+            State::HalfOpen(trials) => trials.none_is_well(),
         }
     }
 
@@ -273,8 +221,8 @@ impl Circuit {
 #[cfg(test)]
 mod tests {
     use super::super::tests::world::call;
+    use super::outcomes::slot_of;
     use super::*;
-    use std::rc::Rc;
 
     fn at(ms: u64) -> Time {
         Time::ZERO + Duration::from_millis(ms)
@@ -326,6 +274,16 @@ mod tests {
                 is_alone: false,
                 may_be_slow: false,
             }
+        }
+
+        fn admit(&mut self, asker: u64, now: Time) -> bool {
+            self.admit_to(asker, 0, now)
+        }
+
+        /// Whether one may ask this call.
+        fn admit_to(&mut self, asker: u64, call: usize, now: Time) -> bool {
+            let call = self.calls[call].clone();
+            self.circuit.admit(asker, &call, now)
         }
 
         fn well(&mut self, asker: u64, call: usize, ms: u64) {
@@ -383,7 +341,7 @@ mod tests {
         }
         assert!(!bank.circuit.refuses(), "they are few");
         bank.fail(9, 1, 9);
-        assert!(bank.circuit.is_open() && !bank.circuit.admit(99, at(9)));
+        assert!(bank.circuit.is_open() && !bank.admit(99, at(9)));
         let mut bank = Bank::new();
         for i in 0..1000 {
             bank.fail(i, i as usize % 2, i);
@@ -408,14 +366,14 @@ mod tests {
                 .unreachable(ErrorKind::ConnectionRefused, at(0));
             bank.circuit.reached();
         }
-        assert!(bank.circuit.admit(99, at(0)));
+        assert!(bank.admit(99, at(0)));
         (0..3).for_each(|_| {
             bank.circuit
                 .unreachable(ErrorKind::ConnectionRefused, at(0))
         });
         assert!(bank.circuit.is_open());
         // A trial that reaches nobody is enough.
-        assert!(bank.circuit.admit(99, at(100)) && !bank.circuit.is_open());
+        assert!(bank.admit(99, at(100)) && !bank.circuit.is_open());
         bank.circuit
             .unreachable(ErrorKind::ConnectionRefused, at(101));
         assert!(bank.circuit.is_open());
@@ -425,10 +383,10 @@ mod tests {
     fn rounds_of_trials_grow_until_it_closes() {
         let mut bank = Bank::broken();
         bank.well(1, 0, 50);
-        assert!(!bank.circuit.admit(99, at(99)));
+        assert!(!bank.admit(99, at(99)));
         for trials in [4, 8, 16, 32] {
-            assert!((0..trials).all(|asker| bank.circuit.admit(asker, at(100))));
-            assert!(!bank.circuit.admit(99, at(100)) && bank.circuit.refuses());
+            assert!((0..trials).all(|asker| bank.admit(asker, at(100))));
+            assert!(!bank.admit(99, at(100)) && bank.circuit.refuses());
             (0..=trials / 2).for_each(|i| bank.well(i, 0, 100));
         }
         assert!(!bank.circuit.refuses());
@@ -440,28 +398,28 @@ mod tests {
     #[test]
     fn trials_fail_by_several_or_are_tried_again() {
         let mut bank = Bank::broken();
-        assert!((0..4).all(|asker| bank.circuit.admit(asker, at(100))));
+        assert!((0..4).all(|asker| bank.admit(asker, at(100))));
         (0..3).for_each(|_| bank.fail(7, 0, 100));
         assert!(!bank.circuit.is_open(), "one alone");
         // Whatever became of the others: after a cool-down there are more.
-        assert!(!bank.circuit.admit(99, at(199)) && bank.circuit.admit(99, at(200)));
+        assert!(!bank.admit(99, at(199)) && bank.admit(99, at(200)));
         bank.fail(7, 0, 200);
         bank.fail(8, 0, 200);
-        assert!(bank.circuit.is_open() && !bank.circuit.admit(99, at(299)));
+        assert!(bank.circuit.is_open() && !bank.admit(99, at(299)));
     }
 
     #[test]
     fn nobody_takes_all_trials() {
         let mut bank = Bank::broken();
         // One whose calls hang, or fail, asks before all others.
-        let asked = (0..1000).filter(|_| bank.circuit.admit(7, at(100))).count();
+        let asked = (0..1000).filter(|_| bank.admit(7, at(100))).count();
         assert_eq!(asked, 1);
         bank.fail(7, 0, 100);
-        assert!(!bank.circuit.admit(7, at(100)));
+        assert!(!bank.admit(7, at(100)));
         for trials in [4, 8, 16, 32] {
             for asker in 10..=10 + trials / 2 {
-                assert!(bank.circuit.admit(asker, at(100)), "{asker} of {trials}");
-                assert!(!bank.circuit.admit(asker, at(100)), "{asker} of {trials}");
+                assert!(bank.admit(asker, at(100)), "{asker} of {trials}");
+                assert!(!bank.admit(asker, at(100)), "{asker} of {trials}");
                 bank.well(asker, 0, 100);
             }
         }
@@ -473,19 +431,86 @@ mod tests {
         let mut bank = Bank::broken();
         assert!(bank.circuit.fails());
         for round in 1..=4 {
-            assert!(bank.circuit.admit(7, at(100 * round)));
+            assert!(bank.admit(7, at(100 * round)));
             bank.well(7, 0, 100 * round + 50);
             assert!(bank.circuit.refuses(), "{round}");
             assert!(!bank.circuit.fails(), "{round}");
         }
-        assert!(bank.circuit.admit(7, at(500)) && !bank.circuit.refuses());
+        assert!(bank.admit(7, at(500)) && !bank.circuit.refuses());
         // Not where as many tell nothing, or failed.
         let mut bank = Bank::broken();
         for round in 1..=9 {
-            assert!(bank.circuit.admit(7, at(100 * round)));
-            assert!(bank.circuit.admit(8, at(100 * round)));
+            assert!(bank.admit(7, at(100 * round)));
+            assert!(bank.admit(8, at(100 * round)));
             bank.well(7, 0, 100 * round + 50);
         }
         assert!(bank.circuit.refuses());
+    }
+    #[test]
+    fn one_call_that_hangs_takes_no_trials_of_others() {
+        let mut bank = Bank::broken();
+        // Whoever asks for it asks before all others.
+        let hangs = (0..1000).filter(|asker| bank.admit_to(*asker, 1, at(100)));
+        assert_eq!(hangs.count(), 4);
+        for asker in 1000.. {
+            if !bank.circuit.refuses() {
+                break;
+            }
+            assert!(bank.admit(asker, at(100)), "{asker}");
+            bank.well(asker, 0, 100);
+            assert!(asker < 1040, "it is not closed");
+        }
+    }
+
+    #[test]
+    fn one_call_that_fails_does_not_end_trials_where_another_is_answered() {
+        let mut bank = Bank::broken();
+        for round in 1..50 {
+            let now = 100 * round;
+            for asker in 0..4 {
+                assert!(bank.admit_to(100 * round + asker, 1, at(now)), "{round}");
+            }
+            if round % 7 == 1 {
+                // One of the other now and then: it is answered.
+                assert!(bank.admit(7, at(now)), "{round}");
+                bank.well(7, 0, now);
+            }
+            for asker in 0..4 {
+                bank.fail(100 * round + asker, 1, now + 50);
+            }
+            assert!(!bank.circuit.is_open(), "{round}");
+        }
+        // Where it fails, too, the backend does.
+        (0..2).for_each(|asker| bank.fail(asker, 0, 4950));
+        assert!(bank.circuit.is_open());
+        // What was answered before that tells nothing.
+        assert!(bank.admit_to(0, 1, at(5050)));
+        (0..2).for_each(|asker| bank.fail(asker, 1, 5050));
+        assert!(bank.circuit.is_open());
+    }
+
+    #[test]
+    fn where_few_ask_as_many_calls_that_are_answered_as_hang_close_it() {
+        let mut bank = Bank::broken();
+        for round in 1..=4 {
+            let now = 100 * round;
+            assert_eq!(
+                (10..90).filter(|i| bank.admit_to(*i, 1, at(now))).count(),
+                4
+            );
+            assert!(bank.admit(7, at(now)), "{round}");
+            bank.well(7, 0, now + 50);
+            assert!(bank.circuit.refuses(), "{round}");
+        }
+        assert!(bank.admit(7, at(500)) && !bank.circuit.refuses());
+    }
+
+    #[test]
+    fn trials_of_all_calls_together_are_bounded() {
+        let mut bank = Bank::broken();
+        let calls: Vec<_> = (0..100).map(|_| Rc::new(call(&["a"], true))).collect();
+        let asked = calls.iter().zip(0..);
+        let admitted = asked.filter(|(call, asker)| bank.circuit.admit(*asker, call, at(100)));
+        assert!((16..=32).contains(&admitted.count()));
     }
 }

@@ -438,7 +438,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
                 Some(Cause::Unsent)
             } else if self.done.is_full(bytes, asker, &self.options) {
                 Some(Cause::TooMany)
-            } else if !self.circuit.admit(asker, now) {
+            } else if !self.circuit.admit(asker, &call, now) {
                 Some(Cause::LeftAlone)
             } else {
                 None

@@ -6,6 +6,10 @@
 //! or of which nothing is known yet, each query counts that has taken as long. What takes long for
 //! one who asks, again and again, counts once: it is his doing, and others' queries of the same
 //! call are not to be held back for it.
+//!
+//! What took long says that of its own time only: pages that hung once, and that nobody asks for
+//! any more, are none of the others. What was quick stays: the backend can be so, however long
+//! nobody has asked for it.
 
 use super::super::awaited::Taken;
 use rhythm_engine::program::Call;
@@ -25,6 +29,10 @@ const SLOW_MIN: Duration = Duration::from_millis(50);
 /// What was measured counts half after this time.
 const HALVED_AFTER: Duration = Duration::from_secs(1);
 
+/// What took long does not count for others after this time: a thirty-second would be left of its
+/// weight. With usual time-outs a call that hangs is measured several times meanwhile.
+const PAST_AFTER: Duration = HALVED_AFTER.saturating_mul(5);
+
 /// Which calls are slow is looked at no more often than this.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -35,6 +43,8 @@ struct Took {
     count: u32,
     /// When it was halved last.
     halved: Time,
+    /// When the last of them was measured.
+    last: Time,
 }
 
 impl Took {
@@ -47,6 +57,7 @@ impl Took {
             self.sum = self.mean().unwrap_or_default() * left;
             self.count = left;
         }
+        self.last = now;
         self.sum = self.sum.saturating_add(took);
         self.count = self.count.saturating_add(1);
     }
@@ -54,6 +65,11 @@ impl Took {
     fn mean(&self) -> Option<Duration> {
         (self.count > 0).then(|| self.sum / self.count)
     }
+}
+
+/// Taking so long is slow where others take this long.
+fn slow_beside(others: Duration) -> Duration {
+    others.saturating_mul(SLOW).max(SLOW_MIN)
 }
 
 /// A call that asks.
@@ -166,8 +182,15 @@ impl Statements {
             return;
         }
         self.looked = now;
+        let measured = self.known.iter().filter_map(|known| known.took.mean());
+        let quickest = measured.min();
+        let is_long = |mean| quickest.is_some_and(|quickest| mean >= slow_beside(quickest));
         let mut means: Vec<(Duration, usize)> = (self.known.iter().enumerate())
             .filter_map(|(at, known)| Some((known.took.mean()?, at)))
+            .filter(|(mean, at)| {
+                let is_past = now.since(self.known[*at].took.last) > PAST_AFTER;
+                !(is_past && is_long(*mean))
+            })
             .collect();
         means.sort_unstable();
         for (at, known) in self.known.iter_mut().enumerate() {
@@ -177,10 +200,7 @@ impl Statements {
             let median = others.saturating_sub(1) / 2;
             let median = median + usize::from(place.is_some_and(|place| place <= median));
             let median = (others > 0).then(|| means[median].0);
-            known.patience = match median {
-                Some(median) => median.saturating_mul(SLOW).max(SLOW_MIN),
-                None => Duration::MAX,
-            };
+            known.patience = median.map_or(Duration::MAX, slow_beside);
             let is_slow = |took: Duration| took >= known.patience;
             known.is_slow = known.took.mean().is_some_and(is_slow);
         }

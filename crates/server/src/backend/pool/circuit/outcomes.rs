@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// So many that ask have to meet failures before those are the backend's.
-const ASKERS_MIN: usize = 3;
+const ASKERS_MIN: u32 = 3;
 
 /// Slots of a table.
-const SLOTS: usize = 64;
+pub(super) const SLOTS: usize = u64::BITS as usize;
 
 /// Whose counts these are: those that meet in a slot are one.
 pub(super) fn slot_of(whose: u64) -> usize {
@@ -28,11 +28,23 @@ impl Table {
         *count = count.saturating_add(1);
     }
 
-    /// How many slots have more failures than others, and how many have any calls.
-    fn failing(&self) -> [usize; 2] {
-        let failing = self.0.iter().filter(|[failed, well]| failed > well);
-        let seen = self.0.iter().filter(|counts| **counts != [0, 0]);
-        [failing.count(), seen.count()]
+    /// Slots of which this holds, a bit each.
+    fn slots(&self, holds: impl Fn([u32; 2]) -> bool) -> u64 {
+        let all = self.0.iter().enumerate();
+        all.fold(0, |slots, (at, counts)| {
+            slots | u64::from(holds(*counts)) << at
+        })
+    }
+
+    /// Slots with more failures than others.
+    fn failing(&self) -> u64 {
+        self.slots(|[failed, well]| failed > well)
+    }
+
+    /// Whether most slots that have any calls are failing.
+    fn most_fail(&self) -> bool {
+        let seen = self.slots(|counts| counts != [0, 0]);
+        2 * self.failing().count_ones() > seen.count_ones()
     }
 
     fn halve(&mut self) {
@@ -72,9 +84,14 @@ impl Outcomes {
         self.calls.count(Rc::as_ptr(&query.call) as u64, is_well);
     }
 
-    /// Slots of those who asked with more failures than others.
-    pub(super) fn askers_failing(&self) -> usize {
-        self.askers.failing()[0]
+    /// How many slots of those who asked have more failures than others.
+    pub(super) fn askers_failing(&self) -> u32 {
+        self.askers.failing().count_ones()
+    }
+
+    /// Slots of calls with more failures than others, a bit each.
+    pub(super) fn calls_failing(&self) -> u64 {
+        self.calls.failing()
     }
 
     /// Whether the backend as a whole fails.
@@ -87,8 +104,6 @@ impl Outcomes {
         if failed < u64::from(failures_min) || failed <= well {
             return false;
         }
-        let ([askers, askers_seen], [calls, calls_seen]) =
-            (self.askers.failing(), self.calls.failing());
-        askers >= ASKERS_MIN && 2 * askers > askers_seen && 2 * calls > calls_seen
+        self.askers_failing() >= ASKERS_MIN && self.askers.most_fail() && self.calls.most_fail()
     }
 }

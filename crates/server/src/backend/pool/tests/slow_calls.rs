@@ -122,6 +122,98 @@ fn what_cannot_be_sent_again_leaves_some_to_others() {
 }
 
 #[test]
+fn a_call_that_hangs_hurts_no_other_after_the_backend_was_away() {
+    let mut world = known_with(PoolOptions {
+        queries_max: 10_000,
+        circuit: CircuitOptions {
+            cool_down: 200 * MS,
+            ..four().circuit
+        },
+        ..four()
+    });
+    world.port.connect_fails = true;
+    world.take_all();
+    let ids: Vec<ConnectionId> = world.port.connections.keys().copied().collect();
+    ids.into_iter().for_each(|id| world.reset(id));
+    for key in 0..3 {
+        ask(&mut world, OTHER, key..key + 1, true);
+    }
+    assert!(world.backend.counts().circuit_open);
+    world.port.connect_fails = false;
+    world.pass(200 * MS);
+    // Over several time-outs, those of many who ask for it come before each of the other.
+    let mut key = 10_000;
+    for round in 0..100 {
+        ask(&mut world, HANGS, key..key + 20, true);
+        key += 20;
+        ask(&mut world, OTHER, 100 + round..101 + round, true);
+        for _ in 0..2 {
+            world.connect_all();
+            answer_others(&mut world);
+            world.pass(50 * MS);
+        }
+        world.connect_all();
+        answer_others(&mut world);
+        assert_answered(&world, 100 + round..101 + round);
+    }
+    assert!(!world.backend.counts().circuit_open);
+}
+
+#[test]
+fn what_took_long_once_does_not_make_up_for_what_takes_long_now() {
+    let mut world = known();
+    // Three calls hang, and are asked no more.
+    for key in 0..6 {
+        let text = [HANGS, HANGS_TOO, "1&999"][key as usize % 3];
+        ask(&mut world, text, 10 * key..10 * key + 4, true);
+        world.connect_all();
+        assert!(answer_others(&mut world) > 1);
+        world.pass(1000 * MS);
+    }
+    for second in 0..6 {
+        ask(&mut world, OTHER, 100 + second..101 + second, true);
+        world.connect_all();
+        answer_others(&mut world);
+        world.pass(1000 * MS);
+    }
+    // Later another does; nor does it when nobody has asked anything for long.
+    for (key, text) in [(200, "1&98"), (300, "1&97")] {
+        ask(&mut world, text, key..key + 20, true);
+        world.connect_all();
+        assert_eq!(answer_others(&mut world), 4);
+        ask(&mut world, OTHER, key + 20..key + 30, true);
+        world.pass(50 * MS);
+        world.connect_all();
+        answer_others(&mut world);
+        assert_answered(&world, key + 20..key + 30);
+        world.pass(60_000 * MS);
+    }
+}
+
+#[test]
+fn what_is_seldom_asked_finds_connections_beside_calls_that_hang() {
+    let mut world = known();
+    for round in 0..20 {
+        for (first, text) in [(0, HANGS), (1000, HANGS_TOO)] {
+            let first = 10_000 + first + 10 * round;
+            ask(&mut world, text, first..first + 10, true);
+        }
+        let other = 100 + round..101 + round;
+        if round % 7 == 6 {
+            ask(&mut world, OTHER, other.clone(), true);
+        }
+        for _ in 0..2 {
+            world.connect_all();
+            answer_others(&mut world);
+            world.pass(500 * MS);
+        }
+        if round % 7 == 6 {
+            assert_answered(&world, other);
+        }
+    }
+}
+
+#[test]
 fn few_whose_calls_hang_do_not_hold_all_connections() {
     let mut world = known();
     // Each of the two may hold half.
