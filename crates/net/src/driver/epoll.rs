@@ -37,7 +37,7 @@ use crate::driver::waker::Waker;
 use crate::port::{ConnectionId, DatagramId, Ended, Handler, Port, Role, TURN_MAX, Time, Token};
 use crate::sparse::Sparse;
 use heard::Heard;
-use patient::{Patient, ROOM_MIN, told_max};
+use patient::{Patient, ROOM_MIN, Share};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -352,10 +352,10 @@ impl Driver {
                 return Ok(());
             }
             self.sockets.now = monotonic();
-            let until = self.sockets.now + told_max(self.sockets.now.since(began));
+            let share = self.patient.share(self.sockets.now.since(began));
             let began = self.sockets.now;
-            let (came, was_short) = self.tell_of_the_patient(handler, until);
-            of_patient = Some((began, came, was_short));
+            let (came, was_short) = self.tell_of_the_patient(handler, share);
+            of_patient = Some((share, began, came, was_short));
         }
         // Reading has taken its time, and what follows compares deadlines.
         self.sockets.now = monotonic();
@@ -366,9 +366,9 @@ impl Driver {
         }
         self.idle(handler);
         self.end_turn(handler);
-        if let Some((began, came, was_short)) = of_patient {
+        if let Some((share, began, came, was_short)) = of_patient {
             let took = self.sockets.now.since(began);
-            self.patient.adapt(took, came, was_short);
+            self.patient.adapt(share, took, came, was_short);
         }
         Ok(())
     }
@@ -395,10 +395,10 @@ impl Driver {
         connection.is_some_and(|connection| self.patient.takes(connection, id, flags, listed))
     }
 
-    /// Tells of the patient and lets clients in, as many as the turn has room for, and beyond the
-    /// least only until then. How many, and whether there are more.
-    fn tell_of_the_patient(&mut self, handler: &mut dyn Handler, until: Time) -> (usize, bool) {
-        let room = self.patient.room();
+    /// Tells of the patient and lets clients in, as many as their share of the turn has room for.
+    /// How many, and whether there are more.
+    fn tell_of_the_patient(&mut self, handler: &mut dyn Handler, share: Share) -> (usize, bool) {
+        let (room, until) = (share.room, self.sockets.now + share.told_max);
         let (mut told, mut came) = (0, 0);
         while came < room
             && (told < ROOM_MIN || monotonic() < until)

@@ -21,14 +21,21 @@ pub(super) const ROOM_MIN: usize = 2;
 const TOLD_MAX: u32 = 4;
 /// An empty line keeps memory for so many.
 const KEPT: usize = 64;
-/// How long a turn may be by them: who comes in one such and is answered in the next has waited no
-/// longer than a turn at most.
-const PATIENT_MAX: Duration = Duration::from_nanos(TURN_MAX.as_nanos() as u64 / 2);
+/// A turn may be longer by them by such a part of it: who comes in one and is answered in the next
+/// has waited no longer than a turn at most.
+const PATIENT_MAX: u32 = 2;
+/// Of a turn that is long without them so many times as many are told of, and let in, at most.
+const LONGER_MAX: u128 = 16;
 
-/// For how long the patient beyond the least are told of, and clients let in, in a turn that took so
-/// long before: of a long one they have their part, too.
-pub(super) fn told_max(took: Duration) -> Duration {
-    took.max(TURN_MAX) / TOLD_MAX
+/// What a turn has for the patient that took so long before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    /// How many are told of, and how many let in, at most.
+    pub(super) room: usize,
+    /// For how long those beyond the least are.
+    pub(super) told_max: Duration,
+    /// How long what they bring may take.
+    patient_max: Duration,
 }
 
 /// See the module's text.
@@ -48,9 +55,16 @@ impl Patient {
         }
     }
 
-    /// For how many a turn has room, of those to tell of and of those to let in.
-    pub(super) fn room(&self) -> usize {
-        self.room
+    /// What a turn has for them that took so long before. However long others' work makes turns, as
+    /// many come of them in a while as ever.
+    pub(super) fn share(&self, before: Duration) -> Share {
+        let times = before.as_nanos() / TURN_MAX.as_nanos();
+        let before = before.max(TURN_MAX);
+        Share {
+            room: self.room * times.clamp(1, LONGER_MAX) as usize,
+            told_max: before / TOLD_MAX,
+            patient_max: before / PATIENT_MAX,
+        }
     }
 
     /// Puts a connection that epoll has listed for `flags` into the line, if that is its place.
@@ -107,10 +121,10 @@ impl Patient {
         }
     }
 
-    /// What was told of so many of them, and what they brought to do, took so long. If the turn had
-    /// room for no more, it `was_short`.
-    pub(super) fn adapt(&mut self, took: Duration, served: usize, was_short: bool) {
-        if took > PATIENT_MAX && served > 0 {
+    /// What was told of so many of them, and what they brought to do, took so long. If their share
+    /// had room for no more, it `was_short`.
+    pub(super) fn adapt(&mut self, share: Share, took: Duration, served: usize, was_short: bool) {
+        if took > share.patient_max && served > 0 {
             self.room = (self.room / 2).max(ROOM_MIN);
         } else if was_short {
             self.room = (self.room + 1).min(ROOM_MAX);
@@ -124,26 +138,45 @@ mod tests {
 
     #[test]
     fn a_turn_has_room_for_fewer_where_they_make_it_long() {
+        const MAX: Duration = TURN_MAX.checked_div(PATIENT_MAX).unwrap();
         let mut patient = Patient::new();
         let mut room_after = |took, served, was_short| {
-            patient.adapt(took, served, was_short);
-            patient.room()
+            let share = patient.share(Duration::ZERO);
+            patient.adapt(share, took, served, was_short);
+            patient.share(Duration::ZERO).room
         };
-        assert_eq!(room_after(PATIENT_MAX * 2, 16, true), 8);
-        assert_eq!(room_after(PATIENT_MAX * 2, 8, true), 4);
+        assert_eq!(room_after(MAX * 2, 16, true), 8);
+        assert_eq!(room_after(MAX * 2, 8, true), 4);
         // Others made it long, who went on in it: nothing is gained by fewer.
         assert_eq!(room_after(TURN_MAX * 2, 0, false), 4);
         assert_eq!(room_after(TURN_MAX * 2, 0, true), 5);
-        assert_eq!(room_after(PATIENT_MAX, 5, true), 6);
-        assert_eq!(room_after(PATIENT_MAX, 3, false), 6);
+        assert_eq!(room_after(MAX, 5, true), 6);
+        assert_eq!(room_after(MAX, 3, false), 6);
         for _ in 0..9 {
             room_after(TURN_MAX, 2, true);
         }
         assert_eq!(room_after(TURN_MAX, 2, true), ROOM_MIN);
         for _ in 0..99 {
-            room_after(PATIENT_MAX / 2, 2, true);
+            room_after(MAX / 2, 2, true);
         }
-        assert_eq!(room_after(PATIENT_MAX / 2, 16, true), ROOM_MAX);
+        assert_eq!(room_after(MAX / 2, 16, true), ROOM_MAX);
+    }
+
+    #[test]
+    fn a_turn_that_is_long_without_them_has_room_for_more() {
+        let mut patient = Patient::new();
+        let long = patient.share(TURN_MAX * 4);
+        assert_eq!(long.room, 4 * patient.share(TURN_MAX).room);
+        assert_eq!(long.told_max, TURN_MAX);
+        assert_eq!(
+            patient.share(TURN_MAX * 9999).room,
+            ROOM_MAX * LONGER_MAX as usize
+        );
+        // It may be longer by them, but not much.
+        patient.adapt(long, TURN_MAX * 2, 16, true);
+        assert_eq!(patient.room, ROOM_MAX);
+        patient.adapt(long, TURN_MAX * 3, 16, true);
+        assert_eq!(patient.room, ROOM_MAX / 2);
     }
 
     #[test]
