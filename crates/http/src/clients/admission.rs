@@ -5,7 +5,8 @@
 //!   later    what it has asked behind that, and what has a long answer: while this turn's quantum
 //!            lasts, then in the next turns, connection by connection
 //!   no room  of these, what does not fit what all may hold: when it does, short answers first; or
-//!            one after a while, each class in its turn, and others give way (`no_room.rs`)
+//!            one after a while, each class in its turn, and others give way (`no_room.rs`). They
+//!            and the later ones go in turn
 //! ```
 //!
 //! So who asks for one thing waits for a turn, whatever others have sent, and a turn is short
@@ -169,11 +170,25 @@ impl Clients {
         self.goes_on(now).is_some()
     }
 
-    /// A connection whose stall is over, for [`Clients::proceed`], while this turn's quantum lasts.
+    /// A connection whose stall is over, for [`Clients::proceed`], while this turn's quantum lasts:
+    /// those who wait for room and the others in turn, as one of either may take all of it.
     pub fn next_unstalled(&mut self, now: Time) -> Option<ConnectionId> {
         if !self.quantum.is_left() {
             return None;
         }
+        let is_others_turn = std::mem::take(&mut self.upkeep.was_rooms_turn);
+        if !is_others_turn || self.upkeep.unstalled.is_empty() {
+            let id = self.next_for_room(now);
+            self.upkeep.was_rooms_turn = id.is_some();
+            if id.is_some() {
+                return id;
+            }
+        }
+        self.upkeep.unstalled.pop_front()
+    }
+
+    /// Of those who wait for room, one who goes on.
+    fn next_for_room(&mut self, now: Time) -> Option<ConnectionId> {
         while let Some(queue) = self.goes_on(now)
             && let Some(id) = self.upkeep.no_room.take(queue)
         {
@@ -188,7 +203,7 @@ impl Clients {
                 return Some(id);
             }
         }
-        self.upkeep.unstalled.pop_front()
+        None
     }
 
     /// When the next goes on without room after this one: soon, where who gives way for it is

@@ -501,6 +501,37 @@ fn whose_turn_it_is_is_let_through_only_where_it_has_waited() {
 }
 
 #[test]
+fn who_waits_for_a_turn_does_not_stand_behind_all_who_wait_for_room() {
+    let mut port = TestPort::default();
+    let mut clients = without_room(&mut port);
+    let long = Expected::bytes(100_000);
+    let crowd: Vec<ConnectionId> = (2..10).map(|slot| ConnectionId::new(slot, 1)).collect();
+    for id in &crowd {
+        let waits = waits_for(&mut clients, &mut port, *id, long);
+        assert_eq!(waits, Some(Stall::Room));
+    }
+    // There is room again, and one of them takes all that a turn has.
+    clients.remove(ID);
+    clients.turn_is_over(Duration::from_secs(1));
+    let next = |clients: &mut Clients, port: &mut TestPort| {
+        let id = clients.next_unstalled(Time::ZERO).expect("they wait");
+        let reading = clients.proceed(id, false).expect("it waited").pause();
+        assert_eq!(taken_as(clients, port, reading, long).1, None);
+        assert_eq!(clients.next_unstalled(Time::ZERO), None);
+        id
+    };
+    assert_eq!(next(&mut clients, &mut port), crowd[0]);
+    let newcomer = ConnectionId::new(10, 1);
+    let waits = waits_for(&mut clients, &mut port, newcomer, long);
+    assert_eq!(waits, Some(Stall::Turn));
+    for expected in [newcomer, crowd[1], crowd[2]] {
+        clients.turn_is_over(Duration::from_secs(1));
+        assert_eq!(next(&mut clients, &mut port), expected);
+    }
+    clients.check().unwrap();
+}
+
+#[test]
 fn who_takes_nothing_of_an_answer_is_not_waited_for_in_a_drain() {
     for (takes, is_dropped) in [(0, true), (10_000, false)] {
         let limits = ClientLimits {

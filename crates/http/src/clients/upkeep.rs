@@ -35,6 +35,8 @@ pub(crate) struct Upkeep {
     pub(crate) no_room: NoRoom,
     pub(crate) room_at: Time,
     pub(crate) next_room_at: Time,
+    /// Who went on last had waited for room.
+    pub(crate) was_rooms_turn: bool,
     /// Answers in pieces that have room again.
     pub(crate) roomy: Vec<(HostId, AnswerSlot)>,
     /// Every answer is the last of its connection; until when those that are owed none may ask.
@@ -51,6 +53,7 @@ impl Upkeep {
             no_room: NoRoom::new(),
             room_at: now,
             next_room_at: now,
+            was_rooms_turn: false,
             roomy: Vec::new(),
             drain: None,
         }
