@@ -77,6 +77,8 @@ struct Peer {
     heard_me: Time,
     /// Frames that were sent again on links before this one.
     resent: u64,
+    /// Bytes of frames that it was sent.
+    sent_bytes: u64,
 }
 
 /// Who waits until all before it is confirmed.
@@ -161,6 +163,7 @@ impl Node {
             probe: None,
             heard_me: Time::ZERO,
             resent: 0,
+            sent_bytes: 0,
         };
         Node {
             me: view.me(),
@@ -441,6 +444,7 @@ impl Node {
                 claims: std::mem::take(&mut self.claims),
             };
             let frames = &mut out.frames[node];
+            let before = frames.len();
             let mut send = |seq: u64, messages: &[u8]| {
                 head.count += 1;
                 head.seq = seq;
@@ -461,6 +465,7 @@ impl Node {
                 (peer.sent, peer.beat_at) = (head.count, now + self.options.heartbeat);
                 peer.probe.get_or_insert((head.count, now));
             }
+            peer.sent_bytes += (frames.len() - before) as u64;
             self.claims = head.claims;
             fullest = fullest.max(peer.link.held());
         }
