@@ -64,7 +64,7 @@ struct Kv {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keys: Option<u32>,
 
-    /// Compare ways to keep copies instead: a ring, a primary with copies that are read, and a
+    /// Compare ways to keep copies instead: ring, primary with copies that are read, chain, and
     /// keyspace, of three nodes each: response times, rates, bytes between nodes, and what is lost
     /// and waited for when a node is killed. Writes schemes.md, schemes.json and charts
     #[arg(long)]

@@ -34,6 +34,7 @@ pub(crate) struct Counts {
     pub(crate) stops: u64,
     pub(crate) frames: u64,
     pub(crate) of_copies: u64,
+    pub(crate) of_tails: u64,
 }
 
 impl Counts {
@@ -49,6 +50,7 @@ impl Counts {
         self.stops += other.stops;
         self.frames += other.frames;
         self.of_copies += other.of_copies;
+        self.of_tails += other.of_tails;
     }
 }
 
@@ -147,6 +149,7 @@ pub(crate) fn run(seed: u64) -> Counts {
     // Of its own: seeds that do without are what they always were.
     let scheme = match Random::new(seed ^ 0x5c4e).percent(35) {
         true => Scheme::Primary,
+        false if Random::new(seed ^ 0xc4a1).percent(40) => Scheme::Chain,
         false => Scheme::Ring,
     };
     let placement = match is_leased {
@@ -156,7 +159,7 @@ pub(crate) fn run(seed: u64) -> Counts {
     let options = Options {
         scheme,
         replicas: 1 + random.below(2.min(count as u64 - 1)) as usize,
-        acked: random.percent(70),
+        acked: random.percent(70) || scheme == Scheme::Chain,
         queue_max: 1 << 16,
         window: [600, 4000, 1 << 20][random.below(3) as usize],
         sync_rate: [2000, 1 << 20][random.below(2) as usize],
@@ -522,12 +525,16 @@ impl World {
             return self.push(after, Event::Client(client));
         };
         let mut ops = Vec::new();
+        let mut has_read = false;
         for _ in 0..burst {
             let op = match self.random.below(10) {
+                // A worker has writes wait for the reads before them.
+                _ if has_read && self.options.scheme == Scheme::Chain => Op::Get,
                 0..5 => Op::Set(self.writes + 1),
                 5 => Op::Delete(self.writes + 1),
                 _ => Op::Get,
             };
+            has_read |= op == Op::Get;
             if let Op::Set(write) | Op::Delete(write) = op {
                 self.writes = write;
                 self.keys[key].sent(write, matches!(op, Op::Delete(_)));
@@ -601,7 +608,10 @@ impl World {
                 };
                 let is_copy = usize::from(asked.claim.1) != asked.node;
                 if asked.at == self.now && is_copy {
-                    self.counts.of_copies += 1;
+                    match self.options.scheme {
+                        Scheme::Chain => self.counts.of_tails += 1,
+                        _ => self.counts.of_copies += 1,
+                    }
                     let of = (asked.node, asked.claim);
                     let read = history.read_copy(found, of, self.options.acked);
                     read.unwrap_or_else(|wrong| panic!("a copy of {}: {wrong}", key(asked.key)));
@@ -611,6 +621,14 @@ impl World {
                 } else {
                     let seen = history.read_late(found);
                     seen.unwrap_or_else(|wrong| panic!("{}: {wrong}", key(asked.key)));
+                }
+                // What a chain shows is confirmed: nobody finds anything older from then on.
+                if let Some(write) = found
+                    && self.options.scheme == Scheme::Chain
+                    && !self.is_split
+                    && asked.at > self.lost_at
+                {
+                    self.keys[asked.key].acknowledged(write, self.now);
                 }
             }
             (Op::Get, None) => {}

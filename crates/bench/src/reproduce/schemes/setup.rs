@@ -31,6 +31,7 @@ pub(super) fn setups() -> Vec<Setup> {
         ring("ring", "acked", "any"),
         ring("primary", "async", "the primary"),
         ring("primary", "acked", "the primary"),
+        ring("chain", "acked", "any"),
         Setup {
             scheme: "keyspace",
             replicate: "on most disks",

@@ -16,6 +16,8 @@
 //! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
 //! says that writes are to wait; one that takes nothing at all for too long is taken for dead.
 
+mod chain;
+mod chains;
 mod effects;
 mod forward;
 mod forwards;
@@ -36,13 +38,14 @@ use super::terms::Terms;
 use super::view::View;
 use super::wire::{self, Claim, Head, Message, Messages, Stay};
 use super::written::Written;
+use chains::Chain;
 use effects::Origin;
 pub use effects::{Effects, Execute, Ticket};
 use forwards::Forwards;
 pub use options::Options;
 use progress::{Handing, Held, Incoming, Pass, Sync};
 use rhythm_net::Time;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,6 +135,10 @@ pub struct Node {
     caught_up: u64,
     fences: u64,
     batch: u64,
+    /// Of each range, where there are chains; and the batch with which all know that they read no
+    /// more.
+    chains: Vec<Chain>,
+    settled: u64,
     waiting: VecDeque<(u64, Waiter)>,
     forwards: Forwards,
 }
@@ -148,6 +155,7 @@ impl Node {
         now: Time,
     ) -> Node {
         let (nodes, ranges) = (roster.places(), view.placement().ranges());
+        let chains = (0..ranges).map(|_| Chain::default());
         let peer = || Peer {
             session: 0,
             last_session: 0,
@@ -194,6 +202,8 @@ impl Node {
             caught_up: 0,
             fences: 0,
             batch: 1,
+            chains: chains.collect(),
+            settled: 0,
             waiting: VecDeque::new(),
             forwards: Forwards::default(),
         }
@@ -281,6 +291,7 @@ impl Node {
             self.peers[from].last_session = head.session + 1;
         }
         self.decide(now, out);
+        self.chain_all(now, local);
     }
 
     /// What this node was told.
@@ -315,8 +326,14 @@ impl Node {
             Message::Leave(of) => self.left_out(from, of),
             Message::Serve(of, complete) => self.serve(from, of, complete),
             Message::Forward(of, number, command) => {
-                self.forwarded(from, of, number, command, out);
+                self.forwarded(from, (of, false), number, command, out);
             }
+            Message::Read(of, number, command) => {
+                self.forwarded(from, (of, true), number, command, out);
+            }
+            Message::Pass(pass) => self.passing(from, pass, local),
+            Message::Passed(of, view, batch) => self.passed(from, of, view, batch),
+            Message::Tail(of, view, tail) => self.told_tail(from, of, view, tail.map(usize::from)),
             Message::Answer(number, answer) => self.forwards.answered(number, answer, out),
             Message::Refused(number) => self.forwards.refused(number),
             Message::Reads(of) => self.may_read(from, of),
@@ -341,6 +358,7 @@ impl Node {
         self.proceed(local);
         self.step(local, now);
         self.decide(now, out);
+        self.chain_all(now, local);
         self.dispatch_all(now, out);
         self.take_on(out);
     }
@@ -365,19 +383,31 @@ impl Node {
                     reached |= 1 << node;
                 }
             }
+            // What is on its way from one to the next is to come behind that, too.
+            (0..self.ranges()).for_each(|range| self.unchain(range, local));
         }
+        let mut passed: BTreeMap<usize, BTreeSet<&[u8]>> = BTreeMap::new();
         for key in written.keys() {
             let range = self.view.placement().range(key);
             if !self.serves(range) {
+                continue;
+            }
+            if self.is_straight_now(range) {
+                reached |= self.targets[range];
+            }
+            if self.options.scheme.is_chain() {
+                passed.entry(range).or_default().insert(key);
                 continue;
             }
             let of = self.of(range);
             for node in bits(self.targets[range]) {
                 (self.peers[node].link).write(|out| local.tell(of, key, out));
             }
-            reached |= self.targets[range];
         }
         self.batch += 1;
+        for (range, keys) in passed {
+            self.pass_on(range, &keys, self.batch, local);
+        }
         for node in bits(reached) {
             self.peers[node].link.mark(self.batch);
         }
@@ -405,8 +435,8 @@ impl Node {
         if now >= self.may_write_until() {
             return;
         }
-        let links = self.peers.iter().filter_map(|peer| peer.link.confirmed());
-        let confirmed = links.min().unwrap_or(u64::MAX);
+        self.forget_confirmed();
+        let confirmed = self.confirmed();
         while let Some((batch, _)) = self.waiting.front()
             && *batch <= confirmed
             && let Some((_, waiter)) = self.waiting.pop_front()
@@ -469,6 +499,7 @@ impl Node {
             self.claims = head.claims;
             fullest = fullest.max(peer.link.held());
         }
+        let fullest = fullest.max(self.chained_bytes());
         self.view.set_full(fullest > self.options.queue_max);
     }
 

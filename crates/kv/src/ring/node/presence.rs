@@ -87,6 +87,7 @@ impl Node {
             range[node] = Sync::None;
         }
         self.lose_reads_of(node);
+        self.forget_told(node);
         self.forwards.lose(node, out);
     }
 }

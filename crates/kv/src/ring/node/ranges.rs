@@ -90,6 +90,7 @@ impl Node {
         self.incoming[range] = None;
         self.targets[range] = 0;
         self.syncs[range].fill(Sync::None);
+        self.leave_chain(range);
     }
 
     /// Whether a message about a range is of who serves it, by the claim that counts.
@@ -266,7 +267,9 @@ impl Node {
                 asked = now;
                 HandingStage::Fence(fence)
             }
-            HandingStage::Flush(batch) if self.others().all(|node| self.has(node, batch)) => {
+            HandingStage::Flush(batch)
+                if self.is_straight(range) && self.others().all(|node| self.has(node, batch)) =>
+            {
                 let done = (self.others()).filter(|node| self.syncs[range][*node] == Sync::Done);
                 let done = done.fold(1 << self.me, |set, node| set | 1_u64 << node);
                 let message = Message::Serve(self.of(range), done & !(1 << to));
