@@ -140,6 +140,8 @@ pub enum Message<'a> {
     Refused(u64),
     /// The receiver has the range complete, and may read it, as long as it hears the sender.
     Reads(Of),
+    /// Nobody knows what becomes of what the command of this number wrote.
+    Unknown(u64),
     /// What was written, on its way from one node to the next.
     Pass(Pass<'a>),
     /// Of a range, in this view of its chain, all up to this batch has passed.
@@ -315,8 +317,12 @@ impl Message<'_> {
                 out.extend_from_slice(&number.to_le_bytes());
             }
             Message::Reads(at) => of(13, at),
+            Message::Unknown(number) => {
+                out.push(14);
+                out.extend_from_slice(&number.to_le_bytes());
+            }
             Message::Pass(pass) => {
-                of(14, pass.of);
+                of(15, pass.of);
                 out.push(pass.head);
                 out.extend_from_slice(&pass.view.to_le_bytes());
                 out.extend_from_slice(&pass.batch.to_le_bytes());
@@ -326,17 +332,17 @@ impl Message<'_> {
                 bytes(pass.write, out);
             }
             Message::Passed(at, view, batch) => {
-                of(15, at);
+                of(16, at);
                 out.extend_from_slice(&view.to_le_bytes());
                 out.extend_from_slice(&batch.to_le_bytes());
             }
             Message::Tail(at, view, tail) => {
-                of(16, at);
+                of(17, at);
                 out.extend_from_slice(&view.to_le_bytes());
                 out.push(tail.unwrap_or(NOBODY));
             }
             Message::Read(at, number, command) => {
-                of(17, at);
+                of(18, at);
                 out.extend_from_slice(&number.to_le_bytes());
                 bytes(command, out);
             }
@@ -473,7 +479,8 @@ impl<'a> Reader<'a> {
             11 => Message::Answer(self.u64()?, self.bytes()?),
             12 => Message::Refused(self.u64()?),
             13 => Message::Reads(self.of()?),
-            14 => Message::Pass(Pass {
+            14 => Message::Unknown(self.u64()?),
+            15 => Message::Pass(Pass {
                 of: self.of()?,
                 head: self.byte()?,
                 view: self.u32()?,
@@ -484,12 +491,12 @@ impl<'a> Reader<'a> {
                 rest: self.key()?,
                 write: self.bytes()?,
             }),
-            15 => Message::Passed(self.of()?, self.u32()?, self.u64()?),
-            16 => {
+            16 => Message::Passed(self.of()?, self.u32()?, self.u64()?),
+            17 => {
                 let (of, view, tail) = (self.of()?, self.u32()?, self.byte()?);
                 Message::Tail(of, view, (tail != NOBODY).then_some(tail))
             }
-            17 => Message::Read(self.of()?, self.u64()?, self.bytes()?),
+            18 => Message::Read(self.of()?, self.u64()?, self.bytes()?),
             _ => return None,
         })
     }
@@ -540,6 +547,7 @@ mod tests {
             Message::Answer(1 << 40, b"END\r\n"),
             Message::Refused(3),
             Message::Reads(of),
+            Message::Unknown(4),
             Message::Pass(Pass {
                 of,
                 head: 2,

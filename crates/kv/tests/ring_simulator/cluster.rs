@@ -387,6 +387,15 @@ impl Live {
         (self.node).executed(forwarded, answer.into_bytes(), &written, &local, effects);
     }
 
+    /// What is there under a key.
+    pub(crate) fn value(&mut self, number: usize, now: Time) -> Option<u64> {
+        let second = self.second(now);
+        let (key, pinned) = (key(number), self.store.pin());
+        let hash = pinned.store().hash(key.as_bytes());
+        let item = pinned.get(hash, key.as_bytes(), second)?;
+        std::str::from_utf8(item.value()).ok()?.parse().ok()
+    }
+
     /// All valid items of a range.
     pub(crate) fn items(&mut self, range: usize, now: Time) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let second = self.second(now);

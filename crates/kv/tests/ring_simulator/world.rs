@@ -1,5 +1,6 @@
 //! The world: what happens when, by the seed, and what must hold.
 
+mod copies;
 mod end;
 mod mischief;
 
@@ -281,7 +282,10 @@ impl World {
                 }
             }
             Event::Client(client) => self.ask(client),
-            Event::Mischief => self.mischief(),
+            Event::Mischief => {
+                self.check_all_copies();
+                self.mischief();
+            }
             Event::Back(node) => {
                 if self.nodes[node].is_none() {
                     // It waits until the lease of its life before is over.
@@ -570,7 +574,11 @@ impl World {
         for (command, answer) in done {
             let asked = self.asked.remove(&command).expect("asked once");
             self.say(|| format!("command {command} {:?}: {answer:?}", asked.op));
+            let is_written = answer.is_some() && asked.op != Op::Get;
             self.judge(&asked, answer);
+            if is_written {
+                self.check_copies(asked.key);
+            }
             self.busy[asked.client] -= 1;
             if self.busy[asked.client] == 0 && !self.is_quiet {
                 let after = 10 + self.random.below(2) * self.random.below(50_000);

@@ -274,7 +274,7 @@ impl Node {
                 && !chain.open.is_empty()
                 && now.since(chain.moved_at.max(self.looks_since)) >= self.options.dead_after
         };
-        let is_fit = self.is_fit(range);
+        let is_fit = self.is_fit(range) && self.is_known(range, now);
         let is_chained = !self.chains[range].nodes.is_empty();
         if is_chained && (is_stuck || !is_fit) {
             if is_stuck {
@@ -287,27 +287,30 @@ impl Node {
         if is_chained || !is_fit || now < self.chains[range].again_at {
             return self.tell_tail(range);
         }
-        let epoch = self.claims[range].epoch;
-        let is_known = self
-            .others()
-            .filter(|node| self.is_alive(*node))
-            .all(|node| self.peers[node].epochs[range] >= epoch && self.has(node, self.settled));
-        if is_known {
-            let nodes = self.in_order(range).map(|node| node as u8).collect();
-            self.batch += 1;
-            let batch = self.batch;
-            let chain = &mut self.chains[range];
-            (chain.nodes, chain.begun, chain.moved_at) = (nodes, batch, now);
-            chain.view += 1;
-            // It is confirmed when it has passed, whatever there is to send.
-            chain.open.push_back(Open {
-                batch,
-                straight: None,
-                key: Vec::new(),
-                bytes: 0,
-            });
-            self.send_open(range, local);
-        }
+        let nodes = self.in_order(range).map(|node| node as u8).collect();
+        self.batch += 1;
+        let batch = self.batch;
+        let chain = &mut self.chains[range];
+        (chain.nodes, chain.begun, chain.moved_at) = (nodes, batch, now);
+        chain.view += 1;
+        // It is confirmed when it has passed, whatever there is to send.
+        chain.open.push_back(Open {
+            batch,
+            straight: None,
+            key: Vec::new(),
+            bytes: 0,
+        });
+        self.send_open(range, local);
+    }
+
+    /// Whether all others know who serves a range, that they may not read it, and that what they
+    /// have of it is old, if it is: what the tail shows nobody confirms once more.
+    fn is_known(&mut self, range: usize, now: Time) -> bool {
+        let (epoch, settled) = (self.claims[range].epoch, self.chains[range].settled);
+        !self.are_untold(now)
+            && (self.others())
+                .filter(|node| self.is_alive(*node))
+                .all(|node| self.peers[node].epochs[range] >= epoch && self.has(node, settled))
     }
 
     /// The targets, in the order in which they would take the range over.
@@ -341,7 +344,7 @@ impl Node {
         // Who reads no more is to know that before the next does.
         self.tell_tail(range);
         self.batch += 1;
-        self.settled = self.batch;
+        self.chains[range].settled = self.batch;
         for node in self.others() {
             self.peers[node].link.mark(self.batch);
         }

@@ -31,6 +31,8 @@ pub(super) struct Chain {
     /// When something last passed, and when a chain may begin again.
     pub(super) moved_at: Time,
     pub(super) again_at: Time,
+    /// The batch with which all others know what they have of it, and that they may not read.
+    pub(super) settled: u64,
     /// What is open is to be sent to whoever is to have it now.
     pub(super) is_new: bool,
 }

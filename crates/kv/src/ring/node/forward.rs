@@ -211,13 +211,33 @@ impl Node {
         local: &Local<'_, '_>,
         out: &mut Effects,
     ) {
-        let batch = self.replicate(written, local);
+        let (batch, ranges) = self.replicate(written, local);
         match self.options.acked && (execute.waits || !written.is_empty()) {
             true => {
                 let waiter = Waiter::Answer(execute.origin, answer);
-                self.waiting.push_back((batch, waiter));
+                self.await_copies(batch, ranges, waiter);
             }
             false => self.answer(execute.origin, answer, out),
+        }
+    }
+
+    /// Nobody knows what becomes of what a command wrote.
+    pub(super) fn lose_answer(&mut self, origin: Origin, out: &mut Effects) {
+        match origin {
+            Origin::Here(number) => self.forwards.unknown(number, out),
+            Origin::There {
+                node,
+                losses,
+                number,
+            } => self.reply(node, losses, Message::Unknown(number)),
+        }
+    }
+
+    /// Answers another node, if it is the one that asked.
+    fn reply(&mut self, node: usize, losses: u64, message: Message<'_>) {
+        let peer = &mut self.peers[node];
+        if peer.losses == losses && peer.session != 0 {
+            peer.link.write(|out| message.write(out));
         }
     }
 
@@ -228,13 +248,7 @@ impl Node {
                 node,
                 losses,
                 number,
-            } => {
-                let peer = &mut self.peers[node];
-                if peer.losses == losses && peer.session != 0 {
-                    peer.link
-                        .write(|out| Message::Answer(number, &answer).write(out));
-                }
-            }
+            } => self.reply(node, losses, Message::Answer(number, &answer)),
         }
     }
 }

@@ -60,6 +60,14 @@ impl Forwards {
         }
     }
 
+    /// Nobody knows what becomes of what it wrote.
+    pub(super) fn unknown(&mut self, number: u64, out: &mut Effects) {
+        if let Some(forward) = self.all.remove(&number) {
+            self.returned(forward.road);
+            out.answers.push((forward.ticket, None));
+        }
+    }
+
     pub(super) fn refused(&mut self, number: u64) {
         if let Some(forward) = self.all.get_mut(&number)
             && forward.sent_to.take().is_some()

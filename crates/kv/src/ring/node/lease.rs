@@ -2,12 +2,15 @@
 //! it is silent.
 //!
 //! 1. A node whose lease may be over confirms no writes. When it has another, it first meets all
-//!    others anew: they know whether somebody took what it served.
+//!    others anew: they know whether somebody took what it served. With its first, it meets them
+//!    before it is sent or serves anything: nobody is to take that because he does not know it.
 //! 2. What a node serves is taken when its lease is over, by one that hears all others that have
 //!    theirs.
-//! 3. A node that does not hear who serves a range, for so long that its lease would be over if it
-//!    were dead, may miss writes: it has the range no longer. Only some time later the other gives
-//!    it up, and confirms writes that it does not have.
+//! 3. A node that is not heard by who serves a range, as far as it knows, for so long that the
+//!    other's lease would be over if it were dead, may miss writes: it has the range no longer.
+//!    Only some time later the other gives it up, and confirms writes that it does not have.
+//! 4. One that was told to serve a range may do so as long as it has its lease, heard or not: who
+//!    told it does not go on.
 
 use super::super::members::Lease;
 use super::{Effects, Node, Roster, Sync, Waiter, bits};
@@ -45,7 +48,10 @@ impl Node {
         if now >= self.lease.until {
             self.lease.since = now;
         }
-        if self.lease.number != 0 && self.lease.number != number {
+        if self.lease.number == 0 {
+            // Nobody is to take what it serves because he does not know of it.
+            self.lease.unmet = self.roster.members() & !(1 << self.me);
+        } else if self.lease.number != number {
             self.begin_anew(now, out);
         }
         (self.lease.until, self.lease.number) = (until, number);
@@ -58,8 +64,8 @@ impl Node {
     /// has copies of.
     fn begin_anew(&mut self, now: Time, out: &mut Effects) {
         self.lease.unmet = self.roster.members() & !(1 << self.me);
-        for (_, waiter) in std::mem::take(&mut self.waiting) {
-            if let Waiter::Worker(ticket) = waiter {
+        for waiting in std::mem::take(&mut self.waiting) {
+            if let Waiter::Worker(ticket) = waiting.waiter {
                 out.broken.push(ticket);
             }
         }
@@ -70,6 +76,8 @@ impl Node {
             self.peers[node].mine += 1;
             self.lose(node, now, out);
         }
+        // Who was to be given a range may have taken it.
+        self.handing.fill(None);
         for range in 0..self.ranges() {
             if usize::from(self.claims[range].node) != self.me {
                 self.complete &= !(1 << range);
@@ -114,7 +122,7 @@ impl Node {
             if server == self.me || !self.is_member(server) {
                 continue;
             }
-            let since = self.peers[server].heard.max(self.lease.since);
+            let since = self.peers[server].knew_me.max(self.lease.since);
             if now.since(since) >= CUT_OFF * lease {
                 let node = self.view.name(server);
                 tracing::warn!(range, node, "who serves a range is not heard");
@@ -135,19 +143,55 @@ impl Node {
         !stood_still && self.may_write_until() > now
     }
 
+    /// Whether this node knows the others: it heard them, or looked for them for long enough; with
+    /// a lease, they know of it.
+    pub(super) fn knows_others(&self, now: Time) -> bool {
+        if self.options.lease.is_some() {
+            return self.lease.unmet == 0;
+        }
+        let looks = now.since(self.started.max(self.looks_since));
+        let mut others = self.others();
+        let heard_all = others.all(|node| self.peers[node].last_session != 0);
+        heard_all || looks >= self.options.settled_after
+    }
+
     /// Whether enough is known of the others to take what nobody serves. At the start, others may
     /// be there that were not heard of yet, and have what this node has not: it looks for them for
-    /// a while, and longer than it waits for those that it has heard.
+    /// a while, and longer than it waits for those that it has heard. With a lease, it is to know
+    /// what the others have now.
     pub(super) fn is_settled(&self, now: Time) -> bool {
-        let mut others = self.others();
-        match self.options.lease {
-            None => {
-                let looks = now.since(self.started.max(self.looks_since));
-                let heard_all = others.all(|node| self.peers[node].last_session != 0);
-                heard_all || looks >= self.options.settled_after
-            }
-            Some(_) => others.all(|node| self.is_alive(node)) && self.may_write_until() > now,
+        let is_heard = |node: usize| {
+            self.is_alive(node) && now.since(self.peers[node].heard) < self.options.dead_after
+        };
+        self.knows_others(now)
+            && (self.options.lease.is_none()
+                || self.others().all(is_heard) && self.may_write_until() > now)
+    }
+
+    /// This node begins to serve what a member may have that it does not hear: with a lease, that
+    /// one is there, and nothing is confirmed before it was told, or has given up by itself.
+    pub(super) fn await_members(&mut self) {
+        if self.options.lease.is_some() {
+            self.await_told(self.roster.members() & !self.alive(), self.looked_at);
         }
+    }
+
+    /// Nothing is confirmed before these nodes are told what they have, which they are when they
+    /// are there, or were silent for so long that they do not count on it.
+    pub(super) fn await_told(&mut self, nodes: u64, now: Time) {
+        if nodes != 0 {
+            self.untold |= nodes;
+            self.untold_until = now + self.patience(self.options.dead_after);
+        }
+    }
+
+    /// Whether confirmations wait for that.
+    pub(super) fn are_untold(&mut self, now: Time) -> bool {
+        self.untold &= self.roster.members() & !self.alive();
+        if now >= self.untold_until {
+            self.untold = 0;
+        }
+        self.untold != 0
     }
 }
 

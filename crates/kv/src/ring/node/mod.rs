@@ -13,6 +13,27 @@
 //! 5. Commands about a range that another node serves go to that one, and their answers come back
 //!    (`forward.rs`).
 //!
+//! What holds: **a node that says that it has a range complete has all of it that was confirmed**,
+//! for it may be the next to take it. So who serves a range confirms nothing that such a node may
+//! not have:
+//!
+//! - The targets have what is written before it is confirmed, those that are still sent the range
+//!   among them. Who was there when a claim began, and is a target from then on, need not be told
+//!   anything else: what it has complete it has under the new claim, too.
+//! - Any other that is there is told that what it has is old (`Leave`), when the claim begins, when
+//!   it is a target no longer, and when it is there again after it was lost. Until it knows that,
+//!   nothing more is confirmed, nor what was under way to it when it was lost.
+//! - One that is not there cannot be told. In a ring of a file it is dead. With leases it gives up
+//!   by itself what it has of a node that does not hear it (`lease.rs`), and whoever begins to
+//!   serve waits for as long.
+//! - A node is sent nothing before it knows the others, and a claim that is disputed confirms
+//!   nothing: what it has not confirmed by then is lost, and those who wait are told so.
+//!
+//! And the range is taken, where who served it is dead, by the first that says that it has it;
+//! where nobody does, by the first that is there. With leases, only by one that has just heard all
+//! others; and nobody serves anything before all others know of it, so that who is not in a
+//! roster, and claims a range, was let go.
+//!
 //! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
 //! says that writes are to wait; one that takes nothing at all for too long is taken for dead.
 
@@ -39,11 +60,10 @@ use super::view::View;
 use super::wire::{self, Claim, Head, Message, Messages, Stay};
 use super::written::Written;
 use chains::Chain;
-use effects::Origin;
 pub use effects::{Effects, Execute, Ticket};
 use forwards::Forwards;
 pub use options::Options;
-use progress::{Handing, Held, Incoming, Pass, Sync};
+use progress::{Handing, Held, Incoming, Pass, Sync, Waiter, Waiting};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -76,19 +96,14 @@ struct Peer {
     link: Link,
     /// A frame that it was sent, its count and when, until it says that it heard that.
     probe: Option<(u64, Time)>,
-    /// When the last was sent that it said so of.
+    /// When the last was sent that it said so of; and the same, or when it was met, in whichever
+    /// session.
     heard_me: Time,
+    knew_me: Time,
     /// Frames that were sent again on links before this one.
     resent: u64,
     /// Bytes of frames that it was sent.
     sent_bytes: u64,
-}
-
-/// Who waits until all before it is confirmed.
-#[derive(Debug)]
-enum Waiter {
-    Worker(Ticket),
-    Answer(Origin, Vec<u8>),
 }
 
 /// See the head of this file.
@@ -135,11 +150,15 @@ pub struct Node {
     caught_up: u64,
     fences: u64,
     batch: u64,
-    /// Of each range, where there are chains; and the batch with which all know that they read no
-    /// more.
+    /// Of each range, where there are chains.
     chains: Vec<Chain>,
-    settled: u64,
-    waiting: VecDeque<(u64, Waiter)>,
+    waiting: VecDeque<Waiting>,
+    /// Ranges that another serves, who was not given them: what was written of them is lost.
+    disputed: u64,
+    /// Nodes that are to be told what they have before anything is confirmed, or to be silent
+    /// until then.
+    untold: u64,
+    untold_until: Time,
     forwards: Forwards,
 }
 
@@ -170,6 +189,7 @@ impl Node {
             link: Link::new(now),
             probe: None,
             heard_me: Time::ZERO,
+            knew_me: now,
             resent: 0,
             sent_bytes: 0,
         };
@@ -203,8 +223,10 @@ impl Node {
             fences: 0,
             batch: 1,
             chains: chains.collect(),
-            settled: 0,
             waiting: VecDeque::new(),
+            disputed: 0,
+            untold: 0,
+            untold_until: now,
             forwards: Forwards::default(),
         }
     }
@@ -336,6 +358,7 @@ impl Node {
             Message::Tail(of, view, tail) => self.told_tail(from, of, view, tail.map(usize::from)),
             Message::Answer(number, answer) => self.forwards.answered(number, answer, out),
             Message::Refused(number) => self.forwards.refused(number),
+            Message::Unknown(number) => self.forwards.unknown(number, out),
             Message::Reads(of) => self.may_read(from, of),
         }
     }
@@ -350,12 +373,16 @@ impl Node {
             if let Some(why) = self.why_dead(node, now) {
                 let name = self.view.name(node);
                 tracing::warn!(node = name, why, "a node of the ring is taken for dead");
+                let is_heard = now.since(self.peers[node].heard) < self.options.dead_after;
                 // A new session: who was only slow begins anew, too.
                 self.peers[node].mine += 1;
                 self.lose(node, now, out);
+                if is_heard {
+                    self.await_told(1 << node, now);
+                }
             }
         }
-        self.proceed(local);
+        self.proceed(local, now);
         self.step(local, now);
         self.decide(now, out);
         self.chain_all(now, local);
@@ -366,15 +393,28 @@ impl Node {
     /// A worker wrote this in ranges that it may write. Under `acked` the ticket is released when
     /// the targets have it.
     pub fn written(&mut self, ticket: Ticket, written: &Written, local: &Local<'_, '_>) {
-        let batch = self.replicate(written, local);
+        let (batch, ranges) = self.replicate(written, local);
         if self.options.acked {
-            self.waiting.push_back((batch, Waiter::Worker(ticket)));
+            self.await_copies(batch, ranges, Waiter::Worker(ticket));
         }
     }
 
-    /// Sends the targets what was written, as a batch.
-    fn replicate(&mut self, written: &Written, local: &Local<'_, '_>) -> u64 {
-        let mut reached = 0_u64;
+    fn await_copies(&mut self, batch: u64, written: u64, waiter: Waiter) {
+        // The head of a chain may have shown something of any range.
+        let ranges = match self.options.scheme.is_chain() {
+            true => u64::MAX,
+            false => written,
+        };
+        self.waiting.push_back(Waiting {
+            batch,
+            ranges,
+            waiter,
+        });
+    }
+
+    /// Sends the targets what was written, as a batch: its number, and the ranges that it is of.
+    fn replicate(&mut self, written: &Written, local: &Local<'_, '_>) -> (u64, u64) {
+        let (mut reached, mut ranges) = (0_u64, 0_u64);
         if let Some(seconds) = written.flushed() {
             for node in self.others() {
                 if self.is_alive(node) {
@@ -389,7 +429,10 @@ impl Node {
         let mut passed: BTreeMap<usize, BTreeSet<&[u8]>> = BTreeMap::new();
         for key in written.keys() {
             let range = self.view.placement().range(key);
+            ranges |= 1 << range;
             if !self.serves(range) {
+                // Another does since.
+                self.disputed |= 1 << range;
                 continue;
             }
             if self.is_straight_now(range) {
@@ -411,7 +454,7 @@ impl Node {
         for node in bits(reached) {
             self.peers[node].link.mark(self.batch);
         }
-        self.batch
+        (self.batch, ranges)
     }
 
     fn others(&self) -> impl Iterator<Item = usize> + use<> {
@@ -432,18 +475,32 @@ impl Node {
     }
 
     fn release(&mut self, now: Time, out: &mut Effects) {
-        if now >= self.may_write_until() {
+        let disputed = std::mem::take(&mut self.disputed);
+        if disputed != 0 {
+            self.give_up(disputed, out);
+        }
+        if now >= self.may_write_until() || self.are_untold(now) {
             return;
         }
         self.forget_confirmed();
         let confirmed = self.confirmed();
-        while let Some((batch, _)) = self.waiting.front()
-            && *batch <= confirmed
-            && let Some((_, waiter)) = self.waiting.pop_front()
+        while self.waiting.front().is_some_and(|of| of.batch <= confirmed)
+            && let Some(Waiting { waiter, .. }) = self.waiting.pop_front()
         {
             match waiter {
                 Waiter::Worker(ticket) => out.released.push(ticket),
                 Waiter::Answer(origin, answer) => self.answer(origin, answer, out),
+            }
+        }
+    }
+
+    /// What waits of these ranges is not confirmed any more.
+    fn give_up(&mut self, ranges: u64, out: &mut Effects) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            match (waiting.ranges & ranges, waiting.waiter) {
+                (0, waiter) => self.waiting.push_back(Waiting { waiter, ..waiting }),
+                (_, Waiter::Worker(ticket)) => out.broken.push(ticket),
+                (_, Waiter::Answer(origin, _)) => self.lose_answer(origin, out),
             }
         }
     }

@@ -65,6 +65,7 @@ impl Node {
             }
             let peer = &mut self.peers[from];
             (peer.last_session, peer.count, peer.complete) = (head.session, 0, 0);
+            peer.knew_me = now;
             self.leaving &= !(1 << from);
         }
         let was_there = std::mem::replace(&mut self.peers[from].session, head.session) != 0;
@@ -83,8 +84,17 @@ impl Node {
         peer.losses += 1;
         peer.resent += peer.link.resent();
         peer.link = Link::new(now);
+        // Until all others are met, nothing is confirmed without them.
+        let is_unmet = self.lease.unmet & 1 << node != 0;
+        let sync = if is_unmet { Sync::Kept } else { Sync::None };
         for range in &mut self.syncs {
-            range[node] = Sync::None;
+            range[node] = sync;
+        }
+        // Were it to be ready for what was begun before, that would be for what begins anew.
+        for range in 0..self.ranges() {
+            if usize::from(self.claims[range].node) == node {
+                self.incoming[range] = None;
+            }
         }
         self.lose_reads_of(node);
         self.forget_told(node);

@@ -1,6 +1,7 @@
 //! How far things are with a range: handed over, sent, received; and with this node's lease.
 
 use super::super::wire::Of;
+use super::effects::{Origin, Ticket};
 use rhythm_net::Time;
 
 /// A range that is being handed over.
@@ -25,8 +26,13 @@ pub(super) enum HandingStage {
 /// How far a target is with a range that this node serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sync {
-    /// It does not get it.
+    /// It was told nothing: what it has may be old.
     None,
+    /// It was told nothing, and what it has complete is as new as what this node has: it was there
+    /// when this one began to serve.
+    Kept,
+    /// It was told that what it has is old.
+    Out,
     /// It was told that it will.
     Begun,
     /// It waits for the next walk.
@@ -75,6 +81,22 @@ impl Pass {
     pub(super) fn is_under_way(&self) -> bool {
         self.bucket.is_some()
     }
+}
+
+/// Who waits until all before it is confirmed.
+#[derive(Debug)]
+pub(super) enum Waiter {
+    Worker(Ticket),
+    Answer(Origin, Vec<u8>),
+}
+
+/// A batch that somebody waits for.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) batch: u64,
+    /// The ranges that it is of, a bit each.
+    pub(super) ranges: u64,
+    pub(super) waiter: Waiter,
 }
 
 /// This node's lease.

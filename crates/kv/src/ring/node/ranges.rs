@@ -66,14 +66,18 @@ impl Node {
         if claim <= self.claims[range] || usize::from(claim.node) >= self.peers.len() {
             return;
         }
+        // Else it took the range.
         let is_given = self.handing[range].is_some_and(|handing| {
-            handing.to == usize::from(claim.node) && claim.epoch == self.claims[range].epoch + 1
+            matches!(handing.stage, HandingStage::Serve(_))
+                && handing.to == usize::from(claim.node)
+                && claim.epoch == self.claims[range].epoch + 1
         });
         if self.serves(range) && !is_given {
             // Whoever serves it now may have what this node has not.
             let (name, by) = (self.range_name(range), self.view.name(claim.node.into()));
             tracing::warn!(range = name, by, "another node serves this range");
             self.complete &= !(1 << range);
+            self.disputed |= 1 << range;
         }
         self.adopt(range, claim);
     }
@@ -91,6 +95,12 @@ impl Node {
         self.targets[range] = 0;
         self.syncs[range].fill(Sync::None);
         self.leave_chain(range);
+        if usize::from(claim.node) == self.me {
+            for node in bits(self.alive() & !(1 << self.me)) {
+                self.syncs[range][node] = Sync::Kept;
+            }
+            self.await_members();
+        }
     }
 
     /// Whether a message about a range is of who serves it, by the claim that counts.
@@ -130,8 +140,8 @@ impl Node {
         );
         let node = self.me as u8;
         self.adopt(range, Claim { epoch, node });
-        let places = self.peers.len();
-        for node in bits(complete).filter(|node| *node < places) {
+        let (places, alive) = (self.peers.len(), self.alive());
+        for node in bits(complete).filter(|node| *node < places && alive & 1 << *node != 0) {
             self.syncs[range][node] = Sync::Done;
             self.let_read(range, node);
         }
@@ -183,12 +193,14 @@ impl Node {
     /// Finds the targets of a range: of the nodes that are there the first, one more than copies
     /// are wanted (one of them is to serve it), and the next until so many have it complete.
     fn aim(&mut self, range: usize) {
+        let epoch = self.claims[range].epoch;
         for node in self.others() {
             // It says that it has not: it took itself for one who was relieved by somebody else.
-            let has = self.peers[node].complete & 1 << range != 0;
+            let peer = &self.peers[node];
+            let has_not = peer.epochs[range] >= epoch && peer.complete & 1 << range == 0;
             let sync = &mut self.syncs[range][node];
-            if *sync == Sync::Done && !has {
-                *sync = Sync::None;
+            if *sync == Sync::Done && has_not {
+                *sync = Sync::Out;
             }
         }
         // Who was told to serve it may do so by now: that cannot be taken back.
@@ -216,27 +228,49 @@ impl Node {
             }
         }
         let of = self.of(range);
-        let mut left = 0_u64;
-        for node in self.others() {
+        let mut told = 0_u64;
+        for node in bits(self.alive() & !(1 << self.me)) {
+            let is_target = targets & 1 << node != 0;
             let sync = &mut self.syncs[range][node];
-            let message = match (targets & 1 << node != 0, *sync) {
-                (true, Sync::None) => {
-                    *sync = Sync::Begun;
-                    Message::Begin(of)
+            let is_old = match (is_target, *sync) {
+                (true, Sync::None) => true,
+                (true, Sync::Kept) => {
+                    // It may be the next to serve it, without what is not confirmed yet.
+                    self.chains[range].is_new = true;
+                    false
                 }
-                (false, was) if was != Sync::None => {
-                    *sync = Sync::None;
-                    left |= 1 << node;
-                    Message::Leave(of)
-                }
+                (true, Sync::Out) => false,
+                (false, was) if was != Sync::Out => true,
                 _ => continue,
             };
-            if self.is_alive(node) {
-                (self.peers[node].link).write(|out| message.write(out));
+            *sync = if is_target { Sync::Begun } else { Sync::Out };
+            let link = &mut self.peers[node].link;
+            if is_old {
+                told |= 1 << node;
+                link.write(|out| Message::Leave(of).write(out));
+            }
+            if is_target {
+                link.write(|out| Message::Begin(of).write(out));
             }
         }
         self.targets[range] = targets;
-        self.wait_for_readers(left);
+        self.wait_until_told(range, told);
+    }
+
+    /// These nodes are told that what they have is old. Nothing is confirmed any more before they
+    /// know that: until then they may say that they have all, and it has to be so.
+    fn wait_until_told(&mut self, range: usize, told: u64) {
+        if told == 0 {
+            return;
+        }
+        self.batch += 1;
+        for node in bits(told) {
+            let link = &mut self.peers[node].link;
+            // Where what was under way to it is lost, what waits for that does now for this.
+            let first = self.waiting.front().filter(|_| link.confirmed().is_none());
+            link.mark(first.map_or(self.batch, |first| first.batch));
+        }
+        self.chains[range].settled = self.batch;
     }
 
     /// Gives a range to the first before this node that has it complete.
@@ -255,7 +289,17 @@ impl Node {
             return;
         };
         let Handing { to, mut asked, .. } = handing;
+        let given = Claim {
+            epoch: self.claims[range].epoch + 1,
+            node: to as u8,
+        };
         if self.syncs[range][to] != Sync::Done {
+            // It may serve it already, as long as it has its lease.
+            let is_told = matches!(handing.stage, HandingStage::Serve(_));
+            let is_leased = self.options.lease.is_some() && self.is_member(to);
+            if is_told && is_leased && !self.is_alive(to) {
+                return self.adopt(range, given);
+            }
             // It is gone. Commands that came meanwhile waited, and are executed here.
             self.handing[range] = None;
             return;
@@ -286,9 +330,7 @@ impl Node {
                     by,
                     "another node serves this range from now on"
                 );
-                let epoch = self.claims[range].epoch + 1;
-                let node = to as u8;
-                return self.adopt(range, Claim { epoch, node });
+                return self.adopt(range, given);
             }
             stage => stage,
         };

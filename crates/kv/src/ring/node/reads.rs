@@ -65,19 +65,7 @@ impl Node {
         if let Some((probe, at)) = peer.probe
             && probe <= count
         {
-            (peer.probe, peer.heard_me) = (None, at);
-        }
-    }
-
-    /// These nodes are told that they have copies no longer. What is confirmed from now on waits
-    /// until they know it.
-    pub(super) fn wait_for_readers(&mut self, left: u64) {
-        if left != 0 && self.options.scheme.reads_copies() {
-            self.batch += 1;
-            self.settled = self.batch;
-            for node in bits(left) {
-                self.peers[node].link.mark(self.batch);
-            }
+            (peer.probe, peer.heard_me, peer.knew_me) = (None, at, at);
         }
     }
 

@@ -69,7 +69,7 @@ impl Node {
         let of_it = self.syncs.iter().map(|range| range[from]);
         if of_it
             .into_iter()
-            .all(|sync| matches!(sync, Sync::None | Sync::Done))
+            .all(|sync| matches!(sync, Sync::None | Sync::Kept | Sync::Out | Sync::Done))
         {
             let node = self.view.name(from);
             tracing::info!(
@@ -104,8 +104,12 @@ impl Node {
         }
     }
 
-    /// Says that it is ready where the second has come.
-    pub(super) fn proceed(&mut self, local: &Local<'_, '_>) {
+    /// Says that it is ready where the second has come. Before it knows the others, it is not:
+    /// it might come to serve a range while one that it has not heard of has another copy.
+    pub(super) fn proceed(&mut self, local: &Local<'_, '_>, now: Time) {
+        if !self.knows_others(now) {
+            return;
+        }
         for range in 0..self.ranges() {
             if let Some(incoming) = &mut self.incoming[range]
                 && incoming.stage == IncomingStage::Waiting

@@ -68,7 +68,6 @@ impl Lane<'_> {
             });
             match way {
                 Way::Here => {}
-                Way::HereConfirmed => awaited = true,
                 Way::There(road) => {
                     if !self.pass_on(road, cohort, index, at) {
                         return false;
@@ -85,11 +84,13 @@ impl Lane<'_> {
                     }
                     continue;
                 }
-                Way::Wait => {
+                Way::Wait if cohort.can_leave(index, at) => {
                     cut = Some(at);
                     self.wait_for_room();
                     break;
                 }
+                // What one request became is not parted: that much more finds room.
+                Way::HereConfirmed | Way::Wait => awaited = true,
             }
             let hash = cohort.hash_of(at);
             let then = turn.execute(cohort.parsed(part), command, hash, self.out);

@@ -18,6 +18,10 @@ impl World {
         let live: Vec<(usize, &Live)> = (self.nodes.iter().enumerate())
             .filter_map(|(node, live)| Some((node, live.as_ref()?)))
             .collect();
+        // Who has no lease gives up its copies when it has another.
+        if !live.iter().all(|(_, live)| live.may_write(self.time())) {
+            return false;
+        }
         let all = live.iter().fold(0, |set, (node, _)| set | 1_u64 << node);
         (0..self.placement.ranges()).all(|range| {
             let mut servers = live.iter().filter(|(node, live)| {
@@ -102,6 +106,12 @@ impl World {
         }
         // What is under way to copies.
         self.go(self.now + 1_000_000);
+        for (node, live) in self.nodes.iter().enumerate() {
+            self.say(|| {
+                let status = live.as_ref().map(|live| live.node.status(self.time()));
+                format!("node {node} in the end: {status:?}")
+            });
+        }
         assert!(self.is_whole(), "the ring is not whole");
         assert!(self.has_caught_up(), "copies are not complete");
         assert!(self.has_readers(), "chains did not come about");

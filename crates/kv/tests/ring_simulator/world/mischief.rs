@@ -18,7 +18,8 @@ impl World {
             5 if self.leases.is_some() && self.nodes[victim].is_some() && self.spare > 0 => {
                 self.counts.stops += 1;
                 self.spare -= 1;
-                self.stopped[victim] = self.now + 300_000 + self.random.below(3_000_000);
+                let until = self.now + 300_000 + self.random.below(3_000_000);
+                self.stopped[victim] = until.max(self.stopped[victim]);
                 self.say(|| format!("node {victim} is stopped"));
                 if !self.options.acked {
                     self.keys.iter_mut().for_each(History::lose);
@@ -73,7 +74,8 @@ impl World {
                 }
                 self.counts.stops += 1;
                 let most = if long { 2_000_000 } else { 250_000 };
-                self.stopped[victim] = self.now + self.random.below(most);
+                let until = self.now + self.random.below(most);
+                self.stopped[victim] = until.max(self.stopped[victim]);
                 self.say(|| format!("node {victim} stands still, long: {long}"));
             }
             _ => {}
