@@ -161,6 +161,8 @@ pub struct Pass<'a> {
     pub head: u8,
     /// How often its chain has changed.
     pub view: u32,
+    /// The how manieth in this view; 0: it comes of the head, and goes no further.
+    pub place: u64,
     /// Which batch of the head's.
     pub batch: u64,
     /// All of its batches up to this one are confirmed.
@@ -325,6 +327,7 @@ impl Message<'_> {
                 of(15, pass.of);
                 out.push(pass.head);
                 out.extend_from_slice(&pass.view.to_le_bytes());
+                out.extend_from_slice(&pass.place.to_le_bytes());
                 out.extend_from_slice(&pass.batch.to_le_bytes());
                 out.extend_from_slice(&pass.done.to_le_bytes());
                 out.extend_from_slice(&[u8::from(pass.is_last), pass.rest.len() as u8]);
@@ -484,6 +487,7 @@ impl<'a> Reader<'a> {
                 of: self.of()?,
                 head: self.byte()?,
                 view: self.u32()?,
+                place: self.u64()?,
                 batch: self.u64()?,
                 done: self.u64()?,
                 is_last: self.byte()? != 0,
@@ -552,6 +556,7 @@ mod tests {
                 of,
                 head: 2,
                 view: 3,
+                place: 5,
                 batch: 1 << 50,
                 done: 7,
                 is_last: true,

@@ -321,9 +321,12 @@ impl World {
                 if self.lives[node] == life {
                     self.say(|| format!("node {node} leaves"));
                     self.with(node, |live, _| live.leave(now));
-                    // Copies are with those who stay.
-                    let stay = self.nodes.iter().flatten().filter(|live| !live.is_leaving);
-                    self.spare = self.spare.min(stay.count().saturating_sub(1));
+                    // Copies are with those who stay, and have their leases.
+                    let stay = self.nodes.iter().zip(&self.stopped);
+                    let stays = |(live, until): &(&Option<Live>, &u64)| {
+                        live.as_ref().is_some_and(|live| !live.is_leaving) && **until <= self.now
+                    };
+                    self.spare = self.spare.min(stay.filter(stays).count().saturating_sub(1));
                     self.push(LEAVES_WITHIN, Event::Go(node, life));
                 }
             }

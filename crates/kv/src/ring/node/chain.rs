@@ -10,7 +10,8 @@
 //! The head is who serves the range. It says which nodes a write passes, in the order in which they
 //! would take the range over, and the tail tells it what has come. So what the tail shows, all in
 //! front of it have, and what is confirmed the tail shows. Every write bears a number, the *view*,
-//! which grows when the chain changes; what is of an earlier view is dropped.
+//! which grows when the chain changes, and its place in that view; what is of an earlier view is
+//! dropped, and what comes when one before it was lost on the way.
 //!
 //! A chain is there as long as all targets have the range complete, and none is given it. Else,
 //! and when nothing comes of it for too long, writes go to all targets straight, as in a ring,
@@ -114,13 +115,17 @@ impl Node {
     /// Sends writes, the last of a batch or not, down the chain or to all targets.
     fn pass(&mut self, range: usize, batch: u64, is_last: bool, write: &[u8]) {
         let of = self.of(range);
-        let chain = &self.chains[range];
+        let chain = &mut self.chains[range];
+        let is_chained = !chain.nodes.is_empty();
+        chain.passes += u64::from(is_chained);
+        let place = if is_chained { chain.passes } else { 0 };
         // This batch is not, whatever links have.
         let done = chain.open.front().map_or(0, |open| open.batch - 1);
         let pass = |rest| Pass {
             of,
             head: self.me as u8,
             view: chain.view,
+            place,
             batch,
             done,
             is_last,
@@ -162,9 +167,16 @@ impl Node {
         if claim != self.claims[range] || pass.view < self.chains[range].view {
             return;
         }
-        self.touched[range] = local.now();
         let chain = &mut self.chains[range];
-        chain.view = pass.view;
+        chain.enter(pass.view);
+        if pass.place != 0 {
+            // What is missing was lost with a link on the way: the tail is not to say that it came.
+            if pass.place != chain.passes + 1 {
+                return;
+            }
+            chain.passes = pass.place;
+        }
+        self.touched[range] = local.now();
         while let Some(open) = chain.open.front()
             && open.batch <= pass.done
         {
@@ -191,7 +203,7 @@ impl Node {
         }
         if let Some((next, rest)) = pass.rest.split_first() {
             let next = usize::from(*next);
-            // Where it is not there, the head will see that nothing comes of it.
+            // Where it is not there, the head will see that nothing comes of the chain any more.
             if next != self.me && self.is_member(next) && self.is_alive(next) {
                 let message = Message::Pass(Pass { rest, ..pass });
                 self.peers[next].link.write(|out| message.write(out));
@@ -233,7 +245,8 @@ impl Node {
             return;
         }
         let chain = &mut self.chains[range];
-        (chain.view, chain.tail) = (view, tail);
+        chain.enter(view);
+        chain.tail = tail;
         if tail.is_some() {
             chain.before.clear();
         }
@@ -292,7 +305,7 @@ impl Node {
         let batch = self.batch;
         let chain = &mut self.chains[range];
         (chain.nodes, chain.begun, chain.moved_at) = (nodes, batch, now);
-        chain.view += 1;
+        chain.enter(chain.view + 1);
         // It is confirmed when it has passed, whatever there is to send.
         chain.open.push_back(Open {
             batch,
@@ -339,7 +352,7 @@ impl Node {
             return;
         }
         chain.nodes.clear();
-        chain.view += 1;
+        chain.enter(chain.view + 1);
         (chain.tail, chain.told) = (None, 0);
         // Who reads no more is to know that before the next does.
         self.tell_tail(range);

@@ -17,6 +17,8 @@ pub(super) struct Open {
 #[derive(Debug, Default)]
 pub(super) struct Chain {
     pub(super) view: u32,
+    /// How many writes this node sent down the chain in this view, or had of it.
+    pub(super) passes: u64,
     /// Who may read, as far as is known.
     pub(super) tail: Option<usize>,
     pub(super) open: VecDeque<Open>,
@@ -38,6 +40,12 @@ pub(super) struct Chain {
 }
 
 impl Chain {
+    pub(super) fn enter(&mut self, view: u32) {
+        if view > self.view {
+            (self.view, self.passes) = (view, 0);
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.open.iter().map(|open| open.bytes).sum()
     }
