@@ -3,7 +3,7 @@
 use super::binary;
 use super::items::Items;
 use super::options::Words;
-use super::versions::Versions;
+use super::versions::{OLDER, Versions};
 use rhythm_net::{ConnectionId, Outgoing, Time};
 use std::collections::VecDeque;
 use std::io::Write;
@@ -160,7 +160,7 @@ pub(super) fn judge(
         return Ok(());
     }
     match items.version(key, value)? {
-        version if version < oldest => Err("a value older than the one acknowledged"),
+        version if version < oldest => Err(OLDER),
         version if version > versions.newest(key) => Err("a version that nobody has written yet"),
         _ => Ok(()),
     }

@@ -41,6 +41,7 @@ pub use options::{MemcachedOptions, Words};
 pub use report::{MemcachedReport, Ratios, ServerReport, Slice, Wrong};
 pub use sizes::Sizes;
 pub use target::{SCHEME, ServersError};
+pub(crate) use versions::OLDER;
 
 use items::Items;
 use report::{Counts, Tally};

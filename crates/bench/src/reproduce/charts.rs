@@ -6,7 +6,7 @@ mod style;
 
 use super::error::ReproduceError;
 use super::report::{KvReport, Measured, Point};
-use bars::{Bars, Series};
+pub(super) use bars::{Bars, Series};
 use curves::{Curve, Curves};
 use std::fmt::Display;
 
@@ -16,7 +16,7 @@ const LINE_GBIT_S: f64 = 10.0;
 /// most.
 const PAPER: [(&str, f64, f64); 2] = [("paper, best", 33.0, 2.0), ("paper, worst", 35.0, 6.0)];
 
-fn failed(error: impl Display) -> ReproduceError {
+pub(super) fn failed(error: impl Display) -> ReproduceError {
     ReproduceError::Chart(error.to_string())
 }
 

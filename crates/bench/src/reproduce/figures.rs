@@ -7,6 +7,37 @@ use std::time::Duration;
 /// How long a server may take to tell.
 const PATIENCE: Duration = Duration::from_secs(5);
 const NAME: &str = "rhythm_kv_turn_seconds";
+/// Bytes that a node has sent others: of a ring to each of them, of a keyspace to all.
+const SENT: [&str; 2] = [
+    "rhythm_kv_ring_sent_bytes_total",
+    "rhythm_keyspace_sent_bytes_total",
+];
+
+/// All that the server with this admin listener tells.
+fn metrics(admin: SocketAddr) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&admin, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Bytes that the node with this admin listener has sent others.
+pub(super) fn sent_bytes(admin: SocketAddr) -> io::Result<f64> {
+    let sent = sent(&metrics(admin)?);
+    sent.ok_or_else(|| io::Error::other("it does not tell what it sent"))
+}
+
+fn sent(text: &str) -> Option<f64> {
+    let is_ours = |line: &&str| SENT.iter().any(|name| line.starts_with(name));
+    let mut lines = text.lines().filter(is_ours).peekable();
+    lines.peek()?;
+    lines
+        .map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
+        .sum()
+}
 
 /// Turns of a server's loop since its start: from waking, with something to do, to answers sent.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,12 +51,7 @@ pub(super) struct Turns {
 impl Turns {
     /// What the server with this admin listener tells.
     pub(super) fn ask(admin: SocketAddr) -> io::Result<Turns> {
-        let mut stream = TcpStream::connect_timeout(&admin, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        stream.write_all(request.as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
+        let answer = metrics(admin)?;
         Turns::read(&answer).ok_or_else(|| io::Error::other("it tells no times of turns"))
     }
 
@@ -121,5 +147,14 @@ mod tests {
         assert_eq!(both.count, 200.0);
         assert_eq!(now.since(&now).mean_us(), None);
         assert_eq!(Turns::read("HTTP/1.1 404 Not Found\r\n\r\n"), None);
+    }
+
+    #[test]
+    fn what_a_node_sent_is_summed_over_the_others() {
+        let of = |name: &str| format!("# HELP {name} x\n{name}{{node=\"b\"}} 5\n{name}{{}} 7\n");
+        for name in SENT {
+            assert_eq!(sent(&of(name)), Some(12.0));
+        }
+        assert_eq!(sent("rhythm_kv_items 5\n"), None);
     }
 }

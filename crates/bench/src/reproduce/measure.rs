@@ -6,7 +6,7 @@ use super::figures::Turns;
 use super::options::ReproduceOptions;
 use super::plan::{self, Load, Setup};
 use super::report::{Copies, Energy, Measured, Point, Response};
-use super::servers::{Running, Servers};
+use super::servers::{Cluster, Running, Servers};
 use crate::memcached::{self, MemcachedOptions, MemcachedProgress, MemcachedReport};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -46,7 +46,7 @@ impl Measurer<'_> {
         })
     }
 
-    fn load(
+    pub(super) fn load(
         &self,
         options: MemcachedOptions,
         servers: &[&Running],
@@ -78,8 +78,8 @@ impl Measurer<'_> {
         let (servers, memory) = (&self.servers, plan::memory_mib(&options));
         let rings = [
             servers.pair(memory)?,
-            servers.ring("async", memory)?,
-            servers.ring("acked", memory)?,
+            servers.cluster(Cluster::pair("async"), memory)?,
+            servers.cluster(Cluster::pair("acked"), memory)?,
         ];
         let report = self.load(options, &rings.each_ref(), &mut |_| ())?;
         let ratios = [None].into_iter().chain(report.ratios.iter().map(Some));
@@ -102,8 +102,10 @@ impl Measurer<'_> {
         let running = match setup {
             Setup::Memcached { .. } => self.servers.memcached(memory)?,
             Setup::Alone { .. } => Some(self.servers.kv(memory)?),
-            Setup::Ring { acked: true } => Some(self.servers.ring("acked", memory)?),
-            Setup::Ring { acked: false } => Some(self.servers.ring("async", memory)?),
+            Setup::Ring { acked } => {
+                let replicate = if *acked { "acked" } else { "async" };
+                Some(self.servers.cluster(Cluster::pair(replicate), memory)?)
+            }
         };
         let name = setup.name();
         let Some(running) = running else {

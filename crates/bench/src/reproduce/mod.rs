@@ -13,38 +13,35 @@
 //!
 //! Servers have one thread each and processors of their own, and the load the last one, as far as
 //! there are processors. All is on the loopback device, whose limit is measured beside.
+//!
+//! The paper's future work, other ways to replicate, is compared by itself (`schemes`).
 
 mod charts;
 mod energy;
 mod error;
 mod figures;
+mod files;
 mod measure;
 mod options;
 mod plan;
 mod processors;
+mod progress;
 mod report;
+mod schemes;
 mod servers;
 mod table;
 
 pub use error::ReproduceError;
 pub use options::ReproduceOptions;
+pub use progress::ReproduceProgress;
 pub use report::{Copies, Energy, KvReport, Measured, Point, Response};
+pub use schemes::{Death, SchemeReport, SchemesReport, run_schemes};
 pub use servers::memcached_at;
 
+use files::write;
 use measure::Measurer;
 use servers::Servers;
 use std::path::Path;
-
-/// How it is getting on: this is point `done` of `of`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReproduceProgress<'a> {
-    /// Points that are measured.
-    pub done: usize,
-    /// Points in all.
-    pub of: usize,
-    /// What is measured now.
-    pub what: &'a str,
-}
 
 /// Measures all, and writes charts, tables and data into the folder; `progress` is called at each
 /// point.
@@ -86,18 +83,9 @@ pub fn run(
     report.copies = measurer.copies()?;
     tell("joules");
     report.energy = measurer.energy()?;
-    write(&report, &options.out)?;
+    let mut files = charts::draw(&report)?;
+    files.push(("kv.md", table::markdown(&report)));
+    files.push(("kv.json", serde_json::to_string_pretty(&report)? + "\n"));
+    write(files, &options.out)?;
     Ok(report)
-}
-
-/// Writes the charts, the tables and the data.
-fn write(report: &KvReport, out: &Path) -> Result<(), ReproduceError> {
-    let mut files = charts::draw(report)?;
-    files.push(("kv.md", table::markdown(report)));
-    files.push(("kv.json", serde_json::to_string_pretty(report)? + "\n"));
-    for (name, text) in files {
-        let path = out.join(name);
-        std::fs::write(&path, text).map_err(ReproduceError::file(&path))?;
-    }
-    Ok(())
 }

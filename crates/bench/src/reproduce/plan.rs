@@ -215,6 +215,29 @@ pub(super) fn copies(keys: u32, duration: Duration, slices: usize) -> MemcachedO
     })
 }
 
+/// Percent of writes in the paper's mix.
+pub(super) const WRITES: f64 = 10.0;
+/// Requests of a client that are under way, where it is to be seen what servers do at most.
+pub(super) const DEPTH: usize = 16;
+
+/// The paper's keys and values, for clusters.
+pub(super) fn schemes(
+    keys: u32,
+    duration: Duration,
+    slices: usize,
+    writes: f64,
+) -> MemcachedOptions {
+    warm(MemcachedOptions {
+        connections: CLIENTS,
+        keys,
+        writes,
+        duration,
+        slices,
+        warmup: warmup(duration),
+        ..MemcachedOptions::default()
+    })
+}
+
 /// The paper's mix by one client, one at a time: each turn of the server is one request.
 pub(super) fn response(keys: u32, duration: Duration, slices: usize) -> MemcachedOptions {
     warm(MemcachedOptions {
@@ -232,7 +255,7 @@ pub(super) fn energy(keys: u32, duration: Duration) -> MemcachedOptions {
     warm(MemcachedOptions {
         words: Words::Meta,
         connections: CLIENTS,
-        depth: 16,
+        depth: DEPTH,
         keys,
         duration,
         // One: what was answered is counted from the start of a slice.

@@ -1,8 +1,12 @@
 //! The servers that are measured: processes on free ports of this machine, with a temporary folder,
 //! that end when they are dropped.
 
+mod cluster;
+
+pub(super) use cluster::Cluster;
+
 use super::error::ReproduceError;
-use super::figures::Turns;
+use super::figures::{self, Turns};
 use super::options::ReproduceOptions;
 use super::processors::Processors;
 use crate::memcached::SCHEME;
@@ -22,8 +26,6 @@ const TRIES: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked whether a server serves.
 const LOOK: Duration = Duration::from_millis(10);
-/// The nodes of a ring.
-const NAMES: [&str; 2] = ["a", "b"];
 
 /// The memcached of this name, or path.
 ///
@@ -116,80 +118,6 @@ impl Servers {
         pair.nodes.extend(second.nodes);
         pair.admins.extend(second.admins);
         Ok(pair)
-    }
-
-    /// Two kv in a ring, with so many MiB each.
-    pub(super) fn ring(&self, replicate: &str, memory_mib: u64) -> Result<Running, ReproduceError> {
-        let mut last = String::new();
-        for _ in 0..TRIES {
-            let ring = self.try_ring(replicate, memory_mib)?;
-            match self.until_whole(&ring.0, &ring.1) {
-                Ok(()) => return Ok(ring.0),
-                Err(said) => last = said,
-            }
-        }
-        Err(ReproduceError::Server {
-            server: "a ring of kv".to_owned(),
-            said: last,
-        })
-    }
-
-    fn try_ring(
-        &self,
-        replicate: &str,
-        memory_mib: u64,
-    ) -> Result<(Running, PathBuf), ReproduceError> {
-        let file = self.folder.join("ring.toml");
-        let ports = [free_ports(), free_ports()];
-        let ports: [[u16; 3]; 2] = match ports {
-            [Ok(a), Ok(b)] => [a, b],
-            [Err(source), _] | [_, Err(source)] => {
-                return Err(ReproduceError::file(Path::new("a free port"))(source));
-            }
-        };
-        let node = |(name, ports): (&str, &[u16; 3])| {
-            let (client, backbone) = (at(ports[0]), at(ports[2]));
-            format!(
-                "[[node]]\nname = \"{name}\"\nclient = \"{client}\"\nbackbone = \"{backbone}\"\n"
-            )
-        };
-        let text: String = NAMES.into_iter().zip(&ports).map(node).collect();
-        fs::write(&file, text).map_err(ReproduceError::file(&file))?;
-        let mut nodes = Vec::new();
-        for (number, (name, ports)) in NAMES.into_iter().zip(&ports).enumerate() {
-            let mut command = self.kv_command(ports[1], memory_mib);
-            command.arg("--ring").arg(&file);
-            command.args(["--node", name, "--replicate", replicate]);
-            nodes.push(self.spawn(command, name, number)?);
-        }
-        let urls = ports.iter().map(|ports| at(ports[0]).to_string());
-        let running = Running {
-            url: urls.collect::<Vec<_>>().join("+"),
-            nodes,
-            admins: ports.iter().map(|ports| at(ports[1])).collect(),
-        };
-        Ok((running, file))
-    }
-
-    /// Waits until all nodes are there and have copies; says what is the matter otherwise.
-    fn until_whole(&self, ring: &Running, file: &Path) -> Result<(), String> {
-        let until = Instant::now() + PATIENCE;
-        let mut status = Command::new(&self.program);
-        status.args(["kv", "ring", "status"]).arg(file);
-        loop {
-            let output = status.output().map_err(|error| error.to_string())?;
-            if output.status.success() {
-                return Ok(());
-            }
-            let ended = ring.nodes.iter().find(|node| node.has_ended());
-            if let Some(ended) = ended {
-                return Err(ended.said());
-            }
-            if Instant::now() > until {
-                return Err(String::from_utf8_lossy(&output.stdout).into_owned());
-            }
-            thread::sleep(LOOK);
-        }
     }
 
     fn kv_command(&self, admin: u16, memory_mib: u64) -> Command {
@@ -301,10 +229,17 @@ impl Node {
     }
 }
 
-impl Drop for Node {
-    fn drop(&mut self) {
+impl Node {
+    fn kill(&mut self) {
+        // It may have ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 
@@ -341,5 +276,22 @@ impl Running {
             sum = Some(sum.unwrap_or_else(Turns::default).with(&turns));
         }
         sum
+    }
+
+    /// Bytes that its nodes have sent each other; `None` where they do not tell.
+    pub(super) fn sent_bytes(&self) -> Option<f64> {
+        let admins = self.admins.iter();
+        admins.map(|admin| figures::sent_bytes(*admin).ok()).sum()
+    }
+
+    /// Where its nodes serve clients, in their order.
+    pub(super) fn places(&self) -> Vec<SocketAddr> {
+        let nodes = self.url.split('+');
+        nodes.filter_map(|node| node.parse().ok()).collect()
+    }
+
+    /// A node dies.
+    pub(super) fn kill(&mut self, node: usize) {
+        self.nodes[node].kill();
     }
 }

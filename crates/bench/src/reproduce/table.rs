@@ -16,7 +16,7 @@ pub(super) fn markdown(report: &KvReport) -> String {
 }
 
 /// A line, wrapped as people wrap theirs; those of tables are not.
-fn wrapped(line: &str) -> String {
+pub(super) fn wrapped(line: &str) -> String {
     let indent = if line.starts_with("- ") { "  " } else { "" };
     let mut text = String::new();
     let mut width = 0;
@@ -203,11 +203,11 @@ fn name(point: &Point) -> String {
     }
 }
 
-fn wrong(passed: bool) -> &'static str {
+pub(super) fn wrong(passed: bool) -> &'static str {
     if passed { "" } else { " (NOT RIGHT)" }
 }
 
-fn or_none(value: Option<f64>, digits: usize) -> String {
+pub(super) fn or_none(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }
 

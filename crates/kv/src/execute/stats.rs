@@ -4,7 +4,7 @@
 //! memcached leaves it out with them off.
 
 use super::packet::Head;
-use crate::ring::{RangeStatus, Scheme};
+use crate::ring::RangeStatus;
 use crate::shared::{Clock, Counter, Settings, Shared, VERSION};
 use crate::wire::Request;
 use std::fmt::Display;
@@ -140,7 +140,7 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
     sink.put("scheme", ring.scheme.name());
     sink.put("replicas", ring.replicas);
     sink.put("replicate", if ring.is_acked { "acked" } else { "async" });
-    let has_own = ring.etcd.is_none() && ring.scheme == Scheme::Ring;
+    let has_own = ring.etcd.is_none() && ring.scheme.has_own_ranges();
     let serves = |node: usize| {
         let ranges = status.ranges.iter();
         ranges.filter(move |range| range.claim.epoch > 0 && usize::from(range.claim.node) == node)

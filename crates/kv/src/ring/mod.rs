@@ -13,8 +13,8 @@
 //! order, and once), and a node that begins to get a range is sent all of it, while clients go on.
 //! A node that leaves stands behind all others: its ranges are handed to those before it.
 //!
-//! Other ways to keep copies ([`Scheme`]) are the same with other ranges: one node that writes all
-//! keys, and others that have copies and may be read.
+//! Other ways to keep copies ([`Scheme`]) are the same with other ranges, or other ways of what is
+//! written: one node that writes all keys, and others that have copies and may be read; chains.
 //!
 //! - [`node`] is what a node knows of the ring and does: without I/O, the time an argument.
 //! - [`ether`] brings frames to other nodes where no TCP does.
@@ -33,6 +33,7 @@ mod local;
 mod members;
 pub mod node;
 pub mod placement;
+mod road;
 mod roster;
 mod scheme;
 mod terms;
@@ -44,6 +45,7 @@ pub use local::Local;
 pub use members::{Lease, Member};
 pub use node::{Effects, Execute, Node, Options, Ticket};
 pub use placement::Placement;
+pub use road::Road;
 pub use roster::Roster;
 pub use scheme::Scheme;
 pub use terms::Terms;

@@ -3,6 +3,7 @@
 //! ```text
 //!   ring      every node is the first of a range of its own; it writes and reads that alone
 //!   primary   all keys are one range: its first node writes all, and its copies read, too
+//!   chain     as a ring, but writes go from one node to the next, and the last of them reads
 //! ```
 
 use super::members::Member;
@@ -20,6 +21,8 @@ pub enum Scheme {
     /// Primary-backup: one node only replicates writes to others, and clients read from these (the
     /// same, section 3).
     Primary,
+    /// Chain replication: each key's node writes it, and the last of those with copies reads it.
+    Chain,
 }
 
 impl Scheme {
@@ -28,18 +31,29 @@ impl Scheme {
         match self {
             Scheme::Ring => "ring",
             Scheme::Primary => "primary",
+            Scheme::Chain => "chain",
         }
     }
 
     /// Whether copies are read.
     pub(crate) fn reads_copies(self) -> bool {
-        self == Scheme::Primary
+        self != Scheme::Ring
+    }
+
+    /// Whether writes go from one node to the next, and only the last of them reads.
+    pub(crate) fn is_chain(self) -> bool {
+        self == Scheme::Chain
+    }
+
+    /// Whether each node has a range of its own, as far as nodes stay.
+    pub(crate) fn has_own_ranges(self) -> bool {
+        self != Scheme::Primary
     }
 
     /// Which key is in which range, among nodes that stay.
     pub fn placement<'a>(self, nodes: impl IntoIterator<Item = (&'a str, u16)>) -> Placement {
         match self {
-            Scheme::Ring => Placement::new(nodes),
+            Scheme::Ring | Scheme::Chain => Placement::new(nodes),
             Scheme::Primary => Placement::whole(),
         }
     }
@@ -47,7 +61,7 @@ impl Scheme {
     /// The same, among nodes that come and go.
     pub fn slots(self) -> Placement {
         match self {
-            Scheme::Ring => Placement::slots(),
+            Scheme::Ring | Scheme::Chain => Placement::slots(),
             Scheme::Primary => Placement::whole(),
         }
     }
@@ -55,7 +69,7 @@ impl Scheme {
     /// Who is to serve what, of so many nodes that stay.
     pub fn round(self, nodes: usize) -> Roster {
         match self {
-            Scheme::Ring => Roster::round(nodes, nodes),
+            Scheme::Ring | Scheme::Chain => Roster::round(nodes, nodes),
             Scheme::Primary => Roster::round(nodes, 1),
         }
     }
@@ -67,7 +81,7 @@ impl Scheme {
         Roster::ranked(
             names,
             match self {
-                Scheme::Ring => SLOTS,
+                Scheme::Ring | Scheme::Chain => SLOTS,
                 Scheme::Primary => 1,
             },
         )

@@ -36,6 +36,8 @@ pub struct NodeStatus {
     pub lag: Duration,
     /// Frames that were sent to it again.
     pub resent: u64,
+    /// Bytes of all frames that it was sent.
+    pub sent_bytes: u64,
 }
 
 /// How a range is, as one node sees it.

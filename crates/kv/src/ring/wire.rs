@@ -142,7 +142,41 @@ pub enum Message<'a> {
     Reads(Of),
     /// Nobody knows what becomes of what the command of this number wrote.
     Unknown(u64),
+    /// What was written, on its way from one node to the next.
+    Pass(Pass<'a>),
+    /// Of a range, in this view of its chain, all up to this batch has passed.
+    Passed(Of, u32, u64),
+    /// In this view of a range's chain this node may read, or none but its server.
+    Tail(Of, u32, Option<u8>),
+    /// As `Forward`, but the command only reads: who reads the range may execute it.
+    Read(Of, u64, &'a [u8]),
 }
+
+/// What was written of a range in a batch, or a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass<'a> {
+    /// The range.
+    pub of: Of,
+    /// Who serves it.
+    pub head: u8,
+    /// How often its chain has changed.
+    pub view: u32,
+    /// The how manieth in this view; 0: it comes of the head, and goes no further.
+    pub place: u64,
+    /// Which batch of the head's.
+    pub batch: u64,
+    /// All of its batches up to this one are confirmed.
+    pub done: u64,
+    /// The head is to be told when it has come to the last node.
+    pub is_last: bool,
+    /// The nodes behind the receiver, in their order.
+    pub rest: &'a [u8],
+    /// `Put`s and `Drop`s.
+    pub write: &'a [u8],
+}
+
+/// No node.
+const NOBODY: u8 = u8::MAX;
 
 /// A range under an epoch of its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,6 +323,32 @@ impl Message<'_> {
                 out.push(14);
                 out.extend_from_slice(&number.to_le_bytes());
             }
+            Message::Pass(pass) => {
+                of(15, pass.of);
+                out.push(pass.head);
+                out.extend_from_slice(&pass.view.to_le_bytes());
+                out.extend_from_slice(&pass.place.to_le_bytes());
+                out.extend_from_slice(&pass.batch.to_le_bytes());
+                out.extend_from_slice(&pass.done.to_le_bytes());
+                out.extend_from_slice(&[u8::from(pass.is_last), pass.rest.len() as u8]);
+                out.extend_from_slice(pass.rest);
+                bytes(pass.write, out);
+            }
+            Message::Passed(at, view, batch) => {
+                of(16, at);
+                out.extend_from_slice(&view.to_le_bytes());
+                out.extend_from_slice(&batch.to_le_bytes());
+            }
+            Message::Tail(at, view, tail) => {
+                of(17, at);
+                out.extend_from_slice(&view.to_le_bytes());
+                out.push(tail.unwrap_or(NOBODY));
+            }
+            Message::Read(at, number, command) => {
+                of(18, at);
+                out.extend_from_slice(&number.to_le_bytes());
+                bytes(command, out);
+            }
         }
     }
 }
@@ -423,6 +483,24 @@ impl<'a> Reader<'a> {
             12 => Message::Refused(self.u64()?),
             13 => Message::Reads(self.of()?),
             14 => Message::Unknown(self.u64()?),
+            15 => Message::Pass(Pass {
+                of: self.of()?,
+                head: self.byte()?,
+                view: self.u32()?,
+                place: self.u64()?,
+                batch: self.u64()?,
+                done: self.u64()?,
+                is_last: self.byte()? != 0,
+                // A length and so many bytes, as a key.
+                rest: self.key()?,
+                write: self.bytes()?,
+            }),
+            16 => Message::Passed(self.of()?, self.u32()?, self.u64()?),
+            17 => {
+                let (of, view, tail) = (self.of()?, self.u32()?, self.byte()?);
+                Message::Tail(of, view, (tail != NOBODY).then_some(tail))
+            }
+            18 => Message::Read(self.of()?, self.u64()?, self.bytes()?),
             _ => return None,
         })
     }
@@ -474,6 +552,21 @@ mod tests {
             Message::Refused(3),
             Message::Reads(of),
             Message::Unknown(4),
+            Message::Pass(Pass {
+                of,
+                head: 2,
+                view: 3,
+                place: 5,
+                batch: 1 << 50,
+                done: 7,
+                is_last: true,
+                rest: &[4, 1],
+                write: b"writes",
+            }),
+            Message::Passed(of, 3, 1 << 50),
+            Message::Tail(of, 3, Some(1)),
+            Message::Tail(of, 4, None),
+            Message::Read(of, 1 << 40, b"get key\r\n"),
         ]
     }
 

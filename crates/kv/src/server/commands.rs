@@ -2,7 +2,7 @@
 //! by the workers.
 
 use crate::etcd::News;
-use crate::ring::Written;
+use crate::ring::{Road, Written};
 use crate::wire::Users;
 use rhythm_net::Inbox;
 use std::sync::Arc;
@@ -52,6 +52,8 @@ pub(super) enum RingCommand {
         /// Its ticket for what was written.
         ticket: u64,
         written: Written,
+        /// Answers wait for the ticket, though nothing may have been written.
+        is_awaited: bool,
         forwards: Vec<Forward>,
     },
     /// All that this worker wrote before a fence is handed over.
@@ -69,8 +71,8 @@ pub(super) enum RingCommand {
 pub(super) struct Forward {
     /// Under which its answer comes.
     pub(super) number: u64,
-    /// The range of its key.
-    pub(super) range: usize,
+    /// Which way it goes.
+    pub(super) road: Road,
     /// As its client wrote it.
     pub(super) command: Vec<u8>,
 }

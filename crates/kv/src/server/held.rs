@@ -1,6 +1,7 @@
 //! Answers of one connection that may not be sent yet: the ring has to confirm what they confirm,
 //! or another node gives them. What comes behind such an answer waits for it.
 
+use crate::ring::Road;
 use crate::store::Large;
 use rhythm_net::{ConnectionId, Flushed, Outgoing, Part, Port, Shared};
 use std::collections::VecDeque;
@@ -18,8 +19,8 @@ pub(super) enum Until {
     Before,
     /// This ticket is released.
     Released(u64),
-    /// The answer under this number comes, about a key of this range.
-    Answered(u64, usize),
+    /// The answer under this number comes, to a command that took this road.
+    Answered(u64, Road),
 }
 
 /// The command whose answer another node gives.
@@ -68,11 +69,16 @@ impl Held {
         self.bytes
     }
 
-    /// Whether a command about a key of this range has no answer yet: those that follow go the
-    /// same way.
-    pub(super) fn asks_about(&self, range: usize) -> bool {
+    /// Whether a command that took this road has no answer yet.
+    pub(super) fn asks_by(&self, road: Road) -> bool {
         let mut pieces = self.pieces.iter();
-        pieces.any(|piece| matches!(piece.until, Until::Answered(_, of) if of == range))
+        pieces.any(|piece| matches!(piece.until, Until::Answered(_, of) if of == road))
+    }
+
+    /// Whether an answer waits for a ticket.
+    pub(super) fn awaits_release(&self) -> bool {
+        let mut pieces = self.pieces.iter();
+        pieces.any(|piece| matches!(piece.until, Until::Released(_)))
     }
 
     /// Whether the connection cannot go on.
@@ -98,10 +104,10 @@ impl Held {
     }
 
     /// Appends the place of an answer that another node gives, to a command of so many bytes.
-    pub(super) fn expect(&mut self, number: u64, range: usize, asked: Asked, command: usize) {
+    pub(super) fn expect(&mut self, number: u64, road: Road, asked: Asked, command: usize) {
         self.bytes += command;
         self.pieces.push_back(Piece {
-            until: Until::Answered(number, range),
+            until: Until::Answered(number, road),
             asked,
             bytes: Vec::new(),
             command,

@@ -192,12 +192,9 @@ impl Server {
         };
         let of_workers = Arc::clone(&shared);
         let ring = backbone.as_ref().map(|backbone| {
-            let is_acked = shared
-                .settings
-                .ring
-                .as_ref()
-                .is_some_and(|ring| ring.is_acked);
-            (backbone.inboxes()[0].clone(), is_acked)
+            let ring = shared.settings.ring.as_ref();
+            let how = ring.map(|ring| (ring.scheme, ring.is_acked));
+            (backbone.inboxes()[0].clone(), how.unwrap_or_default())
         });
         let make = move |thread: WorkerThread<'_, Command>| {
             let shared = Arc::clone(&of_workers);
@@ -209,9 +206,9 @@ impl Server {
             let view = shared.ring.clone();
             let worker = Worker::new(shared, thread.index, store, held_max, now);
             Ok(match (view, &ring) {
-                (Some(view), Some((backbone, is_acked))) => {
+                (Some(view), Some((backbone, how))) => {
                     let backbone = backbone.clone();
-                    worker.in_ring(Ring::new(view, backbone, thread.index, *is_acked, now))
+                    worker.in_ring(Ring::new(view, backbone, thread.index, *how, now))
                 }
                 _ => worker,
             })

@@ -3,7 +3,7 @@
 use crate::network;
 use rhythm_kv::ring::ether::{Came, Ether};
 use rhythm_kv::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written};
-use rhythm_kv::ring::{Placement, Roster, Terms};
+use rhythm_kv::ring::{Placement, Road, Roster, Scheme, Terms};
 use rhythm_kv::store::{Change, Marks, New, Pinned, Store, StoreOptions, Value, Worker};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,7 +23,7 @@ pub(crate) type Answer = Option<u64>;
 /// What the worker hands over, in this order.
 enum Handed {
     Written(Ticket, Written),
-    Forward(Ticket, usize, Vec<u8>),
+    Forward(Ticket, Road, Vec<u8>),
     Fenced(u64),
 }
 
@@ -44,6 +44,7 @@ pub(crate) struct Live {
     forwarded: BTreeMap<u64, usize>,
     skew: u32,
     is_acked: bool,
+    is_chain: bool,
     pub(crate) is_leaving: bool,
 }
 
@@ -151,6 +152,7 @@ impl Live {
             forwarded: BTreeMap::new(),
             skew: 100 + 7 * me as u32,
             is_acked: options.acked,
+            is_chain: options.scheme == Scheme::Chain,
             is_leaving: false,
         }
     }
@@ -176,11 +178,26 @@ impl Live {
         let mut done = Vec::new();
         let mut written = Written::default();
         let (mut batch, mut count) = (Vec::new(), 0);
+        // What this burst of a client wrote or asked for, and has no answer to.
+        let (mut awaits, mut roads) = (false, Vec::new());
         for (client, op, number) in ops {
             let range = self.view.placement().range(key(*number).as_bytes());
             let goes_on = self.forwarded.values().any(|other| *other == range);
-            let is_copy = *op == Op::Get && !goes_on && self.view.may_read_copy(range, now);
-            if goes_on || self.view.is_elsewhere(range) && !is_copy {
+            let may_read = *op == Op::Get && self.view.may_read_copy(range, now);
+            let is_elsewhere = self.view.is_elsewhere(range);
+            let server = Road::to_server(range);
+            let reading = Road {
+                reads: true,
+                ..server
+            };
+            let road = match self.is_chain {
+                false => (goes_on || is_elsewhere && !may_read).then_some(server),
+                true if roads.contains(&server) => Some(server),
+                true if *op == Op::Get && may_read => roads.contains(&reading).then_some(reading),
+                true if *op == Op::Get => (is_elsewhere || !awaits).then_some(reading),
+                true => (is_elsewhere || roads.contains(&reading)).then_some(server),
+            };
+            if let Some(road) = road {
                 // What was written before is handed over before.
                 self.hand(&mut written, &mut batch, &mut done);
                 self.tickets += 1;
@@ -190,9 +207,10 @@ impl Live {
                 };
                 self.waiting.insert(self.tickets, (*client, None));
                 self.forwarded.insert(self.tickets, range);
+                roads.push(road);
                 let command = command(*op, *number);
                 self.handed
-                    .push_back(Handed::Forward(ticket, range, command));
+                    .push_back(Handed::Forward(ticket, road, command));
                 count += 1;
                 continue;
             }
@@ -202,6 +220,11 @@ impl Live {
                 continue;
             }
             let answer = execute(*op, *number, second, &mut self.store.pin(), &mut written);
+            if self.is_chain && is_elsewhere {
+                done.push((*client, Some(answer)));
+                continue;
+            }
+            awaits = true;
             batch.push((*client, answer));
         }
         self.hand(&mut written, &mut batch, &mut done);
@@ -210,7 +233,9 @@ impl Live {
 
     fn hand(&mut self, written: &mut Written, batch: &mut Vec<(usize, Answer)>, d: &mut Vec<Done>) {
         let written = std::mem::take(written);
-        if written.is_empty() {
+        // What the head of a chain shows is to be confirmed.
+        let is_awaited = self.is_chain && !batch.is_empty();
+        if written.is_empty() && !is_awaited {
             d.extend(
                 batch
                     .drain(..)
@@ -247,8 +272,8 @@ impl Live {
             let local = Local::new(&mut pinned, second);
             match handed {
                 Handed::Written(ticket, written) => self.node.written(ticket, &written, &local),
-                Handed::Forward(ticket, range, command) => {
-                    self.node.forward(ticket, range, command, now, effects);
+                Handed::Forward(ticket, road, command) => {
+                    self.node.forward(ticket, road, command, now, effects);
                 }
                 Handed::Fenced(fence) => self.node.fenced(fence),
             }

@@ -49,7 +49,11 @@ fn no_acknowledged_write_is_lost_and_all_replicas_become_the_same() {
         "{all:?}"
     );
     assert!(
-        all.forwarded > 0 && all.partitions > 0 && all.left > 0 && all.of_copies > 0,
+        all.forwarded > 0
+            && all.partitions > 0
+            && all.left > 0
+            && all.of_copies > 0
+            && all.of_tails > 0,
         "{all:?}"
     );
 }

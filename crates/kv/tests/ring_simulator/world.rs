@@ -35,6 +35,7 @@ pub(crate) struct Counts {
     pub(crate) stops: u64,
     pub(crate) frames: u64,
     pub(crate) of_copies: u64,
+    pub(crate) of_tails: u64,
 }
 
 impl Counts {
@@ -50,6 +51,7 @@ impl Counts {
         self.stops += other.stops;
         self.frames += other.frames;
         self.of_copies += other.of_copies;
+        self.of_tails += other.of_tails;
     }
 }
 
@@ -148,6 +150,7 @@ pub(crate) fn run(seed: u64) -> Counts {
     // Of its own: seeds that do without are what they always were.
     let scheme = match Random::new(seed ^ 0x5c4e).percent(35) {
         true => Scheme::Primary,
+        false if Random::new(seed ^ 0xc4a1).percent(40) => Scheme::Chain,
         false => Scheme::Ring,
     };
     let placement = match is_leased {
@@ -157,7 +160,7 @@ pub(crate) fn run(seed: u64) -> Counts {
     let options = Options {
         scheme,
         replicas: 1 + random.below(2.min(count as u64 - 1)) as usize,
-        acked: random.percent(70),
+        acked: random.percent(70) || scheme == Scheme::Chain,
         queue_max: 1 << 16,
         window: [600, 4000, 1 << 20][random.below(3) as usize],
         sync_rate: [2000, 1 << 20][random.below(2) as usize],
@@ -318,9 +321,12 @@ impl World {
                 if self.lives[node] == life {
                     self.say(|| format!("node {node} leaves"));
                     self.with(node, |live, _| live.leave(now));
-                    // Copies are with those who stay.
-                    let stay = self.nodes.iter().flatten().filter(|live| !live.is_leaving);
-                    self.spare = self.spare.min(stay.count().saturating_sub(1));
+                    // Copies are with those who stay, and have their leases.
+                    let stay = self.nodes.iter().zip(&self.stopped);
+                    let stays = |(live, until): &(&Option<Live>, &u64)| {
+                        live.as_ref().is_some_and(|live| !live.is_leaving) && **until <= self.now
+                    };
+                    self.spare = self.spare.min(stay.filter(stays).count().saturating_sub(1));
                     self.push(LEAVES_WITHIN, Event::Go(node, life));
                 }
             }
@@ -526,12 +532,16 @@ impl World {
             return self.push(after, Event::Client(client));
         };
         let mut ops = Vec::new();
+        let mut has_read = false;
         for _ in 0..burst {
             let op = match self.random.below(10) {
+                // A worker has writes wait for the reads before them.
+                _ if has_read && self.options.scheme == Scheme::Chain => Op::Get,
                 0..5 => Op::Set(self.writes + 1),
                 5 => Op::Delete(self.writes + 1),
                 _ => Op::Get,
             };
+            has_read |= op == Op::Get;
             if let Op::Set(write) | Op::Delete(write) = op {
                 self.writes = write;
                 self.keys[key].sent(write, matches!(op, Op::Delete(_)));
@@ -609,7 +619,10 @@ impl World {
                 };
                 let is_copy = usize::from(asked.claim.1) != asked.node;
                 if asked.at == self.now && is_copy {
-                    self.counts.of_copies += 1;
+                    match self.options.scheme {
+                        Scheme::Chain => self.counts.of_tails += 1,
+                        _ => self.counts.of_copies += 1,
+                    }
                     let of = (asked.node, asked.claim);
                     let read = history.read_copy(found, of, self.options.acked);
                     read.unwrap_or_else(|wrong| panic!("a copy of {}: {wrong}", key(asked.key)));
@@ -619,6 +632,14 @@ impl World {
                 } else {
                     let seen = history.read_late(found);
                     seen.unwrap_or_else(|wrong| panic!("{}: {wrong}", key(asked.key)));
+                }
+                // What a chain shows is confirmed: nobody finds anything older from then on.
+                if let Some(write) = found
+                    && self.options.scheme == Scheme::Chain
+                    && !self.is_split
+                    && asked.at > self.lost_at
+                {
+                    self.keys[asked.key].acknowledged(write, self.now);
                 }
             }
             (Op::Get, None) => {}

@@ -1,4 +1,4 @@
-//! Two nodes of which one writes all keys and the other has a copy: who answers what.
+//! Two nodes of which one writes a key and the other has a copy that is read: who answers what.
 
 use super::{NEVER, Running, expect, here, start};
 use rhythm_kv::membership::{Membership, Transport};
@@ -10,8 +10,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Both nodes, the primary first.
-fn pair() -> [Running; 2] {
+/// Both nodes; of a primary and its copy, the primary first.
+fn pair(scheme: Scheme) -> [Running; 2] {
     let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
     let listeners = [free(), free()];
     let places: Vec<SocketAddr> = (listeners.iter())
@@ -35,7 +35,7 @@ fn pair() -> [Running; 2] {
                 members: members.clone(),
                 me,
                 transport: Transport::Tcp(places[me]),
-                scheme: Scheme::Primary,
+                scheme,
                 replicas: 1,
                 is_acked: true,
                 etcd: None,
@@ -74,7 +74,7 @@ fn line(stream: &mut TcpStream, sent: &str) -> String {
 
 #[test]
 fn a_copy_answers_get_and_passes_on_the_rest() {
-    let nodes = pair();
+    let nodes = pair(Scheme::Primary);
     let [mut primary, mut copy] = [&nodes[0], &nodes[1]].map(Running::connect);
     // As long as they do not know each other, it says so.
     while line(&mut copy, "set k 7 0 3\r\nabc\r\n") != "STORED\r\n" {}
@@ -112,4 +112,57 @@ fn a_copy_answers_get_and_passes_on_the_rest() {
         "STORED\r\n",
     );
     assert_eq!(hits(&mut copy), before, "the primary answered that");
+}
+
+#[test]
+fn a_chain_is_read_at_its_tail_and_shows_a_connection_what_it_wrote() {
+    let nodes = pair(Scheme::Chain);
+    let mut ends = [&nodes[0], &nodes[1]].map(Running::connect);
+    while line(&mut ends[0], "set k0 0 0 3\r\nabc\r\n") != "STORED\r\n" {}
+    // Whose hits grow by what both are asked.
+    let mut counted = |command: &str| {
+        let before = ends.each_mut().map(hits);
+        for end in &mut ends {
+            line(end, command);
+            expect(end, "", "abc\r\nEND\r\n");
+        }
+        let after = ends.each_mut().map(hits);
+        [after[0] - before[0], after[1] - before[1]]
+    };
+    let until = Instant::now() + NEVER;
+    let head = loop {
+        // What shows more than the value is the head's.
+        let of_head = counted("gets k0\r\n");
+        let of_tail = counted("get k0\r\n");
+        if of_head == [2, 0] && of_tail == [0, 2] {
+            break 0;
+        }
+        if of_head == [0, 2] && of_tail == [2, 0] {
+            break 1;
+        }
+        assert!(Instant::now() < until, "{of_head:?}, {of_tail:?}");
+        thread::sleep(Duration::from_millis(20));
+    };
+    let mut last = "abc".to_owned();
+    for round in 0..200 {
+        let value = format!("{round:03}");
+        let found = |value: &str| format!("VALUE k0 0 3\r\n{value}\r\nEND\r\n");
+        let set = format!("set k0 0 0 3\r\n{value}\r\n");
+        let by = (head + round) % 2;
+        match round / 2 % 3 {
+            0 => expect(&mut ends[by], &set, "STORED\r\n"),
+            // In one go, each of them finds what is before it and nothing behind it.
+            1 => {
+                let said = format!("STORED\r\n{}", found(&value));
+                expect(&mut ends[by], &format!("{set}get k0\r\n"), &said);
+            }
+            _ => {
+                let said = format!("{}STORED\r\n{}", found(&last), found(&value));
+                expect(&mut ends[by], &format!("get k0\r\n{set}get k0\r\n"), &said);
+            }
+        }
+        ends.iter_mut()
+            .for_each(|end| expect(end, "get k0\r\n", &found(&value)));
+        last = value;
+    }
 }

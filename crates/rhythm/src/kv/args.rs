@@ -208,7 +208,8 @@ pub(crate) struct Args {
     pub(super) lease: u8,
 
     /// How copies are kept: each node serves keys of its own, with copies on the next nodes (ring);
-    /// or one node writes all keys, and those with copies of them answer `get`, too (primary)
+    /// one node writes all keys, and those with copies of them answer `get`, too (primary); or as a
+    /// ring, but writes go from one node to the next, and the last answers `get` (chain)
     #[arg(long, value_name = "SCHEME", default_value = "ring", requires = "ring")]
     #[arg(value_parser = values::scheme)]
     pub(super) scheme: Scheme,

@@ -4,6 +4,7 @@ use super::args::Args;
 use super::values::in_bytes;
 use super::{extended, ring};
 use anyhow::{Context, Result, bail};
+use rhythm_kv::ring::Scheme;
 use rhythm_kv::shared::{Listen, MEMORY_GROWTH, Settings};
 use rhythm_kv::wire::{Protocol, Users};
 use std::fs;
@@ -116,6 +117,12 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
     if let (Some(file), Some(node)) = (&args.ring, &args.node) {
         if settings.udp_port.is_some() {
             bail!("--ring: a node passes commands on over TCP alone; leave -U out");
+        }
+        if args.scheme == Scheme::Chain && args.replicate != "acked" {
+            bail!(
+                "--scheme chain: a write is answered when it has come to the end of its chain; say \
+                 --replicate acked"
+            );
         }
         settings.ring = ring::membership(file, node, args)?;
         if let Some(ring) = &settings.ring {
@@ -267,7 +274,12 @@ mod tests {
             ("--ring /nonexistent", "--node <NAME>"),
             ("--replicas 2", "--ring <FILE|etcd://...>"),
             ("--ring x --node a --replicate now", "async, acked"),
-            ("--ring x --node a --scheme chain", "ring or primary"),
+            ("--ring x --node a --scheme line", "ring, primary or chain"),
+            (
+                "--ring x --node a --scheme chain --replicate async",
+                "say --replicate acked",
+            ),
+            ("--ring x --node a --scheme chain", "say --replicate acked"),
             ("--ring x --node a -U 7", "leave -U out"),
             ("--ring etcd://h:1 --node a", "no place of etcd"),
             ("--ring etcd://h:1/x --node a", "--client"),

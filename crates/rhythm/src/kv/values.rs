@@ -92,9 +92,9 @@ pub(super) fn backbone(text: &str) -> Result<Transport, String> {
 }
 
 pub(super) fn scheme(text: &str) -> Result<Scheme, &'static str> {
-    let all = [Scheme::Ring, Scheme::Primary];
+    let all = [Scheme::Ring, Scheme::Primary, Scheme::Chain];
     let found = all.into_iter().find(|scheme| scheme.name() == text);
-    found.ok_or("ring or primary")
+    found.ok_or("ring, primary or chain")
 }
 
 pub(super) fn host_name(text: &str) -> Result<String, &'static str> {

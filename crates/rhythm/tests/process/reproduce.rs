@@ -57,3 +57,46 @@ fn charts_tables_and_data_are_made() {
     assert!(matches!(ratios[..], [None, Some(_), Some(_)]), "{ratios:?}");
     assert!(report["loopback_gbit_s"].as_f64().expect("a number") > 0.0);
 }
+
+#[test]
+fn schemes_are_compared_and_what_is_confirmed_outlives_a_node() {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reproduced-schemes");
+    let _ = fs::remove_dir_all(&out);
+    let output = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+        .args(["reproduce", "kv", "--schemes", "--quick"])
+        .args(["--keys", "300", "--out"])
+        .arg(&out)
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let read = |name: &str| fs::read_to_string(out.join(name)).expect("it is there");
+    // What a scheme promises to keep is kept, or it fails.
+    assert!(output.status.success(), "{said}\n{}", read("schemes.md"));
+    for chart in ["schemes-times.svg", "schemes-rates.svg"] {
+        assert!(read(chart).starts_with("<svg"), "{chart}");
+        assert!(read("schemes.md").contains(&format!("({chart})")));
+    }
+    let report: serde_json::Value = serde_json::from_str(&read("schemes.json")).expect("JSON");
+    let schemes = report["schemes"].as_array().expect("a list");
+    let of = |scheme: &str, replicate: &str| {
+        let is = |of: &&serde_json::Value| of["scheme"] == scheme && of["replicate"] == replicate;
+        schemes.iter().find(is).expect("it is there")
+    };
+    let figure = |of: &serde_json::Value, name: &str| of[name].as_f64().expect("a number");
+    for scheme in schemes {
+        assert!(figure(scheme, "operations_per_s") > 0.0, "{scheme}");
+        assert!(
+            scheme["deaths"].as_array().map(Vec::len) == Some(1),
+            "{scheme}"
+        );
+        // Two others have a copy, of 512 bytes and more.
+        assert!(figure(scheme, "bytes_per_write") > 1024.0, "{scheme}");
+    }
+    // Who asks a key's own node asks no other; and whoever has a copy answers.
+    for scheme in [of("ring", "acked"), of("primary", "acked")] {
+        assert!(figure(scheme, "bytes_per_read") < 100.0, "{scheme}");
+    }
+    // Whoever else served its keys did so when it was taken for dead.
+    let death = &of("ring", "acked")["deaths"][0];
+    assert!(figure(death, "write_wait_ms") > 100.0, "{death}");
+}

@@ -5,21 +5,21 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// The bars of one color.
-pub(super) struct Series {
-    pub(super) name: String,
+pub(in crate::reproduce) struct Series {
+    pub(in crate::reproduce) name: String,
     /// One for each group.
-    pub(super) values: Vec<f64>,
+    pub(in crate::reproduce) values: Vec<f64>,
 }
 
 /// A chart of bars.
-pub(super) struct Bars {
-    pub(super) title: String,
-    pub(super) unit: String,
+pub(in crate::reproduce) struct Bars {
+    pub(in crate::reproduce) title: String,
+    pub(in crate::reproduce) unit: String,
     /// What the groups are called.
-    pub(super) labels: Vec<String>,
-    pub(super) series: Vec<Series>,
+    pub(in crate::reproduce) labels: Vec<String>,
+    pub(in crate::reproduce) series: Vec<Series>,
     /// Whether the bars of a group stand on each other.
-    pub(super) is_stacked: bool,
+    pub(in crate::reproduce) is_stacked: bool,
 }
 
 /// The share of a group's width that has bars.
@@ -29,7 +29,7 @@ const LINE: i32 = 14;
 
 impl Bars {
     /// As SVG.
-    pub(super) fn draw(&self) -> Result<String, DrawError> {
+    pub(in crate::reproduce) fn draw(&self) -> Result<String, DrawError> {
         let mut text = String::new();
         self.draw_to(&mut text)?;
         Ok(text)

@@ -25,6 +25,8 @@ pub(super) struct Figures {
     pub(super) clients: Count,
     pub(super) watches: Count,
     pub(super) turned_away: Count,
+    /// Of frames to other nodes.
+    pub(super) sent_bytes: Count,
     /// By what was said instead.
     pub(super) nothing_done: Count,
     pub(super) perhaps_done: Count,
@@ -133,6 +135,11 @@ fn encode(figures: &Figures, syncs: &SyncTimes, to: &mut Writer<'_>) -> fmt::Res
         "clients_turned_away",
         "Clients that found no place",
         figures.turned_away.get(),
+    )?;
+    to.counter(
+        "sent_bytes",
+        "Bytes of frames that other nodes were sent",
+        figures.sent_bytes.get(),
     )?;
     let refused = [
         ("nothing_done", &figures.nothing_done),

@@ -122,6 +122,7 @@ impl Worker {
         loop {
             self.own.node.flush(now, &mut self.effects)?;
             for (to, frame) in self.effects.frames.drain(..) {
+                self.figures.sent_bytes.add(frame.len() as u64);
                 self.lines.send(port, to as usize - 1, &frame, now);
             }
             if std::mem::take(&mut self.effects.skipped) {

@@ -43,6 +43,8 @@ pub(super) enum Origin {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Execute {
     pub(super) origin: Origin,
+    /// Its answer shows what may not be confirmed yet, and waits until it is.
+    pub(super) waits: bool,
     /// The command, whole, as a client wrote it.
     pub command: Vec<u8>,
 }

@@ -5,24 +5,26 @@
 //! whether it was executed, and the client is told that.
 
 use super::super::local::Local;
+use super::super::road::Road;
 use super::super::wire::{Message, Of, Stay};
 use super::super::written::Written;
 use super::effects::{Effects, Execute, Origin, Ticket};
 use super::forwards::{Came, Forward};
 use super::{Node, Waiter};
 use rhythm_net::Time;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A command that was refused is sent again no sooner than this.
 const AGAIN: Duration = Duration::from_millis(2);
 
 impl Node {
-    /// A client of this node sent a command about a key of a range that another serves. Its answer
-    /// comes under the ticket.
+    /// A client of this node sent a command that takes this road. Its answer comes under the
+    /// ticket.
     pub fn forward(
         &mut self,
         ticket: Ticket,
-        range: usize,
+        road: Road,
         command: Vec<u8>,
         now: Time,
         out: &mut Effects,
@@ -30,7 +32,7 @@ impl Node {
         self.forwards.last += 1;
         let forward = Forward {
             ticket,
-            range,
+            road,
             command,
             sent_to: None,
             came: now,
@@ -45,26 +47,40 @@ impl Node {
 
     /// Sends those that wait to where they are executed, if that is known.
     pub(super) fn dispatch_all(&mut self, now: Time, out: &mut Effects) {
-        let mut blocked = 0_u64;
+        let mut blocked = BTreeSet::new();
         for _ in 0..self.forwards.held.len() {
             if let Some(number) = self.forwards.held.pop_front()
-                && let Some(range) = self.dispatch(number, blocked, now, out)
+                && let Some(road) = self.dispatch(number, &blocked, now, out)
             {
                 // Those behind it keep their order.
-                blocked |= 1 << range;
+                blocked.insert(road);
                 self.forwards.held.push_back(number);
             }
         }
     }
 
-    /// Sends one, unless it has to wait; then tells its range.
+    /// Who is to execute what takes a road, if that is known.
+    fn end_of(&self, road: Road) -> Option<usize> {
+        let tail = self.tail(road.range).filter(|_| road.reads);
+        let may = |tail: &usize| match *tail == self.me {
+            true => self.reads_now(road.range),
+            false => self.is_alive(*tail),
+        };
+        tail.filter(may).or_else(|| self.view.route(road.range))
+    }
+
+    /// Sends one, unless it has to wait; then tells its road.
     fn dispatch(
         &mut self,
         number: u64,
-        blocked: u64,
+        blocked: &BTreeSet<Road>,
         now: Time,
         out: &mut Effects,
-    ) -> Option<usize> {
+    ) -> Option<Road> {
+        let forward = self.forwards.all.get(&number)?;
+        let road = forward.road;
+        let end = self.end_of(road);
+        let serves = self.view.route(road.range) == Some(self.me);
         let forward = self.forwards.all.get_mut(&number)?;
         let waited = now.since(forward.came.max(self.looks_since));
         if waited >= self.options.patience {
@@ -72,34 +88,40 @@ impl Node {
             self.forwards.all.remove(&number);
             return None;
         }
-        let may = forward.again_at <= now && blocked & 1 << forward.range == 0;
-        let sent = self.forwards.sent.get(&forward.range);
-        let route = self.view.route(forward.range);
-        let may = may && sent.is_none_or(|(to, _)| Some(*to) == route);
+        let may = forward.again_at <= now && !blocked.contains(&road);
+        let sent = self.forwards.sent.get(&road);
+        let may = may && sent.is_none_or(|(to, _)| Some(*to) == end);
         let mut send = |to: usize, place: u64| {
-            let sent = self.forwards.sent.entry(forward.range);
+            let sent = self.forwards.sent.entry(road);
             sent.or_insert((to, 0)).1 += 1;
             forward.sent_to = Some((to, place));
         };
-        match route.filter(|_| may) {
+        match end.filter(|_| may) {
             Some(node) if node == self.me => {
                 send(node, 0);
                 let origin = Origin::Here(number);
                 let command = std::mem::take(&mut forward.command);
-                out.executes.push(Execute { origin, command });
+                out.executes.push(Execute {
+                    origin,
+                    waits: self.options.scheme.is_chain() && serves,
+                    command,
+                });
             }
             Some(node) if self.peers[node].link.held() <= self.options.queue_max => {
                 let link = &mut self.peers[node].link;
                 send(node, link.next_place());
                 forward.again_at = now + AGAIN;
                 let of = Of {
-                    range: forward.range as u8,
-                    epoch: self.claims[forward.range].epoch,
+                    range: road.range as u8,
+                    epoch: self.claims[road.range].epoch,
                 };
-                let message = Message::Forward(of, number, &forward.command);
+                let message = match road.reads {
+                    true => Message::Read(of, number, &forward.command),
+                    false => Message::Forward(of, number, &forward.command),
+                };
                 link.write(|out| message.write(out));
             }
-            _ => return Some(forward.range),
+            _ => return Some(road),
         }
         None
     }
@@ -108,7 +130,7 @@ impl Node {
     pub(super) fn forwarded(
         &mut self,
         from: usize,
-        of: Of,
+        (of, reads): (Of, bool),
         number: u64,
         command: &[u8],
         out: &mut Effects,
@@ -117,6 +139,7 @@ impl Node {
         let command = command.to_vec();
         self.forwards.came.push_back(Came {
             of,
+            reads,
             from,
             losses,
             number,
@@ -151,6 +174,7 @@ impl Node {
     fn take(&mut self, came: Came, out: &mut Effects) {
         let Came {
             of,
+            reads,
             from,
             losses,
             number,
@@ -159,11 +183,10 @@ impl Node {
         let range = usize::from(of.range);
         // Under the claim that it was sent under: commands that were sent in one order are all
         // executed, or all refused. Who said that it is gone has said what it got.
-        let is_mine = self.stay() != Stay::Gone
-            && range < self.ranges()
-            && self.view.route(range) == Some(self.me)
-            && of == self.of(range);
-        if !is_mine {
+        let is_known = self.stay() != Stay::Gone && range < self.ranges() && of == self.of(range);
+        let serves = is_known && self.view.route(range) == Some(self.me);
+        let reads = is_known && reads && !serves && self.reads_now(range);
+        if !serves && !reads {
             let link = &mut self.peers[from].link;
             return link.write(|out| Message::Refused(number).write(out));
         }
@@ -172,7 +195,11 @@ impl Node {
             losses,
             number,
         };
-        out.executes.push(Execute { origin, command });
+        out.executes.push(Execute {
+            origin,
+            waits: self.options.scheme.is_chain() && serves,
+            command,
+        });
     }
 
     /// A command was executed, with this answer, and wrote this.
@@ -185,7 +212,7 @@ impl Node {
         out: &mut Effects,
     ) {
         let (batch, ranges) = self.replicate(written, local);
-        match self.options.acked && !written.is_empty() {
+        match self.options.acked && (execute.waits || !written.is_empty()) {
             true => {
                 let waiter = Waiter::Answer(execute.origin, answer);
                 self.await_copies(batch, ranges, waiter);

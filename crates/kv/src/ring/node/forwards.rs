@@ -1,5 +1,6 @@
 //! Commands on their way to other nodes, and from them.
 
+use super::super::road::Road;
 use super::super::wire::Of;
 use super::effects::{Effects, Ticket};
 use rhythm_net::Time;
@@ -8,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct Forward {
     pub(super) ticket: Ticket,
-    pub(super) range: usize,
+    pub(super) road: Road,
     pub(super) command: Vec<u8>,
     /// The node that it was sent to, and the place of the frame on the link to it; none: it waits.
     pub(super) sent_to: Option<(usize, u64)>,
@@ -20,6 +21,8 @@ pub(super) struct Forward {
 #[derive(Debug)]
 pub(super) struct Came {
     pub(super) of: Of,
+    /// It only reads, and who reads the range may execute it.
+    pub(super) reads: bool,
     pub(super) from: usize,
     pub(super) losses: u64,
     pub(super) number: u64,
@@ -32,9 +35,9 @@ pub(super) struct Forwards {
     pub(super) all: BTreeMap<u64, Forward>,
     /// Of these, those that wait.
     pub(super) held: VecDeque<u64>,
-    /// Of each range, how many were sent where: others go there, or wait until these are answered
+    /// Of each road, how many were sent where: others go there, or wait until these are answered
     /// or refused.
-    pub(super) sent: BTreeMap<usize, (usize, usize)>,
+    pub(super) sent: BTreeMap<Road, (usize, usize)>,
     pub(super) last: u64,
     /// Of other nodes' clients: what waits for room.
     pub(super) came: VecDeque<Came>,
@@ -52,7 +55,7 @@ impl Forwards {
 
     pub(super) fn answered(&mut self, number: u64, answer: &[u8], out: &mut Effects) {
         if let Some(forward) = self.all.remove(&number) {
-            self.returned(forward.range);
+            self.returned(forward.road);
             out.answers.push((forward.ticket, Some(answer.to_vec())));
         }
     }
@@ -60,7 +63,7 @@ impl Forwards {
     /// Nobody knows what becomes of what it wrote.
     pub(super) fn unknown(&mut self, number: u64, out: &mut Effects) {
         if let Some(forward) = self.all.remove(&number) {
-            self.returned(forward.range);
+            self.returned(forward.road);
             out.answers.push((forward.ticket, None));
         }
     }
@@ -69,20 +72,22 @@ impl Forwards {
         if let Some(forward) = self.all.get_mut(&number)
             && forward.sent_to.take().is_some()
         {
-            let range = forward.range;
+            let road = forward.road;
+            // Who serves the range can answer it, whoever reads it.
+            forward.road.reads = false;
             // In front of those that came later.
             let behind = self.held.partition_point(|other| *other < number);
             self.held.insert(behind, number);
-            self.returned(range);
+            self.returned(road);
         }
     }
 
     /// One that was sent is answered or refused, or nobody knows.
-    fn returned(&mut self, range: usize) {
-        if let Some((_, count)) = self.sent.get_mut(&range) {
+    fn returned(&mut self, road: Road) {
+        if let Some((_, count)) = self.sent.get_mut(&road) {
             *count -= 1;
             if *count == 0 {
-                self.sent.remove(&range);
+                self.sent.remove(&road);
             }
         }
     }

@@ -197,7 +197,8 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Execute, Local, Options, Placement, Terms, Ticket, View, Written};
+    use super::super::super::Written;
+    use super::super::super::{Execute, Local, Options, Placement, Road, Terms, Ticket, View};
     use super::*;
     use crate::store::{Store, StoreOptions};
     use std::sync::Arc;
@@ -232,7 +233,7 @@ mod tests {
             worker: 0,
             number: 1,
         };
-        node.forward(ticket, 0, b"set".to_vec(), now, &mut out);
+        node.forward(ticket, Road::to_server(0), b"set".to_vec(), now, &mut out);
         assert!(out.executes.is_empty(), "nobody serves it yet");
         node.renewed(lease(1), now, &mut out);
         node.tick(&mut local, now, &mut out);

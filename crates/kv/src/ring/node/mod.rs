@@ -37,6 +37,8 @@
 //! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
 //! says that writes are to wait; one that takes nothing at all for too long is taken for dead.
 
+mod chain;
+mod chains;
 mod effects;
 mod forward;
 mod forwards;
@@ -57,12 +59,13 @@ use super::terms::Terms;
 use super::view::View;
 use super::wire::{self, Claim, Head, Message, Messages, Stay};
 use super::written::Written;
+use chains::Chain;
 pub use effects::{Effects, Execute, Ticket};
 use forwards::Forwards;
 pub use options::Options;
 use progress::{Handing, Held, Incoming, Pass, Sync, Waiter, Waiting};
 use rhythm_net::Time;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,6 +102,8 @@ struct Peer {
     knew_me: Time,
     /// Frames that were sent again on links before this one.
     resent: u64,
+    /// Bytes of frames that it was sent.
+    sent_bytes: u64,
 }
 
 /// See the head of this file.
@@ -145,6 +150,8 @@ pub struct Node {
     caught_up: u64,
     fences: u64,
     batch: u64,
+    /// Of each range, where there are chains.
+    chains: Vec<Chain>,
     waiting: VecDeque<Waiting>,
     /// Ranges that another serves, who was not given them: what was written of them is lost.
     disputed: u64,
@@ -167,6 +174,7 @@ impl Node {
         now: Time,
     ) -> Node {
         let (nodes, ranges) = (roster.places(), view.placement().ranges());
+        let chains = (0..ranges).map(|_| Chain::default());
         let peer = || Peer {
             session: 0,
             last_session: 0,
@@ -183,6 +191,7 @@ impl Node {
             heard_me: Time::ZERO,
             knew_me: now,
             resent: 0,
+            sent_bytes: 0,
         };
         Node {
             me: view.me(),
@@ -213,6 +222,7 @@ impl Node {
             caught_up: 0,
             fences: 0,
             batch: 1,
+            chains: chains.collect(),
             waiting: VecDeque::new(),
             disputed: 0,
             untold: 0,
@@ -303,6 +313,7 @@ impl Node {
             self.peers[from].last_session = head.session + 1;
         }
         self.decide(now, out);
+        self.chain_all(now, local);
     }
 
     /// What this node was told.
@@ -337,8 +348,14 @@ impl Node {
             Message::Leave(of) => self.left_out(from, of),
             Message::Serve(of, complete) => self.serve(from, of, complete),
             Message::Forward(of, number, command) => {
-                self.forwarded(from, of, number, command, out);
+                self.forwarded(from, (of, false), number, command, out);
             }
+            Message::Read(of, number, command) => {
+                self.forwarded(from, (of, true), number, command, out);
+            }
+            Message::Pass(pass) => self.passing(from, pass, local),
+            Message::Passed(of, view, batch) => self.passed(from, of, view, batch),
+            Message::Tail(of, view, tail) => self.told_tail(from, of, view, tail.map(usize::from)),
             Message::Answer(number, answer) => self.forwards.answered(number, answer, out),
             Message::Refused(number) => self.forwards.refused(number),
             Message::Unknown(number) => self.forwards.unknown(number, out),
@@ -368,6 +385,7 @@ impl Node {
         self.proceed(local, now);
         self.step(local, now);
         self.decide(now, out);
+        self.chain_all(now, local);
         self.dispatch_all(now, out);
         self.take_on(out);
     }
@@ -381,7 +399,12 @@ impl Node {
         }
     }
 
-    fn await_copies(&mut self, batch: u64, ranges: u64, waiter: Waiter) {
+    fn await_copies(&mut self, batch: u64, written: u64, waiter: Waiter) {
+        // The head of a chain may have shown something of any range.
+        let ranges = match self.options.scheme.is_chain() {
+            true => u64::MAX,
+            false => written,
+        };
         self.waiting.push_back(Waiting {
             batch,
             ranges,
@@ -400,7 +423,10 @@ impl Node {
                     reached |= 1 << node;
                 }
             }
+            // What is on its way from one to the next is to come behind that, too.
+            (0..self.ranges()).for_each(|range| self.unchain(range, local));
         }
+        let mut passed: BTreeMap<usize, BTreeSet<&[u8]>> = BTreeMap::new();
         for key in written.keys() {
             let range = self.view.placement().range(key);
             ranges |= 1 << range;
@@ -409,13 +435,22 @@ impl Node {
                 self.disputed |= 1 << range;
                 continue;
             }
+            if self.is_straight_now(range) {
+                reached |= self.targets[range];
+            }
+            if self.options.scheme.is_chain() {
+                passed.entry(range).or_default().insert(key);
+                continue;
+            }
             let of = self.of(range);
             for node in bits(self.targets[range]) {
                 (self.peers[node].link).write(|out| local.tell(of, key, out));
             }
-            reached |= self.targets[range];
         }
         self.batch += 1;
+        for (range, keys) in passed {
+            self.pass_on(range, &keys, self.batch, local);
+        }
         for node in bits(reached) {
             self.peers[node].link.mark(self.batch);
         }
@@ -447,8 +482,8 @@ impl Node {
         if now >= self.may_write_until() || self.are_untold(now) {
             return;
         }
-        let links = self.peers.iter().filter_map(|peer| peer.link.confirmed());
-        let confirmed = links.min().unwrap_or(u64::MAX);
+        self.forget_confirmed();
+        let confirmed = self.confirmed();
         while self.waiting.front().is_some_and(|of| of.batch <= confirmed)
             && let Some(Waiting { waiter, .. }) = self.waiting.pop_front()
         {
@@ -496,6 +531,7 @@ impl Node {
                 claims: std::mem::take(&mut self.claims),
             };
             let frames = &mut out.frames[node];
+            let before = frames.len();
             let mut send = |seq: u64, messages: &[u8]| {
                 head.count += 1;
                 head.seq = seq;
@@ -516,9 +552,11 @@ impl Node {
                 (peer.sent, peer.beat_at) = (head.count, now + self.options.heartbeat);
                 peer.probe.get_or_insert((head.count, now));
             }
+            peer.sent_bytes += (frames.len() - before) as u64;
             self.claims = head.claims;
             fullest = fullest.max(peer.link.held());
         }
+        let fullest = fullest.max(self.chained_bytes());
         self.view.set_full(fullest > self.options.queue_max);
     }
 

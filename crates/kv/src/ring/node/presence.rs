@@ -97,6 +97,7 @@ impl Node {
             }
         }
         self.lose_reads_of(node);
+        self.forget_told(node);
         self.forwards.lose(node, out);
     }
 }

@@ -94,6 +94,7 @@ impl Node {
         self.incoming[range] = None;
         self.targets[range] = 0;
         self.syncs[range].fill(Sync::None);
+        self.leave_chain(range);
         if usize::from(claim.node) == self.me {
             for node in bits(self.alive() & !(1 << self.me)) {
                 self.syncs[range][node] = Sync::Kept;
@@ -233,7 +234,12 @@ impl Node {
             let sync = &mut self.syncs[range][node];
             let is_old = match (is_target, *sync) {
                 (true, Sync::None) => true,
-                (true, Sync::Kept | Sync::Out) => false,
+                (true, Sync::Kept) => {
+                    // It may be the next to serve it, without what is not confirmed yet.
+                    self.chains[range].is_new = true;
+                    false
+                }
+                (true, Sync::Out) => false,
                 (false, was) if was != Sync::Out => true,
                 _ => continue,
             };
@@ -248,12 +254,12 @@ impl Node {
             }
         }
         self.targets[range] = targets;
-        self.wait_until_told(told);
+        self.wait_until_told(range, told);
     }
 
     /// These nodes are told that what they have is old. Nothing is confirmed any more before they
     /// know that: until then they may say that they have all, and it has to be so.
-    fn wait_until_told(&mut self, told: u64) {
+    fn wait_until_told(&mut self, range: usize, told: u64) {
         if told == 0 {
             return;
         }
@@ -264,6 +270,7 @@ impl Node {
             let first = self.waiting.front().filter(|_| link.confirmed().is_none());
             link.mark(first.map_or(self.batch, |first| first.batch));
         }
+        self.chains[range].settled = self.batch;
     }
 
     /// Gives a range to the first before this node that has it complete.
@@ -304,7 +311,9 @@ impl Node {
                 asked = now;
                 HandingStage::Fence(fence)
             }
-            HandingStage::Flush(batch) if self.others().all(|node| self.has(node, batch)) => {
+            HandingStage::Flush(batch)
+                if self.is_straight(range) && self.others().all(|node| self.has(node, batch)) =>
+            {
                 let done = (self.others()).filter(|node| self.syncs[range][*node] == Sync::Done);
                 let done = done.fold(1 << self.me, |set, node| set | 1_u64 << node);
                 let message = Message::Serve(self.of(range), done & !(1 << to));

@@ -19,7 +19,8 @@ use rhythm_net::Time;
 impl Node {
     /// Tells a node, if it may be so, that it may read a range that this one serves.
     pub(super) fn let_read(&mut self, range: usize, node: usize) {
-        if self.options.scheme.reads_copies() && self.is_alive(node) {
+        let scheme = self.options.scheme;
+        if scheme.reads_copies() && !scheme.is_chain() && self.is_alive(node) {
             let of = self.of(range);
             (self.peers[node].link).write(|out| Message::Reads(of).write(out));
         }
@@ -39,6 +40,8 @@ impl Node {
     pub(super) fn stop_reading(&mut self, range: usize) {
         if self.reads & 1 << range != 0 {
             self.reads &= !(1 << range);
+            // At once: what comes next may not be shown here.
+            self.view.set_reads_until(range, Time::ZERO);
             // Workers may have read until now, by clocks that may show the next second: what they
             // read looks as if it had been put.
             self.touched[range] = self.second + 1;

@@ -15,6 +15,7 @@ impl Node {
                 unacknowledged: peer.link.held(),
                 lag: peer.link.lag(now),
                 resent: peer.resent + peer.link.resent(),
+                sent_bytes: peer.sent_bytes,
             }
         };
         let range = |range: usize| {

@@ -35,12 +35,19 @@ pub(super) fn tell(view: &View, to: &mut Writer<'_>) -> fmt::Result {
         "How long the oldest of them that were sent are under way",
         each(&|of| of.lag.as_secs_f64()),
     )?;
-    let resent = others.iter();
-    let resent = resent.map(|(name, of)| (label("node", name), of.resent));
+    let total = |figure: &dyn Fn(&NodeStatus) -> u64| -> Vec<Sample<u64>> {
+        let labeled = |(name, of): &(&str, NodeStatus)| (label("node", name), figure(of));
+        others.iter().map(labeled).collect()
+    };
     to.counters(
         "ring_resent_frames",
         "Frames that were sent to another node again",
-        resent.collect(),
+        total(&|of| of.resent),
+    )?;
+    to.counters(
+        "ring_sent_bytes",
+        "Bytes of frames that another node was sent",
+        total(&|of| of.sent_bytes),
     )?;
     let count = |is: &dyn Fn(&RangeStatus) -> bool| {
         let ranges = status.ranges.iter();

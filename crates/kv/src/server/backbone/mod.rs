@@ -456,19 +456,20 @@ impl rhythm_net::Worker for Backbone {
                 worker,
                 ticket: number,
                 written,
+                is_awaited,
                 forwards,
             } => self.with(now, |node, local, out| {
-                if !written.is_empty() {
+                if is_awaited || !written.is_empty() {
                     node.written(Ticket { worker, number }, &written, local);
                 }
                 for Forward {
                     number,
-                    range,
+                    road,
                     command,
                 } in forwards
                 {
                     let ticket = Ticket { worker, number };
-                    node.forward(ticket, range, command, now, out);
+                    node.forward(ticket, road, command, now, out);
                 }
             }),
             RingCommand::News(news) => self.news(port, news, now),

@@ -5,7 +5,7 @@ use super::super::held::Until;
 use super::ring::{Ring, Way};
 use crate::cohort::Cohort;
 use crate::execute::{Then, Turn};
-use crate::ring::Written;
+use crate::ring::{Road, Written};
 use crate::store::{Large, Store};
 use crate::wire::Kind;
 use rhythm_net::{ConnectionId, Flushed, Part, Port, Shared, Time};
@@ -27,7 +27,7 @@ pub(super) struct Lane<'a> {
     pub(super) limit: usize,
     pub(super) ring: Option<&'a mut Ring>,
     pub(super) now: Time,
-    /// The turn wrote something for this connection.
+    /// The turn wrote something for this connection, or showed it what is to be confirmed.
     pub(super) has_written: bool,
 }
 
@@ -50,6 +50,7 @@ impl Lane<'_> {
         let commands = cohort.part(index).commands.clone();
         let mut closes = false;
         let mut cut = None;
+        let mut awaited = false;
         for at in commands.clone() {
             let unsent = self.client.unsent();
             let is_full = unsent > 0 && unsent + self.out.len() > self.limit;
@@ -60,13 +61,25 @@ impl Lane<'_> {
             cohort.prepare(at, store, turn);
             let part = cohort.part(index);
             let command = &cohort.commands().list[at];
+            let awaits = self.has_written || self.client.held.awaits_release();
             let way = self.ring.as_ref().map_or(Way::Here, |ring| {
-                let held = &self.client.held;
-                ring.way(cohort, part, command, |range| held.asks_about(range))
+                let asks_by = |road| self.client.held.asks_by(road);
+                ring.way(cohort, part, command, awaits, asks_by)
             });
             match way {
-                Way::There(range) => {
-                    if !self.pass_on(range, cohort, index, at) {
+                Way::Here => {}
+                Way::There(road) => {
+                    if !self.pass_on(road, cohort, index, at) {
+                        return false;
+                    }
+                    continue;
+                }
+                Way::Behind(road) => {
+                    if cohort.can_leave(index, at) {
+                        cut = Some(at);
+                        break;
+                    }
+                    if !self.pass_on(road, cohort, index, at) {
                         return false;
                     }
                     continue;
@@ -77,12 +90,12 @@ impl Lane<'_> {
                     break;
                 }
                 // What one request became is not parted: that much more finds room.
-                Way::Here | Way::Wait => {}
+                Way::HereConfirmed | Way::Wait => awaited = true,
             }
             let hash = cohort.hash_of(at);
             let then = turn.execute(cohort.parsed(part), command, hash, self.out);
             let written = turn.written().map_or(0, Written::count);
-            self.has_written = written > written_before;
+            self.has_written = awaited || written > written_before;
             if let Some((at, long)) = turn.take_long()
                 && !self.send_long(at, long)
             {
@@ -157,14 +170,14 @@ impl Lane<'_> {
 
     /// Passes a command on to who serves the range of its key. Whether the connection is still
     /// there.
-    fn pass_on(&mut self, range: usize, cohort: &Cohort, index: usize, at: usize) -> bool {
+    fn pass_on(&mut self, road: Road, cohort: &Cohort, index: usize, at: usize) -> bool {
         if !self.out.is_empty() && !self.send() {
             return false;
         }
         let part = cohort.part(index);
         if let Some(ring) = &mut self.ring {
-            let (number, asked, bytes) = ring.forward(self.id, range, cohort, part, at);
-            self.client.held.expect(number, range, asked, bytes);
+            let (number, asked, bytes) = ring.forward(self.id, road, cohort, part, at);
+            self.client.held.expect(number, road, asked, bytes);
         }
         if let Kind::Get { is_last: true, .. } = cohort.commands().list[at].kind {
             self.out.extend_from_slice(b"END\r\n");

@@ -7,7 +7,7 @@
 use super::super::commands::{Forward, RingCommand};
 use super::super::held::{Asked, Until};
 use crate::cohort::{Cohort, Part};
-use crate::ring::{View, Written};
+use crate::ring::{Road, Scheme, View, Written};
 use crate::wire::{Command, Commands, Kind, What};
 use rhythm_net::{ConnectionId, Inbox, Time, clock};
 use std::collections::{HashMap, VecDeque};
@@ -24,8 +24,12 @@ const ROOM_EVERY: Duration = Duration::from_millis(2);
 pub(super) enum Way {
     /// Here.
     Here,
-    /// By who serves this range.
-    There(usize),
+    /// Here, and it is answered when all that was written before is confirmed.
+    HereConfirmed,
+    /// By another node, or as that would.
+    There(Road),
+    /// Likewise, when reads before it are answered.
+    Behind(Road),
     /// Nowhere yet: there is no room for writes.
     Wait,
 }
@@ -35,10 +39,13 @@ pub(crate) struct Ring {
     view: Arc<View>,
     backbone: Inbox<RingCommand>,
     worker: usize,
+    scheme: Scheme,
     pub(super) is_acked: bool,
     /// The ticket of what is written in this turn; its numbers are those of commands, too.
     ticket: u64,
     written: Written,
+    /// Answers wait for the ticket.
+    is_awaited: bool,
     forwards: Vec<Forward>,
     hand_at: Option<Time>,
     /// Connections that wait for a ticket, or for the answer under a number.
@@ -54,17 +61,19 @@ impl Ring {
         view: Arc<View>,
         backbone: Inbox<RingCommand>,
         worker: usize,
-        is_acked: bool,
+        (scheme, is_acked): (Scheme, bool),
         now: Time,
     ) -> Ring {
         Ring {
             view,
             backbone,
             worker,
+            scheme,
             is_acked,
             // Greater than those of a worker before this one on its thread.
             ticket: now.as_nanos(),
             written: Written::default(),
+            is_awaited: false,
             forwards: Vec::new(),
             hand_at: None,
             waiting: VecDeque::new(),
@@ -74,13 +83,15 @@ impl Ring {
         }
     }
 
-    /// Where a command of a connection is executed that has asked about some ranges already.
+    /// Where a command of a connection is executed whose commands took some roads already, and have
+    /// no answers yet; of what was executed here, the answers wait if it `awaits` them.
     pub(super) fn way(
         &self,
         cohort: &Cohort,
         part: &Part,
         command: &Command,
-        asks_about: impl Fn(usize) -> bool,
+        awaits: bool,
+        asks_by: impl Fn(Road) -> bool,
     ) -> Way {
         let parsed = cohort.parsed(part);
         let key = command.key.of(parsed.bytes, &parsed.commands.decoded);
@@ -103,28 +114,43 @@ impl Ring {
         };
         if has_key {
             let range = self.view.placement().range(key);
-            if asks_about(range) {
-                return Way::There(range);
+            // What others show (CAS ids) or change (wins) is only the server's own.
+            let is_plain = matches!(
+                command.kind,
+                Kind::Get {
+                    with_cas: false,
+                    touch: None,
+                    ..
+                }
+            );
+            let road = Road::to_server(range);
+            if asks_by(road) {
+                return Way::There(road);
             }
-            if self.view.is_elsewhere(range) {
-                // What others show (CAS ids) or change (wins) is only the server's own.
-                let is_plain = matches!(
-                    command.kind,
-                    Kind::Get {
-                        with_cas: false,
-                        touch: None,
-                        ..
-                    }
-                );
-                return match is_plain && self.view.may_read_copy(range, clock::monotonic()) {
+            let is_elsewhere = self.view.is_elsewhere(range);
+            let is_copy =
+                is_plain && is_elsewhere && self.view.may_read_copy(range, clock::monotonic());
+            if self.scheme.is_chain() {
+                let reading = Road { range, reads: true };
+                let is_reading = asks_by(reading);
+                match is_plain {
+                    true if is_copy && !is_reading => return Way::Here,
+                    true if is_elsewhere || !awaits => return Way::There(reading),
+                    false if is_reading => return Way::Behind(road),
+                    false if is_elsewhere => return Way::There(road),
+                    _ => {}
+                }
+            } else if is_elsewhere {
+                return match is_copy {
                     true => Way::Here,
-                    false => Way::There(range),
+                    false => Way::There(road),
                 };
             }
         }
         let reads = matches!(command.kind, Kind::Get { touch: None, .. }) || !has_key;
         match self.view.is_full() && !reads {
             true => Way::Wait,
+            false if has_key && self.scheme.is_chain() => Way::HereConfirmed,
             false => Way::Here,
         }
     }
@@ -134,7 +160,7 @@ impl Ring {
     pub(super) fn forward(
         &mut self,
         id: ConnectionId,
-        range: usize,
+        road: Road,
         cohort: &Cohort,
         part: &Part,
         at: usize,
@@ -145,7 +171,7 @@ impl Ring {
         let bytes = command.len();
         self.forwards.push(Forward {
             number,
-            range,
+            road,
             command,
         });
         self.asking.insert(number, id);
@@ -157,6 +183,7 @@ impl Ring {
         if self.waiting.back() != Some(&(self.ticket, id)) {
             self.waiting.push_back((self.ticket, id));
         }
+        self.is_awaited = true;
         Until::Released(self.ticket)
     }
 
@@ -182,7 +209,8 @@ impl Ring {
         self.written = written;
         let is_urgent = self.is_acked || self.written.bytes() >= TOGETHER_BYTES;
         let is_due = self.hand_at.is_some_and(|at| at <= now);
-        if !self.forwards.is_empty() || !self.written.is_empty() && (is_urgent || is_due) {
+        let has_written = !self.written.is_empty();
+        if self.is_awaited || !self.forwards.is_empty() || has_written && (is_urgent || is_due) {
             self.hand_over();
         } else if !self.written.is_empty() {
             self.hand_at.get_or_insert(now + TOGETHER);
@@ -197,6 +225,7 @@ impl Ring {
             worker,
             ticket: self.ticket,
             written: std::mem::take(&mut self.written),
+            is_awaited: std::mem::take(&mut self.is_awaited),
             forwards: std::mem::take(&mut self.forwards),
         });
         self.ticket += 1;

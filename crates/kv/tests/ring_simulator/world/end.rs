@@ -4,6 +4,7 @@
 use super::{Event, WHOLE_WITHIN, World};
 use crate::cluster::{Live, Op, key};
 use crate::network::CALM;
+use rhythm_kv::ring::Scheme;
 use std::cmp::Reverse;
 
 impl World {
@@ -60,6 +61,21 @@ impl World {
         })
     }
 
+    /// Who answers reads of a range itself.
+    fn reader(&self, range: usize) -> Option<usize> {
+        if self.options.scheme != Scheme::Chain {
+            return Some(self.first(range));
+        }
+        let now = self.time();
+        let may_read = |live: &Live| live.view.may_read_copy(range, now);
+        let mut nodes = self.nodes.iter();
+        nodes.position(|live| live.as_ref().is_some_and(may_read))
+    }
+
+    fn has_readers(&self) -> bool {
+        (0..self.placement.ranges()).all(|range| self.reader(range).is_some())
+    }
+
     /// Who is to serve a range, when all are there.
     fn first(&self, range: usize) -> usize {
         self.roster.around(range).next().expect("there are nodes")
@@ -82,7 +98,8 @@ impl World {
         let is_over = |world: &World| {
             let is_there = |live: &Live| !live.is_leaving;
             let are_there = (world.nodes.iter()).all(|live| live.as_ref().is_some_and(is_there));
-            are_there && world.is_whole() && world.has_caught_up() && world.asked.is_empty()
+            let has_settled = world.is_whole() && world.has_caught_up() && world.has_readers();
+            are_there && has_settled && world.asked.is_empty()
         };
         while !is_over(self) && self.now < until {
             self.go(self.now + 100_000);
@@ -97,6 +114,7 @@ impl World {
         }
         assert!(self.is_whole(), "the ring is not whole");
         assert!(self.has_caught_up(), "copies are not complete");
+        assert!(self.has_readers(), "chains did not come about");
         assert!(self.asked.is_empty(), "commands without an answer");
         let now = self.time();
         for range in 0..self.placement.ranges() {
@@ -112,8 +130,8 @@ impl World {
         }
         for number in 0..self.keys.len() {
             let range = self.placement.range(key(number).as_bytes());
-            let server = self.first(range);
-            let live = self.nodes[server].as_mut().expect("all are there");
+            let reader = self.reader(range).expect("there is one");
+            let live = self.nodes[reader].as_mut().expect("all are there");
             let (done, _) = live.ask(&[(0, Op::Get, number)], now);
             let [(_, Some(found))] = done[..] else {
                 panic!("a read of {} is not answered: {done:?}", key(number));

@@ -1,0 +1,52 @@
+//! How far things are with chains (`chain.rs`).
+
+use rhythm_net::Time;
+use std::collections::{BTreeSet, VecDeque};
+
+/// A write that is not known to be confirmed.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) batch: u64,
+    /// At its head: it is confirmed when all links have this batch; none: when it has passed.
+    pub(super) straight: Option<u64>,
+    pub(super) key: Vec<u8>,
+    pub(super) bytes: usize,
+}
+
+/// A range's chain, as a node knows it.
+#[derive(Debug, Default)]
+pub(super) struct Chain {
+    pub(super) view: u32,
+    /// How many writes this node sent down the chain in this view, or had of it.
+    pub(super) passes: u64,
+    /// Who may read, as far as is known.
+    pub(super) tail: Option<usize>,
+    pub(super) open: VecDeque<Open>,
+    /// Keys of writes that were not known to be confirmed when another was the head.
+    pub(super) before: BTreeSet<Vec<u8>>,
+    /// The nodes behind the head, at the head; none: there is no chain.
+    pub(super) nodes: Vec<u8>,
+    /// When this batch has passed, the last of them may read.
+    pub(super) begun: u64,
+    /// The nodes that know who reads, a bit each.
+    pub(super) told: u64,
+    /// When something last passed, and when a chain may begin again.
+    pub(super) moved_at: Time,
+    pub(super) again_at: Time,
+    /// The batch with which all others know what they have of it, and that they may not read.
+    pub(super) settled: u64,
+    /// What is open is to be sent to whoever is to have it now.
+    pub(super) is_new: bool,
+}
+
+impl Chain {
+    pub(super) fn enter(&mut self, view: u32) {
+        if view > self.view {
+            (self.view, self.passes) = (view, 0);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.open.iter().map(|open| open.bytes).sum()
+    }
+}
