@@ -308,21 +308,16 @@ impl Maker {
             true => self.row_loop(LIST_FIELD + ROWS_FIELD - list),
             false => vec![Op::Fragment(0)],
         };
-        vec![
-            Op::Length(Load {
-                to: count,
-                field: list,
-            }),
-            Op::For(For {
-                count,
-                filter: None,
-                position,
-                index,
-                length,
-                body,
-                otherwise,
-            }),
-        ]
+        let op = For {
+            count,
+            filter: None,
+            position,
+            index,
+            length,
+            body,
+            otherwise,
+        };
+        over_items(list, op)
     }
 
     fn for_loop(&mut self, depth: usize, list: FieldId, to: Register, sum: Register) -> Vec<Op> {
@@ -365,21 +360,16 @@ impl Maker {
             body.extend(self.shown_item(list, position));
         }
         body.extend(self.block(depth - 1));
-        vec![
-            Op::Length(Load {
-                to: count,
-                field: list,
-            }),
-            Op::For(For {
-                count,
-                filter,
-                position,
-                index,
-                length,
-                body,
-                otherwise: self.block(depth - 1),
-            }),
-        ]
+        let op = For {
+            count,
+            filter,
+            position,
+            index,
+            length,
+            body,
+            otherwise: self.block(depth - 1),
+        };
+        over_items(list, op)
     }
 
     /// A stage that refuses some lanes and asks for the others, each once or, in a loop, as often
@@ -455,6 +445,15 @@ impl Maker {
         last.body.extend(body);
         last
     }
+}
+
+/// A loop over a list's items, and the count of them before it.
+fn over_items(list: FieldId, op: For) -> Vec<Op> {
+    let length = Load {
+        to: op.count,
+        field: list,
+    };
+    vec![Op::Length(length), Op::For(op)]
 }
 
 fn binary(to: Register, left: Register, right: Register) -> Binary {

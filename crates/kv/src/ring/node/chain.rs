@@ -177,11 +177,7 @@ impl Node {
             chain.passes = pass.place;
         }
         self.touched[range] = local.now();
-        while let Some(open) = chain.open.front()
-            && open.batch <= pass.done
-        {
-            chain.open.pop_front();
-        }
+        chain.forget_until(pass.done);
         for message in Messages::new(pass.write) {
             let key = match message {
                 Message::Put(_, copy) => {
@@ -226,11 +222,7 @@ impl Node {
             return;
         }
         chain.moved_at = self.looked_at;
-        while let Some(open) = chain.open.front()
-            && open.batch <= batch
-        {
-            chain.open.pop_front();
-        }
+        chain.forget_until(batch);
         if chain.tail.is_none() && batch >= chain.begun {
             (chain.tail, chain.told) = (tail, 0);
             self.tell_tail(range);
@@ -398,10 +390,15 @@ impl Node {
         }
     }
 
+    /// The last batch that all links have.
+    fn confirmed_by_links(&self) -> u64 {
+        let links = self.peers.iter().filter_map(|peer| peer.link.confirmed());
+        links.min().unwrap_or(u64::MAX)
+    }
+
     /// The last batch of which all is confirmed.
     pub(super) fn confirmed(&self) -> u64 {
-        let links = self.peers.iter().filter_map(|peer| peer.link.confirmed());
-        let links = links.min().unwrap_or(u64::MAX);
+        let links = self.confirmed_by_links();
         let open = (0..self.chains.len()).filter(|range| self.serves(*range));
         let open = open.filter_map(|range| {
             let mut open = self.chains[range].open.iter();
@@ -413,8 +410,7 @@ impl Node {
 
     /// Forgets what is confirmed.
     pub(super) fn forget_confirmed(&mut self) {
-        let links = self.peers.iter().filter_map(|peer| peer.link.confirmed());
-        let links = links.min().unwrap_or(u64::MAX);
+        let links = self.confirmed_by_links();
         for range in 0..self.chains.len() {
             if self.serves(range) {
                 let open = &mut self.chains[range].open;

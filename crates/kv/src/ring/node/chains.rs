@@ -46,6 +46,15 @@ impl Chain {
         }
     }
 
+    /// All up to this batch is confirmed.
+    pub(super) fn forget_until(&mut self, batch: u64) {
+        while let Some(open) = self.open.front()
+            && open.batch <= batch
+        {
+            self.open.pop_front();
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.open.iter().map(|open| open.bytes).sum()
     }

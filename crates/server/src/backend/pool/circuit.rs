@@ -446,6 +446,7 @@ mod tests {
         }
         assert!(bank.circuit.refuses());
     }
+
     #[test]
     fn one_call_that_hangs_takes_no_trials_of_others() {
         let mut bank = Bank::broken();
