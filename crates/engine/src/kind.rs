@@ -2,7 +2,7 @@
 //! service.toml, and of the calls of pages. The backends themselves are the server's.
 
 use crate::diagnostic::{Place, Report, Severity, did_you_mean_or};
-use crate::program::{Form, Type};
+use crate::program::{Asking, Form, Type};
 use crate::settings::BackendConfig;
 pub use crate::settings::BackendKey;
 
@@ -13,11 +13,34 @@ pub struct BackendKind {
     pub name: &'static str,
     /// Keys of its own in its table of service.toml, beside those that all have.
     pub keys: &'static [BackendKey],
-    /// The key of a page's call whose template says what is asked: its outputs are the arguments.
-    pub call_key: &'static str,
+    /// How a page's call says what is asked.
+    pub asks: Asks<'static>,
     /// Tells what is wrong with a call.
     pub check: fn(&PageCall<'_>) -> Option<CallMistake>,
 }
+
+/// How the calls of a kind's pages say what is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks<'k> {
+    /// By a template under this key: its outputs are the arguments.
+    Template(&'k str),
+    /// By a statement of SQL: under `query` where it only reads, under `exec` where it changes
+    /// something. Its arguments have names, `:name`, and `args` says what each is.
+    Sql,
+}
+
+impl<'k> Asks<'k> {
+    /// The keys of a call that say it.
+    pub(crate) fn keys(self) -> Vec<&'k str> {
+        match self {
+            Asks::Template(key) => vec![key],
+            Asks::Sql => SQL_KEYS.to_vec(),
+        }
+    }
+}
+
+/// The keys of a call in SQL that say what is asked.
+pub(crate) const SQL_KEYS: [&str; 3] = ["query", "exec", "args"];
 
 /// A page's call, as its kind looks at it when the page is compiled.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +49,8 @@ pub struct PageCall<'a> {
     pub backend: &'a BackendConfig,
     /// What it asks.
     pub form: &'a Form,
+    /// How.
+    pub asking: Asking,
     /// The columns that the page names.
     pub columns: &'a [(String, Type)],
     /// `row = ...`: one row must be answered, not any number.

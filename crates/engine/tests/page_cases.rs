@@ -17,6 +17,7 @@ use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::conformance;
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::scalar::ScalarExecutor;
+use rhythm_engine::kind::{Asks, BackendKind};
 use rhythm_engine::settings::Mistake;
 use rhythm_engine::source::Sources;
 use rhythm_protocol::scan::Level;
@@ -34,6 +35,17 @@ const MISSING: &str = "\
 [session]
 missing = { page = \"missing.html\", with = { message = \"Sign in.\" } }
 ";
+
+/// BeSim, and a kind whose calls are in SQL.
+fn kinds() -> Vec<BackendKind> {
+    let sql = BackendKind {
+        name: "sql",
+        keys: &[],
+        asks: Asks::Sql,
+        check: |_| None,
+    };
+    [conformance::BESIM, &[sql]].concat()
+}
 
 /// A case's sections, in order.
 fn sections(text: &str) -> Vec<(String, String)> {
@@ -74,7 +86,7 @@ fn check(path: &Path) -> Result<(), String> {
         .or_insert(usual);
 
     let mut found = Vec::new();
-    match compile(&sources, conformance::BESIM) {
+    match compile(&sources, &kinds()) {
         Err(diagnostics) => {
             let text: String = diagnostics
                 .iter()

@@ -123,6 +123,8 @@ pub fn wasteful() -> Arc<Service> {
         ],
         calls: vec![Call {
             backend: 0,
+            asking: Asking::Request,
+            has_name: true,
             form: Form::plain(&[Text]),
             columns: 2,
             result: CallResult::Rows(ROWS),

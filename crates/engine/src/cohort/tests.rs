@@ -1,7 +1,9 @@
 //! Tests of cohorts: lanes that come and go, and what memory they take.
 
 use super::*;
-use crate::program::{Call, CallResult, Field, FieldType, Form, SessionUse, StageProgram, Type};
+use crate::program::{
+    Asking, Call, CallResult, Field, FieldType, Form, SessionUse, StageProgram, Type,
+};
 
 /// A page with a text and a list of texts, whose first stage calls for the latter.
 fn page() -> PageProgram {
@@ -24,6 +26,8 @@ fn page() -> PageProgram {
         ],
         calls: vec![Call {
             backend: 0,
+            asking: Asking::Request,
+            has_name: true,
             form: Form::plain(&[Type::Text]),
             columns: 1,
             result: CallResult::Rows(1),

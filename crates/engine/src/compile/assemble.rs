@@ -6,13 +6,14 @@
 
 use super::build::{Fragments, INDEXED_MAX, PageParts, StageBuilder, index_of};
 use super::compiler::Compiler;
-use super::step::{Steps, page_named, request};
+use super::query::query;
+use super::step::{Steps, page_named};
 use super::value::{Items, List, Operand};
 use crate::diagnostic::Severity;
 use crate::diagnostic::{Place, Report};
 use crate::kind::{CallPart, Kinds, PageCall};
 use crate::program::{
-    Call, CallResult, FieldId, FieldType, Form, ListParam, PageProgram, Param, ParamType,
+    Asking, Call, CallResult, FieldId, FieldType, Form, ListParam, PageProgram, Param, ParamType,
     SessionFields, SessionUse, StageProgram, Type,
 };
 use crate::source::PageFile;
@@ -176,7 +177,7 @@ impl<'a> Assembly<'_, 'a> {
                     );
                 }
                 if let StepKind::Call(declaration) = &step.kind {
-                    let form = request(&mut compiler, declaration);
+                    let form = query(&mut compiler, declaration);
                     call = Some((declaration, form.ok()));
                     break;
                 }
@@ -237,14 +238,22 @@ impl<'a> Assembly<'_, 'a> {
             true => Operand::Poison,
             false => operand,
         };
-        page.names.insert(name.clone(), operand);
+        if !name.is_empty() {
+            page.names.insert(name.clone(), operand);
+        }
         page.calls.push(Call {
             backend: backend.unwrap_or(0),
+            asking: declaration.asking,
             form: form.unwrap_or_else(|| Form::plain(&[])),
             columns: index_of(columns.len()),
             result,
             status,
-            idempotent: declaration.retry.unwrap_or(gets),
+            has_name: !name.is_empty(),
+            idempotent: declaration.retry.unwrap_or(match declaration.asking {
+                Asking::Request => gets,
+                Asking::Query => true,
+                Asking::Exec => false,
+            }),
         });
     }
 
@@ -257,6 +266,7 @@ impl<'a> Assembly<'_, 'a> {
         let call = PageCall {
             backend,
             form,
+            asking: declaration.asking,
             columns: &declaration.columns,
             one_row: declaration.one_row,
         };
@@ -264,7 +274,7 @@ impl<'a> Assembly<'_, 'a> {
             return;
         };
         let place = match mistake.part {
-            CallPart::Asked => declaration.request.place,
+            CallPart::Asked => declaration.asked.place,
             CallPart::Columns => declaration.result_name.place,
         };
         match mistake.severity {

@@ -3,19 +3,15 @@
 use super::build::{Sink, index_of};
 use super::compiler::{Compiler, Result};
 use super::redirect;
-use super::value::{List, Literal, Operand};
+use super::value::{Literal, Operand};
 use crate::diagnostic::{How, Report, Reported, did_you_mean_or};
-use crate::program::{
-    Comparison, Escape, For, Form, Header, Op, Query, Register, SessionFields, Type,
-};
+use crate::program::{Comparison, Escape, Header, Op, SessionFields, Type};
 use crate::source::PageFile;
-use crate::source::declaration::{AnswerDecl, CallDecl, Step, StepKind};
+use crate::source::declaration::{AnswerDecl, Step, StepKind};
 use crate::source::keys::Text;
 use crate::source::template::{TextPlace, parse_expression, parse_template};
 use minijinja::machinery::ast::Stmt;
-use rhythm_protocol::http::uri;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 /// Steps other than calls, and pages shown in place of others.
 pub(crate) struct Steps<'r, 'a> {
@@ -269,7 +265,7 @@ fn text_template<'a>(
 }
 
 /// Compiles an expression of the header.
-fn with_expression<'a, T>(
+pub(super) fn with_expression<'a, T>(
     compiler: &mut Compiler<'_, 'a>,
     text: &Text<'a>,
     inside: impl FnOnce(&mut Compiler<'_, 'a>, &minijinja::machinery::ast::Expr<'_>) -> Result<T>,
@@ -280,191 +276,6 @@ fn with_expression<'a, T>(
     let result = inside(compiler, &expression);
     compiler.origin = around;
     result
-}
-
-/// Compiles the request of a call, and gives its form.
-pub(crate) fn request<'a>(
-    compiler: &mut Compiler<'_, 'a>,
-    declaration: &CallDecl<'a>,
-) -> Result<Form> {
-    let Some((each, item, list_name)) = &declaration.each else {
-        return ask(compiler, &declaration.request);
-    };
-    let list = each_of(compiler, each, list_name);
-    let Ok(list) = list else {
-        // What else is wrong with the request is told even so.
-        let shadowed = compiler.scope.page.insert(item.clone(), Operand::Poison);
-        let _ = ask(compiler, &declaration.request);
-        unshadow(compiler, item, shadowed);
-        return Err(Reported);
-    };
-    let count = compiler.length_of(&list);
-    let count = compiler.register(&count);
-    let [position, index, length] = [Type::Int; 3].map(|kind| compiler.stage.new_register(kind));
-    compiler.stage.open();
-    let operand = compiler.item(&Operand::List(list), position)?;
-    let shadowed = compiler.scope.page.insert(item.clone(), operand);
-    let form = ask(compiler, &declaration.request);
-    unshadow(compiler, item, shadowed);
-    let body = compiler.stage.close(compiler.fragments);
-    compiler.stage.push_for(
-        body,
-        Default::default(),
-        compiler.fragments,
-        |body, otherwise| For {
-            count,
-            filter: None,
-            position,
-            index,
-            length,
-            body,
-            otherwise,
-        },
-    );
-    form
-}
-
-/// The list that a call has a request for each item of.
-fn each_of<'a>(
-    compiler: &mut Compiler<'_, 'a>,
-    each: &Text<'a>,
-    list_name: &str,
-) -> Result<Rc<List>> {
-    match compiler.scope.page.get(list_name) {
-        Some(Operand::List(list)) => Ok(list.clone()),
-        Some(Operand::Poison) => Err(Reported),
-        Some(other) => {
-            let message = format!("`{list_name}` is {}, not a list", other.describe());
-            let hint = "a list parameter, or the rows of a call before";
-            Err(compiler.error(each.place, message, hint))
-        }
-        None if compiler.scope.names_lost => Err(Reported),
-        None => {
-            let lists = (compiler.scope.page.iter())
-                .filter(|(_, operand)| matches!(operand, Operand::List(_)))
-                .map(|(name, _)| name.as_str());
-            let nothing = "a list parameter (list = 16), or the rows of a call before";
-            let hint = did_you_mean_or(list_name, lists, nothing);
-            Err(compiler.error(each.place, format!("unknown name `{list_name}`"), hint))
-        }
-    }
-}
-
-/// Ends the life of a call's item: its name is again what it was before.
-fn unshadow(compiler: &mut Compiler<'_, '_>, item: &str, shadowed: Option<Operand>) {
-    match shadowed {
-        Some(shadowed) => compiler.scope.page.insert(item.to_owned(), shadowed),
-        None => compiler.scope.page.remove(item),
-    };
-}
-
-/// Compiles a template whose outputs are arguments, and asks with them. Outputs that nothing keeps
-/// apart are one argument, their texts one after the other.
-fn ask<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Form> {
-    let origin = TextPlace::of_text(text);
-    let body = parse_template(&text.value, origin, compiler.report)?;
-    let Stmt::Template(body) = &body else {
-        return Err(Reported);
-    };
-    let around = std::mem::replace(&mut compiler.origin, origin);
-    let mut pieces = vec![String::new()];
-    let mut arguments: Vec<Vec<Operand>> = Vec::new();
-    let mut result = Ok(());
-    for statement in &body.children {
-        match statement {
-            Stmt::EmitRaw(raw) => {
-                if let Some(piece) = pieces.last_mut() {
-                    piece.push_str(raw.raw);
-                }
-            }
-            Stmt::EmitExpr(output) => match argument(compiler, &output.expr) {
-                Err(reported) => result = Err(reported),
-                Ok(operand) => {
-                    let between = pieces.last().map_or("", |piece| piece);
-                    match arguments.last_mut() {
-                        Some(parts) if !Form::separates(between.as_bytes()) => {
-                            let Some(between) = decoded(between) else {
-                                let place = compiler.place_of(&output.expr);
-                                let hint = "a `&` between them makes them two arguments";
-                                let message = "what stands before this output is no text";
-                                result = Err(compiler.error(place, message, hint));
-                                continue;
-                            };
-                            if !between.is_empty() {
-                                parts.push(Operand::text(&between));
-                            }
-                            parts.push(operand);
-                            if let Some(piece) = pieces.last_mut() {
-                                piece.clear();
-                            }
-                        }
-                        _ => {
-                            arguments.push(vec![operand]);
-                            pieces.push(String::new());
-                        }
-                    }
-                }
-            },
-            _ => {
-                let hint = "text and {{ outputs }}; choose with {{ a if condition else b }}";
-                let place = compiler.origin.place(0);
-                result = Err(compiler.error(place, "statements do not belong here", hint));
-            }
-        }
-    }
-    compiler.origin = around;
-    result?;
-    let registers: Vec<Register> = arguments
-        .into_iter()
-        .map(|parts| match &parts[..] {
-            [one] => compiler.register(one),
-            parts => {
-                let text = compiler.stage.concat(parts, false, compiler.page);
-                compiler.text_register(&text)
-            }
-        })
-        .collect();
-    for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-        compiler.page.texts.intern(piece);
-    }
-    let kind = |register: &Register| compiler.stage.kind_of(*register);
-    let form = Form {
-        pieces: pieces
-            .into_iter()
-            .map(|piece| piece.into_bytes().into())
-            .collect(),
-        arguments: registers.iter().map(kind).collect(),
-    };
-    let arguments = registers;
-    compiler.stage.push(Op::Query(Query { arguments }));
-    Ok(form)
-}
-
-/// An output that is an argument.
-fn argument<'a>(
-    compiler: &mut Compiler<'_, 'a>,
-    expression: &minijinja::machinery::ast::Expr<'_>,
-) -> Result<Operand> {
-    let place = compiler.place_of(expression);
-    let operand = compiler.expression(expression)?;
-    match operand {
-        Operand::None => Ok(Operand::text("None")),
-        Operand::Undefined => Ok(Operand::text("")),
-        Operand::Poison => Err(Reported),
-        operand if operand.is_safe() => {
-            let hint = "values are escaped for where they are put";
-            Err(compiler.error(place, "`|safe` does not belong here", hint))
-        }
-        operand if operand.scalar().is_some() => Ok(operand),
-        operand => Err(compiler.not_printable(&operand, place)),
-    }
-}
-
-/// The text that a percent-encoded piece stands for.
-fn decoded(piece: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    uri::decode(piece.as_bytes(), &mut bytes).ok()?;
-    String::from_utf8(bytes).ok()
 }
 
 fn add_header(compiler: &mut Compiler<'_, '_>, name: &str, text: Operand) {

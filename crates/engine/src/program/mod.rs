@@ -46,6 +46,6 @@ pub use param::{Carrier, ListParam, Param, ParamType};
 pub use print::Listing;
 pub use route::{Route, Segment};
 pub use service::Service;
-pub use stage::{Call, CallResult, Form, StageProgram};
+pub use stage::{Asking, Call, CallResult, Form, StageProgram};
 pub(crate) use texts::TextPool;
 pub use value::{Constant, Field, FieldId, FieldType, FragmentId, Register, Type};

@@ -24,6 +24,8 @@ pub struct StageProgram {
 pub struct Call {
     /// Index into [`Service::backends`](super::Service::backends).
     pub backend: usize,
+    /// How it asks.
+    pub asking: Asking,
     /// What its queries look like.
     pub form: Form,
     /// Number of columns of an answered row.
@@ -34,8 +36,22 @@ pub struct Call {
     /// The scalar Int field that takes the status: the first that is not 0 among the lane's
     /// answers.
     pub status: FieldId,
+    /// Whether its answer has a name by which the page can look at it, and at its status.
+    pub has_name: bool,
     /// May the query be sent again after a failure that leaves open whether it was carried out?
     pub idempotent: bool,
+}
+
+/// How a call asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asking {
+    /// By a request whose form is the kind's own.
+    #[default]
+    Request,
+    /// By a statement of SQL that only reads.
+    Query,
+    /// By a statement of SQL that changes something.
+    Exec,
 }
 
 /// What stands around the arguments of a call's queries, and the arguments' types.

@@ -2,13 +2,13 @@
 
 use super::keys::Text;
 use crate::diagnostic::{Place, Report};
-use crate::program::{self, ParamType, Route, SessionUse, Type};
+use crate::program::{self, Asking, ParamType, Route, SessionUse, Type};
 use std::collections::BTreeSet;
 
 /// The keys of a page.
 pub(super) const PAGE_KEYS: [&str; 5] = ["route", "session", "content_type", "params", "step"];
 
-/// The keys of steps, but those of calls that say what is asked.
+/// The keys of steps, but those of calls that say what is asked, which are their kinds'.
 pub(super) const STEP_KEYS: [&str; 14] = [
     "call", "rows", "row", "each", "retry", "check", "else", "with", "status", "session", "user",
     "redirect", "file", "headers",
@@ -109,9 +109,14 @@ pub(crate) enum StepKind<'a> {
 #[derive(Debug)]
 pub(crate) struct CallDecl<'a> {
     pub(crate) backend: Text<'a>,
-    pub(crate) request: Text<'a>,
+    /// What is asked, and how.
+    pub(crate) asked: Text<'a>,
+    pub(crate) asking: Asking,
+    /// Of a statement of SQL, what its named arguments are: expressions.
+    pub(crate) args: Vec<(Text<'a>, Text<'a>)>,
     /// The name given to each item, and the list's.
     pub(crate) each: Option<(Text<'a>, String, String)>,
+    /// Empty where the call has no name.
     pub(crate) result_name: Text<'a>,
     pub(crate) columns: Vec<(String, Type)>,
     /// `row` rather than `rows`.

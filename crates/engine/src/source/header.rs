@@ -73,7 +73,10 @@ fn refuse_misplaced<'t>(
     report: &mut Report,
 ) -> Vec<&'t str> {
     let is_of_step = |key: &str| {
-        let asks = kinds.kinds.iter().any(|kind| kind.call_key == key);
+        let asks = kinds
+            .kinds
+            .iter()
+            .any(|kind| kind.asks.keys().contains(&key));
         asks || STEP_KEYS.contains(&key) && !PAGE_KEYS.contains(&key)
     };
     let mut found: Vec<(usize, &str)> = (table.iter())

@@ -7,6 +7,7 @@
 //! - `page_file`: a page file, split into header and template;
 //! - `template`: MiniJinja's parser; `syntax` tells what is wrong where it cannot go on.
 
+mod call;
 pub(crate) mod config;
 pub(crate) mod declaration;
 pub(crate) mod header;

@@ -1,12 +1,12 @@
 //! Steps as a page's header has them, read but not yet compiled.
 
+use super::call::{self, read_call};
 use super::declaration::{
-    AnswerDecl, CallDecl, Lost, PAGE_KEYS, STEP_KEYS, Step, StepKind, check_name, is_name,
+    AnswerDecl, Lost, PAGE_KEYS, STEP_KEYS, Step, StepKind, check_name, is_name,
 };
 use super::keys::{Keys, Text, TomlText, text_of};
 use crate::diagnostic::{Report, did_you_mean};
 use crate::kind::Kinds;
-use crate::program::Type;
 use rhythm_protocol::http::head::is_token;
 use rhythm_protocol::http::response::SENDERS_HEADERS;
 use toml::de::DeTable;
@@ -50,21 +50,8 @@ pub(crate) fn read_step<'a>(
     report: &mut Report,
 ) -> Option<Step<'a>> {
     let has = |key: &str| table.contains_key(key);
-    let called = table.get("call").and_then(|call| call.get_ref().as_str());
-    let asked = match called.and_then(|backend| kinds.of(backend)) {
-        Some((_, kind)) => kind.call_key,
-        // What is asked of a backend that is not there may be told by any key.
-        None => {
-            let others = table.keys().map(|key| key.get_ref().as_ref());
-            let mut others = others.filter(|key| !STEP_KEYS.contains(key));
-            let first = kinds.kinds.first().map_or("request", |kind| kind.call_key);
-            others
-                .next()
-                .filter(|_| others.next().is_none())
-                .unwrap_or(first)
-        }
-    };
-    let call = ["call", asked, "rows", "row", "each", "retry"];
+    let asks = call::asks(table, kinds);
+    let call: Vec<&str> = call::KEYS.into_iter().chain(asks.keys()).collect();
     let known: &[&str] = if has("call") {
         &call
     } else if has("check") {
@@ -88,7 +75,7 @@ pub(crate) fn read_step<'a>(
     let keys = Keys::named(toml, table, offset, known, told, report);
     let kind = match known[0] {
         "call" => {
-            let call = read_call(&keys, asked, report);
+            let call = read_call(&keys, asks, report);
             // Of a call that is compiled, that tells of its backend.
             if call.is_none()
                 && let Some(backend) = keys.text("call", report)
@@ -166,7 +153,7 @@ fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, repor
             let of = match *key {
                 "else" | "with" => "check = \"...\"",
                 "user" => "session = \"create\"",
-                "rows" | "row" | "each" | "retry" => "call = \"...\"",
+                "rows" | "row" | "each" | "retry" | "query" | "exec" | "args" => "call = \"...\"",
                 _ => "call, check, session, redirect, headers, status or file",
             };
             let message = format!("this step has `{key}`, but nothing says what it does");
@@ -218,65 +205,6 @@ fn read_headers<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, 
     headers
 }
 
-fn read_call<'a>(keys: &Keys<'_, 'a>, asked: &str, report: &mut Report) -> Option<CallDecl<'a>> {
-    let hint = "rows = \"name(column, column:int)\", or row = ... for exactly one row";
-    let one_row = keys.has("row");
-    if one_row && keys.has("rows") {
-        report.error(
-            keys.place_of("row"),
-            "a call has `row` or `rows`, not both",
-            hint,
-        );
-    }
-    let result = keys.required(if one_row { "row" } else { "rows" }, hint, report);
-    let request = keys.required(asked, &format!("{asked} = \"...\", a template"), report);
-    // Read wrongly, it is none: what else is wrong with the call is told, too.
-    let each = keys.text("each", report);
-    let each = match each {
-        None => (!keys.has("each")).then_some(None),
-        Some(text) => {
-            let parts: Vec<&str> = text.value.split_whitespace().collect();
-            match parts[..] {
-                [item, "in", list] if is_name(item) && is_name(list) => {
-                    let (item, list) = (item.to_owned(), list.to_owned());
-                    Some(Some((text, item, list)))
-                }
-                _ => {
-                    report.error(
-                        text.place,
-                        "`each` must be of the form \"item in list\"",
-                        "each = \"p in payments\", and {{ p }} or {{ p.field }} in what is asked",
-                    );
-                    None
-                }
-            }
-        }
-    };
-    let retry = keys.bool("retry", report);
-    let backend = keys.text("call", report);
-    let columns = (result.as_ref()).and_then(|result| read_columns(result, hint, report));
-    if one_row && keys.has("each") {
-        report.error(
-            keys.place_of("row"),
-            "a call for each item answers rows",
-            "rows = ...",
-        );
-    }
-    let (name, columns) = columns?;
-    Some(CallDecl {
-        backend: backend?,
-        request: request?,
-        each: each?,
-        result_name: Text {
-            value: name,
-            ..result?
-        },
-        columns,
-        one_row,
-        retry,
-    })
-}
-
 /// Notes what a step that could not be read would have declared.
 pub(crate) fn note_lost(table: &DeTable<'_>, lost: &mut Lost) {
     let declared = table.get("rows").or(table.get("row"));
@@ -288,69 +216,4 @@ pub(crate) fn note_lost(table: &DeTable<'_>, lost: &mut Lost) {
         }
         None => lost.others |= table.contains_key("call"),
     }
-}
-
-/// Reads `name(col, col:int)`.
-fn read_columns(
-    text: &Text<'_>,
-    hint: &str,
-    report: &mut Report,
-) -> Option<(String, Vec<(String, Type)>)> {
-    let parts = text
-        .value
-        .trim()
-        .strip_suffix(')')
-        .and_then(|rest| rest.split_once('('));
-    let Some((name, list)) = parts else {
-        report.error(
-            text.place,
-            "this does not name rows and their columns",
-            hint,
-        );
-        return None;
-    };
-    let name = name.trim();
-    check_name(
-        &Text {
-            value: name.to_owned(),
-            ..text.clone()
-        },
-        report,
-    );
-    let mut columns: Vec<(String, Type)> = Vec::new();
-    let mut are_names = true;
-    for column in list.split(',') {
-        let (column, kind) = match column.trim().split_once(':') {
-            None => (column.trim(), Type::Text),
-            Some((column, kind)) => match kind.trim() {
-                "int" => (column.trim(), Type::Int),
-                "text" => (column.trim(), Type::Text),
-                other => {
-                    report.error(
-                        text.place,
-                        format!("a column is no `{other}`"),
-                        "int or text",
-                    );
-                    (column.trim(), Type::Text)
-                }
-            },
-        };
-        if !is_name(column) {
-            report.error(
-                text.place,
-                format!("`{column}` is no name of a column"),
-                hint,
-            );
-            are_names = false;
-        } else if columns.iter().any(|(known, _)| known == column) {
-            let hint = "columns go by their order: name them as you like, each otherwise";
-            report.error(
-                text.place,
-                format!("two columns are named `{column}`"),
-                hint,
-            );
-        }
-        columns.push((column.to_owned(), kind));
-    }
-    are_names.then(|| (name.to_owned(), columns))
 }

@@ -10,7 +10,8 @@ use crate::gpu::{Address, Extent, PinnedBuffer, SharedGpu, scope};
 use crate::plain::{Plain, bytes_of};
 use rhythm_engine::cohort::{Cohort, Column, LaneError, LaneState, Span, View};
 use rhythm_engine::program::{
-    Call, CallResult, Field, FieldType, Form, PageProgram, Service, SessionUse, StageProgram, Type,
+    Asking, Call, CallResult, Field, FieldType, Form, PageProgram, Service, SessionUse,
+    StageProgram, Type,
 };
 use std::marker::PhantomData;
 
@@ -71,6 +72,8 @@ fn service() -> Service {
             ],
             calls: vec![Call {
                 backend: 0,
+                asking: Asking::Request,
+                has_name: true,
                 form: Form::plain(&[]),
                 columns: 2,
                 result,

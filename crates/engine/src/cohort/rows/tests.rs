@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cohort::Cohort;
-use crate::program::{Field, FieldType, Form, PageProgram, SessionUse, StageProgram, Type};
+use crate::program::{Asking, Field, FieldType, Form, PageProgram, SessionUse, StageProgram, Type};
 use proptest::prelude::*;
 
 /// A page that asks for rows of these columns.
@@ -26,6 +26,8 @@ fn page(columns: &[Type]) -> PageProgram {
         ],
         calls: vec![Call {
             backend: 0,
+            asking: Asking::Request,
+            has_name: true,
             form: Form::plain(&[]),
             columns: columns.len() as u16,
             result: CallResult::Rows(0),

@@ -18,7 +18,7 @@ use super::executor::{Executor, Refusal, Work};
 use super::limits::LaneLimits;
 use super::scalar::ScalarExecutor;
 use crate::cohort::{AnswerWriter, Arena, Cell, Cohort, Column, LaneState, Span, View};
-use crate::kind::{BackendKey, BackendKind};
+use crate::kind::{Asks, BackendKey, BackendKind};
 use crate::program::Service;
 use crate::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
 use crate::settings::Setting;
@@ -51,7 +51,7 @@ pub const BESIM: &[BackendKind] = &[BackendKind {
             hint: "",
         },
     ],
-    call_key: "request",
+    asks: Asks::Template("request"),
     check: |_| None,
 }];
 

@@ -509,6 +509,8 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
         fields,
         calls: vec![Call {
             backend: 0,
+            asking: Asking::Request,
+            has_name: true,
             form,
             columns: 2,
             result: CallResult::Rows(ROWS_FIELD),

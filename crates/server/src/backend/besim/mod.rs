@@ -14,7 +14,7 @@ use crate::backend::kind::{Kind, Opened, peers};
 use crate::backend::{ConnectionPool, InProcess, PoolOptions};
 use rhythm_besim::{Bank, Command, EMBEDDED, Query};
 use rhythm_engine::diagnostic::Severity;
-use rhythm_engine::kind::{BackendKey, BackendKind, CallMistake, CallPart, PageCall};
+use rhythm_engine::kind::{Asks, BackendKey, BackendKind, CallMistake, CallPart, PageCall};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
 
@@ -25,7 +25,7 @@ const DEPTH_MAX: usize = 128;
 pub(in crate::backend) const KIND: Kind = Kind {
     declaration: BackendKind {
         name: rhythm_besim::KIND,
-        call_key: "request",
+        asks: Asks::Template("request"),
         keys: &[
             BackendKey {
                 name: "url",

@@ -11,7 +11,7 @@ use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Queries, Rows};
 use rhythm_engine::compile::compile;
 use rhythm_engine::program::Form;
 use rhythm_engine::program::{
-    Call, CallResult, Field, FieldType, PageProgram, SessionUse, StageProgram, Type,
+    Asking, Call, CallResult, Field, FieldType, PageProgram, SessionUse, StageProgram, Type,
 };
 use rhythm_engine::source::Sources;
 use rhythm_protocol::besim;
@@ -39,6 +39,8 @@ fn page(form: Form, columns: u16) -> PageProgram {
         ],
         calls: vec![Call {
             backend: 0,
+            asking: Asking::Request,
+            has_name: true,
             form,
             columns,
             result: CallResult::Rows(0),

@@ -5,7 +5,7 @@ use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Responses};
 use crate::backend::{Awaited, QueryAnswers, Told, Which};
 use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
-use rhythm_engine::program::{Call, CallResult, Form, Type};
+use rhythm_engine::program::{Asking, Call, CallResult, Form, Type};
 use rhythm_net::testing::TestPort;
 use std::collections::BTreeMap;
 use std::io;
@@ -105,6 +105,8 @@ impl<W: Wire> ConnectionPool<W> {
 pub(in super::super) fn call(pieces: &[&str], idempotent: bool) -> Call {
     Call {
         backend: 0,
+        asking: Asking::Request,
+        has_name: true,
         form: Form {
             pieces: pieces.iter().map(|piece| piece.as_bytes().into()).collect(),
             arguments: vec![Type::Int; pieces.len() - 1],
