@@ -53,6 +53,8 @@ pub struct PageCall<'a> {
     pub asking: Asking,
     /// The columns that the page names.
     pub columns: &'a [(String, Type)],
+    /// Whether its answer has a name by which the page can look at it.
+    pub has_name: bool,
     /// `row = ...`: one row must be answered, not any number.
     pub one_row: bool,
 }

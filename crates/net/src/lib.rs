@@ -32,6 +32,7 @@
 //! - For a handler: [`table`] (what it keeps of each connection), [`outgoing`] (bytes that the
 //!   socket did not take), [`timer`], [`slab`] (values under keys that do not outlive them).
 //! - Between driver and handler: [`layer`], where TLS goes in.
+//! - For what blocks: [`local`], threads of this process that are reached as peers are.
 //! - For who logs: [`sparse`], lines that anybody can cause.
 //! - For who starts it: [`signal`], [`resource`] and [`clock`].
 //! - For who tests a handler: `testing`, a port in memory.
@@ -41,6 +42,7 @@
 pub mod clock;
 pub mod driver;
 pub mod layer;
+pub mod local;
 pub mod outgoing;
 pub mod port;
 pub mod resource;
@@ -59,6 +61,7 @@ pub use driver::epoll::{Driver, DriverOptions};
 pub use driver::listener::{ListenError, ListenOptions, Listener};
 pub use driver::waker::Waker;
 pub use layer::{Codec, Codecs, Layer};
+pub use local::LocalListener;
 pub use outgoing::{Flushed, Outgoing, Part, Shared};
 pub use port::{
     Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Peer, PeerAddress, Port, Role,

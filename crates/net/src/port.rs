@@ -169,6 +169,8 @@ pub enum PeerAddress {
     Tcp(SocketAddr),
     /// On this machine, at a socket of the file system.
     Unix(Arc<Path>),
+    /// In this process, at a [`LocalListener`](crate::LocalListener) of this name.
+    Local(Arc<[u8]>),
 }
 
 impl Peer {
@@ -197,6 +199,7 @@ impl fmt::Display for Peer {
             }
             PeerAddress::Tcp(address) => write!(f, "{} ({address})", self.name),
             PeerAddress::Unix(path) => write!(f, "{}", path.display()),
+            PeerAddress::Local(_) => f.write_str(&self.name),
         }
     }
 }

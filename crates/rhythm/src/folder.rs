@@ -55,7 +55,10 @@ impl Folder {
                 folder.display()
             );
         }
-        let mut sources = Sources::default();
+        let mut sources = Sources {
+            folder: folder.to_owned(),
+            ..Sources::default()
+        };
         let mut text_bytes = 0;
         let mut read = |path: &Path, sources: &mut Sources| {
             let name = relative(folder, path)?;

@@ -50,6 +50,7 @@ fn of_node(node: &Node, udp: bool) -> Result<String, MemcachedError> {
             let timeout = stream.set_read_timeout(Some(PATIENCE));
             timeout.and_then(|()| by_stream(stream)).map_err(failed)?
         }
+        (PeerAddress::Local(_), _) => unreachable!("no URL names a thread of this process"),
     };
     let text = String::from_utf8_lossy(&line);
     match text.trim_end().strip_prefix("VERSION ") {

@@ -69,7 +69,7 @@ impl Target {
         };
         match &node.peer.address {
             PeerAddress::Tcp(address) => Some(*address),
-            PeerAddress::Unix(_) => None,
+            PeerAddress::Unix(_) | PeerAddress::Local(_) => None,
         }
     }
 }

@@ -268,6 +268,7 @@ impl<'a> Assembly<'_, 'a> {
             form,
             asking: declaration.asking,
             columns: &declaration.columns,
+            has_name: !declaration.result_name.value.is_empty(),
             one_row: declaration.one_row,
         };
         let Some(mistake) = (kind.check)(&call) else {

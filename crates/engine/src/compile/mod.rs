@@ -48,7 +48,10 @@ use std::collections::BTreeSet;
 pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<Diagnostic>> {
     let mut report = Report::default();
     report_files(sources, &mut report);
-    let service_file = read_service_file(sources, kinds, &mut report);
+    let mut service_file = read_service_file(sources, kinds, &mut report);
+    for backend in &mut service_file.backends {
+        backend.folder.clone_from(&sources.folder);
+    }
     let kinds = Kinds {
         kinds,
         backends: &service_file.backends,

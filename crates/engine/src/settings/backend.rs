@@ -7,6 +7,7 @@ use crate::section;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The value of a key that a kind of backend has of its own.
@@ -66,6 +67,8 @@ pub struct BackendConfig {
     pub name: String,
     /// The name of its kind.
     pub kind: &'static str,
+    /// The service's folder, which paths of its keys are relative to.
+    pub folder: PathBuf,
     /// What backends of every kind have.
     pub pool: PoolSettings,
     /// The keys of its kind's own, defaults filled in.
@@ -164,6 +167,7 @@ mod tests {
         let config = BackendConfig {
             name: "bank".to_owned(),
             kind: "made",
+            folder: PathBuf::new(),
             pool: PoolSettings::default(),
             own: own.into(),
         };

@@ -9,6 +9,7 @@ use crate::settings::{
     BackendConfig, Definition, Origin, PoolSettings, Section, ServiceConfig, Setting,
 };
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use toml::de::{DeTable, DeValue};
 
 /// What `service.toml` holds beside the configuration.
@@ -200,6 +201,8 @@ fn read_backend<'a>(
     let mut backend = BackendConfig {
         name: name.value.clone(),
         kind: kind.map_or("", |kind| kind.name),
+        // Whoever has read the folder knows it.
+        folder: PathBuf::new(),
         pool: PoolSettings::default(),
         own: BTreeMap::new(),
     };

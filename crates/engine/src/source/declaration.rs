@@ -82,7 +82,7 @@ pub(crate) struct Step<'a> {
 
 #[derive(Debug)]
 pub(crate) enum StepKind<'a> {
-    Call(CallDecl<'a>),
+    Call(Box<CallDecl<'a>>),
     Check {
         /// `None`: it could not be read, which is reported.
         condition: Option<Text<'a>>,

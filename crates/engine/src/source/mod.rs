@@ -25,10 +25,14 @@ use crate::diagnostic::Report;
 use crate::kind::BackendKind;
 use crate::settings::{Mistake, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// The files of a service, by their paths within its folder.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
+    /// The service's folder, which is read by whoever makes this; paths of files that backends have
+    /// are relative to it.
+    pub folder: PathBuf,
     /// Texts: `service.toml`, `pages/*.html`, `templates/*.html`.
     pub files: BTreeMap<String, String>,
     /// Paths of static files, relative to `static/`.

@@ -82,7 +82,7 @@ pub(crate) fn read_step<'a>(
             {
                 kinds.find(&backend.value, backend.place, report);
             }
-            StepKind::Call(call?)
+            StepKind::Call(Box::new(call?))
         }
         "check" => {
             let condition = keys.text("check", report);

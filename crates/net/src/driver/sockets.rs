@@ -493,14 +493,16 @@ fn begin(
             let begun = net::connect(&socket, address);
             Ok((socket, begun))
         }
-        PeerAddress::Unix(path) => {
-            let address = SocketAddrUnix::new(&**path)?;
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-            let begun = net::connect(&socket, &address);
-            Ok((socket, begun))
-        }
+        PeerAddress::Unix(path) => begin_unix(&SocketAddrUnix::new(&**path)?),
+        PeerAddress::Local(name) => begin_unix(&SocketAddrUnix::new_abstract_name(name)?),
     }
+}
+
+fn begin_unix(address: &SocketAddrUnix) -> Result<(OwnedFd, Result<(), Errno>), Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let begun = net::connect(&socket, address);
+    Ok((socket, begun))
 }
 
 /// Where its place is needed, a closed connection's input is dropped for no longer.

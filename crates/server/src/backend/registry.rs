@@ -18,6 +18,7 @@ macro_rules! kinds {
 
 kinds! {
     besim = "besim/mod.rs",
+    sqlite = "sqlite/mod.rs",
 }
 
 /// What the compiler must know of them.

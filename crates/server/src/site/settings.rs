@@ -132,7 +132,7 @@ impl BackendSettings {
     pub(crate) fn place(&self, known: Option<SocketAddr>) -> String {
         let is_known = |peer: &&Peer| match (known, &peer.address) {
             (Some(known), PeerAddress::Tcp(address)) => known == *address,
-            (Some(_), PeerAddress::Unix(_)) => false,
+            (Some(_), PeerAddress::Unix(_) | PeerAddress::Local(_)) => false,
             (None, _) => true,
         };
         let places = self.peers.iter().filter(is_known).map(Peer::to_string);
@@ -197,6 +197,7 @@ mod tests {
             let backend = BackendConfig {
                 name: "bank".to_owned(),
                 kind: "besim",
+                folder: PathBuf::new(),
                 pool: PoolSettings {
                     timeout: second,
                     straggler_delay: delay,

@@ -63,7 +63,7 @@ pub(super) struct Pipe<W: Wire> {
 pub(super) fn address_of(peer: &Peer) -> Option<SocketAddr> {
     match peer.address {
         PeerAddress::Tcp(address) => Some(address),
-        PeerAddress::Unix(_) => None,
+        PeerAddress::Unix(_) | PeerAddress::Local(_) => None,
     }
 }
 

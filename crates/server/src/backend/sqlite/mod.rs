@@ -1,0 +1,82 @@
+//! SQLite: a database in a file, on threads of this process.
+//!
+//! A statement may take as long as it likes, so it never runs on an event loop: each connection of
+//! the [`ConnectionPool`] leads to a thread that has the file open. So deadlines, shares of users
+//! and everything else hold for it as they do for any server.
+//!
+//! ```text
+//!   worker: ConnectionPool --- frames.rs ---> thread.rs, one a connection --- query ---> the file
+//!           wire.rs        <-- answers ----       |
+//!                                                 +--- exec ---> writer.rs: those of all threads
+//!                                                                that came meanwhile, one commit
+//! ```
+
+mod database;
+mod frames;
+mod opened;
+mod statement;
+mod thread;
+mod wire;
+mod writer;
+
+use crate::backend::kind::{Kind, Opened};
+use crate::backend::{ConnectionPool, PoolOptions};
+use database::CONNECTION_BYTES_MAX;
+use rhythm_engine::kind::{Asks, BackendKey, BackendKind};
+use rhythm_engine::settings::{BackendConfig, Setting};
+use rhythm_net::Peer;
+use wire::SqliteWire;
+
+/// Most queries at a time on a connection: those that come together are one transaction.
+const DEPTH_MAX: usize = 64;
+
+/// The kind. Its table in service.toml has `file` and `schema`, its calls are in SQL.
+pub(in crate::backend) const KIND: Kind = Kind {
+    declaration: BackendKind {
+        name: "sqlite",
+        keys: &[
+            BackendKey {
+                name: "file",
+                about: "the database, beside service.toml unless the path says otherwise",
+                default: Setting::Text("data.db"),
+                check: |file| !matches!(file.text(), "" | ":memory:"),
+                wrong: "`file` must be a path",
+                hint: "such as \"data.db\", in the folder of the service",
+            },
+            BackendKey {
+                name: "schema",
+                about: "a file of SQL by which the database is made where there is none",
+                default: Setting::Text(""),
+                check: |_| true,
+                wrong: "",
+                hint: "",
+            },
+        ],
+        asks: Asks::Sql,
+        check: statement::check,
+    },
+    locate,
+    query_bytes_max,
+    open,
+};
+
+/// Opens the database, or makes it, and has a thread listen for connections to it.
+fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
+    Ok(vec![opened::peer(config)?])
+}
+
+fn query_bytes_max(config: &BackendConfig) -> usize {
+    let options = PoolOptions::of(config, DEPTH_MAX);
+    let threads = options.connections_max.saturating_mul(CONNECTION_BYTES_MAX);
+    options.query_bytes_max().saturating_add(threads)
+}
+
+fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
+    let options = PoolOptions::of(config, DEPTH_MAX);
+    Ok(Box::new(ConnectionPool::new(
+        SqliteWire::default(),
+        &config.name,
+        peers.to_vec(),
+        options,
+    )))
+}

@@ -1,0 +1,75 @@
+//! Statements as pages have them, and what is wrong with them: they are prepared as the pages are
+//! compiled, in the database, or where there is none yet in one made of the schema.
+
+use super::database;
+use rhythm_engine::diagnostic::Severity;
+use rhythm_engine::kind::{CallMistake, CallPart, PageCall};
+use rhythm_engine::program::Asking;
+
+/// Appends a statement: its pieces, and between them its arguments as SQLite numbers them.
+pub(super) fn write(pieces: &[Box<[u8]>], out: &mut Vec<u8>) {
+    for (piece, number) in pieces.iter().zip(0..) {
+        if number > 0 {
+            out.push(b'?');
+            out.extend_from_slice(itoa::Buffer::new().format::<u32>(number).as_bytes());
+        }
+        out.extend_from_slice(piece);
+    }
+}
+
+/// Tells what is wrong with a call, if the database can be looked at. What is wrong with that is
+/// told when it is opened.
+pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
+    let error = |part, message: String, hint: String| {
+        let severity = Severity::Error;
+        Some(CallMistake {
+            part,
+            severity,
+            message,
+            hint,
+        })
+    };
+    let mut statement = Vec::new();
+    write(&call.form.pieces, &mut statement);
+    let statement = String::from_utf8(statement).ok()?;
+    let connection = database::for_checks(call.backend)?;
+    let prepared = match connection.prepare(&statement) {
+        Ok(prepared) => prepared,
+        Err(why) => {
+            let hint = format!("it is tried in {}", database::path(call.backend).display());
+            return error(CallPart::Asked, database::in_words(&why), hint);
+        }
+    };
+    if prepared.parameter_count() != call.form.arguments.len() {
+        let hint = "`:name` where a value goes, and args = { name = \"expression\" }";
+        let message = "it has values that are not given by name";
+        return error(CallPart::Asked, message.to_owned(), hint.to_owned());
+    }
+    if call.asking == Asking::Query && !prepared.readonly() {
+        let hint = "exec = \"...\" is for such";
+        let message = "this statement changes something, and `query` only reads";
+        return error(CallPart::Asked, message.to_owned(), hint.to_owned());
+    }
+    let given = call.columns.len();
+    let answered = prepared.column_names();
+    let so_many = |count| match count {
+        1 => "1 column".to_owned(),
+        count => format!("{count} columns"),
+    };
+    match answered.len() {
+        0 if given == 1 => None,
+        0 => {
+            let message = "a statement that returns nothing answers 1 column: how many rows it \
+                           has changed";
+            let hint = "row = \"done(changed:int)\", or neither `row` nor `rows`";
+            error(CallPart::Columns, message.to_owned(), hint.to_owned())
+        }
+        // Nobody looks at what it answers.
+        _ if !call.has_name => None,
+        count if count == given => None,
+        count => {
+            let message = format!("the statement answers {}, not {given}", so_many(count));
+            error(CallPart::Columns, message, answered.join(", "))
+        }
+    }
+}
