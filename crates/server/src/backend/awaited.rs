@@ -1,9 +1,9 @@
 //! The queries of a connection whose answers are to come.
 
+use super::asked::Asked;
 use rhythm_engine::program::Call;
 use rhythm_net::Time;
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 /// Which query of a connection is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) struct Taken {
     /// What its answer is told by.
     pub(super) key: u64,
     /// What asks.
-    pub(super) call: Rc<Call>,
+    pub(super) call: Asked,
     /// Who asks, as a number.
     pub(super) asker: u64,
     /// Its arguments, as `arguments.rs` keeps them.
@@ -70,9 +70,10 @@ impl Awaited {
     /// One query of this call, for tests of wires.
     #[cfg(test)]
     pub(super) fn one(call: &Call) -> Awaited {
+        use super::asked::CallNumber;
         let query = Taken {
             key: 0,
-            call: Rc::new(call.clone()),
+            call: Asked::new(call.clone(), CallNumber(0)),
             asker: 0,
             arguments: Vec::new(),
             bytes: 0,

@@ -22,6 +22,7 @@
 
 mod answers;
 mod arguments;
+mod asked;
 mod awaited;
 mod failure;
 pub mod http_client;

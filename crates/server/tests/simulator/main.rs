@@ -43,6 +43,9 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::Sabotage;
 
+/// Comes before what all that happened in some seeds is hashed to.
+const DIGEST: &str = "digest";
+
 /// What is met in any fifty seeds, beside all pages.
 const SEEN: [&str; 22] = [
     "waited for memory",
@@ -84,6 +87,7 @@ fn seeds() {
     let first = number("SIMULATOR_FIRST").unwrap_or(0);
     let count = number("SIMULATOR_SEEDS").unwrap_or(50);
     let (mut pages, mut others, mut errors, mut dropped, mut failures) = (0, 0, 0, 0, 0);
+    let mut digest = 0_u64;
     let mut seen = BTreeSet::new();
     for seed in first..first + count {
         // A panic is told of with its seed.
@@ -102,6 +106,7 @@ fn seeds() {
             );
             assert!(failures < 10, "that is enough");
         }
+        digest = digest.rotate_left(1) ^ outcome.hash;
         pages += outcome.pages;
         others += outcome.others;
         errors += outcome.errors;
@@ -110,7 +115,7 @@ fn seeds() {
     }
     println!(
         "{count} seeds: {pages} pages, {others} other answers, {errors} honest errors, {dropped} \
-        dropped"
+        dropped; {DIGEST} {digest:016x}"
     );
     assert_eq!(failures, 0, "seeds failed");
     if count >= 50 {
@@ -134,6 +139,27 @@ fn a_seed_is_a_run() {
         let second = run(seed, Sabotages::default(), &mut reference, false);
         assert_eq!(first, second, "seed {seed}");
     }
+}
+
+/// Memory lies elsewhere in each process, and its hash maps have an order of their own.
+#[test]
+fn a_seed_is_a_run_in_every_process() {
+    let digests = [(), ()].map(|()| {
+        let this = std::env::current_exe().expect("this program");
+        let run = std::process::Command::new(this)
+            .args(["seeds", "--exact", "--nocapture"])
+            .env_remove("SIMULATOR_SEED")
+            .envs([("SIMULATOR_FIRST", "0"), ("SIMULATOR_SEEDS", "40")])
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&run.stdout).into_owned();
+        let digest = said.split_once(DIGEST).map(|(_, digest)| digest.trim());
+        let digest = digest
+            .and_then(|digest| digest.get(..16))
+            .map(str::to_owned);
+        digest.unwrap_or_else(|| panic!("nothing is said of the run: {said}"))
+    });
+    assert_eq!(digests[0], digests[1]);
 }
 
 /// Some seed finds this mistake, and finds it again.

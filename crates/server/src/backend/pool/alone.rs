@@ -14,7 +14,6 @@ use super::pipe::Pipe;
 use super::share::ShareOptions;
 use super::statements::Statements;
 use rhythm_net::Time;
-use std::rc::Rc;
 
 /// How many pipes are held by queries that cannot be sent again. See the module's text.
 #[derive(Debug)]
@@ -36,7 +35,7 @@ impl HeldAlone {
             let Some(query) = pipe.oldest().filter(|query| query.is_alone) else {
                 continue;
             };
-            let is_known = statements.was_answered(Rc::as_ptr(&query.call));
+            let is_known = statements.was_answered(query.call.number());
             doubtful += usize::from(!is_known || pipe.is_slow(statements, now));
             askers.push(query.asker);
         }

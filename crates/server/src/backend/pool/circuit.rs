@@ -26,14 +26,13 @@ mod news;
 mod outcomes;
 mod trials;
 
+use super::super::asked::CallNumber;
 use super::super::awaited::Taken;
 use super::super::failure::Cause;
 use news::Failing;
 use outcomes::Outcomes;
-use rhythm_engine::program::Call;
 use rhythm_net::Time;
 use std::io::ErrorKind;
-use std::rc::Rc;
 use std::time::Duration;
 use trials::Trials;
 
@@ -96,7 +95,7 @@ impl Circuit {
     }
 
     /// Whether a query of this one, by this call, may go. After the cool-down some may, as trials.
-    pub(super) fn admit(&mut self, asker: u64, call: &Rc<Call>, now: Time) -> bool {
+    pub(super) fn admit(&mut self, asker: u64, call: CallNumber, now: Time) -> bool {
         match &self.state {
             State::Closed => return true,
             State::Open { until } if now < *until => return false,
@@ -220,8 +219,8 @@ impl Circuit {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::asked::Asked;
     use super::super::tests::world::call;
-    use super::outcomes::slot_of;
     use super::*;
 
     fn at(ms: u64) -> Time {
@@ -231,20 +230,7 @@ mod tests {
     /// Queries of two calls, by many.
     struct Bank {
         circuit: Circuit,
-        calls: [Rc<rhythm_engine::program::Call>; 2],
-    }
-
-    /// Calls that are told apart: where they lie is chance, and with it the slots of their counts.
-    fn two_calls() -> [Rc<rhythm_engine::program::Call>; 2] {
-        let first = Rc::new(call(&["a"], true));
-        let slot = |call: &Rc<_>| slot_of(Rc::as_ptr(call) as u64);
-        // Those that are not taken are kept, lest the next lies where they did.
-        let mut others = vec![Rc::new(call(&["b"], true))];
-        while slot(&others[others.len() - 1]) == slot(&first) {
-            others.push(Rc::new(call(&["b"], true)));
-        }
-        let other = others.pop().expect("one was made");
-        [first, other]
+        calls: [Asked; 2],
     }
 
     impl Bank {
@@ -257,7 +243,7 @@ mod tests {
             };
             Bank {
                 circuit: Circuit::new("bank", options),
-                calls: two_calls(),
+                calls: [0, 1].map(|number| Asked::new(call(&["a"], true), CallNumber(number))),
             }
         }
 
@@ -282,8 +268,7 @@ mod tests {
 
         /// Whether one may ask this call.
         fn admit_to(&mut self, asker: u64, call: usize, now: Time) -> bool {
-            let call = self.calls[call].clone();
-            self.circuit.admit(asker, &call, now)
+            self.circuit.admit(asker, self.calls[call].number(), now)
         }
 
         fn well(&mut self, asker: u64, call: usize, ms: u64) {
@@ -509,9 +494,8 @@ mod tests {
     #[test]
     fn trials_of_all_calls_together_are_bounded() {
         let mut bank = Bank::broken();
-        let calls: Vec<_> = (0..100).map(|_| Rc::new(call(&["a"], true))).collect();
-        let asked = calls.iter().zip(0..);
-        let admitted = asked.filter(|(call, asker)| bank.circuit.admit(*asker, call, at(100)));
-        assert!((16..=32).contains(&admitted.count()));
+        let asked = (0..100).map(CallNumber).zip(0..);
+        let admitted = asked.filter(|(call, asker)| bank.circuit.admit(*asker, *call, at(100)));
+        assert_eq!(admitted.count(), 32);
     }
 }

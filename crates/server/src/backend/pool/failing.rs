@@ -8,7 +8,6 @@ use super::pipe::Loss;
 use rhythm_engine::cohort::LaneError;
 use rhythm_net::{Port, Time};
 use std::io::ErrorKind;
-use std::rc::Rc;
 
 impl<W: Wire> ConnectionPool<W> {
     /// Ends a pipe and decides over the queries in it.
@@ -58,7 +57,7 @@ impl<W: Wire> ConnectionPool<W> {
             let again = is_announced || is_safe && (has_retries || loss == Loss::Held);
             query.retries += u32::from(!is_announced);
             query.is_alone = self.is_alone(&query);
-            query.may_be_slow = self.statements.may_be_slow(Rc::as_ptr(&query.call));
+            query.may_be_slow = self.statements.may_be_slow(query.call.number());
             if is_given_up {
                 self.done.spare.keep(query.arguments);
             } else if query.deadline <= now {

@@ -87,7 +87,6 @@ use rhythm_net::sparse::Sparse;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
 use statements::Statements;
 use std::io::ErrorKind;
-use std::rc::Rc;
 use std::time::Duration;
 use waiting::Waiting;
 
@@ -423,7 +422,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
     fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
         let deadline = batch.deadline.min(now + self.options.timeout);
         let call = self.statements.share(batch.call);
-        let may_be_slow = self.statements.may_be_slow(Rc::as_ptr(&call));
+        let may_be_slow = self.statements.may_be_slow(call.number());
         let pieces = call.form.pieces.iter();
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
         for (query, (&key, &asker)) in batch.keys.iter().zip(batch.askers).enumerate() {
@@ -438,7 +437,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
                 Some(Cause::Unsent)
             } else if self.done.is_full(bytes, asker, &self.options) {
                 Some(Cause::TooMany)
-            } else if !self.circuit.admit(asker, &call, now) {
+            } else if !self.circuit.admit(asker, call.number(), now) {
                 Some(Cause::LeftAlone)
             } else {
                 None

@@ -1,6 +1,7 @@
 //! Which query that waits goes into a pipe next, by what those who ask, and what they ask, may hold
 //! (`share.rs`, `alone.rs`).
 
+use super::super::asked::CallNumber;
 use super::super::awaited::Taken;
 use super::super::wire::Wire;
 use super::ConnectionPool;
@@ -9,10 +10,8 @@ use super::pipe::{Loss, Pipe};
 use super::share::most_of;
 use super::statements::Statements;
 use super::waiting::Waiting;
-use rhythm_engine::program::Call;
 use rhythm_net::{Port, Time};
 use std::cell::{Cell, LazyCell};
-use std::rc::Rc;
 
 /// How many pipes belong to one who asks.
 fn held<W: Wire>(pipes: &[Pipe<W>], asker: u64) -> usize {
@@ -50,7 +49,7 @@ fn held_long<W: Wire>(pipes: &[Pipe<W>], statements: &Statements, now: Time) -> 
     let mut askers = Vec::new();
     let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
     for query in slow.filter_map(Pipe::oldest) {
-        any_call |= statements.is_slow(Rc::as_ptr(&query.call));
+        any_call |= statements.is_slow(query.call.number());
         askers.push(query.asker);
     }
     let pipes = askers.len();
@@ -65,11 +64,11 @@ fn held_long<W: Wire>(pipes: &[Pipe<W>], statements: &Statements, now: Time) -> 
 /// Whether queries of a call take long now: it is slow, or one of them is.
 pub(super) fn is_suspect<W: Wire>(
     pipes: &[Pipe<W>],
-    call: *const Call,
+    call: CallNumber,
     statements: &Statements,
     now: Time,
 ) -> bool {
-    let is_of_it = |query: &Taken| Rc::as_ptr(&query.call) == call;
+    let is_of_it = |query: &Taken| query.call.number() == call;
     let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
     statements.is_slow(call) || slow.filter_map(Pipe::oldest).any(is_of_it)
 }
@@ -78,29 +77,31 @@ pub(super) fn is_suspect<W: Wire>(
 /// of whom it is of does not count: he waits for himself.
 fn others_wait(
     waiting: &Waiting,
-    call: &Rc<Call>,
+    call: CallNumber,
     statements: &Statements,
     held_alone: &HeldAlone,
 ) -> bool {
-    let is_other = |of| of != Rc::as_ptr(call) && !statements.is_slow(of);
+    let is_other = |of| of != call && !statements.is_slow(of);
     let waits_for_himself = |query: &Taken| query.is_alone && held_alone.is_of(query.asker);
     // Mostly there are none, of few calls.
     waiting.of_calls().any(|(of, _)| is_other(of))
         && waiting
             .next_of_lines()
-            .any(|query| is_other(Rc::as_ptr(&query.call)) && !waits_for_himself(query))
+            .any(|query| is_other(query.call.number()) && !waits_for_himself(query))
 }
 
 /// Finds this once for a call: of many that wait one behind the other most are of one.
-fn remembered(find: impl Fn(&Waiting, &Rc<Call>) -> bool) -> impl Fn(&Waiting, &Rc<Call>) -> bool {
-    let known = Cell::new((std::ptr::null(), false));
-    move |waiting, call| {
-        let (of, mut found) = known.get();
-        if of != Rc::as_ptr(call) {
-            found = find(waiting, call);
-            known.set((Rc::as_ptr(call), found));
+fn remembered(
+    find: impl Fn(&Waiting, CallNumber) -> bool,
+) -> impl Fn(&Waiting, CallNumber) -> bool {
+    let known = Cell::new(None);
+    move |waiting, call| match known.get() {
+        Some((of, found)) if of == call => found,
+        _ => {
+            let found = find(waiting, call);
+            known.set(Some((call, found)));
+            found
         }
-        found
     }
 }
 
@@ -158,13 +159,12 @@ impl<W: Wire> ConnectionPool<W> {
         let first = pipe.and_then(|at| pipes[at].oldest());
         let held_alone = LazyCell::new(|| HeldAlone::of(pipes, statements, now));
         let may_hold = remembered(|waiting, call| {
-            !is_suspect(pipes, Rc::as_ptr(call), statements, now)
+            !is_suspect(pipes, call, statements, now)
                 || (held_long(pipes, statements, now).and_one())
                     .fits(all, others_wait(waiting, call, statements, &held_alone))
         });
         let is_doubtful = remembered(|_, call| {
-            let call = Rc::as_ptr(call);
-            let is_of_it = |query: &Taken| query.is_alone && Rc::as_ptr(&query.call) == call;
+            let is_of_it = |query: &Taken| query.is_alone && query.call.number() == call;
             let is_first = || {
                 let mut held = pipes.iter().filter_map(Pipe::oldest);
                 statements.is_new(call) && !held.any(is_of_it)
@@ -173,8 +173,8 @@ impl<W: Wire> ConnectionPool<W> {
                 || !(statements.was_answered(call) || is_first())
         });
         let may_go = |waiting: &Waiting, query: &Taken| {
-            let (asker, call) = (query.asker, &query.call);
-            let is_its_own = first.is_some_and(|first| Rc::ptr_eq(&first.call, call));
+            let (asker, call) = (query.asker, query.call.number());
+            let is_its_own = first.is_some_and(|first| first.call.number() == call);
             let is_his_own = first.is_some_and(|first| first.asker == asker);
             let may_hold_alone = || {
                 let is_doubtful = is_doubtful(waiting, call);
@@ -206,7 +206,7 @@ impl<W: Wire> ConnectionPool<W> {
             pipes.iter().position(|pipe| {
                 let mut all = pipe.awaited.wanted().map(|sent| &sent.query);
                 pipe.oldest().is_some_and(|oldest| {
-                    others_wait(&self.waiting, &oldest.call, statements, &held_alone)
+                    others_wait(&self.waiting, oldest.call.number(), statements, &held_alone)
                         && all.all(|query| query.call.idempotent && query.retries < retries_max)
                         && pipe.is_slow(statements, now)
                 })
@@ -226,7 +226,7 @@ impl<W: Wire> ConnectionPool<W> {
     pub(super) fn take_from_slow(&mut self, port: &mut dyn Port, at: usize, now: Time) {
         let pipe = &self.pipes[at];
         if let Some((query, (_, since))) = pipe.oldest().zip(pipe.owed()) {
-            (self.statements).holds_too_much(&query.call, now.since(since), now);
+            (self.statements).holds_too_much(query.call.number(), now.since(since), now);
         }
         self.lose(port, at, Loss::Held, now);
     }
@@ -234,9 +234,9 @@ impl<W: Wire> ConnectionPool<W> {
     /// When the next query that holds a pipe has taken long.
     pub(super) fn next_slow_at(&self, now: Time) -> Time {
         let at = |pipe: &Pipe<W>| {
-            let call = &pipe.oldest()?.call;
+            let call = pipe.oldest()?.call.number();
             let (_, since) = pipe.owed()?;
-            let at = since + self.statements.patience(Rc::as_ptr(call));
+            let at = since + self.statements.patience(call);
             (at > now).then_some(at)
         };
         let all = self.pipes.iter().filter_map(at);
@@ -261,7 +261,12 @@ impl<W: Wire> ConnectionPool<W> {
         };
         let all = self.options.connections_max.max(1);
         let held_alone = HeldAlone::of(&self.pipes, &self.statements, now);
-        let others_wait = others_wait(&self.waiting, &query.call, &self.statements, &held_alone);
+        let others_wait = others_wait(
+            &self.waiting,
+            query.call.number(),
+            &self.statements,
+            &held_alone,
+        );
         self.pipes[at].is_slow(&self.statements, now)
             && !held_long(&self.pipes, &self.statements, now).fits(all, others_wait)
     }

@@ -13,7 +13,6 @@ use super::statements::Statements;
 use rhythm_net::{ConnectionId, Flushed, Outgoing, Peer, PeerAddress, Port, Time};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::rc::Rc;
 
 /// Where a pipe stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +141,7 @@ impl<W: Wire> Pipe<W> {
     pub(super) fn is_slow(&self, statements: &Statements, now: Time) -> bool {
         let since = self.owed().map_or(now, |(_, since)| since);
         self.oldest()
-            .is_some_and(|query| statements.takes_long(Rc::as_ptr(&query.call), now.since(since)))
+            .is_some_and(|query| statements.takes_long(query.call.number(), now.since(since)))
     }
 
     /// Whether somebody waits for an answer from it.

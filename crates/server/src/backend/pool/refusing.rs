@@ -1,14 +1,13 @@
 //! Refusing: queries that wait and cannot be answered in time, as `overload.rs` tells, go back to
 //! their requests.
 
+use super::super::asked::CallNumber;
 use super::super::failure::Cause;
 use super::super::wire::Wire;
 use super::ConnectionPool;
 use super::next::is_suspect;
 use super::overload::Overload;
-use rhythm_engine::program::Call;
 use rhythm_net::Time;
-use std::rc::Rc;
 
 impl<W: Wire> ConnectionPool<W> {
     /// Refuses what cannot be answered in time.
@@ -23,7 +22,7 @@ impl<W: Wire> ConnectionPool<W> {
         }
         let (pipes, statements, done) = (&self.pipes, &self.statements, &mut self.done);
         // Those of which queries take long now are not waited for by others either.
-        let kinds: Vec<(*const Call, usize, usize)> = (self.waiting.of_calls())
+        let kinds: Vec<(CallNumber, usize, usize)> = (self.waiting.of_calls())
             .map(|(call, count)| {
                 let is_slow = is_suspect(pipes, call, statements, now);
                 (call, usize::from(is_slow), count)
@@ -44,7 +43,7 @@ impl<W: Wire> ConnectionPool<W> {
         }
         self.waiting.sift(
             |query| {
-                let of_it = |(of, ..): &&(_, _, _)| *of == Rc::as_ptr(&query.call);
+                let of_it = |(of, ..): &&(_, _, _)| *of == query.call.number();
                 let kind = kinds.iter().find(of_it).map_or(0, |(_, kind, _)| *kind);
                 let left = &mut left[kind];
                 let fits = *left > 0;

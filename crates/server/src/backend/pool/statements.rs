@@ -11,10 +11,10 @@
 //! any more, are none of the others. What was quick stays: the backend can be so, however long
 //! nobody has asked for it.
 
+use super::super::asked::{Asked, CallNumber};
 use super::super::awaited::Taken;
 use rhythm_engine::program::Call;
 use rhythm_net::Time;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// So many calls are remembered though no query of them is under way.
@@ -75,7 +75,7 @@ fn slow_beside(others: Duration) -> Duration {
 /// A call that asks.
 #[derive(Debug)]
 struct Statement {
-    call: Rc<Call>,
+    call: Asked,
     took: Took,
     was_answered: bool,
     /// Whose query took long last.
@@ -96,8 +96,8 @@ impl Statement {
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Statements {
-    /// Those that asked of late.
-    known: Vec<Statement>,
+    /// Those that asked of late, by their numbers.
+    known: Vec<Option<Statement>>,
     looked: Time,
 }
 
@@ -111,17 +111,24 @@ impl Statements {
     }
 
     /// The call that asks, to be shared by its queries.
-    pub(super) fn share(&mut self, call: &Call) -> Rc<Call> {
-        let known = self.known.iter().find(|known| *known.call == *call);
-        if let Some(known) = known {
+    pub(super) fn share(&mut self, call: &Call) -> Asked {
+        let mut known = self.known.iter().flatten();
+        if let Some(known) = known.find(|known| *known.call == *call) {
             return known.call.clone();
         }
-        if self.known.len() >= CALLS_KEPT {
+        if self.known.iter().flatten().count() >= CALLS_KEPT {
             // Those of pages that a reload has replaced, among others.
-            self.known.retain(|known| Rc::strong_count(&known.call) > 1);
+            for place in &mut self.known {
+                place.take_if(|known| !known.call.is_shared());
+            }
         }
-        let call = Rc::new(call.clone());
-        self.known.push(Statement {
+        let free = self.known.iter().position(Option::is_none);
+        let number = free.unwrap_or(self.known.len());
+        let call = Asked::new(call.clone(), CallNumber(number));
+        if free.is_none() {
+            self.known.push(None);
+        }
+        self.known[number] = Some(Statement {
             call: call.clone(),
             took: Took::default(),
             was_answered: false,
@@ -133,23 +140,19 @@ impl Statements {
         call
     }
 
-    fn of(&self, call: *const Call) -> &Statement {
-        let known = self
-            .known
-            .iter()
-            .find(|known| Rc::as_ptr(&known.call) == call);
+    fn of(&self, call: CallNumber) -> &Statement {
+        let known = self.known[call.0].as_ref();
         known.expect("a call of which a query is under way is known")
     }
 
-    fn of_mut(&mut self, call: &Rc<Call>) -> Option<&mut Statement> {
-        (self.known.iter_mut()).find(|known| Rc::ptr_eq(&known.call, call))
+    fn of_mut(&mut self, call: CallNumber) -> &mut Statement {
+        let known = self.known[call.0].as_mut();
+        known.expect("a call of which a query is under way is known")
     }
 
     /// A query was answered, for which a pipe was held so long. Whether its call is slow.
     pub(super) fn answered(&mut self, query: &Taken, took: Duration, now: Time) -> bool {
-        let Some(known) = self.of_mut(&query.call) else {
-            return false;
-        };
+        let known = self.of_mut(query.call.number());
         known.was_answered = true;
         if took < known.patience || known.is_of_another(query.asker) {
             known.took.add(took, now);
@@ -159,21 +162,19 @@ impl Statements {
 
     /// A query was not answered in time, for which a pipe was held so long.
     pub(super) fn was_late(&mut self, query: &Taken, took: Duration, now: Time) {
-        if let Some(known) = self.of_mut(&query.call)
-            && known.is_of_another(query.asker)
-        {
+        let known = self.of_mut(query.call.number());
+        if known.is_of_another(query.asker) {
             known.took.add(took, now);
         }
     }
 
     /// Queries of this call hold too many pipes, one for so long: what was measured before is past.
-    pub(super) fn holds_too_much(&mut self, call: &Rc<Call>, for_now: Duration, now: Time) {
-        if let Some(known) = self.of_mut(call) {
-            known.took = Took::default();
-            // They would have held them for longer.
-            known.took.add(2 * for_now, now);
-            known.is_slow = true;
-        }
+    pub(super) fn holds_too_much(&mut self, call: CallNumber, for_now: Duration, now: Time) {
+        let known = self.of_mut(call);
+        known.took = Took::default();
+        // They would have held them for longer.
+        known.took.add(2 * for_now, now);
+        known.is_slow = true;
     }
 
     /// Finds out which calls are slow, if that was not done of late.
@@ -182,20 +183,23 @@ impl Statements {
             return;
         }
         self.looked = now;
-        let measured = self.known.iter().filter_map(|known| known.took.mean());
+        let known = self.known.iter().flatten();
+        let measured = known.clone().filter_map(|known| known.took.mean());
         let quickest = measured.min();
         let is_long = |mean| quickest.is_some_and(|quickest| mean >= slow_beside(quickest));
-        let mut means: Vec<(Duration, usize)> = (self.known.iter().enumerate())
-            .filter_map(|(at, known)| Some((known.took.mean()?, at)))
-            .filter(|(mean, at)| {
-                let is_past = now.since(self.known[*at].took.last) > PAST_AFTER;
-                !(is_past && is_long(*mean))
+        let mut means: Vec<(Duration, usize)> = known
+            .filter_map(|known| {
+                let mean = known.took.mean()?;
+                let is_past = now.since(known.took.last) > PAST_AFTER;
+                (!(is_past && is_long(mean))).then_some((mean, known.call.number().0))
             })
             .collect();
         means.sort_unstable();
-        for (at, known) in self.known.iter_mut().enumerate() {
+        for known in self.known.iter_mut().flatten() {
             // The median of the others.
-            let place = means.iter().position(|(_, of)| *of == at);
+            let place = means
+                .iter()
+                .position(|(_, of)| *of == known.call.number().0);
             let others = means.len() - usize::from(place.is_some());
             let median = others.saturating_sub(1) / 2;
             let median = median + usize::from(place.is_some_and(|place| place <= median));
@@ -207,35 +211,58 @@ impl Statements {
     }
 
     /// Whether a call is slow, as was found last.
-    pub(super) fn is_slow(&self, call: *const Call) -> bool {
+    pub(super) fn is_slow(&self, call: CallNumber) -> bool {
         self.of(call).is_slow
     }
 
     /// Whether no query of this call was ever answered, or late.
-    pub(super) fn is_new(&self, call: *const Call) -> bool {
+    pub(super) fn is_new(&self, call: CallNumber) -> bool {
         let known = self.of(call);
         !known.was_answered && known.long_of.is_none()
     }
 
     /// Whether a query of this call was ever answered.
-    pub(super) fn was_answered(&self, call: *const Call) -> bool {
+    pub(super) fn was_answered(&self, call: CallNumber) -> bool {
         self.of(call).was_answered
     }
 
     /// Whether a call is slow, or nothing is known of it yet.
-    pub(super) fn may_be_slow(&self, call: *const Call) -> bool {
+    pub(super) fn may_be_slow(&self, call: CallNumber) -> bool {
         let known = self.of(call);
         known.is_slow || !known.was_answered
     }
 
     /// Whether a query of this call is slow that has taken so long.
-    pub(super) fn takes_long(&self, call: *const Call, for_now: Duration) -> bool {
+    pub(super) fn takes_long(&self, call: CallNumber, for_now: Duration) -> bool {
         let known = self.of(call);
         known.is_slow || for_now >= known.patience
     }
 
     /// A query of this call is slow that has taken so long.
-    pub(super) fn patience(&self, call: *const Call) -> Duration {
+    pub(super) fn patience(&self, call: CallNumber) -> Duration {
         self.of(call).patience
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::world::call;
+    use super::*;
+
+    #[test]
+    fn each_call_has_the_lowest_number_that_is_free() {
+        let mut statements = Statements::new();
+        let mut share = |key: usize| statements.share(&call(&[&key.to_string()], true));
+        let held: Vec<Asked> = (0..CALLS_KEPT).map(&mut share).collect();
+        let numbers = held.iter().map(|asked| asked.number().0);
+        assert!(numbers.eq(0..CALLS_KEPT));
+        assert_eq!(share(7).number(), held[7].number());
+        // Those of which no query is under way are forgotten for others.
+        let mut held = held;
+        held.truncate(40);
+        held.remove(20);
+        let numbers = (100..103).map(|key| share(key).number().0);
+        assert_eq!(numbers.collect::<Vec<_>>(), [20, 40, 41]);
+        assert_eq!(share(39).number().0, 39);
     }
 }

@@ -14,12 +14,11 @@
 //! a line by itself, so that his others pass. What may not go now, because its asker holds enough
 //! (`share.rs`), is passed over with its line.
 
+use super::super::asked::CallNumber;
 use super::super::awaited::Taken;
-use rhythm_engine::program::Call;
 use rhythm_net::{Key, Slab};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
 
 /// Requests that are so many calls along, or more, are as far along as any.
 const STEPS_MAX: usize = 8;
@@ -119,8 +118,8 @@ pub(super) struct Waiting {
     waiters: Slab<Waiter>,
     /// Those that share, and those that go alone, by their requests' steps.
     steps: [[Queue; 2]; STEPS_MAX],
-    /// How many there are of each call.
-    of_calls: HashMap<*const Call, usize>,
+    /// How many there are of each call, by its number.
+    of_calls: Vec<usize>,
     /// Turns that have begun.
     turn: u64,
 }
@@ -136,14 +135,14 @@ impl Waiting {
 
     /// A query that has just come.
     pub(super) fn push_back(&mut self, query: Taken) {
-        *self.of_calls.entry(Rc::as_ptr(&query.call)).or_default() += 1;
+        self.remember(query.call.number());
         let (queue, waiters, turn) = self.queue(&query);
         queue.push_back(waiters, turn, query);
     }
 
     /// One that has waited before: it goes before all others of its asker that are as far along.
     pub(super) fn push_front(&mut self, query: Taken) {
-        *self.of_calls.entry(Rc::as_ptr(&query.call)).or_default() += 1;
+        self.remember(query.call.number());
         let (queue, waiters, _) = self.queue(&query);
         queue.push_front(waiters, query);
     }
@@ -153,18 +152,16 @@ impl Waiting {
         self.turn += 1;
         let queue = &mut self.steps[step][usize::from(is_alone)];
         let query = queue.pop(&mut self.waiters, self.turn, place);
-        Waiting::forget(&mut self.of_calls, &query.call);
+        self.of_calls[query.call.number().0] -= 1;
         query
     }
 
-    /// One less of a call.
-    fn forget(of_calls: &mut HashMap<*const Call, usize>, call: &Rc<Call>) {
-        if let Entry::Occupied(mut count) = of_calls.entry(Rc::as_ptr(call)) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
+    /// One more of a call.
+    fn remember(&mut self, CallNumber(call): CallNumber) {
+        if self.of_calls.len() <= call {
+            self.of_calls.resize(call + 1, 0);
         }
+        self.of_calls[call] += 1;
     }
 
     /// The next that shares, of those that may go.
@@ -220,8 +217,10 @@ impl Waiting {
     }
 
     /// The calls that wait, and how many there are of each.
-    pub(super) fn of_calls(&self) -> impl Iterator<Item = (*const Call, usize)> {
-        self.of_calls.iter().map(|(call, count)| (*call, *count))
+    pub(super) fn of_calls(&self) -> impl Iterator<Item = (CallNumber, usize)> {
+        let all = self.of_calls.iter().enumerate();
+        all.filter(|(_, count)| **count > 0)
+            .map(|(call, count)| (CallNumber(call), *count))
     }
 
     /// The next query of each line.
@@ -278,7 +277,7 @@ impl Waiting {
                     next = waiter.next;
                     match which(&waiter.query) {
                         true => {
-                            Waiting::forget(&mut self.of_calls, &waiter.query.call);
+                            self.of_calls[waiter.query.call.number().0] -= 1;
                             take(waiter.query);
                         }
                         false => queue.push_back(&mut self.waiters, turn, waiter.query),
@@ -291,16 +290,16 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::asked::Asked;
     use super::super::tests::world::call;
     use super::*;
     use proptest::prelude::*;
     use rhythm_net::Time;
-    use std::rc::Rc;
 
     fn query(key: u64, asker: u64, is_alone: bool) -> Taken {
         Taken {
             key,
-            call: Rc::new(call(&["a"], true)),
+            call: Asked::new(call(&["a"], true), CallNumber(0)),
             asker,
             arguments: Vec::new(),
             bytes: 0,

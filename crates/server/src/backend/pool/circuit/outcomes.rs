@@ -1,9 +1,9 @@
 //! How calls went of late: counted by who asked and by what was asked, each in a table of fixed
 //! size, and by both it is judged whether the backend as a whole fails (see the circuit's text).
 
+use super::super::super::asked::CallNumber;
 use super::super::super::awaited::Taken;
 use rhythm_net::Time;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// So many that ask have to meet failures before those are the backend's.
@@ -12,19 +12,24 @@ const ASKERS_MIN: u32 = 3;
 /// Slots of a table.
 pub(super) const SLOTS: usize = u64::BITS as usize;
 
-/// Whose counts these are: those that meet in a slot are one.
-pub(super) fn slot_of(whose: u64) -> usize {
+/// The slot of one who asks: those who meet in a slot are one.
+pub(super) fn slot_of_asker(asker: u64) -> usize {
     // Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4).
-    (whose.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.ilog2())) as usize
+    (asker.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.ilog2())) as usize
 }
 
-/// Calls that failed and that went well, by a hash of who asked or of what was asked.
+/// The slot of a call: of the first so many each has its own.
+pub(super) fn slot_of_call(call: CallNumber) -> usize {
+    call.0 % SLOTS
+}
+
+/// Calls that failed and that went well, by the slot of who asked or of what was asked.
 #[derive(Debug)]
 struct Table([[u32; 2]; SLOTS]);
 
 impl Table {
-    fn count(&mut self, whose: u64, is_well: bool) {
-        let count = &mut self.0[slot_of(whose)][usize::from(is_well)];
+    fn count(&mut self, slot: usize, is_well: bool) {
+        let count = &mut self.0[slot][usize::from(is_well)];
         *count = count.saturating_add(1);
     }
 
@@ -80,8 +85,8 @@ impl Outcomes {
             self.calls.halve();
             self.halve_at = now + window;
         }
-        self.askers.count(query.asker, is_well);
-        self.calls.count(Rc::as_ptr(&query.call) as u64, is_well);
+        self.askers.count(slot_of_asker(query.asker), is_well);
+        self.calls.count(slot_of_call(query.call.number()), is_well);
     }
 
     /// How many slots of those who asked have more failures than others.

@@ -6,21 +6,16 @@
 //! page that hang, whoever asks, take trials from others. They are judged by what is asked, too:
 //! where as many calls are answered as fail, the backend is there.
 
+use super::super::super::asked::CallNumber;
 use super::super::super::awaited::Taken;
-use super::outcomes::{Outcomes, SLOTS, slot_of};
-use rhythm_engine::program::Call;
+use super::outcomes::{Outcomes, SLOTS, slot_of_asker, slot_of_call};
 use rhythm_net::Time;
-use std::rc::Rc;
 
 /// Trials of the first round; each round that goes well doubles them.
 const TRIALS_FIRST: u32 = 4;
 
 /// After a round of so many the circuit is closed. No more are under way of all calls together.
 const TRIALS_LAST: u32 = 32;
-
-fn slot_of_call(call: &Rc<Call>) -> usize {
-    slot_of(Rc::as_ptr(call) as u64)
-}
 
 /// The trials of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,8 +69,8 @@ impl Trials {
     }
 
     /// Whether a query of this one, by this call, is let through.
-    pub(super) fn admit(&mut self, asker: u64, call: &Rc<Call>) -> bool {
-        let (asker, at) = (1 << slot_of(asker), slot_of_call(call));
+    pub(super) fn admit(&mut self, asker: u64, call: CallNumber) -> bool {
+        let (asker, at) = (1 << slot_of_asker(asker), slot_of_call(call));
         let not_well = self.of_calls.iter().map(|of| of.askers.count_ones());
         let all: u32 = not_well.sum();
         let most = match self.answered & 1 << at {
@@ -92,8 +87,8 @@ impl Trials {
 
     /// A query was answered well. Whether most of the round were.
     pub(super) fn succeeded(&mut self, query: &Taken) -> bool {
-        let at = slot_of_call(&query.call);
-        self.of_calls[at].askers &= !(1 << slot_of(query.asker));
+        let at = slot_of_call(query.call.number());
+        self.of_calls[at].askers &= !(1 << slot_of_asker(query.asker));
         self.of_calls[at].well += 1;
         self.well += 1;
         self.answered |= 1 << at;
