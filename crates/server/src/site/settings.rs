@@ -197,7 +197,7 @@ mod tests {
             let backend = BackendConfig {
                 name: "bank".to_owned(),
                 kind: "besim",
-                folder: PathBuf::new(),
+                folder: "".into(),
                 pool: PoolSettings {
                     timeout: second,
                     straggler_delay: delay,

@@ -332,7 +332,7 @@ fn config(url: &str) -> BackendConfig {
     BackendConfig {
         name: "bank".to_owned(),
         kind: "besim",
-        folder: PathBuf::new(),
+        folder: "".into(),
         pool: Default::default(),
         own: (KIND.declaration.keys.iter())
             .map(|key| {
