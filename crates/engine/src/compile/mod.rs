@@ -5,7 +5,8 @@
 //! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `inherit`,
 //!   `expression`, `operator`, `access`, `call`, `filter` and `test` walk the syntax tree;
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
-//! - `assemble`, `step`, `query` (with `sql`), `size`: stages, steps and pages; `routes` and `redirect`: pages together.
+//! - `assemble`, `step`, `query` (with `sql`), `size`: stages, steps and pages; `routes` and
+//!   `redirect`: pages together.
 
 mod access;
 mod assemble;
