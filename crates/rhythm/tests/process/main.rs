@@ -9,6 +9,7 @@ mod namespaces;
 mod reproduce;
 mod ring;
 mod server;
+mod sqlite;
 
 use rustix::process::Signal;
 use server::{Client, NEVER, Server, service};

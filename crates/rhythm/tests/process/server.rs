@@ -117,6 +117,22 @@ impl Server {
         (answer.status, answer.body)
     }
 
+    /// Whether it takes most of a processor, in a tenth of a second from now on.
+    pub(crate) fn is_busy(&self) -> bool {
+        let took = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+            let stat = stat.expect("it runs");
+            let (_, rest) = stat.rsplit_once(") ").expect("behind its name");
+            // utime and stime (proc(5)), in hundredths of a second.
+            let fields = rest.split(' ').skip(11).take(2);
+            let ticks = fields.map(|field| field.parse::<u64>().expect("a number"));
+            ticks.sum::<u64>()
+        };
+        let before = took();
+        thread::sleep(Duration::from_millis(100));
+        took() - before >= 5
+    }
+
     /// Waits until it has ended.
     pub(crate) fn ended(mut self) -> ExitStatus {
         let start = Instant::now();

@@ -142,7 +142,9 @@ impl Client {
 
     /// Whether it asked for a page that hangs, or for this before that was answered.
     fn had_to_wait(&self, pending: &Pending, shared: &Shared<'_>) -> bool {
-        pending.is_page(shared.explains.hangs) || pending.begun <= self.hung_until
+        pending.is_page(shared.explains.hangs)
+            || pending.begun <= self.hung_until
+            || pending.waits_for_own(&shared.books)
     }
 
     fn chance(&mut self, times: usize) -> bool {

@@ -261,9 +261,8 @@ impl Config {
         }
         if page_hangs.is_some() {
             server.fails_for = 0;
-            // Of fewer, who asks for it has none left for what else he asks that cannot be sent
-            // again; and of two its own calls hold both where they cannot: the one that is left is
-            // for others who ask for the same page.
+            // Of two, its own calls hold both where they cannot be sent again: the one that is left
+            // is for others who ask for the same page.
             options.connections_max = *dice.pick(&[4, 8]);
         }
         if hangs_for_first > 0 {
@@ -448,6 +447,10 @@ impl Config {
             disk: self.disk.can_fail() && self.disk.kept_max < usize::MAX,
             fails_for: self.remote.map_or(0, |(server, _)| server.fails_for),
             hangs: self.page_hangs.map(|(name, _)| name),
+            hangs_for: (self
+                .remote
+                .is_some_and(|(_, options)| options.connections_max < 8))
+            .then_some(self.backend_timeout + SECOND),
             hangs_for_first: self.hangs_for_first,
             soon: match (self.some_hang(), self.floods) {
                 (true, _) => Some(SOON),

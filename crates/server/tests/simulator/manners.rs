@@ -3,7 +3,7 @@
 use crate::backends::Blame;
 use crate::reference::Reference;
 use crate::requests::Wanted;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Requests that clients have under way at a time who are no flood.
 pub(crate) const DEPTH_MAX: usize = 20;
@@ -73,6 +73,9 @@ pub(crate) struct Explains {
     pub(crate) hangs_for_first: u64,
     /// The page whose calls hang, if there is one.
     pub(crate) hangs: Option<&'static str>,
+    /// Who waits for that page waits with what cannot be sent again, too, for so long after he asked
+    /// for it: of few connections he holds no more than one by such.
+    pub(crate) hangs_for: Option<u64>,
     /// Within so long all are answered who do nothing that others need not wait for, nanoseconds:
     /// that user's calls, that page, and floods.
     pub(crate) soon: Option<u64>,
@@ -111,6 +114,8 @@ pub(crate) struct Books {
     pub(crate) live: i64,
     /// Those among them that may have been.
     pub(crate) fading: i64,
+    /// Until when users wait for themselves, who have asked for a page that hangs.
+    pub(crate) hung_until: BTreeMap<i64, u64>,
     /// Logins whose answer never came.
     pub(crate) unknown: i64,
     /// Names of pages that were right, and all statuses.
@@ -158,6 +163,12 @@ impl Pending {
     /// Whether it is for this page, if for one.
     pub(crate) fn is_page(&self, page: Option<&str>) -> bool {
         matches!(&self.wanted, Wanted::Page { name, .. } if Some(*name) == page)
+    }
+
+    /// Whether its user waits for a call of his own that hangs.
+    pub(crate) fn waits_for_own(&self, books: &Books) -> bool {
+        let until = self.user.and_then(|user| books.hung_until.get(&user));
+        until.is_some_and(|until| self.begun <= *until)
     }
 
     /// Whether it is to be answered with a file.

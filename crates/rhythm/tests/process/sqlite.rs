@@ -1,0 +1,258 @@
+//! A site on a database, services/notes: what is written is there, whatever ends the server or
+//! stands in the database's way.
+
+use super::server::{Client, Server};
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A copy of services/notes, in a folder of the test's own, with other lines for its backend.
+fn notes(test: &str, settings: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    // What an earlier run has left.
+    let _ = fs::remove_dir_all(&folder);
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../services/notes");
+    for part in ["", "pages", "templates", "static"] {
+        fs::create_dir_all(folder.join(part)).expect("a folder can be made");
+        for entry in fs::read_dir(from.join(part)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().expect("a name");
+            if path.is_file() && !name.to_string_lossy().contains(".db") {
+                fs::copy(&path, folder.join(part).join(name)).expect("a file can be written");
+            }
+        }
+    }
+    let service = folder.join("service.toml");
+    let text = fs::read_to_string(&service).expect("a text") + settings;
+    fs::write(service, text).expect("a file can be written");
+    folder
+}
+
+fn get(server: &Server, path: &str) -> (u16, String) {
+    let answer = server.client().ask("GET", path, "").expect("an answer");
+    (answer.status, answer.body)
+}
+
+fn post(client: &mut Client, path: &str, form: &str) -> std::io::Result<u16> {
+    client.ask("POST", path, form).map(|answer| answer.status)
+}
+
+/// A connection of another program to a folder's database.
+fn database(folder: &Path) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(folder.join("notes.db")).expect("a database");
+    connection
+        .busy_timeout(Duration::from_secs(30))
+        .expect("a duration");
+    connection
+}
+
+#[test]
+fn what_is_typed_is_a_value_and_what_breaks_a_rule_changes_nothing() {
+    let folder = notes("notes_pages", "");
+    let server = Server::start(&folder, &[]);
+    let (status, page) = get(&server, "/");
+    assert_eq!(status, 200);
+    assert!(
+        page.contains("<a href=\"/topics/3\">Neighbors</a>"),
+        "{page}"
+    );
+    let mut client = server.client();
+    // Percent-encoded: quotes, colons, question marks, a comment, a second statement.
+    let text = "'%3B+drop+table+note%3B+--+:id+%3F1+%2F*+%22x%22+%C3%A9";
+    let form = format!("author=%3Cb%3E&text={text}");
+    assert_eq!(post(&mut client, "/topics/2", &form).unwrap(), 303);
+    let (_, page) = get(&server, "/topics/2");
+    let shown = "&#x27;; drop table note; -- :id ?1 /* &quot;x&quot; \u{e9}";
+    assert!(page.contains(shown) && page.contains("&lt;b&gt;"), "{page}");
+    let row = |sql: &str| database(&folder).query_row(sql, [], |row| row.get::<_, String>(0));
+    assert_eq!(
+        row("select text from note where topic = 2 order by id desc").unwrap(),
+        "'; drop table note; -- :id ?1 /* \"x\" \u{e9}"
+    );
+    // No such topic, no such note, and nothing of either.
+    assert_eq!(
+        post(&mut client, "/topics/99", "author=a&text=b").unwrap(),
+        404
+    );
+    assert_eq!(post(&mut client, "/notes/99/like", "topic=1").unwrap(), 404);
+    assert_eq!(row("select '' || count(*) from note").unwrap(), "3");
+    for _ in 0..3 {
+        assert_eq!(post(&mut client, "/notes/1/like", "topic=1").unwrap(), 303);
+    }
+    assert!(get(&server, "/topics/1").1.contains("Like (3)"));
+}
+
+#[test]
+fn what_was_answered_is_there_after_a_kill() {
+    let folder = notes("notes_kill", "");
+    let written = Mutex::new(BTreeSet::new());
+    for round in 0..3 {
+        let server = Server::start(&folder, &[]);
+        thread::scope(|scope| {
+            for index in 0..24 {
+                let (server, written) = (&server, &written);
+                scope.spawn(move || {
+                    let mut client = server.client();
+                    for turn in 0.. {
+                        let name = format!("{round}-{index}-{turn}");
+                        match post(&mut client, "/topics/1", &format!("author={name}&text=t")) {
+                            Ok(303) => assert!(written.lock().unwrap().insert(name)),
+                            Ok(status) => panic!("{status}"),
+                            Err(_) => return,
+                        }
+                    }
+                });
+            }
+            let enough = 300 * (round + 1);
+            let start = Instant::now();
+            while written.lock().unwrap().len() < enough {
+                assert!(start.elapsed() < super::NEVER, "too few are answered");
+                thread::sleep(Duration::from_millis(1));
+            }
+            server.signal(Signal::KILL);
+        });
+        drop(server);
+        let database = database(&folder);
+        let mut all = database.prepare("select author from note").unwrap();
+        let all = all.query_map([], |row| row.get(0)).unwrap();
+        let all: Vec<String> = all.map(Result::unwrap).collect();
+        let once: BTreeSet<String> = all.iter().cloned().collect();
+        assert_eq!(all.len(), once.len(), "each was written once");
+        let lost: Vec<_> = written.lock().unwrap().difference(&once).cloned().collect();
+        assert!(lost.is_empty(), "{lost:?} were answered and are lost");
+    }
+}
+
+#[test]
+fn who_writes_elsewhere_delays_writing_alone_and_no_longer_than_the_timeout() {
+    let folder = notes("notes_locked", "timeout = \"400ms\"\n");
+    let server = Server::start(&folder, &[]);
+    assert_eq!(get(&server, "/topics/1").0, 200);
+    let other = database(&folder);
+    other.execute_batch("begin immediate").unwrap();
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| post(&mut server.client(), "/topics/1", "author=a&text=b"));
+        for _ in 0..20 {
+            assert_eq!(get(&server, "/topics/1").0, 200);
+        }
+        assert_eq!(writer.join().unwrap().unwrap(), 504);
+    });
+    other.execute_batch("commit").unwrap();
+    let mut client = server.client();
+    let status = post(&mut client, "/topics/1", "author=later&text=b").unwrap();
+    assert_eq!(status, 303);
+    let sql = "select count(*) from note where author in ('a', 'later')";
+    let count: i64 = database(&folder)
+        .query_row(sql, [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(count, 1, "what was answered 504 was not done later");
+}
+
+#[test]
+fn a_statement_that_never_ends_is_stopped_and_others_go_on() {
+    let folder = notes("notes_endless", "timeout = \"500ms\"\n");
+    let page = "+++\nroute = \"GET /endless\"\n[[step]]\ncall = \"board\"\nquery = \"\"\"\n\
+                with recursive n(i) as (select 1 union all select i + 1 from n)\n\
+                select count(*) from n\"\"\"\nrow = \"n(count:int)\"\n+++\n{{ n.count }}\n";
+    fs::write(folder.join("pages/endless.html"), page).unwrap();
+    let server = Server::start(&folder, &[]);
+    assert_eq!(get(&server, "/topics/1").0, 200);
+    thread::scope(|scope| {
+        let endless: Vec<_> = (0..40)
+            .map(|_| scope.spawn(|| get(&server, "/endless").0))
+            .collect();
+        for _ in 0..40 {
+            assert_eq!(get(&server, "/topics/1").0, 200);
+        }
+        for endless in endless {
+            let status = endless.join().unwrap();
+            assert!(matches!(status, 503 | 504), "{status}");
+        }
+    });
+    // None of them is at work any more.
+    let start = Instant::now();
+    while server.is_busy() {
+        assert!(start.elapsed() < super::NEVER, "a statement goes on");
+    }
+}
+
+#[test]
+fn statements_are_checked_where_they_stand() {
+    let folder = notes("notes_check", "");
+    let check = || {
+        let run = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+            .arg("check")
+            .arg(&folder)
+            .output()
+            .expect("it runs");
+        String::from_utf8_lossy(&run.stderr).into_owned() + &String::from_utf8_lossy(&run.stdout)
+    };
+    for (statement, result, told) in [
+        (
+            "query = \"select a from nowhere\"",
+            "rows = \"a(a)\"",
+            "no such table: nowhere",
+        ),
+        (
+            "query = \"select nme from topic\"",
+            "rows = \"a(a)\"",
+            "no such column: nme",
+        ),
+        (
+            "query = \"selct 1\"",
+            "rows = \"a(a)\"",
+            "near \"selct\": syntax error",
+        ),
+        (
+            "query = \"select 1, 2\"",
+            "rows = \"a(a)\"",
+            "the statement answers 2 columns, not 1",
+        ),
+        (
+            "query = \"delete from note\"",
+            "rows = \"a(a)\"",
+            "this statement changes something",
+        ),
+        (
+            "query = \"select ?1\"",
+            "rows = \"a(a)\"",
+            "values that are not given by name",
+        ),
+        (
+            "exec = \"delete from note\"",
+            "row = \"a(a, b)\"",
+            "answers 1 column: how many rows",
+        ),
+    ] {
+        let page = format!(
+            "+++\nroute = \"GET /tried\"\n[[step]]\ncall = \"board\"\n{statement}\n{result}\n+++\n"
+        );
+        fs::write(folder.join("pages/tried.html"), page).unwrap();
+        let said = check();
+        assert!(said.contains(told), "{statement}: {said}");
+        assert!(said.contains("pages/tried.html:5:") || said.contains("pages/tried.html:6:"));
+        assert!(!folder.join("notes.db").exists(), "a check makes nothing");
+    }
+    fs::remove_file(folder.join("pages/tried.html")).unwrap();
+    let service = fs::read_to_string(folder.join("service.toml")).unwrap();
+    fs::write(
+        folder.join("service.toml"),
+        service.replace("schema = \"schema.sql\"", ""),
+    )
+    .unwrap();
+    let run = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--no-admin"])
+        .arg(&folder)
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(
+        !run.status.success() && said.contains("name a file of SQL"),
+        "{said}"
+    );
+}
