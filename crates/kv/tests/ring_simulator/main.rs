@@ -10,6 +10,7 @@
 
 mod chain;
 mod cluster;
+mod disputed;
 mod history;
 mod leases;
 mod leave;
