@@ -71,6 +71,7 @@ impl Lines {
     }
 
     /// Whether it is a connection of nodes.
+    #[cfg(feature = "consensus")]
     pub(crate) fn has(&self, id: ConnectionId) -> bool {
         self.coming.get(id).is_some() || self.lines.iter().any(|line| line.id == Some(id))
     }

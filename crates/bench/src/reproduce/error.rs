@@ -2,6 +2,7 @@
 
 use crate::memcached::MemcachedError;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Why there are no charts.
@@ -13,6 +14,18 @@ pub enum ReproduceError {
         /// Which.
         server: String,
         /// The end of what it said.
+        said: String,
+    },
+    /// No node of a cluster answers any more.
+    #[error("none of {nodes} nodes answered for {seconds} s; {last}: {said}")]
+    NoAnswer {
+        /// How many there are.
+        nodes: usize,
+        /// For how long each was asked again and again.
+        seconds: u64,
+        /// The last that was asked.
+        last: SocketAddr,
+        /// What it said, or the system of it.
         said: String,
     },
     /// The load generator.

@@ -1,4 +1,5 @@
-//! What was written in a turn: keys, one behind the other, and whether all items were flushed.
+//! What was written in a turn: keys, one behind the other, and whether all items were flushed; and
+//! what was shown that may not be confirmed.
 
 /// The writes of one turn of a worker, or of one command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -8,6 +9,8 @@ pub struct Written {
     /// All items go in so many seconds, counted from the write.
     flush: Option<u32>,
     count: u64,
+    /// Of these ranges, a bit each, something was shown that is to be confirmed.
+    shown: u64,
 }
 
 impl Written {
@@ -24,6 +27,16 @@ impl Written {
     /// Writes so far.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// Something of these ranges, a bit each, was shown that may not be confirmed yet.
+    pub fn shows(&mut self, ranges: u64) {
+        self.shown |= ranges;
+    }
+
+    /// The ranges of which that is so, a bit each.
+    pub fn shown(&self) -> u64 {
+        self.shown
     }
 
     /// A key was written.

@@ -225,6 +225,9 @@ impl Live {
                 continue;
             }
             awaits = true;
+            if self.is_chain {
+                written.shows(1 << range);
+            }
             batch.push((*client, answer));
         }
         self.hand(&mut written, &mut batch, &mut done);

@@ -2,7 +2,7 @@
 //! may have what that one has not. All that was confirmed it has, and it is needed as long as
 //! nobody else has that.
 
-use crate::cluster::{Op, key};
+use crate::cluster::Op;
 use crate::stall::{NODES, Ring};
 use rhythm_kv::ring::Options;
 
@@ -14,8 +14,7 @@ fn a_copy_that_is_sent_anew_goes_when_those_who_stay_have_theirs() {
         ..Options::default()
     });
     ring.pass(5000, None, |_| {});
-    let is_of_1 = |number: &usize| ring.placement.range(key(*number).as_bytes()) == 1;
-    let number = (0..).find(is_of_1).unwrap();
+    let number = ring.key_of(1);
     let now = ring.time();
     ring.nodes[1].ask(&[(0, Op::Set(1), number)], now);
     ring.pass(100, None, |_| {});

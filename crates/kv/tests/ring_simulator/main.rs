@@ -8,7 +8,9 @@
 //! says from where, and `RING_SEED=4711` replays one. What is checked of the histories stands in
 //! `history.rs`.
 
+mod chain;
 mod cluster;
+mod disputed;
 mod history;
 mod leases;
 mod leave;

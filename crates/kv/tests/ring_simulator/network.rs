@@ -48,6 +48,11 @@ pub(crate) fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     frames
 }
 
+/// Whether a frame is more than a sign of life.
+pub(crate) fn has_messages(frame: &[u8]) -> bool {
+    wire::read(frame).is_ok_and(|(head, _)| head.seq > 0)
+}
+
 /// How a frame arrives: after how many microseconds, and whether damaged; none: not at all.
 pub(crate) fn arrivals(weather: Weather, random: &mut Random) -> Vec<(u64, bool)> {
     let mut arrivals = Vec::new();

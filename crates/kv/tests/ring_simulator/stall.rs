@@ -1,7 +1,8 @@
 //! A node whose thread stands still for a while, in a ring that is well: when it goes on, its own
 //! time has come before it reads what the others said meanwhile. It takes nobody for dead.
 
-use crate::cluster::Live;
+use crate::cluster::{Done, Live, Op, key};
+use crate::network::has_messages;
 use rhythm_kv::ring::{Effects, Options, Placement, Roster};
 use rhythm_net::Time;
 
@@ -17,6 +18,13 @@ pub(crate) struct Ring {
     pub(crate) nodes: Vec<Live>,
     /// What came to each node, and it has not read.
     unread: Vec<Vec<Vec<u8>>>,
+    /// One whom the others do not hear, and who does not hear them.
+    pub(crate) apart: Option<usize>,
+    /// What one says to another is on its way, though it is heard.
+    clogged: Option<(usize, usize)>,
+    on_its_way: Vec<Vec<u8>>,
+    /// What became of clients' commands.
+    pub(crate) done: Vec<Done>,
 }
 
 impl Ring {
@@ -27,6 +35,10 @@ impl Ring {
             now: 0,
             nodes: Vec::new(),
             unread: vec![Vec::new(); NODES],
+            apart: None,
+            clogged: None,
+            on_its_way: Vec::new(),
+            done: Vec::new(),
         };
         ring.nodes = (0..NODES).map(|me| ring.live(me)).collect();
         ring
@@ -55,19 +67,54 @@ impl Ring {
         self.unread[node].clear();
     }
 
-    /// A node has its turn: its time has come, then it reads.
+    /// A node has its turn: its time has come, it takes what its worker handed over, and reads.
     fn turn(&mut self, node: usize) {
         let now = self.time();
         let (live, mut effects) = (&mut self.nodes[node], Effects::default());
         live.tick(now, &mut effects);
+        live.take(usize::MAX, now, &mut effects);
         for frame in std::mem::take(&mut self.unread[node]) {
             live.come(&frame, now, &mut effects);
         }
-        live.take(usize::MAX, now, &mut effects);
-        live.settle(now, &mut effects);
+        self.done.extend(live.settle(now, &mut effects));
         for (to, frame) in live.outbound(&mut effects, now) {
-            self.unread[to].push(frame);
+            if self.clogged == Some((node, to)) && has_messages(&frame) {
+                self.on_its_way.push(frame);
+            } else if ![node, to].map(Some).contains(&self.apart) {
+                self.unread[to].push(frame);
+            }
         }
+    }
+
+    /// What this one says to that one comes when it is [cleared](Self::clear), and not before.
+    pub(crate) fn clog(&mut self, from: usize, to: usize) {
+        self.clogged = Some((from, to));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        if let Some((_, to)) = self.clogged.take() {
+            self.unread[to].append(&mut self.on_its_way);
+        }
+    }
+
+    /// The first key of a range.
+    pub(crate) fn key_of(&self, range: usize) -> usize {
+        let is_of_it = |number: &usize| self.placement.range(key(*number).as_bytes()) == range;
+        (0..).find(is_of_it).expect("there are keys of all ranges")
+    }
+
+    /// A client has this node write a key, and is answered.
+    pub(crate) fn set(&mut self, node: usize, key: usize, write: u64) {
+        let now = self.time();
+        self.done.clear();
+        self.nodes[node].ask(&[(0, Op::Set(write), key)], now);
+        for _ in 0..200 {
+            self.pass(STEP, None, |_| {});
+            if self.done.contains(&(0, Some(None))) {
+                return;
+            }
+        }
+        panic!("{key} is not written at {node}: {:?}", self.done);
     }
 
     /// So many milliseconds pass, in which one of them may stand still. In each step `check` is

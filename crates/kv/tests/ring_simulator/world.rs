@@ -121,6 +121,9 @@ struct World {
     lives: Vec<u64>,
     ticks: Vec<u64>,
     deaf: Vec<Vec<bool>>,
+    /// Until when frames with messages from one to another are on their way.
+    clogged: Vec<Vec<u64>>,
+    of_clogs: Random,
     queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
     number: u64,
     keys: Vec<History>,
@@ -193,6 +196,9 @@ pub(crate) fn run(seed: u64) -> Counts {
         lives: vec![0; count],
         ticks: vec![0; count],
         deaf: vec![vec![false; count]; count],
+        clogged: vec![vec![0; count]; count],
+        // Of its own: what else happens in a seed does not follow from it.
+        of_clogs: Random::new(seed ^ 0xc106),
         queue: BinaryHeap::new(),
         number: 0,
         keys: (0..clients * keys_each).map(|_| History::new()).collect(),
@@ -267,7 +273,13 @@ impl World {
         match event {
             Event::Frame(to, frame) => {
                 let from = usize::from(frame[3]);
-                if !self.deaf[from][to] {
+                let clogged_until = self.clogged[from][to];
+                if clogged_until > self.now && network::has_messages(&frame) {
+                    let after = clogged_until - self.now + self.random.below(2000);
+                    self.push(after, Event::Frame(to, frame));
+                    // Some bytes of it come.
+                    self.with(to, |live, _| live.node.heard(from, now));
+                } else if !self.deaf[from][to] {
                     self.with(to, |live, effects| live.come(&frame, now, effects));
                 }
             }
@@ -577,9 +589,11 @@ impl World {
         for (command, answer) in done {
             let asked = self.asked.remove(&command).expect("asked once");
             self.say(|| format!("command {command} {:?}: {answer:?}", asked.op));
-            let is_written = answer.is_some() && asked.op != Op::Get;
+            // What a chain shows is confirmed, too.
+            let is_confirmed =
+                answer.is_some() && (asked.op != Op::Get || self.options.scheme == Scheme::Chain);
             self.judge(&asked, answer);
-            if is_written {
+            if is_confirmed {
                 self.check_copies(asked.key);
             }
             self.busy[asked.client] -= 1;

@@ -25,7 +25,8 @@ pub(crate) struct Args {
     #[arg(value_parser = values::number::<i32>("a port", -1..=65535))]
     pub(super) port: Option<i32>,
 
-    /// UDP port; 0: none, -1: one that the system chooses
+    /// UDP port; 0: none, -1: one that the system chooses. Not with --ring, where answers wait for
+    /// other nodes
     #[arg(short = 'U', long, value_name = "NUM", default_value_t = 0)]
     #[arg(allow_negative_numbers = true)]
     #[arg(value_parser = values::number::<i32>("a port", -1..=65535))]

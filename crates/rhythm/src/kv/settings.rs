@@ -116,7 +116,10 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
     }
     if let (Some(file), Some(node)) = (&args.ring, &args.node) {
         if settings.udp_port.is_some() {
-            bail!("--ring: a node passes commands on over TCP alone; leave -U out");
+            bail!(
+                "--ring: answers wait here for other nodes, in the order of their connection, and \
+                 datagrams have none; leave -U out, and have clients ask over TCP"
+            );
         }
         if args.scheme == Scheme::Chain && args.replicate != "acked" {
             bail!(

@@ -5,7 +5,7 @@
 //! Needs Debian's `etcd-server`. `RHYTHM_KILLS=200` kills so many; without it each node once.
 
 use crate::number;
-use crate::ring::{self, Harm, Ring, free_places, served_again, under_load};
+use crate::ring::{self, ACKED, ASYNC, Harm, Ring, free_places, served_again, under_load};
 use crate::server::{Client, NEVER};
 use rustix::process::Signal;
 use std::net::{SocketAddr, TcpStream};
@@ -110,7 +110,7 @@ fn until(places: &[SocketAddr], node: usize, command: &str, wanted: &str) {
 #[test]
 fn nodes_that_etcd_knows_die_and_come_back_and_nothing_confirmed_is_lost() {
     let etcd = Etcd::start("kv-etcd");
-    let mut ring = Ring::of_etcd("kv-etcd", etcd.place(), "acked");
+    let mut ring = Ring::of_etcd("kv-etcd", etcd.place(), ACKED);
     (0..3).for_each(|node| ring.begin(node));
     ring.until_whole();
     let kills = number("RHYTHM_KILLS").unwrap_or(3);
@@ -135,7 +135,7 @@ fn nodes_that_etcd_knows_die_and_come_back_and_nothing_confirmed_is_lost() {
 #[test]
 fn without_etcd_reads_go_on_and_writes_end_with_the_lease() {
     let mut etcd = Etcd::start("kv-no-etcd");
-    let mut ring = Ring::of_etcd("kv-no-etcd", etcd.place(), "acked");
+    let mut ring = Ring::of_etcd("kv-no-etcd", etcd.place(), ACKED);
     (0..3).for_each(|node| ring.begin(node));
     ring.until_whole();
     let places = ring.clients.clone();
@@ -159,7 +159,7 @@ fn without_etcd_reads_go_on_and_writes_end_with_the_lease() {
 #[test]
 fn a_node_is_removed_and_another_takes_its_share() {
     let etcd = Etcd::start("kv-members");
-    let mut ring = Ring::of_etcd("kv-members", etcd.place(), "async");
+    let mut ring = Ring::of_etcd("kv-members", etcd.place(), ASYNC);
     ring.begin(0);
     ring.begin(1);
     ring.until_whole();

@@ -1,6 +1,7 @@
 //! `rhythm kv --ring`: three processes, of which one after the other is killed, or told to end,
 //! under load. Every write that was confirmed is there, whoever died, and it says how long nobody
-//! served its keys.
+//! served its keys. Where nodes keep copies in chains each is the head of one, the tail of another,
+//! and between them in the third.
 //!
 //! `RHYTHM_KILLS=200` kills so many, `RHYTHM_LEAVES=50` tells so many to end; without it each node
 //! once.
@@ -26,6 +27,19 @@ const KEYS: u64 = 200;
 /// How long a write may be on its way whose client was told nothing.
 const FLOATS: Duration = Duration::from_secs(2);
 
+/// How nodes keep copies, as flags.
+pub(crate) type Copies = &'static [&'static str];
+pub(crate) const ASYNC: Copies = &["--replicate", "async"];
+pub(crate) const ACKED: Copies = &["--replicate", "acked"];
+const CHAIN: Copies = &[
+    "--replicate",
+    "acked",
+    "--scheme",
+    "chain",
+    "--replicas",
+    "2",
+];
+
 /// Where the nodes of a ring are: for clients, and for each other.
 pub(crate) type Places = [(SocketAddr, SocketAddr)];
 
@@ -33,7 +47,7 @@ pub(crate) struct Ring<'a> {
     /// Its file, or its place in etcd.
     of: String,
     folder: PathBuf,
-    replicate: &'static str,
+    copies: Copies,
     pub(crate) clients: Vec<SocketAddr>,
     backbones: Vec<SocketAddr>,
     admins: Vec<SocketAddr>,
@@ -44,18 +58,18 @@ pub(crate) struct Ring<'a> {
 
 impl<'a> Ring<'a> {
     /// Starts all nodes on this machine, of a ring in a file.
-    fn start(test: &str, replicate: &'static str) -> Ring<'static> {
-        Ring::start_at(test, &places_here(), replicate, command_here)
+    fn start(test: &str, copies: Copies) -> Ring<'static> {
+        Ring::start_at(test, &places_here(), copies, command_here)
     }
 
     /// Starts nodes that clients and other nodes reach at these places, of a ring in a file.
     pub(crate) fn start_at(
         test: &str,
         places: &Places,
-        replicate: &'static str,
+        copies: Copies,
         command: impl Fn(usize) -> Command + 'a,
     ) -> Ring<'a> {
-        let mut ring = Ring::new(test, places, replicate, command);
+        let mut ring = Ring::new(test, places, copies, command);
         let mut text = String::new();
         for (name, (client, backbone)) in NAMES.iter().zip(places) {
             text += &format!(
@@ -69,8 +83,8 @@ impl<'a> Ring<'a> {
     }
 
     /// A ring on this machine that etcd is to know at this place. Its nodes are to be started.
-    pub(crate) fn of_etcd(test: &str, etcd: String, replicate: &'static str) -> Ring<'static> {
-        let mut ring = Ring::new(test, &places_here(), replicate, command_here);
+    pub(crate) fn of_etcd(test: &str, etcd: String, copies: Copies) -> Ring<'static> {
+        let mut ring = Ring::new(test, &places_here(), copies, command_here);
         ring.of = etcd;
         ring
     }
@@ -78,7 +92,7 @@ impl<'a> Ring<'a> {
     fn new(
         test: &str,
         places: &Places,
-        replicate: &'static str,
+        copies: Copies,
         command: impl Fn(usize) -> Command + 'a,
     ) -> Ring<'a> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
@@ -87,7 +101,7 @@ impl<'a> Ring<'a> {
         let ring = Ring {
             of: folder.join("ring.toml").display().to_string(),
             folder,
-            replicate,
+            copies,
             clients,
             backbones,
             admins: free_places(3),
@@ -108,7 +122,7 @@ impl<'a> Ring<'a> {
     pub(crate) fn begin(&mut self, node: usize) {
         let mut command = (self.command)(node);
         command.args(["--ring", &self.of, "-t", "2"]);
-        command.args(["--node", NAMES[node], "--replicate", self.replicate]);
+        command.args(["--node", NAMES[node]]).args(self.copies);
         command.args(["--admin", &self.admins[node].to_string()]);
         if self.of.starts_with("etcd://") {
             let (client, backbone) = (self.clients[node], self.backbones[node]);
@@ -270,7 +284,7 @@ fn sets(at: SocketAddr) -> u64 {
 
 #[test]
 fn load_is_spread_over_the_nodes_and_outlives_one() {
-    let mut ring = Ring::start("kv-ring-load", "acked");
+    let mut ring = Ring::start("kv-ring-load", ACKED);
     let nodes: Vec<String> = ring.clients.iter().map(SocketAddr::to_string).collect();
     let url = format!("memcached://{}", nodes.join("+"));
     let json = ring.folder.join("load.json");
@@ -344,7 +358,7 @@ pub(crate) enum Harm {
 }
 
 /// A client's work: it writes and reads its keys at any node, and knows what it may find.
-fn work(index: usize, places: &[SocketAddr], harm: Harm, seen: &Seen) {
+fn work(index: usize, places: &[SocketAddr], copies: Copies, harm: Harm, seen: &Seen) {
     let (may_fail, may_lose) = (harm >= Harm::Errors, harm >= Harm::Losses);
     let mut client = Client::new(places);
     let mut possible: BTreeMap<u64, BTreeSet<Option<u64>>> = BTreeMap::new();
@@ -400,11 +414,19 @@ fn work(index: usize, places: &[SocketAddr], harm: Harm, seen: &Seen) {
                 may_be.contains(&found),
                 "{name} at {node}: {found:?}, not of {may_be:?}"
             );
+            if copies == CHAIN {
+                // Nothing older is there any more, unless it is on its way.
+                let floats = |write: &Option<u64>| {
+                    let mut floats = given_up.iter();
+                    floats.any(|(of, at)| Some(*of) == *write && at.elapsed() < FLOATS)
+                };
+                may_be.retain(|write| *write >= found || floats(write));
+            }
         }
     }
 }
 
-/// Waits until keys of every range are written, asked for at nodes that are there.
+/// Waits until keys of every range are written and read, asked for at nodes that are there.
 pub(crate) fn served_again(places: &[SocketAddr], victim: usize) -> Duration {
     let died = Instant::now();
     let mut client = Client::new(places);
@@ -416,7 +438,12 @@ pub(crate) fn served_again(places: &[SocketAddr], victim: usize) -> Duration {
                 .ask(node, &command)
                 .is_some_and(|(line, _)| line == "STORED\r\n")
         };
-        while !is_stored(&mut client) {
+        let is_found = |client: &mut Client<'_>| {
+            client
+                .ask(node, &format!("get probe-{probe}\r\n"))
+                .is_some_and(|(_, value)| value == b"x")
+        };
+        while !is_stored(&mut client) || !is_found(&mut client) {
             assert!(died.elapsed() < NEVER, "nobody serves probe-{probe}");
             thread::sleep(Duration::from_millis(2));
         }
@@ -454,13 +481,13 @@ pub(crate) fn under_load(
     mut act: impl FnMut(&mut Ring<'_>, usize, usize) -> Duration,
 ) -> Outcome {
     let seen = Seen::default();
-    let places = ring.clients.clone();
+    let (places, copies) = (ring.clients.clone(), ring.copies);
     let mut took = Vec::new();
     thread::scope(|scope| {
         let workers: Vec<_> = (0..CLIENTS)
             .map(|index| {
                 let (places, seen) = (&places, &seen);
-                scope.spawn(move || work(index, places, harm, seen))
+                scope.spawn(move || work(index, places, copies, harm, seen))
             })
             .collect();
         for round in 0..rounds {
@@ -485,9 +512,9 @@ pub(crate) fn under_load(
 
 /// Kills the nodes of a ring in turn, under load. How long nobody served some key counts.
 pub(crate) fn kill_each(ring: Ring<'_>) -> Outcome {
-    let harm = match ring.replicate {
-        "async" => Harm::Losses,
-        _ => Harm::Errors,
+    let harm = match ring.copies == ASYNC {
+        true => Harm::Losses,
+        false => Harm::Errors,
     };
     let kills = number("RHYTHM_KILLS").unwrap_or(3);
     under_load(ring, harm, kills, |ring, _, victim| {
@@ -513,23 +540,38 @@ pub(crate) fn end_each(ring: Ring<'_>) -> Outcome {
 
 #[test]
 fn what_was_confirmed_is_there_whichever_node_is_killed() {
-    let outcome = kill_each(Ring::start("kv-ring", "acked"));
+    let outcome = kill_each(Ring::start("kv-ring", ACKED));
+    println!("{outcome}");
+    assert!(outcome.confirmed > 0 && outcome.lost == 0);
+}
+
+/// The head, the tail and the one between them: each node is all of these, of another range.
+#[test]
+fn what_was_confirmed_or_shown_is_there_whichever_node_of_chains_is_killed() {
+    let outcome = kill_each(Ring::start("kv-chain", CHAIN));
+    println!("{outcome}");
+    assert!(outcome.confirmed > 0 && outcome.lost == 0);
+}
+
+#[test]
+fn a_node_of_chains_that_is_told_to_end_hands_over_all_that_was_written() {
+    let outcome = end_each(Ring::start("kv-chain-leave", CHAIN));
     println!("{outcome}");
     assert!(outcome.confirmed > 0 && outcome.lost == 0);
 }
 
 #[test]
 fn a_node_that_is_told_to_end_hands_over_all_that_was_written() {
-    let outcome = end_each(Ring::start("kv-leave", "async"));
+    let outcome = end_each(Ring::start("kv-leave", ASYNC));
     println!("{outcome}");
     assert!(outcome.confirmed > 0 && outcome.lost == 0);
 }
 
 #[test]
 fn nodes_that_were_told_different_things_say_what_differs() {
-    let mut ring = Ring::start("kv-terms", "acked");
+    let mut ring = Ring::start("kv-terms", ACKED);
     ring.kill(1);
-    ring.replicate = "async";
+    ring.copies = ASYNC;
     ring.begin(1);
     for (node, other, differs) in [
         (0, "b", "--replicate is acked here, and async there"),
@@ -559,7 +601,7 @@ fn nodes_that_were_told_different_things_say_what_differs() {
 
 #[test]
 fn figures_tell_how_the_ring_is() {
-    let mut ring = Ring::start("kv-figures", "async");
+    let mut ring = Ring::start("kv-figures", ASYNC);
     let of_a = ring.admins[0];
     let ask = |path: &str| {
         let answer = crate::server::Client::new(of_a).ask("GET", path, "");

@@ -77,7 +77,7 @@ pub fn run_schemes(
             let mut running = servers.cluster(setup.cluster, MEMORY_MIB)?;
             let victim = setup.victim(&running);
             let places = running.places();
-            let death = death::watch(&places, victim, || running.kill(victim));
+            let death = death::watch(&places, victim, || running.kill(victim))?;
             scheme.deaths.push(death);
         }
     }

@@ -43,8 +43,8 @@ pub(super) enum Origin {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Execute {
     pub(super) origin: Origin,
-    /// Its answer shows what may not be confirmed yet, and waits until it is.
-    pub(super) waits: bool,
+    /// Its answer shows what may not be confirmed yet of this range, and waits until it is.
+    pub(super) shows: Option<usize>,
     /// The command, whole, as a client wrote it.
     pub command: Vec<u8>,
 }

@@ -103,7 +103,7 @@ impl Node {
                 let command = std::mem::take(&mut forward.command);
                 out.executes.push(Execute {
                     origin,
-                    waits: self.options.scheme.is_chain() && serves,
+                    shows: (self.options.scheme.is_chain() && serves).then_some(road.range),
                     command,
                 });
             }
@@ -197,7 +197,7 @@ impl Node {
         };
         out.executes.push(Execute {
             origin,
-            waits: self.options.scheme.is_chain() && serves,
+            shows: (self.options.scheme.is_chain() && serves).then_some(range),
             command,
         });
     }
@@ -212,8 +212,9 @@ impl Node {
         out: &mut Effects,
     ) {
         let (batch, ranges) = self.replicate(written, local);
-        match self.options.acked && (execute.waits || !written.is_empty()) {
+        match self.options.acked && (execute.shows.is_some() || !written.is_empty()) {
             true => {
+                let ranges = execute.shows.map_or(ranges, |range| ranges | 1 << range);
                 let waiter = Waiter::Answer(execute.origin, answer);
                 self.await_copies(batch, ranges, waiter);
             }

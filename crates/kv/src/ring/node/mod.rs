@@ -395,16 +395,11 @@ impl Node {
     pub fn written(&mut self, ticket: Ticket, written: &Written, local: &Local<'_, '_>) {
         let (batch, ranges) = self.replicate(written, local);
         if self.options.acked {
-            self.await_copies(batch, ranges, Waiter::Worker(ticket));
+            self.await_copies(batch, ranges | written.shown(), Waiter::Worker(ticket));
         }
     }
 
-    fn await_copies(&mut self, batch: u64, written: u64, waiter: Waiter) {
-        // The head of a chain may have shown something of any range.
-        let ranges = match self.options.scheme.is_chain() {
-            true => u64::MAX,
-            false => written,
-        };
+    fn await_copies(&mut self, batch: u64, ranges: u64, waiter: Waiter) {
         self.waiting.push_back(Waiting {
             batch,
             ranges,

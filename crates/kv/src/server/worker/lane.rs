@@ -84,13 +84,19 @@ impl Lane<'_> {
                     }
                     continue;
                 }
-                Way::Wait if cohort.can_leave(index, at) => {
+                Way::Wait(_) if cohort.can_leave(index, at) => {
                     cut = Some(at);
                     self.wait_for_room();
                     break;
                 }
                 // What one request became is not parted: that much more finds room.
-                Way::HereConfirmed | Way::Wait => awaited = true,
+                Way::Wait(None) => awaited = true,
+                Way::HereConfirmed(range) | Way::Wait(Some(range)) => {
+                    awaited = true;
+                    if let Some(ring) = &mut self.ring {
+                        ring.shows(range);
+                    }
+                }
             }
             let hash = cohort.hash_of(at);
             let then = turn.execute(cohort.parsed(part), command, hash, self.out);

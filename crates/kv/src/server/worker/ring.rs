@@ -24,14 +24,15 @@ const ROOM_EVERY: Duration = Duration::from_millis(2);
 pub(super) enum Way {
     /// Here.
     Here,
-    /// Here, and it is answered when all that was written before is confirmed.
-    HereConfirmed,
+    /// Here, and it is answered when all that was written of its range before is confirmed.
+    HereConfirmed(usize),
     /// By another node, or as that would.
     There(Road),
     /// Likewise, when reads before it are answered.
     Behind(Road),
-    /// Nowhere yet: there is no room for writes.
-    Wait,
+    /// Nowhere yet: there is no room for writes. Were it executed here, it would be answered when
+    /// all of this range is confirmed, if it says one.
+    Wait(Option<usize>),
 }
 
 /// See the head of this file.
@@ -44,8 +45,9 @@ pub(crate) struct Ring {
     /// The ticket of what is written in this turn; its numbers are those of commands, too.
     ticket: u64,
     written: Written,
-    /// Answers wait for the ticket.
+    /// Answers wait for the ticket; they show something of these ranges, a bit each.
     is_awaited: bool,
+    shown: u64,
     forwards: Vec<Forward>,
     hand_at: Option<Time>,
     /// Connections that wait for a ticket, or for the answer under a number.
@@ -74,6 +76,7 @@ impl Ring {
             ticket: now.as_nanos(),
             written: Written::default(),
             is_awaited: false,
+            shown: 0,
             forwards: Vec::new(),
             hand_at: None,
             waiting: VecDeque::new(),
@@ -112,6 +115,7 @@ impl Ring {
             }
             _ => false,
         };
+        let mut shows = None;
         if has_key {
             let range = self.view.placement().range(key);
             // What others show (CAS ids) or change (wins) is only the server's own.
@@ -138,7 +142,7 @@ impl Ring {
                     true if is_elsewhere || !awaits => return Way::There(reading),
                     false if is_reading => return Way::Behind(road),
                     false if is_elsewhere => return Way::There(road),
-                    _ => {}
+                    _ => shows = Some(range),
                 }
             } else if is_elsewhere {
                 return match is_copy {
@@ -148,10 +152,10 @@ impl Ring {
             }
         }
         let reads = matches!(command.kind, Kind::Get { touch: None, .. }) || !has_key;
-        match self.view.is_full() && !reads {
-            true => Way::Wait,
-            false if has_key && self.scheme.is_chain() => Way::HereConfirmed,
-            false => Way::Here,
+        match (self.view.is_full() && !reads, shows) {
+            (true, shows) => Way::Wait(shows),
+            (false, Some(range)) => Way::HereConfirmed(range),
+            (false, None) => Way::Here,
         }
     }
 
@@ -176,6 +180,11 @@ impl Ring {
         });
         self.asking.insert(number, id);
         (number, asked, bytes)
+    }
+
+    /// Something of a range is shown that may not be confirmed.
+    pub(super) fn shows(&mut self, range: usize) {
+        self.shown |= 1 << range;
     }
 
     /// A connection has answers that wait for the ticket of this turn.
@@ -221,10 +230,12 @@ impl Ring {
     fn hand_over(&mut self) {
         self.hand_at = None;
         let worker = self.worker;
+        let mut written = std::mem::take(&mut self.written);
+        written.shows(std::mem::take(&mut self.shown));
         self.backbone.send(RingCommand::Turn {
             worker,
             ticket: self.ticket,
-            written: std::mem::take(&mut self.written),
+            written,
             is_awaited: std::mem::take(&mut self.is_awaited),
             forwards: std::mem::take(&mut self.forwards),
         });

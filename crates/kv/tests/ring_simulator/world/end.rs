@@ -12,7 +12,8 @@ impl World {
     pub(super) fn is_whole(&self) -> bool {
         // What comes of these is not seen yet.
         let is_deaf = self.deaf.iter().flatten().any(|is_deaf| *is_deaf);
-        if is_deaf || self.stopped.iter().any(|until| *until > self.now) {
+        let mut late = self.stopped.iter().chain(self.clogged.iter().flatten());
+        if is_deaf || late.any(|until| *until > self.now) {
             return false;
         }
         let live: Vec<(usize, &Live)> = (self.nodes.iter().enumerate())

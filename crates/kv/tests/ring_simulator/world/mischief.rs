@@ -13,6 +13,7 @@ impl World {
         }
         let victim = self.random.below(count as u64) as usize;
         let is_bold = self.random.percent(5);
+        self.clog();
         match self.random.below(11) {
             // Somebody is stopped, for long enough to lose its lease.
             5 if self.leases.is_some() && self.nodes[victim].is_some() && self.spare > 0 => {
@@ -82,6 +83,20 @@ impl World {
         }
         let after = 50_000 + self.random.below(1_500_000);
         self.push(after, Event::Mischief);
+    }
+
+    /// What one says to another is long on its way, though it is heard: not for so long, at a time,
+    /// that the other is taken for one that takes nothing.
+    fn clog(&mut self) {
+        let count = self.nodes.len() as u64;
+        let random = &mut self.of_clogs;
+        let [from, to] = [(); 2].map(|()| random.below(count) as usize);
+        let is_free = self.clogged[from][to] + 1_000_000 < self.now;
+        if self.ether.is_none() && random.percent(30) && is_free {
+            let until = self.now + 100_000 + random.below(1_400_000);
+            self.clogged[from][to] = until;
+            self.say(|| format!("{from} to {to} is clogged until {until}"));
+        }
     }
 
     pub(super) fn crash(&mut self, victim: usize) {

@@ -13,7 +13,7 @@
 mod net;
 mod relay;
 
-use crate::ring::{NAMES, Outcome, Ring, end_each, kill_each};
+use crate::ring::{ACKED, ASYNC, Copies, NAMES, Outcome, Ring, end_each, kill_each};
 use net::Namespace;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -61,7 +61,7 @@ fn address(net: usize, node: usize, host: usize, port: u16) -> SocketAddr {
 fn outcome(
     test: &str,
     backbone: Backbone,
-    replicate: &'static str,
+    copies: Copies,
     act: impl FnOnce(Ring<'_>) -> Outcome + Send,
 ) -> Option<Outcome> {
     let network = match Network::new() {
@@ -86,7 +86,7 @@ fn outcome(
         };
         let relay = relay::start(&pairs, &interfaces);
         let places = all.map(|n| (address(77, n, 2, 11211), address(78, n, 1, 7000)));
-        let ring = Ring::start_at(test, &places.collect::<Vec<_>>(), replicate, |n| {
+        let ring = Ring::start_at(test, &places.collect::<Vec<_>>(), copies, |n| {
             let mut command = network.nodes[n].command(env!("CARGO_BIN_EXE_rhythm"));
             let at = match backbone {
                 Backbone::Tcp => address(78, n, 2, 7000).to_string(),
@@ -112,21 +112,21 @@ fn outcome(
 
 #[test]
 fn over_tcp_what_was_confirmed_is_there_whichever_machine_dies() {
-    if let Some(outcome) = outcome("kv-tcp-acked", Backbone::Tcp, "acked", kill_each) {
+    if let Some(outcome) = outcome("kv-tcp-acked", Backbone::Tcp, ACKED, kill_each) {
         assert!(outcome.confirmed > 0 && outcome.lost == 0, "{outcome}");
     }
 }
 
 #[test]
 fn over_ethernet_what_was_confirmed_is_there_whichever_machine_dies() {
-    if let Some(outcome) = outcome("kv-ether-acked", Backbone::Ether, "acked", kill_each) {
+    if let Some(outcome) = outcome("kv-ether-acked", Backbone::Ether, ACKED, kill_each) {
         assert!(outcome.confirmed > 0 && outcome.lost == 0, "{outcome}");
     }
 }
 
 #[test]
 fn over_ethernet_a_machine_that_is_told_to_end_hands_over_all_that_was_written() {
-    if let Some(outcome) = outcome("kv-ether-leave", Backbone::Ether, "async", end_each) {
+    if let Some(outcome) = outcome("kv-ether-leave", Backbone::Ether, ASYNC, end_each) {
         assert!(outcome.confirmed > 0 && outcome.lost == 0, "{outcome}");
     }
 }
@@ -139,7 +139,7 @@ fn without_waiting_for_copies_service_goes_on_over_both() {
         ("kv-tcp-async", Backbone::Tcp),
         ("kv-ether-async", Backbone::Ether),
     ] {
-        if let Some(outcome) = outcome(test, backbone, "async", kill_each) {
+        if let Some(outcome) = outcome(test, backbone, ASYNC, kill_each) {
             assert!(outcome.confirmed > 0, "{outcome}");
         }
     }
