@@ -5,7 +5,9 @@
 //! behind, of a name that nobody guesses; and who is not this process is turned away.
 
 use crate::port::{Peer, PeerAddress};
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{RecvFlags, recv};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -67,6 +69,15 @@ impl LocalListener {
     }
 }
 
+/// Whether the other side of such a connection has closed it: nobody waits for an answer any more.
+pub fn is_gone(stream: &UnixStream) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match recv(stream, &mut [0], flags) {
+        Ok((read, _)) => read == 0,
+        Err(errno) => !matches!(errno, Errno::AGAIN | Errno::INTR),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,7 +113,10 @@ mod tests {
             }
         });
         use std::io::Write;
-        listener.accept().unwrap().write_all(b"!").unwrap();
+        let mut stream = listener.accept().unwrap();
+        assert!(!is_gone(&stream));
+        stream.write_all(b"!").unwrap();
         assert_eq!(ours.join().unwrap(), *b"!");
+        assert!(is_gone(&stream));
     }
 }

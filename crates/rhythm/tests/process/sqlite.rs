@@ -67,7 +67,7 @@ fn what_is_typed_is_a_value_and_what_breaks_a_rule_changes_nothing() {
     let form = format!("author=%3Cb%3E&text={text}");
     assert_eq!(post(&mut client, "/topics/2", &form).unwrap(), 303);
     let (_, page) = get(&server, "/topics/2");
-    let shown = "&#x27;; drop table note; -- :id ?1 /* &quot;x&quot; \u{e9}";
+    let shown = "&#x27;; drop table note; -- :id ?1 &#x2f;* &quot;x&quot; \u{e9}";
     assert!(page.contains(shown) && page.contains("&lt;b&gt;"), "{page}");
     let row = |sql: &str| database(&folder).query_row(sql, [], |row| row.get::<_, String>(0));
     assert_eq!(
@@ -155,7 +155,10 @@ fn who_writes_elsewhere_delays_writing_alone_and_no_longer_than_the_timeout() {
 
 #[test]
 fn a_statement_that_never_ends_is_stopped_and_others_go_on() {
-    let folder = notes("notes_endless", "timeout = \"500ms\"\n");
+    let folder = notes(
+        "notes_endless",
+        "timeout = \"500ms\"\nconnections_per_user_max = 16\n",
+    );
     let page = "+++\nroute = \"GET /endless\"\n[[step]]\ncall = \"board\"\nquery = \"\"\"\n\
                 with recursive n(i) as (select 1 union all select i + 1 from n)\n\
                 select count(*) from n\"\"\"\nrow = \"n(count:int)\"\n+++\n{{ n.count }}\n";

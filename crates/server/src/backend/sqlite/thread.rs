@@ -118,12 +118,13 @@ impl Deadline {
 }
 
 /// Answers what comes until the connection ends.
-pub(super) fn run(mut stream: UnixStream, shared: &Shared) {
+pub(super) fn run(stream: UnixStream, shared: &Shared) {
+    let stream = Arc::new(stream);
     let mut reader = None;
     let (mut input, mut output) = (Vec::new(), Vec::new());
     let mut piece = vec![0; READ];
     loop {
-        match stream.read(&mut piece) {
+        match (&*stream).read(&mut piece) {
             Ok(0) => return,
             Ok(read) => input.extend_from_slice(&piece[..read]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
@@ -135,10 +136,10 @@ pub(super) fn run(mut stream: UnixStream, shared: &Shared) {
             frames.push(frame);
             used += length;
         }
-        answer_all(&frames, &mut reader, shared, &mut output);
+        answer_all(&frames, &stream, &mut reader, shared, &mut output);
         drop(frames);
         input.drain(..used);
-        if stream.write_all(&output).is_err() {
+        if (&*stream).write_all(&output).is_err() {
             return;
         }
         output.clear();
@@ -150,6 +151,7 @@ pub(super) fn run(mut stream: UnixStream, shared: &Shared) {
 /// them, but for what one that changes something has done before it.
 fn answer_all(
     frames: &[&[u8]],
+    asker: &Arc<UnixStream>,
     reader: &mut Option<(Connection, Deadline)>,
     shared: &Shared,
     out: &mut Vec<u8>,
@@ -161,7 +163,9 @@ fn answer_all(
         };
         if query.changes {
             end_reading(reader);
-            shared.writer.carry_out(frame, &shared.words, out);
+            shared
+                .writer
+                .carry_out(frame, asker, &shared.words, out);
             continue;
         }
         let (connection, deadline) = match reader {

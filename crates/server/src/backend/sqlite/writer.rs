@@ -7,17 +7,20 @@
 use super::database;
 use super::frames::{Outcome, Query};
 use super::thread::{Deadline, Words, answer, answer_failed, outcome_of};
+use rhythm_net::local;
 use rusqlite::Connection;
 use std::mem;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What one thread has left to be done: the frame of a query, and its answer's when it is done.
 struct Job {
     query: Vec<u8>,
-    /// When it came: nobody waits for it any more after the time-out, and it is not done then.
-    since: Instant,
+    /// Over which it came. Where that is closed nobody waits for it any more, as its time is over,
+    /// and it is not done.
+    asker: Arc<UnixStream>,
     answer: Arc<Mutex<Option<Vec<u8>>>>,
 }
 
@@ -50,11 +53,17 @@ impl Writer {
     }
 
     /// Carries out the query of a frame, and appends its answer.
-    pub(super) fn carry_out(&self, query: &[u8], words: &Words, out: &mut Vec<u8>) {
+    pub(super) fn carry_out(
+        &self,
+        query: &[u8],
+        asker: &Arc<UnixStream>,
+        words: &Words,
+        out: &mut Vec<u8>,
+    ) {
         let answer = Arc::default();
         lock(&self.left).push(Job {
             query: query.to_vec(),
-            since: Instant::now(),
+            asker: Arc::clone(asker),
             answer: Arc::clone(&answer),
         });
         let mut at_work = lock(&self.at_work);
@@ -93,10 +102,6 @@ impl Writer {
         };
         let mut done = Vec::new();
         for job in jobs {
-            if job.since.elapsed() >= self.timeout {
-                done.push((job, failed(Outcome::Late)));
-                continue;
-            }
             if connection.is_autocommit()
                 && let Err(why) = connection.execute_batch("begin immediate")
             {
@@ -105,6 +110,7 @@ impl Writer {
             }
             let mut bytes = Vec::new();
             match Query::read(&job.query) {
+                _ if local::is_gone(&job.asker) => answer_failed(Outcome::Late, &mut bytes),
                 Some(query) => {
                     deadline.begin();
                     answer(connection, &query, words, &mut bytes);
