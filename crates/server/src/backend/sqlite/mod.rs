@@ -15,6 +15,8 @@ mod database;
 mod frames;
 mod opened;
 mod statement;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod wire;
 mod writer;

@@ -1,0 +1,230 @@
+//! Frames in any pieces, and what a writer does with what came together.
+
+use super::frames::{self, Outcome, Query, framed};
+use super::thread::{Words, answer_failed, outcome_of};
+use super::wire::{Begun, SqliteWire};
+use super::writer::Writer;
+use super::{database, statement};
+use crate::backend::answers::{QueryAnswers, Told};
+use crate::backend::awaited::Awaited;
+use crate::backend::wire::Wire;
+use proptest::prelude::*;
+use rhythm_engine::cohort::{Argument, Cell};
+use rhythm_engine::program::{Asking, Call, CallResult, Form, Type};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+fn call(columns: u16, has_name: bool) -> Call {
+    Call {
+        backend: 0,
+        asking: Asking::Exec,
+        form: Form {
+            pieces: vec![(*b"select ").into(), (*b" + ").into(), (*b"").into()],
+            arguments: vec![Type::Int; 2],
+        },
+        columns,
+        result: CallResult::Rows(0),
+        status: 1,
+        has_name,
+        idempotent: false,
+    }
+}
+
+#[test]
+fn a_statement_has_numbers_where_its_arguments_are() {
+    let mut statement = Vec::new();
+    statement::write(&call(1, true).form.pieces, &mut statement);
+    assert_eq!(statement, b"select ?1 + ?2");
+}
+
+fn any_cell() -> impl Strategy<Value = Cell<'static>> {
+    let texts: [&'static [u8]; 3] = [b"", b"a", &[b'x'; 300]];
+    prop_oneof![
+        Just(Cell::Null),
+        any::<i64>().prop_map(Cell::Int),
+        (-1e300..1e300).prop_map(Cell::Float),
+        proptest::sample::select(texts.to_vec()).prop_map(Cell::Text),
+        proptest::sample::select(texts.to_vec()).prop_map(Cell::Bytes),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn answers_come_in_any_pieces(
+        rows in proptest::collection::vec([any_cell(), any_cell()], 0..9),
+        fails in any::<bool>(),
+        cut in 1..500_usize,
+    ) {
+        let mut bytes = Vec::new();
+        if fails {
+            answer_failed(Outcome::Broken, &mut bytes);
+        }
+        framed(&mut bytes, |out| {
+            out.push(Outcome::Rows as u8);
+            out.extend_from_slice(&2_u16.to_ne_bytes());
+            rows.iter().flatten().for_each(|cell| frames::write_cell(*cell, out));
+        });
+        let (mut wire, mut begun) = (SqliteWire::default(), Begun::default());
+        let (mut answers, awaited) = (QueryAnswers::default(), Awaited::one(&call(2, true)));
+        let mut outcomes = Vec::new();
+        for mut piece in bytes.chunks(cut) {
+            while !piece.is_empty() {
+                let decoded = wire.decode(&mut begun, piece, &awaited, &mut answers).unwrap();
+                let (used, verdict) = decoded;
+                prop_assert!(used > 0 && (verdict.is_some() || used == piece.len()));
+                piece = &piece[used..];
+                if let Some(verdict) = verdict {
+                    outcomes.push(verdict.outcome);
+                    answers.push(outcomes.len() as u64, Ok(0));
+                }
+            }
+        }
+        let expected = if fails { vec![Ok(1), Ok(0)] } else { vec![Ok(0)] };
+        prop_assert_eq!(&outcomes, &expected);
+        let mut told = Vec::new();
+        let collect = |told: Told<'_>| -> Vec<Vec<String>> {
+            let rows = told.rows();
+            rows.map(|row| row.map(|cell| format!("{cell:?}")).collect()).collect()
+        };
+        answers.tell(&mut |_, answer| told = collect(answer.unwrap()));
+        let rows: Vec<Vec<String>> = (rows.iter())
+            .map(|row| row.iter().map(|cell| format!("{cell:?}")).collect())
+            .collect();
+        prop_assert_eq!(told, rows);
+    }
+
+    #[test]
+    fn what_is_no_frame_is_told(bytes in any::<Vec<u8>>()) {
+        // Whatever comes, nothing panics.
+        if let Some(query) = Query::read(&bytes) {
+            prop_assert!(query.statement.len() <= bytes.len());
+        }
+        prop_assert!(frames::cells(&bytes).count() <= bytes.len());
+        let mut frame = Vec::new();
+        framed(&mut frame, |out| out.extend_from_slice(&bytes));
+        let (mut wire, mut begun) = (SqliteWire::default(), Begun::default());
+        let awaited = Awaited::one(&call(2, true));
+        let mut answers = QueryAnswers::default();
+        let decoded = wire.decode(&mut begun, &frame, &awaited, &mut answers);
+        if let Ok((used, _)) = decoded {
+            prop_assert_eq!(used, frame.len());
+        }
+    }
+}
+
+/// A database in a folder of the test's own, and who writes to it.
+struct World {
+    path: PathBuf,
+    writer: Writer,
+    words: Words,
+}
+
+impl World {
+    fn new(test: &str, schema: &str) -> World {
+        let folder = std::env::temp_dir();
+        let path = folder.join(format!("rhythm-{test}-{}.db", std::process::id()));
+        let world = World {
+            writer: Writer::new(path.clone(), Duration::from_secs(20)),
+            words: Words::new("test"),
+            path,
+        };
+        world.remove();
+        let database = database::open(&world.path, Duration::from_secs(20)).unwrap();
+        database.execute_batch(schema).unwrap();
+        world
+    }
+
+    fn remove(&self) {
+        for end in ["", "-wal", "-shm"] {
+            let mut path = self.path.clone().into_os_string();
+            path.push(end);
+            // One that is not there need not be removed.
+            let _ = std::fs::remove_file(Path::new(&path));
+        }
+    }
+
+    /// Inserts a number: what became of it.
+    fn insert(&self, number: i64, asker: &Arc<UnixStream>) -> Outcome {
+        let mut query = Vec::new();
+        let pieces = [(*b"insert into t values (").into(), (*b")").into()];
+        let argument = [Argument::Int(number)].into_iter();
+        Query::write(Asking::Exec, 1, &pieces, argument, &mut query);
+        let (frame, _) = frames::first(&query).unwrap();
+        let mut out = Vec::new();
+        self.writer.carry_out(frame, asker, &self.words, &mut out);
+        outcome_of(&out).unwrap()
+    }
+
+    fn all(&self) -> Vec<i64> {
+        let database = database::open(&self.path, Duration::from_secs(20)).unwrap();
+        let mut all = database.prepare("select a from t order by a").unwrap();
+        let all = all.query_map([], |row| row.get(0)).unwrap();
+        all.map(Result::unwrap).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+#[test]
+fn what_came_together_is_done_each_for_itself_unless_all_is_undone() {
+    // 7 may not be; 9 undoes all that is done with it; others may.
+    let world = World::new(
+        "writer",
+        "create table t(a integer unique check (a <> 7));
+         create trigger undoes before insert on t when new.a = 9
+         begin select raise(rollback, 'undone'); end;",
+    );
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let ours = Arc::new(ours);
+    let barrier = Barrier::new(8);
+    let mut inserted = Vec::new();
+    for round in 0..60 {
+        let outcomes: Vec<(i64, Outcome)> = thread::scope(|scope| {
+            let begun: Vec<_> = (0..8)
+                .map(|thread| {
+                    let (world, ours, barrier) = (&world, &ours, &barrier);
+                    scope.spawn(move || {
+                        let number = match thread {
+                            6 => 7,
+                            7 if round % 3 == 0 => 9,
+                            _ => 100 + 10 * round + thread,
+                        };
+                        barrier.wait();
+                        (number, world.insert(number, ours))
+                    })
+                })
+                .collect();
+            begun.into_iter().map(|begun| begun.join().unwrap()).collect()
+        });
+        for (number, outcome) in outcomes {
+            match (number, outcome) {
+                (7 | 9, Outcome::Broken) => {}
+                (_, Outcome::Rows) => inserted.push(number),
+                // Only what was undone with another.
+                (_, Outcome::Failed) if round % 3 == 0 => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    inserted.sort_unstable();
+    assert_eq!(world.all(), inserted);
+    assert!(inserted.len() > 200, "{}", inserted.len());
+}
+
+#[test]
+fn what_nobody_waits_for_is_not_done() {
+    let world = World::new("gone", "create table t(a integer)");
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let ours = Arc::new(ours);
+    assert_eq!(world.insert(1, &ours), Outcome::Rows);
+    drop(theirs);
+    assert_eq!(world.insert(2, &ours), Outcome::Late);
+    assert_eq!(world.all(), [1]);
+}
