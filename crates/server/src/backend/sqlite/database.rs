@@ -58,9 +58,8 @@ pub(super) fn prepare(config: &BackendConfig) -> Result<PathBuf, String> {
     if let Some(schema) = schema {
         let make = |connection: &mut Connection| {
             // Two processes may begin at the same time.
-            let begun = connection.transaction_with_behavior(
-                rusqlite::TransactionBehavior::Immediate,
-            )?;
+            let begun =
+                connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             let count = "select count(*) from sqlite_schema";
             if begun.query_row(count, [], |row| row.get::<_, i64>(0))? == 0 {
                 begun.execute_batch(&schema)?;

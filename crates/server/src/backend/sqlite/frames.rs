@@ -33,12 +33,13 @@ pub(super) fn missing(bytes: &[u8]) -> usize {
 }
 
 /// Appends a frame that `write` appends the contents of.
-pub(super) fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn framed<T>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let start = out.len();
     out.extend_from_slice(&[0; LENGTH]);
-    write(out);
+    let written = write(out);
     let length = (out.len() - start - LENGTH) as u32;
     out[start..start + LENGTH].copy_from_slice(&length.to_ne_bytes());
+    written
 }
 
 /// A query.

@@ -7,8 +7,8 @@ use super::writer::Writer;
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::{LocalListener, Peer};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::{io, thread as threads};
 use std::time::Duration;
+use std::{io, thread as threads};
 
 /// Those that are listened for.
 static LISTENING: Mutex<Vec<(BackendConfig, Peer)>> = Mutex::new(Vec::new());
@@ -35,7 +35,9 @@ pub(super) fn peer(config: &BackendConfig) -> Result<Peer, String> {
         let peer = listener.peer(&shared.path.to_string_lossy());
         let name = format!("sqlite-{}", config.name);
         let listen = move || listen(&listener, &name, &shared);
-        threads::Builder::new().name("sqlite".to_owned()).spawn(listen)?;
+        threads::Builder::new()
+            .name("sqlite".to_owned())
+            .spawn(listen)?;
         Ok(peer)
     };
     let peer = begin().map_err(|why: io::Error| format!("no thread can be begun: {why}"))?;
@@ -52,7 +54,9 @@ fn listen(listener: &LocalListener, name: &str, shared: &Arc<Shared>) {
             threads::Builder::new().name(name.to_owned()).spawn(run)
         });
         if let Err(why) = begun {
-            shared.words.tell("", &format!("no thread for a connection: {why}"));
+            shared
+                .words
+                .tell("", &format!("no thread for a connection: {why}"));
             // Most often no more files or threads may be had for now.
             threads::sleep(Duration::from_millis(100));
         }

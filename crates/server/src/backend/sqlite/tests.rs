@@ -201,7 +201,10 @@ fn what_came_together_is_done_each_for_itself_unless_all_is_undone() {
                     })
                 })
                 .collect();
-            begun.into_iter().map(|begun| begun.join().unwrap()).collect()
+            begun
+                .into_iter()
+                .map(|begun| begun.join().unwrap())
+                .collect()
         });
         for (number, outcome) in outcomes {
             match (number, outcome) {
@@ -216,6 +219,25 @@ fn what_came_together_is_done_each_for_itself_unless_all_is_undone() {
     inserted.sort_unstable();
     assert_eq!(world.all(), inserted);
     assert!(inserted.len() > 200, "{}", inserted.len());
+}
+
+#[test]
+fn what_answers_too_much_is_undone() {
+    let world = World::new("unfit", "create table t(a integer)");
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let ours = Arc::new(ours);
+    let many = "insert into t \
+                with recursive n(i) as (select 1 union all select i + 1 from n limit 9999) \
+                select i from n returning a";
+    let mut query = Vec::new();
+    let none = std::iter::empty();
+    Query::write(Asking::Exec, 1, &[many.as_bytes().into()], none, &mut query);
+    let mut out = Vec::new();
+    let (frame, _) = frames::first(&query).unwrap();
+    world.writer.carry_out(frame, &ours, &world.words, &mut out);
+    assert_eq!(outcome_of(&out), Some(Outcome::Unfit));
+    assert_eq!(world.insert(1, &ours), Outcome::Rows);
+    assert_eq!(world.all(), [1]);
 }
 
 #[test]

@@ -163,9 +163,7 @@ fn answer_all(
         };
         if query.changes {
             end_reading(reader);
-            shared
-                .writer
-                .carry_out(frame, asker, &shared.words, out);
+            shared.writer.carry_out(frame, asker, &shared.words, out);
             continue;
         }
         let (connection, deadline) = match reader {
@@ -274,45 +272,41 @@ fn rows(
         statement.raw_bind_parameter(number, Bound(argument))?;
     }
     let (width, wanted) = (statement.column_count(), usize::from(query.columns));
+    if wanted > 0 && wanted != width.max(1) {
+        return Err(Wrong::Rows(
+            "it answers another number of columns than the page takes",
+        ));
+    }
     let before = connection.total_changes();
-    let start = out.len();
-    let mut write = Ok(());
     framed(out, |out| {
+        let start = out.len();
         out.push(Outcome::Rows as u8);
         out.extend_from_slice(&query.columns.to_ne_bytes());
-        write = (|| {
-            let mut rows = statement.raw_query();
-            let mut count = 0;
-            while let Some(row) = rows.next()? {
-                if wanted == 0 {
-                    continue;
-                }
-                count += 1;
-                if width != wanted {
-                    return Err(Wrong::Rows("it answers another number of columns than the page takes"));
-                }
-                if count > ROWS_MAX {
-                    return Err(Wrong::Rows("it answers too many rows: give it a `limit`"));
-                }
-                for column in 0..width {
-                    frames::write_cell(cell(row.get_ref(column)?), out);
-                }
-                if out.len() - start > ANSWER_MAX {
-                    return Err(Wrong::Rows("its rows are more than 1 MiB: give it a `limit`"));
-                }
+        let mut rows = statement.raw_query();
+        let mut count = 0;
+        while let Some(row) = rows.next()? {
+            if wanted == 0 {
+                continue;
             }
-            drop(rows);
-            if width == 0 && wanted > 0 {
-                if wanted != 1 {
-                    return Err(Wrong::Rows("it answers one column: how many rows it has changed"));
-                }
-                let changed = connection.total_changes() - before;
-                frames::write_cell(Cell::Int(changed as i64), out);
+            count += 1;
+            if count > ROWS_MAX {
+                return Err(Wrong::Rows("it answers too many rows: give it a `limit`"));
             }
-            Ok(())
-        })();
-    });
-    write
+            for column in 0..width {
+                frames::write_cell(cell(row.get_ref(column)?), out);
+            }
+            if out.len() - start > ANSWER_MAX {
+                return Err(Wrong::Rows(
+                    "its rows are more than 1 MiB: give it a `limit`",
+                ));
+            }
+        }
+        if width == 0 && wanted > 0 {
+            let changed = connection.total_changes() - before;
+            frames::write_cell(Cell::Int(changed as i64), out);
+        }
+        Ok(())
+    })
 }
 
 fn cell(value: ValueRef<'_>) -> Cell<'_> {

@@ -113,7 +113,7 @@ impl Writer {
                 _ if local::is_gone(&job.asker) => answer_failed(Outcome::Late, &mut bytes),
                 Some(query) => {
                     deadline.begin();
-                    answer(connection, &query, words, &mut bytes);
+                    alone(connection, &query, words, &mut bytes);
                     deadline.end();
                 }
                 None => answer_failed(Outcome::Failed, &mut bytes),
@@ -137,6 +137,33 @@ impl Writer {
         }
         for (job, bytes) in done {
             *lock(&job.answer) = Some(bytes);
+        }
+    }
+}
+
+/// Carries a query out, in a transaction of several: where it is not answered with its rows, what
+/// it has changed is undone.
+fn alone(connection: &Connection, query: &Query<'_>, words: &Words, out: &mut Vec<u8>) {
+    let statement = |text| connection.prepare_cached(text)?.execute([]).map(drop);
+    if let Err(why) = statement("savepoint one") {
+        return answer_failed(words.failed("savepoint", &why), out);
+    }
+    let start = out.len();
+    answer(connection, query, words, out);
+    let is_done = outcome_of(&out[start..]) == Some(Outcome::Rows);
+    let undone = match is_done || connection.is_autocommit() {
+        true => Ok(()),
+        false => statement("rollback to one"),
+    };
+    if !connection.is_autocommit()
+        && let Err(why) = undone.and_then(|()| statement("release one"))
+    {
+        words.failed("release", &why);
+        // All of the transaction is undone, which the caller sees.
+        let _ = connection.execute_batch("rollback");
+        if is_done {
+            out.truncate(start);
+            answer_failed(Outcome::Failed, out);
         }
     }
 }
