@@ -140,8 +140,11 @@ impl<'a> Compiler<'_, 'a> {
         }
         let is_of_text = value.scalar().is_some_and(|(kind, _)| kind == Type::Text);
         let hint = match name {
-            "number" | "integer" | "int" | "float" if is_of_text => {
-                "a text is none whatever it says: type = \"int\" has a parameter be a number"
+            "number" | "integer" | "int" if is_of_text => {
+                "`|int(0)` reads a text as a number, and gives 0 where it is none"
+            }
+            "float" if is_of_text => {
+                "`|float(0.0)` reads a text as a number, and gives 0.0 where it is none"
             }
             "none" => "what is not given has the default of its parameter: compare with that",
             _ => "types are known at load: remove the test",
