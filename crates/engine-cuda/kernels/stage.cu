@@ -101,6 +101,13 @@ DEVICE_CALL TextRange part_of(u32 function, const u8* text, u32 length) {
     }
 }
 
+// What a conversion came to, or the register that stands for what fails, where there is one.
+template <bool SPILLED>
+DEVICE Calculated or_other(Lane<SPILLED>& lane, const Instruction& op, Calculated made) {
+    if (op.d != 0 && made.error != 0 && made.error != ARITHMETIC_HOST) return {lane.reg(op.c), 0};
+    return made;
+}
+
 // The first position from `from` on that the filter kept; `count` where there is none.
 DEVICE u64 next_kept(const u8* bits, u64 from, u64 count) {
     while (from < count) {
@@ -264,13 +271,14 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
         case CODE_FLOAT_TO_INT: {
             i64 value = 0;
             u8 error = float_to_int(lane.real(op.b), &value);
-            lane.set(op.a, {u64(value), error});
+            lane.set(op.a, or_other(lane, op, {u64(value), error}));
             break;
         }
         case CODE_TEXT_TO_INT:
         case CODE_TEXT_TO_FLOAT:
-            lane.set(op.a,
-                     read_number(op.code == CODE_TEXT_TO_INT, lane.text(op.b), lane.length(op.b)));
+            lane.set(op.a, or_other(lane, op,
+                                    read_number(op.code == CODE_TEXT_TO_INT, lane.text(op.b),
+                                                lane.length(op.b))));
             break;
         case CODE_TEXT_TEST:
             lane.reg(op.a) = test_texts(op.d, lane.text(op.b), lane.length(op.b), lane.text(op.c),

@@ -11,8 +11,8 @@ use crate::program::{FieldType, PageProgram, SessionUse};
 use crate::source::declaration::{AnswerDecl, StepKind};
 use crate::source::{Sources, config, header};
 use md5::{Digest, Md5};
-use minijinja::value::{Enumerator, Object, ObjectRepr, Value};
-use minijinja::{AutoEscape, Environment};
+use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value};
+use minijinja::{AutoEscape, Environment, State, filters};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -205,12 +205,36 @@ fn environment(sources: &Sources) -> Result<Environment<'_>, minijinja::Error> {
             .map(|byte| format!("{byte:02x}"))
             .collect::<String>()
     });
+    environment.add_filter("int", int);
     for (path, text) in &sources.files {
         if let Some(name) = path.strip_prefix("templates/") {
             environment.add_template(name, text)?;
         }
     }
     Ok(environment)
+}
+
+/// MiniJinja's `int`; but integers have 64 bits here, so what has more, or is none at all, has the
+/// default where one is given.
+fn int(
+    state: &State<'_, '_>,
+    value: &Value,
+    default: Option<Value>,
+    kwargs: Kwargs,
+) -> Result<Value, minijinja::Error> {
+    let default = match default {
+        Some(default) => Some(default),
+        None => kwargs.get("default")?,
+    };
+    kwargs.assert_all_used()?;
+    let none = Kwargs::from_iter::<[(&str, Value); 0]>([]);
+    let read = filters::int(state, value, default.clone(), None, none)?;
+    let is_nan = match value.as_str() {
+        Some(text) => text.parse().is_ok_and(f64::is_nan),
+        None => f64::try_from(value.clone()).is_ok_and(f64::is_nan),
+    };
+    let fits = i64::try_from(read.clone()).is_ok() && !is_nan;
+    Ok(default.filter(|_| !fits).unwrap_or(read))
 }
 
 /// Renders the template of a page file.

@@ -300,12 +300,19 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
     let gone = gone.expect("a port");
     let folder = service(
         "failures",
-        &format!("[backend.bank]\nkind = \"besim\"\nurl = \"http://{gone}/besim\"\n"),
+        &format!(
+            "[backend.bank]\nkind = \"besim\"\nurl = \"http://{gone}/besim\"\n\
+             [backend.here]\nkind = \"besim\"\n"
+        ),
     );
     let page = "+++\nroute = \"GET /ask\"\n[params]\nn = { in = \"query\", type = \"int\" }\n\
                 [[step]]\nstatus = 200\n[[step]]\ncall = \"bank\"\nrequest = \"1&3&{{ n }}\"\n\
                 rows = \"a(a, b, c, d, e, f, g)\"\n+++\n{{ a | length }}";
     std::fs::write(folder.join("pages/ask.html"), page).expect("a file can be written");
+    // A bank in the server itself, whose answers the page takes for others.
+    let page = "+++\nroute = \"GET /here\"\n[[step]]\ncall = \"here\"\nrequest = \"1&9&1\"\n\
+                rows = \"a(x:int, c, s, z, e, p)\"\n+++\n{{ a | length }}";
+    std::fs::write(folder.join("pages/here.html"), page).expect("a file can be written");
     let page = "+++\nroute = \"POST /login\"\n[[step]]\nsession = \"create\"\nuser = \"7\"\n\
                 +++\nin";
     std::fs::write(folder.join("pages/login.html"), page).expect("a file can be written");
@@ -346,6 +353,15 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
                 &*format!("address=\"{gone}\""),
                 "no connection could be opened: connection refused",
             ][..],
+        ),
+        (
+            "GET /here HTTP/1.1",
+            "502",
+            "a request failed",
+            &[
+                "page=\"here\" step=1 backend=\"here\"",
+                "column 1 of a row is no integer",
+            ],
         ),
         (
             "GET /ask?n=x HTTP/1.1",

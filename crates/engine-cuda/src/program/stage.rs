@@ -194,6 +194,7 @@ impl Encoder<'_> {
                 self.unary(self.by_type(op.from, text, int, Code::TruthFloat), op, 0);
             }
             Op::Convert(conversion, op) => self.convert(*conversion, op),
+            Op::ConvertOr(conversion, op) => self.convert_or(*conversion, op),
             Op::Concat(op) => self.concat(op),
             Op::Text(function, op) => {
                 self.stage.makes_texts = true;
@@ -361,6 +362,18 @@ impl Encoder<'_> {
         self.stage.makes_texts |=
             matches!(code, Code::IntToText | Code::FloatToText | Code::BoolToText);
         self.unary(code, op, 0);
+    }
+
+    /// A conversion that has another value where it fails: that one's register beside it, and that
+    /// there is one.
+    fn convert_or(&mut self, conversion: Conversion, op: &Binary) {
+        let code = match conversion {
+            Conversion::FloatToInt => Code::FloatToInt,
+            Conversion::TextToInt => Code::TextToInt,
+            Conversion::TextToFloat => Code::TextToFloat,
+            _ => unreachable!("others have no value in place of theirs"),
+        };
+        self.binary(code, op, 1);
     }
 
     fn branch(&mut self, op: &If) {

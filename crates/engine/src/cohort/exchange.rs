@@ -4,7 +4,7 @@ use super::Cohort;
 use super::column::{Column, Span};
 use super::error::{LaneError, LaneState};
 use super::queries::{Argument, Queries};
-use super::rows::{NoInteger, QueryAnswer, Rows};
+use super::rows::{Misfit, QueryAnswer, Rows};
 use crate::program::{Call, CallResult, PageProgram};
 
 impl Cohort {
@@ -27,7 +27,7 @@ impl Cohort {
             arena,
             queries,
             answers,
-            no_integers,
+            misfits,
             ..
         } = self;
         answers.resize(queries.len(), None);
@@ -38,14 +38,15 @@ impl Cohort {
             lanes,
             arena,
             answers,
-            no_integers,
+            misfits,
         };
         (queries, rows)
     }
 
-    /// The lanes that have failed for cells that are no integers, since this was last asked.
-    pub fn take_no_integers(&mut self) -> impl Iterator<Item = NoInteger> {
-        self.no_integers.drain(..)
+    /// The lanes that have failed for answers that their page does not take, since this was last
+    /// asked, and why.
+    pub fn take_misfits(&mut self) -> impl Iterator<Item = (usize, Misfit)> {
+        self.misfits.drain(..)
     }
 
     /// Whether a query has been answered.
@@ -63,7 +64,7 @@ impl Cohort {
     pub fn settle(&mut self, program: &PageProgram) -> usize {
         let call = self.pending_call(program);
         let call = call.expect("a stage that asks ends with a call");
-        let mut misfits = 0;
+        let mut not_one = 0;
         self.answers.resize(self.queries.len(), None);
         let Cohort {
             fields,
@@ -71,6 +72,7 @@ impl Cohort {
             arena,
             queries,
             answers,
+            misfits,
             ..
         } = self;
         let asked = queries.lanes();
@@ -97,7 +99,8 @@ impl Cohort {
                 },
             };
             if wants_one && status == 0 && rows.length != 1 {
-                misfits += 1;
+                not_one += 1;
+                misfits.push((lane, Misfit::NotOneRow));
                 *state = LaneState::Failed(LaneError::BadAnswer);
                 continue;
             }
@@ -133,7 +136,7 @@ impl Cohort {
         }
         queries.clear();
         answers.clear();
-        misfits
+        not_one
     }
 
     /// Bytes of the arena's bound that these lanes, given in rising order, take where they move to:

@@ -27,7 +27,7 @@ pub use error::{LaneError, LaneState};
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use pass::Pass;
 pub use queries::{Argument, Queries};
-pub use rows::{AnswerWriter, Cell, NoInteger, ROWS_MAX, Rows, TextColumns};
+pub use rows::{AnswerWriter, Cell, Misfit, ROWS_MAX, Rows, TextColumns};
 pub use text::{print_bool, print_float, print_int};
 
 use crate::program::PageProgram;
@@ -50,7 +50,7 @@ pub struct Cohort {
     /// What has been answered, by query; shorter where nothing has.
     answers: Vec<Option<QueryAnswer>>,
     /// Lanes that have failed for cells that are no integers.
-    no_integers: Vec<NoInteger>,
+    misfits: Vec<(usize, Misfit)>,
     /// What the finished lanes answer.
     pub output: Output,
     /// What it has its memory of; `None`: there is always enough.
@@ -96,7 +96,7 @@ impl Cohort {
         self.passes = pass::Passes::default();
         self.queries.clear();
         self.answers.clear();
-        self.no_integers = Vec::new();
+        self.misfits = Vec::new();
         self.queries.need.shrink(&mut self.answers);
         self.output.clear();
         self.fields.iter_mut().for_each(Column::clear);

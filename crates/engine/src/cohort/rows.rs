@@ -98,16 +98,22 @@ pub struct Rows<'a> {
     pub(super) lanes: &'a mut [LaneState],
     pub(super) arena: &'a mut Arena,
     pub(super) answers: &'a mut [Option<QueryAnswer>],
-    pub(super) no_integers: &'a mut Vec<NoInteger>,
+    pub(super) misfits: &'a mut Vec<(usize, Misfit)>,
 }
 
-/// A lane that has failed for a cell that is no integer, as its page has it.
+/// Why an answer is none that its page takes. Columns are those of the call's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoInteger {
-    /// The lane.
-    pub lane: usize,
-    /// The cell's column of the call's result.
-    pub column: usize,
+pub enum Misfit {
+    /// A row has more or fewer cells than the page has columns.
+    Cells,
+    /// The cell of this column is no integer, as the page has it.
+    NoInteger(usize),
+    /// The cell of this column is not UTF-8.
+    NoText(usize),
+    /// There are more than [`ROWS_MAX`] rows.
+    ManyRows,
+    /// There is no row, or there are several, where the page takes one.
+    NotOneRow,
 }
 
 impl<'a> Rows<'a> {
@@ -147,12 +153,12 @@ impl<'a> Rows<'a> {
             width,
             rows: 0,
             error: None,
-            no_integer: None,
+            misfit: None,
         };
         let status = write(&mut answer);
         let (error, mut length) = (answer.error, answer.rows);
-        if let Some(column) = answer.no_integer {
-            self.no_integers.push(NoInteger { lane, column });
+        if let Some(misfit) = answer.misfit {
+            self.misfits.push((lane, misfit));
         }
         if error.is_some() || status != 0 {
             answer.undo(start);
@@ -262,8 +268,8 @@ pub struct AnswerWriter<'a> {
     width: usize,
     rows: u32,
     error: Option<LaneError>,
-    /// The column of the cell that is the reason, where it is no integer.
-    no_integer: Option<usize>,
+    /// The reason of a bad answer.
+    misfit: Option<Misfit>,
 }
 
 impl std::fmt::Debug for AnswerWriter<'_> {
@@ -284,20 +290,29 @@ impl AnswerWriter<'_> {
         let mut cells = cells.into_iter();
         let taken = self.begin_row().and_then(|()| {
             for index in 0..self.width {
-                self.put(index, cells.next().ok_or(LaneError::BadAnswer)?)?;
+                match cells.next() {
+                    Some(cell) => self.put(index, cell)?,
+                    None => return Err(self.misfits(Misfit::Cells)),
+                }
             }
             match cells.next() {
                 None => Ok(()),
-                Some(_) => Err(LaneError::BadAnswer),
+                Some(_) => Err(self.misfits(Misfit::Cells)),
             }
         });
         self.error = taken.err();
     }
 
+    /// It is not as the page has it.
+    fn misfits(&mut self, why: Misfit) -> LaneError {
+        self.misfit = Some(why);
+        LaneError::BadAnswer
+    }
+
     /// Begins a row, and charges the cells of a list's.
     fn begin_row(&mut self) -> Result<(), LaneError> {
         if self.rows == ROWS_MAX {
-            return Err(LaneError::BadAnswer);
+            return Err(self.misfits(Misfit::ManyRows));
         }
         if matches!(self.columns, Target::List(_)) {
             let bytes = self.width * CELL_BYTES;
@@ -341,6 +356,9 @@ impl AnswerWriter<'_> {
         };
         match column {
             Column::Text(views) => {
+                if !is_text(cell) {
+                    return Err(self.misfits(Misfit::NoText(index)));
+                }
                 let view = text_of(cell, self.arena)?;
                 match lane {
                     None => views.push(view),
@@ -349,8 +367,7 @@ impl AnswerWriter<'_> {
             }
             Column::Int(values) => {
                 let Some(value) = int_of(cell) else {
-                    self.no_integer = Some(index);
-                    return Err(LaneError::BadAnswer);
+                    return Err(self.misfits(Misfit::NoInteger(index)));
                 };
                 match lane {
                     None => values.push(value),
@@ -366,7 +383,17 @@ impl AnswerWriter<'_> {
 /// Most bytes of a number or a time as text.
 const PRINTED_MAX: usize = 400;
 
-/// A cell's text, in the arena.
+/// Whether a cell has a text.
+fn is_text(cell: Cell<'_>) -> bool {
+    match cell {
+        Cell::Text(text) | Cell::Decimal(text) | Cell::Bytes(text) => {
+            text.is_ascii() || std::str::from_utf8(text).is_ok()
+        }
+        _ => true,
+    }
+}
+
+/// The text of a cell that has one, in the arena.
 fn text_of(cell: Cell<'_>, arena: &mut Arena) -> Result<View, LaneError> {
     let text = match cell {
         Cell::Text(text) | Cell::Decimal(text) | Cell::Bytes(text) => text,
@@ -384,9 +411,6 @@ fn text_of(cell: Cell<'_>, arena: &mut Arena) -> Result<View, LaneError> {
             }));
         }
     };
-    if !text.is_ascii() && std::str::from_utf8(text).is_err() {
-        return Err(LaneError::BadAnswer);
-    }
     if !arena.reserve(text.len()) {
         return Err(arena.refusal(text.len()));
     }

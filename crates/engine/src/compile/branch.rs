@@ -31,7 +31,8 @@ impl<'a> Compiler<'_, 'a> {
         let after_then = self.scope.restore(before);
         let (mut else_block, else_result) = self.in_branch(otherwise);
         let after_else = self.scope.snapshot();
-        self.merge(&after_then, &mut then_block, &after_else, &mut else_block);
+        let (then, otherwise) = (&mut then_block, &mut else_block);
+        self.merge("if", (&after_then, then), (&after_else, otherwise));
         self.stage
             .push_if(register, then_block, else_block, self.fragments);
         then_result.and(else_result)
@@ -44,13 +45,12 @@ impl<'a> Compiler<'_, 'a> {
         (self.stage.close(self.fragments), result)
     }
 
-    /// Gives names that two branches set differently a register that both write.
+    /// Gives names that two branches of a statement set differently a register that both write.
     pub(super) fn merge(
         &mut self,
-        a: &Snapshot,
-        a_block: &mut OpenBlock,
-        b: &Snapshot,
-        b_block: &mut OpenBlock,
+        statement: &'static str,
+        (a, a_block): (&Snapshot, &mut OpenBlock),
+        (b, b_block): (&Snapshot, &mut OpenBlock),
     ) {
         let differences = self.scope.differences(a, b);
         self.scope.adopt(a, b);
@@ -60,9 +60,8 @@ impl<'a> Compiler<'_, 'a> {
                 (Some(Operand::Conflict(reason)), _) | (_, Some(Operand::Conflict(reason))) => {
                     Operand::Conflict(reason)
                 }
-                (None | Some(Operand::Maybe), _) | (_, None | Some(Operand::Maybe)) => {
-                    Operand::Maybe
-                }
+                (Some(Operand::Maybe(at)), _) | (_, Some(Operand::Maybe(at))) => Operand::Maybe(at),
+                (None, _) | (_, None) => Operand::Maybe(statement),
                 (Some(in_a), Some(in_b)) => match unify(&in_a, &in_b) {
                     Err(reason) => Operand::Conflict(reason.into()),
                     Ok((kind, safe)) => {

@@ -45,8 +45,12 @@ impl<'a> Compiler<'_, 'a> {
         };
         match operand {
             Operand::Poison => Err(Reported),
-            Operand::Maybe => {
-                let hint = format!("set `{name}` before the `if`, or in its `else` too");
+            Operand::Maybe(statement) => {
+                let hint = match statement {
+                    // What its turns set lasts for a turn.
+                    "for" => format!("set `{name}` before the `for`"),
+                    _ => format!("set `{name}` before the `if`, or in its `else` too"),
+                };
                 Err(self.error(
                     place,
                     format!("`{name}` is not set on every path that leads here"),
@@ -68,7 +72,7 @@ impl<'a> Compiler<'_, 'a> {
         place: Place<'a>,
     ) -> Result<Operand> {
         match expression {
-            Expr::Var(name) => match self.scope.lookup(name.id) {
+            Expr::Var(name) => match self.scope.ask(name.id) {
                 Some(operand) => Ok(operand),
                 None if self.scope.names_lost => Err(Reported),
                 None => {
@@ -77,9 +81,19 @@ impl<'a> Compiler<'_, 'a> {
                     let part = owner(name.id, &visible).map_or(String::new(), |of| {
                         format!("did you mean `{of}.{}`?", name.id)
                     });
+                    let is_near = near.starts_with("did you mean");
                     let hint = match name.id {
-                        _ if near.starts_with("did you mean") => near,
+                        _ if is_near && self.report.is_of_shown() => {
+                            format!("{near} Who shows this page gives names by `with`")
+                        }
+                        _ if is_near => near,
                         _ if !part.is_empty() => part,
+                        "loop" => "`loop` is known inside of a `for`".to_owned(),
+                        "session" if self.report.is_of_shown() => {
+                            "a page shown in place of another has none: write `session is defined \
+                             and session.present`, or have `with` give a value by another name"
+                                .to_owned()
+                        }
                         given if self.report.is_of_shown() => {
                             format!("who shows this page gives it: with = {{ {given} = \"...\" }}")
                         }
@@ -114,7 +128,7 @@ impl<'a> Compiler<'_, 'a> {
                 self.comparison_chain(left, &node.ops, place)
             }
             Expr::Filter(node) => self.filter(node),
-            Expr::Test(node) => self.test(node),
+            Expr::Test(node) => self.test(node, false),
             Expr::GetAttr(node) => {
                 let base = self.expression(&node.expr)?;
                 let place = self.origin.at(node.span());
@@ -144,7 +158,7 @@ impl<'a> Compiler<'_, 'a> {
     /// expression.
     pub(super) fn optional(&mut self, expression: &Expr<'_>) -> Result<Operand> {
         let operand = match expression {
-            Expr::Var(name) => self.scope.lookup(name.id).unwrap_or(Operand::Undefined),
+            Expr::Var(name) => self.scope.ask(name.id).unwrap_or(Operand::Undefined),
             Expr::GetAttr(node) => match self.optional(&node.expr)? {
                 Operand::Undefined => Operand::Undefined,
                 base => self
@@ -191,6 +205,10 @@ impl<'a> Compiler<'_, 'a> {
             Expr::UnaryOp(node) if matches!(node.op, ast::UnaryOpKind::Not) => {
                 let operand = self.nested(place, |this| this.condition(&node.expr))?;
                 Ok(self.negation(operand))
+            }
+            Expr::Test(node) => {
+                let operand = self.nested(place, |this| this.test(node, true))?;
+                self.truth(operand, place)
             }
             _ => {
                 let operand = self.expression(expression)?;

@@ -5,7 +5,8 @@ use super::compiler::{Compiler, Result};
 use super::value::{List, Literal, Operand};
 use crate::diagnostic::{Place, did_you_mean};
 use crate::program::{
-    Arithmetic, Comparison, Concat, Conversion, Escape, For, Op, Replace, TextFunction, Type, Unary,
+    Arithmetic, Binary, Comparison, Concat, Conversion, Escape, For, Op, Replace, TextFunction,
+    Type, Unary,
 };
 use minijinja::machinery::ast::{self, Expr, Spanned};
 use std::rc::Rc;
@@ -74,6 +75,7 @@ impl<'a> Compiler<'_, 'a> {
             // Unnamed: MiniJinja takes these by position only.
             "default" | "d" | "replace" => &["", ""],
             "join" => &["d", "attribute"],
+            "int" | "float" => &["default"],
             _ if FILTERS.contains(&name) => &[],
             _ => {
                 let message = format!("there is no filter `{name}`");
@@ -102,7 +104,11 @@ impl<'a> Compiler<'_, 'a> {
                 self.item(&value, position)
             }
             "join" => self.join_filter(value, &arguments, place),
-            "abs" | "int" | "float" => self.number_filter(name, value, place),
+            "int" | "float" => match arguments[0] {
+                Some(other) => self.number_or(name, value, other, place),
+                None => self.number_filter(name, value, place),
+            },
+            "abs" => self.number_filter(name, value, place),
             "replace" => {
                 let (Some(from), Some(to)) = (arguments[0], arguments[1]) else {
                     return Err(self.error(
@@ -254,6 +260,44 @@ impl<'a> Compiler<'_, 'a> {
             _ => return Ok(self.float(&value)),
         };
         Ok(Operand::register(register, kind))
+    }
+
+    /// `value|int(other)` and `value|float(other)`: where the value is no such number, the other.
+    fn number_or(
+        &mut self,
+        name: &str,
+        value: Operand,
+        other: &Expr<'_>,
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let wanted = if name == "int" {
+            Type::Int
+        } else {
+            Type::Float
+        };
+        let at = self.place_of(other);
+        let other = self.expression(other)?;
+        if other.scalar().is_none_or(|(kind, _)| kind != wanted) {
+            let message = format!("the default of `{name}` is {}", other.describe());
+            let hint = match wanted {
+                Type::Int => "it is an integer, such as |int(0)",
+                _ => "it is a float, such as |float(0.0)",
+            };
+            return Err(self.error(at, message, hint));
+        }
+        let conversion = match (wanted, value.scalar()) {
+            _ if value == Operand::Undefined => return Ok(other),
+            (Type::Int, Some((Type::Text, _))) => Conversion::TextToInt,
+            (Type::Int, Some((Type::Float, _))) => Conversion::FloatToInt,
+            (_, Some((Type::Text, _))) => Conversion::TextToFloat,
+            // All that there is of these is such a number.
+            _ => return self.number_filter(name, value, place),
+        };
+        let (left, right) = (self.register(&value), self.register(&other));
+        let register = self.stage.other(wanted, |to| {
+            Op::ConvertOr(conversion, Binary { to, left, right })
+        });
+        Ok(Operand::register(register, wanted))
     }
 
     pub(super) fn text_filter(

@@ -128,7 +128,11 @@ impl<'a> Compiler<'_, 'a> {
         // Where the loop has turns, names keep what they were: that is copied before it.
         let after_else = self.scope.restore(before.clone());
         let mut unchanged = OpenBlock::default();
-        self.merge(&before, &mut unchanged, &after_else, &mut otherwise);
+        self.merge(
+            "for",
+            (&before, &mut unchanged),
+            (&after_else, &mut otherwise),
+        );
         for op in unchanged.ops {
             self.stage.push(op);
         }

@@ -28,6 +28,8 @@ pub(crate) struct Scope {
     pub(crate) names_lost: bool,
     pub(crate) frames: Vec<Frame>,
     pub(crate) closures: Vec<BTreeMap<String, Operand>>,
+    /// Names that were asked for, and whether they had a value each time.
+    pub(crate) asked: BTreeMap<String, bool>,
 }
 
 /// What statements of one branch can change.
@@ -47,6 +49,7 @@ impl Scope {
             }],
             closures: Vec::new(),
             names_lost: false,
+            asked: BTreeMap::new(),
         }
     }
 
@@ -54,6 +57,13 @@ impl Scope {
         self.frames
             .last_mut()
             .expect("the root frame is never taken away")
+    }
+
+    /// The value of a name that a template asks for, if it has any.
+    pub(crate) fn ask(&mut self, name: &str) -> Option<Operand> {
+        let found = self.lookup(name);
+        *self.asked.entry(name.to_owned()).or_insert(true) &= found.is_some();
+        found
     }
 
     /// The value of a name, if it has any.

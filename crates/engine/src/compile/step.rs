@@ -4,7 +4,7 @@ use super::build::{Sink, index_of};
 use super::compiler::{Compiler, Result};
 use super::redirect;
 use super::value::{Literal, Operand};
-use crate::diagnostic::{How, Report, Reported, did_you_mean_or};
+use crate::diagnostic::{How, Report, Reported, did_you_mean, did_you_mean_or};
 use crate::program::{Comparison, Escape, Header, Op, SessionFields, Type};
 use crate::source::PageFile;
 use crate::source::declaration::{AnswerDecl, Step, StepKind};
@@ -84,7 +84,8 @@ impl<'a> Steps<'_, 'a> {
         }
         compiler.report.end_use(uses);
         compiler.macros = macros;
-        compiler.scope = scope;
+        let shown = std::mem::replace(&mut compiler.scope, scope);
+        warn_of_misspelled(answer, file, &shown.asked, compiler.report);
         compiler.stage.finish_lanes(compiler.fragments);
         Ok(())
     }
@@ -169,6 +170,23 @@ impl<'a> Steps<'_, 'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Warns of names that are given to a page which asks for none of them, but for one like it.
+fn warn_of_misspelled(
+    answer: &AnswerDecl<'_>,
+    file: &PageFile<'_>,
+    asked: &BTreeMap<String, bool>,
+    report: &mut Report,
+) {
+    let missed = || (asked.iter()).filter_map(|(name, found)| (!found).then_some(name.as_str()));
+    for (name, _) in &answer.with {
+        let near = did_you_mean(&name.value, missed());
+        if !asked.contains_key(&name.value) && near.starts_with("did you mean") {
+            let message = format!("pages/{} asks for no `{}`", file.file_name, name.value);
+            report.warning(name.place, message, near);
+        }
     }
 }
 

@@ -38,7 +38,8 @@ const TESTS: [&str; 27] = [
 ];
 
 impl<'a> Compiler<'_, 'a> {
-    pub(super) fn test(&mut self, node: &Spanned<ast::Test<'_>>) -> Result<Operand> {
+    /// A test, of which a branch may depend.
+    pub(super) fn test(&mut self, node: &Spanned<ast::Test<'_>>, decides: bool) -> Result<Operand> {
         let place = self.origin.at(node.span());
         let name = node.name;
         let takes_argument = matches!(
@@ -110,18 +111,6 @@ impl<'a> Compiler<'_, 'a> {
                 "even" | "odd" => {
                     return self.divisible(value, Operand::int(2), name == "even", place);
                 }
-                "number" => {
-                    Operand::bool(matches!(kind, Some(Type::Int | Type::Float | Type::Bool)))
-                }
-                "integer" | "int" => Operand::bool(kind == Some(Type::Int)),
-                "float" => Operand::bool(kind == Some(Type::Float)),
-                "string" => Operand::bool(kind == Some(Type::Text)),
-                "boolean" => Operand::bool(kind == Some(Type::Bool)),
-                "none" => Operand::bool(value == Operand::None),
-                "iterable" => Operand::bool(
-                    matches!(value, Operand::List(_) | Operand::Range { .. })
-                        || kind == Some(Type::Text),
-                ),
                 "true" if kind == Some(Type::Bool) => value,
                 "false" if kind == Some(Type::Bool) => {
                     let from = self.register(&value);
@@ -131,9 +120,40 @@ impl<'a> Compiler<'_, 'a> {
                         Type::Bool,
                     )
                 }
-                _ => Operand::bool(false),
+                _ => {
+                    let holds = type_holds(name, &value);
+                    if decides {
+                        self.warn_of_decided(name, &value, holds, place);
+                    }
+                    Operand::bool(holds)
+                }
             }),
         }
+    }
+
+    /// Warns of a branch that the type of a value decides for all requests. What macros and
+    /// templates are given may be of one type here and of another there.
+    fn warn_of_decided(&mut self, name: &str, value: &Operand, holds: bool, place: Place<'a>) {
+        let is_shared = !self.expanding.is_empty() || place.file.starts_with("templates/");
+        if is_shared || value.scalar().is_none() {
+            return;
+        }
+        let is_of_text = value.scalar().is_some_and(|(kind, _)| kind == Type::Text);
+        let hint = match name {
+            "number" | "integer" | "int" if is_of_text => {
+                "`|int(0)` reads a text as a number, and gives 0 where it is none"
+            }
+            "float" if is_of_text => {
+                "`|float(0.0)` reads a text as a number, and gives 0.0 where it is none"
+            }
+            "none" => "what is not given has the default of its parameter: compare with that",
+            _ => "types are known at load: remove the test",
+        };
+        let message = format!(
+            "`is {name}` is always {holds} here: this is {}",
+            value.describe()
+        );
+        self.report.warning(place, message, hint);
     }
 
     pub(super) fn divisible(
@@ -159,5 +179,22 @@ impl<'a> Compiler<'_, 'a> {
             Comparison::NotEqual
         };
         self.compare(comparison, &rest, &Operand::int(0), place)
+    }
+}
+
+/// Whether a test of what a value is holds: its type says so.
+fn type_holds(name: &str, value: &Operand) -> bool {
+    let kind = value.scalar().map(|(kind, _)| kind);
+    match name {
+        "number" => matches!(kind, Some(Type::Int | Type::Float | Type::Bool)),
+        "integer" | "int" => kind == Some(Type::Int),
+        "float" => kind == Some(Type::Float),
+        "string" => kind == Some(Type::Text),
+        "boolean" => kind == Some(Type::Bool),
+        "none" => *value == Operand::None,
+        "iterable" => {
+            matches!(value, Operand::List(_) | Operand::Range { .. }) || kind == Some(Type::Text)
+        }
+        _ => false,
     }
 }

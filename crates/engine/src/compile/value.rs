@@ -131,8 +131,8 @@ pub(crate) enum Operand {
     Function(&'static str),
     None,
     Undefined,
-    /// Set on some of the paths that lead here.
-    Maybe,
+    /// Set on some of the paths that lead here, which part at this statement.
+    Maybe(&'static str),
     /// Set to values on different paths that do not go together; the reason.
     Conflict(Rc<str>),
     /// Something already reported went wrong with it.
@@ -203,7 +203,7 @@ impl Operand {
             Operand::Module(_) => "an imported file",
             Operand::Function(_) => "a function",
             Operand::None => "none",
-            Operand::Undefined | Operand::Maybe | Operand::Conflict(_) | Operand::Poison => {
+            Operand::Undefined | Operand::Maybe(_) | Operand::Conflict(_) | Operand::Poison => {
                 "undefined"
             }
             _ => self.scalar().map_or("a value", |(kind, _)| describe(kind)),

@@ -37,6 +37,9 @@ pub enum Op {
     Truth(Unary),
     /// `to` = `from` converted; the conversion fixes the types.
     Convert(Conversion, Unary),
+    /// `to` = `left` converted to `to`'s type or, where that would fail the lane, `right`.
+    /// Conversions of texts and floats to numbers.
+    ConvertOr(Conversion, Binary),
     /// `to` = the texts of `parts`, one after the other.
     Concat(Concat),
     /// `to = function(from)`, both Text.
@@ -240,7 +243,10 @@ impl Op {
             | Op::Convert(_, op)
             | Op::Text(_, op)
             | Op::TextLength(op) => each(op.from),
-            Op::Arithmetic(_, op) | Op::Compare(_, op) | Op::TextTest(_, op) => {
+            Op::Arithmetic(_, op)
+            | Op::Compare(_, op)
+            | Op::ConvertOr(_, op)
+            | Op::TextTest(_, op) => {
                 [op.left, op.right].into_iter().for_each(each);
             }
             Op::Item(op) => each(op.position),

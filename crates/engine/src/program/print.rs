@@ -227,6 +227,10 @@ impl StagePrinter<'_> {
             Op::Not(op) => self.unary(f, op, "not "),
             Op::Truth(op) => self.unary(f, op, "true? "),
             Op::Convert(conversion, op) => self.unary(f, op, &format!("{conversion:?} ")),
+            Op::ConvertOr(conversion, op) => {
+                let [from, other] = [op.left, op.right].map(of);
+                write!(f, "{} = {conversion:?} {from} or {other}", self.to(op.to))
+            }
             Op::Concat(op) => {
                 let parts: Vec<String> = op.parts.iter().map(|part| of(*part)).collect();
                 write!(f, "{} = {}", self.to(op.to), parts.join(" ~ "))

@@ -49,6 +49,9 @@ pub(crate) fn read_step<'a>(
     kinds: Kinds<'_>,
     report: &mut Report,
 ) -> Option<Step<'a>> {
+    if refuse_several(toml, table, report) {
+        return None;
+    }
     let has = |key: &str| table.contains_key(key);
     let asks = call::asks(table, kinds);
     let call: Vec<&str> = call::KEYS.into_iter().chain(asks.keys()).collect();
@@ -130,11 +133,29 @@ pub(crate) fn read_step<'a>(
     })
 }
 
+/// The keys that say what a step does. `status` stands beside some of the others, too.
+const HEADS: [&str; 7] = [
+    "call", "check", "session", "redirect", "headers", "file", "status",
+];
+
+/// Refuses a step of which more than one key says what it does.
+fn refuse_several(toml: TomlText<'_>, table: &DeTable<'_>, report: &mut Report) -> bool {
+    let mut heads: Vec<(usize, &str)> = (table.iter())
+        .map(|(key, _)| (key.span().start, key.get_ref().as_ref()))
+        .filter(|(_, key)| HEADS.contains(key) && *key != "status")
+        .collect();
+    heads.sort_unstable();
+    let [(_, first), (second_at, second), ..] = heads[..] else {
+        return false;
+    };
+    let message = format!("a step is one thing, and this is `{first}` and `{second}`");
+    let hint = format!("`{second}` is a step of its own, with its keys: begin it with [[step]]");
+    report.error(toml.place(second_at), message, hint);
+    true
+}
+
 /// Refuses a step of which no key says what it does: one is misspelled, or missing beside others.
 fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, report: &mut Report) {
-    const HEADS: [&str; 7] = [
-        "call", "check", "session", "redirect", "headers", "status", "file",
-    ];
     let one_of = "a step has one of: call, check, session, redirect, headers, status, file";
     let mut keys: Vec<(usize, &str)> = (table.iter())
         .map(|(key, _)| (key.span().start, key.get_ref().as_ref()))

@@ -129,6 +129,9 @@ pub(super) fn explain(
         return unknown_statement(word, &open, offset, line);
     }
     let is_at_end = message.starts_with("unexpected end of input");
+    let is_brace = source
+        .get(offset..)
+        .is_some_and(|rest| rest.starts_with('}'));
     match (open.tag, open.statements.last()) {
         (Some((end, start)), _) if is_at_end => {
             let message = format!("this {} does not end", tag_name(end));
@@ -151,6 +154,7 @@ pub(super) fn explain(
                         {% endraw %}";
             Mistake::new(offset, message, hint)
         }
+        (Some(("%}", _)), _) if is_brace => Mistake::new(offset, message, "`%}` ends a tag"),
         (None, Some((statement, start))) if is_at_end => {
             let message = format!("this `{statement}` does not end");
             Mistake::new(*start, message, format!("add {{% end{statement} %}}"))

@@ -57,16 +57,21 @@ pub(super) fn report<'a>(
         }
         let rest = &toml[offset..];
         told = offset + rest.find('\n').unwrap_or(rest.len());
-        let is_table = toml[..offset].ends_with('[');
-        let (message, hint) = match message.starts_with("duplicate key") && is_table {
-            true => {
+        let line = &toml[toml[..offset].rfind('\n').map_or(0, |end| end + 1)..];
+        let table = line.trim_start().strip_prefix('[');
+        let (message, hint) = match table.filter(|_| message.starts_with("duplicate key")) {
+            Some(name) => {
                 // Its keys are those of the first one.
                 told = offset + rest.find("\n[").unwrap_or(rest.len());
-                let hint =
-                    "put it into one; [[step]], in two brackets, begins one of several steps";
+                let hint = match name.starts_with("step]") {
+                    true => {
+                        "put it into one; [[step]], in two brackets, begins one of several steps"
+                    }
+                    false => "put the keys of both below the first",
+                };
                 ("this table is here twice".to_owned(), hint)
             }
-            false => explain(message, toml, offset),
+            None => explain(message, toml, offset),
         };
         report.error(place(offset), message, hint);
     }

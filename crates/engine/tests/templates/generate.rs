@@ -325,7 +325,7 @@ impl Maker {
             }
             Kind::Int => {
                 let a = self.expression(Kind::Int, d);
-                match self.dice.below(7) {
+                match self.dice.below(8) {
                     0 | 1 => {
                         let operator = *self.dice.pick(&["+", "-", "*"]);
                         format!("({a} {operator} {})", self.expression(Kind::Int, d))
@@ -334,6 +334,7 @@ impl Maker {
                     3 => format!("({a} % {})", self.expression(Kind::Int, d)),
                     4 => format!("(-{a})"),
                     5 => format!("({a}|abs)"),
+                    6 => format!("({}|int({a}))", self.expression(Kind::Text, d)),
                     _ => format!("({}|length)", self.expression(Kind::Text, d)),
                 }
             }
@@ -393,6 +394,8 @@ impl Maker {
                 "\"o'hara/b\"",
                 "\"ß Ä\"",
                 "\" pad \"",
+                "\"12\"",
+                "\"-7.5\"",
             ]))
             .to_owned(),
             Kind::Int if self.in_loop && self.dice.once_in(2) => (*self.dice.pick(&[

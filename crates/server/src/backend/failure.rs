@@ -1,7 +1,7 @@
 //! Why a query to a backend failed, for the log: a lane's error tells its client what to make of
 //! it, this tells whoever runs the server what to do about it.
 
-use rhythm_engine::cohort::LaneError;
+use rhythm_engine::cohort::{LaneError, Misfit};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -63,8 +63,8 @@ pub enum Cause {
     Unreadable,
     /// An answer of the protocol is not what its call takes, in words.
     Unfit(&'static str),
-    /// The cell of an answer's column, counted from 1, is no integer as its page has it.
-    NoInteger(usize),
+    /// The rows of an answer are none that its page takes.
+    Misfit(Misfit),
     /// It answered with this status of HTTP's: it is not in order, or does not do what it was
     /// asked.
     Status(u16),
@@ -98,11 +98,22 @@ impl fmt::Display for Cause {
             Cause::Unfit(why) => return write!(f, "an answer could not be read: {why}"),
             Cause::Unwell => "it answered that it is not in order",
             Cause::Refused => "it answered that it refuses the request",
-            Cause::NoInteger(column) => {
+            Cause::Misfit(Misfit::NoInteger(column)) => {
+                let column = column + 1;
                 return write!(
                     f,
                     "column {column} of a row is no integer, as the page has it"
                 );
+            }
+            Cause::Misfit(Misfit::NoText(column)) => {
+                return write!(f, "column {} of a row is not UTF-8", column + 1);
+            }
+            Cause::Misfit(Misfit::Cells) => {
+                "a row has more or fewer columns than the page's `rows` name"
+            }
+            Cause::Misfit(Misfit::ManyRows) => "it has too many rows",
+            Cause::Misfit(Misfit::NotOneRow) => {
+                "it has no row, or several, and the page's `row` takes one"
             }
             Cause::Status(status) => return write!(f, "it answered with status {status}"),
             Cause::LeftAlone => "it failed of late, and is left alone for now",
@@ -124,7 +135,7 @@ impl Cause {
             Cause::Unreachable(_) | Cause::Lost(_) => LaneError::BackendFailed,
             Cause::Status(_) | Cause::Unwell | Cause::Refused => LaneError::BackendFailed,
             Cause::Late | Cause::Unsent => LaneError::BackendTimeout,
-            Cause::Unreadable | Cause::Unfit(_) | Cause::NoInteger(_) => LaneError::BadAnswer,
+            Cause::Unreadable | Cause::Unfit(_) | Cause::Misfit(_) => LaneError::BadAnswer,
             Cause::LeftAlone | Cause::TooMany | Cause::Overload => LaneError::BackendRefused,
             Cause::TooLong => LaneError::TooLarge,
         };
@@ -144,7 +155,7 @@ impl Cause {
                 "see what slows it down, or raise its `timeout` in service.toml"
             }
             Cause::Unreadable => "see whether its address and `kind` in service.toml name the same",
-            Cause::Unfit(_) | Cause::NoInteger(_) => {
+            Cause::Unfit(_) | Cause::Misfit(_) => {
                 "see whether the page's `rows` are what it answers"
             }
             Cause::Status(_) | Cause::Unwell | Cause::Refused => "see in its own log what it lacks",

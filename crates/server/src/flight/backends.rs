@@ -24,7 +24,7 @@ use crate::owner::ConnectionOwner;
 use crate::site::epoch::Epoch;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
-use rhythm_engine::cohort::{Cohort, LaneError, NoInteger};
+use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::program::PageProgram;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{Key, Port, Slab, Time};
@@ -59,6 +59,8 @@ struct NamedBackend {
 pub(crate) enum Asked {
     /// All are answered.
     Answered,
+    /// So they are, and lanes have failed, now or before.
+    SomeFailed,
     /// The cohort waits.
     Waiting,
     /// The stage ended with no call: it was the last.
@@ -156,11 +158,15 @@ impl Backends {
             if let Some(backend) = embedded {
                 let (queries, mut rows) = cohort.exchange(program);
                 backend.answer(queries, &mut rows);
-                say_no_integers(cohort, &mut flight.requests);
             }
             let misfits = cohort.settle(program);
             slot.say_rows(misfits, program, now);
-            return Asked::Answered;
+            keep_misfits(cohort, &mut flight.requests);
+            let has_failed = |lane: &LaneState| matches!(lane, LaneState::Failed(_));
+            return match cohort.lanes.iter().any(has_failed) {
+                true => Asked::SomeFailed,
+                false => Asked::Answered,
+            };
         }
         let settings = &epoch.site.settings.backends[call.backend];
         let deadline = now + settings.timeout;
@@ -224,7 +230,7 @@ impl Backends {
                 match answer {
                     Ok(told) => {
                         rows.answer(query, |answer| told.deliver(answer));
-                        say_no_integers(cohort, &mut flight.requests);
+                        keep_misfits(cohort, &mut flight.requests);
                     }
                     Err(failure) => {
                         metrics.failures.add(1);
@@ -319,6 +325,7 @@ impl Backends {
         let slot = self.slots.get_mut(epoch.backends[call.backend]);
         let slot = slot.expect("the backends of a cohort's epoch are kept");
         slot.say_rows(misfits, program, now);
+        keep_misfits(cohort, &mut flight.requests);
     }
 
     /// How many queries are not answered.
@@ -366,10 +373,10 @@ impl Backends {
     }
 }
 
-/// Keeps which cells are no integers, for the log.
-fn say_no_integers(cohort: &mut Cohort, requests: &mut LaneRequests) {
-    for NoInteger { lane, column } in cohort.take_no_integers() {
-        requests.keep_failure(lane, Cause::NoInteger(column + 1).into());
+/// Keeps why answers are none that their page takes, for the log.
+fn keep_misfits(cohort: &mut Cohort, requests: &mut LaneRequests) {
+    for (lane, misfit) in cohort.take_misfits() {
+        requests.keep_failure(lane, Cause::Misfit(misfit).into());
     }
 }
 

@@ -220,6 +220,12 @@ impl Pipeline {
         self.cohorts.found_memory(id);
         match self.backends.ask(port, &mut self.cohorts, id, now) {
             Asked::Answered => self.run_stage(port, id, now),
+            // After the next stage nothing would tell that it was the call that failed them.
+            Asked::SomeFailed => {
+                if self.answer(port, id, now) {
+                    self.run_stage(port, id, now);
+                }
+            }
             Asked::Waiting => {}
             // The last stage finishes all lanes; one that is left is the executor's mistake.
             Asked::NoCall => self.fail(port, id, now),

@@ -237,10 +237,38 @@ fn a_cell_that_is_no_integer_is_named() {
                     },
                 ),
             }
-            let named: Vec<NoInteger> = cohort.take_no_integers().collect();
-            let of_second = |column| NoInteger { lane: 1, column };
+            let named: Vec<(usize, Misfit)> = cohort.take_misfits().collect();
+            let of_second = |column| (1, Misfit::NoInteger(column));
             assert_eq!(named, Vec::from_iter(wrong.map(of_second)), "{columns:?}");
-            assert_eq!(cohort.take_no_integers().count(), 0, "it is said once");
+            assert_eq!(cohort.take_misfits().count(), 0, "it is said once");
         }
     }
+}
+
+#[test]
+fn it_is_said_why_an_answer_is_none_that_the_page_takes() {
+    let page = page(&[Type::Text, Type::Text]);
+    let bad = b"\xff";
+    let row = || [Cell::Text(b"x"), Cell::Int(1)];
+    let misfit_of = |write: &dyn Fn(&mut AnswerWriter<'_>)| {
+        let mut cohort = asked(&page, 1, 1 << 20);
+        let (_, mut answers) = cohort.exchange(&page);
+        answers.answer(0, |answer| {
+            write(answer);
+            0
+        });
+        cohort.settle(&page);
+        let misfit = cohort.take_misfits().next();
+        let failed = cohort.lanes[0] == LaneState::Failed(LaneError::BadAnswer);
+        assert_eq!(failed, misfit.is_some());
+        misfit.map(|(_, misfit)| misfit)
+    };
+    assert_eq!(misfit_of(&|answer| answer.row(row())), None);
+    let fewer = misfit_of(&|answer| answer.row([Cell::Null]));
+    let more = misfit_of(&|answer| answer.row([Cell::Null; 3]));
+    assert_eq!([fewer, more], [Some(Misfit::Cells); 2]);
+    let no_text = misfit_of(&|answer| answer.row([Cell::Null, Cell::Bytes(bad)]));
+    assert_eq!(no_text, Some(Misfit::NoText(1)));
+    let many = misfit_of(&|answer| (0..=ROWS_MAX).for_each(|_| answer.row(row())));
+    assert_eq!(many, Some(Misfit::ManyRows));
 }

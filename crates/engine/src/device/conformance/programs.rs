@@ -89,7 +89,7 @@ impl Maker {
         let [x, y, z] = [0; 3].map(|_| self.register(kind));
         let number = *self.dice.pick(&[Int, Float]);
         let [n, n2, n3] = [0; 3].map(|_| self.register(number));
-        let f = self.register(Float);
+        let [f, f2] = [0; 2].map(|_| self.register(Float));
         let list = if self.rows_known && self.dice.once_in(2) {
             ROWS_FIELD
         } else {
@@ -133,6 +133,14 @@ impl Maker {
             12 => Op::Not(Unary { to: b, from: b2 }),
             13 => Op::Truth(Unary { to: b, from: x }),
             14 => {
+                if self.dice.once_in(4) {
+                    let (conversion, to, left, right) = *self.dice.pick(&[
+                        (Conversion::TextToInt, i, t, i2),
+                        (Conversion::TextToFloat, f, t, f2),
+                        (Conversion::FloatToInt, i, f2, i2),
+                    ]);
+                    return vec![Op::ConvertOr(conversion, Binary { to, left, right })];
+                }
                 let (conversion, to, from) = match self.dice.below(20) {
                     0 | 5..=10 => (Conversion::IntToFloat, f, i),
                     11.. => (Conversion::ToText, t, x),

@@ -21,7 +21,9 @@ pub(super) fn destination(op: &Op) -> Option<Register> {
         | Op::Truth(Unary { to, .. })
         | Op::Convert(_, Unary { to, .. })
         | Op::TextLength(Unary { to, .. }) => Some(*to),
-        Op::Arithmetic(_, op) | Op::Compare(_, op) | Op::TextTest(_, op) => Some(op.to),
+        Op::Arithmetic(_, op) | Op::Compare(_, op) | Op::ConvertOr(_, op) | Op::TextTest(_, op) => {
+            Some(op.to)
+        }
         _ => None,
     }
 }
@@ -70,14 +72,11 @@ impl Cells<'_> {
                 Type::Int | Type::Bool => self.int(op.from) != 0,
             }
             .pack(),
-            Op::Convert(conversion, op) => match conversion {
-                Conversion::IntToFloat => (self.int(op.from) as f64).pack(),
-                Conversion::FloatToInt => functions::float_to_int(self.float(op.from))?.pack(),
-                Conversion::BoolToInt => self.cell(op.from),
-                Conversion::TextToInt => functions::text_to_int(self.text(op.from))?.pack(),
-                Conversion::TextToFloat => functions::text_to_float(self.text(op.from))?.pack(),
-                Conversion::ToText => unreachable!("texts are not made here"),
-            },
+            Op::Convert(conversion, op) => self.convert(*conversion, op.from)?,
+            Op::ConvertOr(conversion, op) => {
+                let converted = self.convert(*conversion, op.left);
+                converted.unwrap_or_else(|_| self.cell(op.right))
+            }
             Op::TextTest(test, op) => {
                 let (left, right) = (self.bytes(op.left), self.bytes(op.right));
                 match test {
@@ -89,6 +88,17 @@ impl Cells<'_> {
             }
             Op::TextLength(op) => (self.text(op.from).chars().count() as i64).pack(),
             _ => unreachable!("only what has a destination is computed"),
+        })
+    }
+
+    fn convert(&self, conversion: Conversion, from: Register) -> Result<u64, LaneError> {
+        Ok(match conversion {
+            Conversion::IntToFloat => (self.int(from) as f64).pack(),
+            Conversion::FloatToInt => functions::float_to_int(self.float(from))?.pack(),
+            Conversion::BoolToInt => self.cell(from),
+            Conversion::TextToInt => functions::text_to_int(self.text(from))?.pack(),
+            Conversion::TextToFloat => functions::text_to_float(self.text(from))?.pack(),
+            Conversion::ToText => unreachable!("texts are not made here"),
         })
     }
 

@@ -77,6 +77,11 @@ impl Lane<'_> {
                 let value = self.convert(*conversion, op.from)?;
                 self.set(op.to, value);
             }
+            Op::ConvertOr(conversion, op) => {
+                let converted = self.convert(*conversion, op.left);
+                let value = converted.unwrap_or_else(|_| self.value(op.right));
+                self.set(op.to, value);
+            }
             Op::Concat(op) => self.concat(op)?,
             Op::Text(function, op) => {
                 let view = self.text_function(*function, op.from)?;
