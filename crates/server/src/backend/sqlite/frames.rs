@@ -65,7 +65,7 @@ impl<'a> Query<'a> {
         framed(out, |out| {
             out.push(u8::from(asking == Asking::Exec));
             out.extend_from_slice(&columns.to_ne_bytes());
-            framed(out, |out| super::statement::write(pieces, out));
+            framed(out, |out| numbered(pieces, out));
             keep(arguments, out);
         });
     }
@@ -85,6 +85,17 @@ impl<'a> Query<'a> {
 
     pub(super) fn arguments(&self) -> impl Iterator<Item = Argument<'a>> + use<'a> {
         kept(self.arguments)
+    }
+}
+
+/// Appends a statement: its pieces, and between them its arguments as SQLite numbers them.
+pub(super) fn numbered(pieces: &[Box<[u8]>], out: &mut Vec<u8>) {
+    for (piece, number) in pieces.iter().zip(0..) {
+        if number > 0 {
+            out.push(b'?');
+            out.extend_from_slice(itoa::Buffer::new().format::<u32>(number).as_bytes());
+        }
+        out.extend_from_slice(piece);
     }
 }
 

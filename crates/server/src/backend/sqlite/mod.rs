@@ -11,6 +11,7 @@
 //!                                                                that came meanwhile, one commit
 //! ```
 
+mod carry_out;
 mod database;
 mod frames;
 mod opened;

@@ -1,8 +1,9 @@
 //! Databases that threads of this process listen for: one for each file and what is said of it,
 //! however many workers and reloads there are.
 
+use super::carry_out::Words;
 use super::database;
-use super::thread::{self, Shared, Words};
+use super::thread::{self, Shared};
 use super::writer::Writer;
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::{LocalListener, Peer};

@@ -1,21 +1,10 @@
 //! Statements as pages have them, and what is wrong with them: they are prepared as the pages are
 //! compiled, in the database, or where there is none yet in one made of the schema.
 
-use super::database;
+use super::{database, frames};
 use rhythm_engine::diagnostic::Severity;
 use rhythm_engine::kind::{CallMistake, CallPart, PageCall};
 use rhythm_engine::program::Asking;
-
-/// Appends a statement: its pieces, and between them its arguments as SQLite numbers them.
-pub(super) fn write(pieces: &[Box<[u8]>], out: &mut Vec<u8>) {
-    for (piece, number) in pieces.iter().zip(0..) {
-        if number > 0 {
-            out.push(b'?');
-            out.extend_from_slice(itoa::Buffer::new().format::<u32>(number).as_bytes());
-        }
-        out.extend_from_slice(piece);
-    }
-}
 
 /// Tells what is wrong with a call, if the database can be looked at. What is wrong with that is
 /// told when it is opened.
@@ -30,7 +19,7 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
         })
     };
     let mut statement = Vec::new();
-    write(&call.form.pieces, &mut statement);
+    frames::numbered(&call.form.pieces, &mut statement);
     let statement = String::from_utf8(statement).ok()?;
     let connection = database::for_checks(call.backend)?;
     let prepared = match connection.prepare(&statement) {

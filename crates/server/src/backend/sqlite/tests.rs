@@ -1,10 +1,10 @@
 //! Frames in any pieces, and what a writer does with what came together.
 
+use super::carry_out::{Words, answer_failed, outcome_of};
+use super::database;
 use super::frames::{self, Outcome, Query, framed};
-use super::thread::{Words, answer_failed, outcome_of};
 use super::wire::{Begun, SqliteWire};
 use super::writer::Writer;
-use super::{database, statement};
 use crate::backend::answers::{QueryAnswers, Told};
 use crate::backend::awaited::Awaited;
 use crate::backend::wire::Wire;
@@ -36,7 +36,7 @@ fn call(columns: u16, has_name: bool) -> Call {
 #[test]
 fn a_statement_has_numbers_where_its_arguments_are() {
     let mut statement = Vec::new();
-    statement::write(&call(1, true).form.pieces, &mut statement);
+    frames::numbered(&call(1, true).form.pieces, &mut statement);
     assert_eq!(statement, b"select ?1 + ?2");
 }
 

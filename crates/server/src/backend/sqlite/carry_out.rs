@@ -1,0 +1,217 @@
+//! A query, carried out on a connection to the database, and what the log is told of it.
+
+use super::database;
+use super::frames::{self, ANSWER_MAX, Outcome, Query, framed};
+use rhythm_engine::cohort::{Argument, Cell, ROWS_MAX};
+use rhythm_net::Time;
+use rhythm_net::sparse::SparseByKind;
+use rusqlite::ffi::ErrorCode;
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::{Connection, Error, Statement, ToSql};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What the log is told, at most a line a second of each statement.
+pub(super) struct Words {
+    /// The backend's name.
+    backend: String,
+    begun: Instant,
+    lines: Mutex<SparseByKind<String>>,
+}
+
+impl Words {
+    pub(super) fn new(backend: &str) -> Words {
+        Words {
+            backend: backend.to_owned(),
+            begun: Instant::now(),
+            lines: Mutex::default(),
+        }
+    }
+
+    /// A statement failed: what became of it.
+    pub(super) fn failed(&self, statement: &str, why: &Error) -> Outcome {
+        let outcome = match why.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation) => Outcome::Broken,
+            Some(ErrorCode::OperationInterrupted | ErrorCode::DatabaseBusy) => Outcome::Late,
+            Some(ErrorCode::TooBig | ErrorCode::TypeMismatch) => Outcome::Unfit,
+            Some(
+                ErrorCode::Unknown
+                | ErrorCode::ReadOnly
+                | ErrorCode::ApiMisuse
+                | ErrorCode::ParameterOutOfRange
+                | ErrorCode::AuthorizationForStatementDenied
+                | ErrorCode::SchemaChanged,
+            ) => Outcome::Refused,
+            None => Outcome::Refused,
+            Some(_) => Outcome::Failed,
+        };
+        if outcome != Outcome::Broken {
+            self.tell(statement, &database::in_words(why));
+        }
+        outcome
+    }
+
+    /// A line about a statement.
+    pub(super) fn tell(&self, statement: &str, cause: &str) {
+        let now = Time::ZERO + self.begun.elapsed();
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left_out) = lines.line(statement.to_owned(), now) {
+            let backend = &*self.backend;
+            tracing::warn!(backend, statement, cause, left_out, "a statement failed");
+        }
+    }
+}
+
+/// When the statement under way is stopped.
+#[derive(Clone)]
+pub(super) struct Deadline {
+    begun: Instant,
+    timeout: Duration,
+    /// In nanoseconds since `begun`.
+    at: Arc<AtomicU64>,
+}
+
+/// So many steps of SQLite's machine are taken between two looks at the clock.
+const STEPS: i32 = 4000;
+
+impl Deadline {
+    /// Has statements of a connection be stopped.
+    pub(super) fn of(connection: &Connection, timeout: Duration) -> Result<Deadline, Error> {
+        let deadline = Deadline {
+            begun: Instant::now(),
+            timeout,
+            at: Arc::new(AtomicU64::new(u64::MAX)),
+        };
+        let (at, begun) = (deadline.at.clone(), deadline.begun);
+        let is_late = move || begun.elapsed().as_nanos() as u64 > at.load(Ordering::Relaxed);
+        connection.progress_handler(STEPS, Some(is_late))?;
+        Ok(deadline)
+    }
+
+    /// A statement begins.
+    pub(super) fn begin(&self) {
+        let at = (self.begun.elapsed() + self.timeout).as_nanos() as u64;
+        self.at.store(at, Ordering::Relaxed);
+    }
+
+    /// It is over: a commit is not stopped.
+    pub(super) fn end(&self) {
+        self.at.store(u64::MAX, Ordering::Relaxed);
+    }
+}
+
+/// Appends an answer that is none.
+pub(super) fn answer_failed(outcome: Outcome, out: &mut Vec<u8>) {
+    framed(out, |out| out.push(outcome as u8));
+}
+
+/// The outcome that the frame of an answer tells.
+pub(super) fn outcome_of(answer: &[u8]) -> Option<Outcome> {
+    let (frame, _) = frames::first(answer)?;
+    Outcome::read(frame).map(|(outcome, _)| outcome)
+}
+
+/// Carries a query out, and appends its answer.
+pub(super) fn answer(connection: &Connection, query: &Query<'_>, words: &Words, out: &mut Vec<u8>) {
+    let start = out.len();
+    let answered = connection
+        .prepare_cached(query.statement)
+        .map_err(Wrong::from)
+        .and_then(|mut statement| rows(connection, &mut statement, query, out));
+    let outcome = match answered {
+        Ok(()) => return,
+        Err(Wrong::Sqlite(why)) => words.failed(query.statement, &why),
+        Err(Wrong::Rows(why)) => {
+            words.tell(query.statement, why);
+            Outcome::Unfit
+        }
+    };
+    out.truncate(start);
+    answer_failed(outcome, out);
+}
+
+/// Why a query is not answered.
+enum Wrong {
+    Sqlite(Error),
+    Rows(&'static str),
+}
+
+impl From<Error> for Wrong {
+    fn from(why: Error) -> Wrong {
+        Wrong::Sqlite(why)
+    }
+}
+
+/// An argument as SQLite takes it.
+struct Bound<'a>(Argument<'a>);
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self) -> Result<ToSqlOutput<'_>, Error> {
+        Ok(match self.0 {
+            Argument::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text)),
+            Argument::Int(value) => ToSqlOutput::Owned(Value::Integer(value)),
+            Argument::Float(value) => ToSqlOutput::Owned(Value::Real(value)),
+            Argument::Bool(value) => ToSqlOutput::Owned(Value::Integer(value.into())),
+        })
+    }
+}
+
+/// Carries a statement out, and appends its rows. Of one that returns nothing the one row is the
+/// number of rows that it has changed; of one at whose answer nobody looks there are none.
+fn rows(
+    connection: &Connection,
+    statement: &mut Statement<'_>,
+    query: &Query<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Wrong> {
+    for (number, argument) in (1..).zip(query.arguments()) {
+        statement.raw_bind_parameter(number, Bound(argument))?;
+    }
+    let (width, wanted) = (statement.column_count(), usize::from(query.columns));
+    if wanted > 0 && wanted != width.max(1) {
+        return Err(Wrong::Rows(
+            "it answers another number of columns than the page takes",
+        ));
+    }
+    let before = connection.total_changes();
+    framed(out, |out| {
+        let start = out.len();
+        out.push(Outcome::Rows as u8);
+        out.extend_from_slice(&query.columns.to_ne_bytes());
+        let mut rows = statement.raw_query();
+        let mut count = 0;
+        while let Some(row) = rows.next()? {
+            if wanted == 0 {
+                continue;
+            }
+            count += 1;
+            if count > ROWS_MAX {
+                return Err(Wrong::Rows("it answers too many rows: give it a `limit`"));
+            }
+            for column in 0..width {
+                frames::write_cell(cell(row.get_ref(column)?), out);
+            }
+            if out.len() - start > ANSWER_MAX {
+                return Err(Wrong::Rows(
+                    "its rows are more than 1 MiB: give it a `limit`",
+                ));
+            }
+        }
+        if width == 0 && wanted > 0 {
+            let changed = connection.total_changes() - before;
+            frames::write_cell(Cell::Int(changed as i64), out);
+        }
+        Ok(())
+    })
+}
+
+fn cell(value: ValueRef<'_>) -> Cell<'_> {
+    match value {
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(value) => Cell::Int(value),
+        ValueRef::Real(value) => Cell::Float(value),
+        ValueRef::Text(text) => Cell::Text(text),
+        ValueRef::Blob(blob) => Cell::Bytes(blob),
+    }
+}
