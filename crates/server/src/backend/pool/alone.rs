@@ -69,8 +69,8 @@ impl HeldAlone {
     }
 }
 
-/// Most of so many that leave so many sixteenths.
-fn most(all: usize, sixteenths: usize) -> usize {
+/// Most of so many that leave so many sixteenths; of fewer than four, two.
+pub(super) fn most(all: usize, sixteenths: usize) -> usize {
     let left = sixteenths * (all / 16).max(1);
     all.saturating_sub(left).max(2)
 }
