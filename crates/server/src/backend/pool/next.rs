@@ -9,7 +9,7 @@ use super::alone::{HeldAlone, most};
 use super::pipe::{Loss, Pipe};
 use super::share::most_of;
 use super::statements::Statements;
-use super::waiting::Waiting;
+use super::waiting::{MayGo, Waiting};
 use rhythm_net::{Port, Time};
 use std::cell::{Cell, LazyCell};
 
@@ -63,13 +63,15 @@ impl HeldLong {
 
     /// Whether one more of this asker fits. For who holds none there is one more place: few whose
     /// queries hang do not hold up all others who ask the same.
-    fn leaves_one_to(&self, asker: u64, all: usize, others_wait: bool) -> bool {
+    fn leaves_one_to(&self, asker: u64, all: usize, others_wait: bool) -> MayGo {
         let pipes = self.pipes() + 1;
-        self.askers < most_of(all, others_wait)
-            && match self.of_one(asker) {
-                0 => pipes <= most(all, 1),
-                _ => pipes <= most_of(all, false) && pipes < most(all, 1),
-            }
+        if self.askers >= most_of(all, others_wait) || pipes > most(all, 1) {
+            MayGo::NotOfIt
+        } else if self.of_one(asker) == 0 || pipes <= most_of(all, false) && pipes < most(all, 1) {
+            MayGo::Yes
+        } else {
+            MayGo::NotOfHim
+        }
     }
 }
 
@@ -97,9 +99,10 @@ fn others_wait(
     let waits_for_himself = |query: &Taken| query.is_alone && held_alone.is_of(query.asker);
     // Mostly there are none, of few calls.
     waiting.of_calls().any(|(of, _)| is_other(of))
-        && waiting
-            .next_of_lines()
-            .any(|query| is_other(query.call.number()) && !waits_for_himself(query))
+        && [false, true].into_iter().any(|is_alone| {
+            let mut queries = waiting.next_of_lines(is_alone, is_other);
+            queries.any(|query| !waits_for_himself(query))
+        })
 }
 
 /// Finds this once for a call: of many that wait one behind the other most are of one.
@@ -154,7 +157,7 @@ impl<W: Wire> ConnectionPool<W> {
         pipe: Option<usize>,
         has_slow: bool,
         now: Time,
-        then: impl FnOnce(&mut Waiting, &dyn Fn(&Waiting, &Taken) -> bool) -> T,
+        then: impl FnOnce(&mut Waiting, &dyn Fn(&Waiting, &Taken) -> MayGo) -> T,
     ) -> T {
         let ConnectionPool {
             waiting,
@@ -186,21 +189,27 @@ impl<W: Wire> ConnectionPool<W> {
             let (asker, call) = (query.asker, query.call.number());
             let is_its_own = first.is_some_and(|first| first.call.number() == call);
             let is_his_own = first.is_some_and(|first| first.asker == asker);
-            let may_hold_alone = || {
+            if by_call && !is_its_own && is_suspect(waiting, call) {
+                match held_long.leaves_one_to(asker, all, others_wait(waiting, call)) {
+                    MayGo::Yes => {}
+                    not => return not,
+                }
+            }
+            if W::IN_ORDER && query.is_alone {
                 let is_doubtful = is_suspect(waiting, call) || is_doubtful(waiting, call);
-                held_alone.leaves_enough(all, asker, is_doubtful, share)
-            };
-            let may_hold = || {
-                !is_suspect(waiting, call)
-                    || held_long.leaves_one_to(asker, all, others_wait(waiting, call))
-            };
+                match held_alone.leaves_enough(all, asker, is_doubtful, share) {
+                    MayGo::Yes => {}
+                    not => return not,
+                }
+            }
             let is_within_share = || {
                 let most = share.connections_max(all, waiting.has_others(asker));
                 held(pipes, asker) < most
             };
-            (!by_call || is_its_own || may_hold())
-                && (!(W::IN_ORDER && query.is_alone) || may_hold_alone())
-                && (!by_asker || is_his_own || is_within_share())
+            match !by_asker || is_his_own || is_within_share() {
+                true => MayGo::Yes,
+                false => MayGo::NotOfHim,
+            }
         };
         then(waiting, &may_go)
     }
@@ -217,11 +226,9 @@ impl<W: Wire> ConnectionPool<W> {
         let held_alone = HeldAlone::of(pipes, statements, now);
         let others_wait =
             remembered(|waiting, call| others_wait(waiting, call, statements, &held_alone));
-        waiting.next_of_lines().any(|query| {
-            !query.is_alone
-                && held_long.of_one(query.asker) == 0
-                && held_long.askers < most_of(all, others_wait(waiting, query.call.number()))
-        })
+        let may_be_held = |call| held_long.askers < most_of(all, others_wait(waiting, call));
+        let mut queries = waiting.next_of_lines(false, may_be_held);
+        queries.any(|query| held_long.of_one(query.asker) == 0)
     }
 
     /// Takes a pipe back from slow queries that hold more than their part while others wait, or
