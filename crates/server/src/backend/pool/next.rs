@@ -126,7 +126,11 @@ impl<W: Wire> ConnectionPool<W> {
         if !W::IN_ORDER {
             return false;
         }
-        self.statements.look(now);
+        let hang: Vec<CallNumber> = (self.pipes.iter())
+            .filter(|pipe| pipe.has_taken_long(&self.statements, now))
+            .filter_map(|pipe| Some(pipe.oldest()?.call.number()))
+            .collect();
+        self.statements.look(&hang, now);
         let statements = &self.statements;
         let waits = |(call, _)| statements.is_slow(call);
         let holds = |pipe: &Pipe<W>| pipe.is_slow(statements, now);

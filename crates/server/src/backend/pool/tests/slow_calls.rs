@@ -303,6 +303,50 @@ fn where_slow_ones_hold_all_one_gives_way_though_it_was_sent_again_before() {
 }
 
 #[test]
+fn a_call_is_slow_no_more_when_its_queries_are_answered_promptly_again() {
+    let mut world = known();
+    let is_slow = |world: &mut World| {
+        let statements = &mut world.backend.statements;
+        let hangs = statements.share(&call(&[HANGS], true));
+        statements.is_slow(hangs.number())
+    };
+    for key in 0..12 {
+        ask(&mut world, HANGS, 10 * key..10 * key + 4, true);
+        world.connect_all();
+        assert!(answer_others(&mut world) > 0);
+        world.pass(1000 * MS);
+    }
+    assert!(is_slow(&mut world));
+    // One hangs still.
+    ask(&mut world, HANGS, 500..501, true);
+    world.connect_all();
+    assert_eq!(answer_others(&mut world), 1);
+    let answer = |world: &mut World, key: u64| {
+        ask(world, HANGS, key..key + 1, true);
+        world.connect_all();
+        for (id, queries) in world.take_all() {
+            world.receive(id, answer_ok(&queries[0]).as_bytes());
+        }
+        assert!(world.is_told(key), "{key}");
+        world.pass(20 * MS);
+    };
+    for key in 510..530 {
+        answer(&mut world, key);
+        assert!(is_slow(&mut world), "{key}");
+    }
+    world.pass(1000 * MS);
+    assert!(world.is_told(500));
+    for key in 600..607 {
+        answer(&mut world, key);
+        assert!(is_slow(&mut world), "{key}");
+    }
+    for key in 607..610 {
+        answer(&mut world, key);
+    }
+    assert!(!is_slow(&mut world));
+}
+
+#[test]
 fn calls_that_all_take_long_hold_all_connections() {
     let mut world = World::new(four());
     for round in 0..3 {
