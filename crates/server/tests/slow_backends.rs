@@ -324,6 +324,36 @@ fn users_whose_calls_hang_leave_connections_to_others_of_the_same_page() {
 }
 
 #[test]
+fn few_whose_reads_hang_leave_a_connection_to_others_of_the_same_page() {
+    let (address, _) = backend();
+    // Longer than a client waits for its answer.
+    let server = serve(address, "60s");
+    let mut other = client(&server);
+    let cookie = sign_in(&mut other, 42);
+    let form = format!("{FORM}{cookie}");
+    assert_eq!(other.with("POST /pay", &form, "q=now").text(), "[now]");
+    assert_eq!(other.with("GET /ask?q=now", &cookie, "").text(), "[now]");
+    let page = server.metrics().worker(0).page("ask");
+    let before = page.requests.get();
+    let mut hanging: Vec<Client> = (0..MANY).map(|_| client(&server)).collect();
+    for (index, hanging) in hanging.iter_mut().enumerate() {
+        // Five users, each over several connections.
+        let cookie = sign_in(hanging, 100 + index as u32 % 5);
+        hanging.send(format!(
+            "GET /ask?q=hang{index} HTTP/1.1\r\nHost: x\r\n{cookie}\r\n"
+        ));
+    }
+    eventually("all have asked", || {
+        page.requests.get() == before + MANY as u64
+    });
+    for _ in 0..20 {
+        assert_eq!(other.with("GET /ask?q=now", &cookie, "").text(), "[now]");
+        assert_eq!(other.with("POST /pay", &form, "q=now").text(), "[now]");
+    }
+    stop(server);
+}
+
+#[test]
 fn pages_of_all_kinds_that_hang_leave_contexts_to_others_however_few_there_are() {
     let (address, _) = backend();
     let kinds: Vec<(String, String)> = (0..6)

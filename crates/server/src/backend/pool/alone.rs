@@ -13,6 +13,7 @@ use super::super::wire::Wire;
 use super::pipe::Pipe;
 use super::share::ShareOptions;
 use super::statements::Statements;
+use super::waiting::MayGo;
 use rhythm_net::Time;
 
 /// How many pipes are held by queries that cannot be sent again. See the module's text.
@@ -62,15 +63,19 @@ impl HeldAlone {
         asker: u64,
         is_doubtful: bool,
         share: &ShareOptions,
-    ) -> bool {
-        self.pipes < most(all, 1)
-            && (!is_doubtful || self.doubtful < most(all, 2))
-            && (!self.is_of(asker) || self.further < share.further_max(all))
+    ) -> MayGo {
+        if self.pipes >= most(all, 1) || is_doubtful && self.doubtful >= most(all, 2) {
+            MayGo::NotOfIt
+        } else if self.is_of(asker) && self.further >= share.further_max(all) {
+            MayGo::NotOfHim
+        } else {
+            MayGo::Yes
+        }
     }
 }
 
-/// Most of so many that leave so many sixteenths.
-fn most(all: usize, sixteenths: usize) -> usize {
+/// Most of so many that leave so many sixteenths; of fewer than four, two.
+pub(super) fn most(all: usize, sixteenths: usize) -> usize {
     let left = sixteenths * (all / 16).max(1);
     all.saturating_sub(left).max(2)
 }

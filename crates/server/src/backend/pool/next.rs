@@ -2,14 +2,14 @@
 //! (`share.rs`, `alone.rs`).
 
 use super::super::asked::CallNumber;
-use super::super::awaited::Taken;
+use super::super::awaited::{Sent, Taken};
 use super::super::wire::Wire;
 use super::ConnectionPool;
-use super::alone::HeldAlone;
+use super::alone::{HeldAlone, most};
 use super::pipe::{Loss, Pipe};
 use super::share::most_of;
 use super::statements::Statements;
-use super::waiting::Waiting;
+use super::waiting::{MayGo, Waiting};
 use rhythm_net::{Port, Time};
 use std::cell::{Cell, LazyCell};
 
@@ -20,44 +20,58 @@ fn held<W: Wire>(pipes: &[Pipe<W>], asker: u64) -> usize {
 }
 
 /// What slow queries hold.
-#[derive(Clone, Copy, Default)]
-struct HeldLong {
-    /// How many of those who ask hold pipes by them: who holds several is bounded by himself.
+#[derive(Default)]
+pub(super) struct HeldLong {
+    /// Who holds pipes by them, in order, once for each of those.
+    owners: Vec<u64>,
+    /// How many who ask those are: who holds several is bounded by himself.
     askers: usize,
-    pipes: usize,
 }
 
 impl HeldLong {
-    /// Whether it is no more than their part of so many pipes. They leave one, whoever waits.
-    fn fits(self, all: usize, others_wait: bool) -> bool {
-        self.askers <= most_of(all, others_wait) && self.pipes <= most_of(all, false)
-    }
-
-    /// With one more.
-    fn and_one(self) -> HeldLong {
-        HeldLong {
-            askers: self.askers + 1,
-            pipes: self.pipes + 1,
+    /// What they hold now. Where one alone asks them, it is his doing and not the calls', and
+    /// counts as nothing, unless these are slow.
+    pub(super) fn of<W: Wire>(pipes: &[Pipe<W>], statements: &Statements, now: Time) -> HeldLong {
+        let mut any_call = false;
+        let mut owners = Vec::new();
+        let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
+        for query in slow.filter_map(Pipe::oldest) {
+            any_call |= statements.is_slow(query.call.number());
+            owners.push(query.asker);
+        }
+        owners.sort_unstable();
+        match owners.chunk_by(|one, next| one == next).count() {
+            1 if !any_call => HeldLong::default(),
+            askers => HeldLong { owners, askers },
         }
     }
-}
 
-/// What slow queries hold. Where one alone asks them, it is his doing and not the calls', and
-/// counts as nothing, unless these are slow.
-fn held_long<W: Wire>(pipes: &[Pipe<W>], statements: &Statements, now: Time) -> HeldLong {
-    let mut any_call = false;
-    let mut askers = Vec::new();
-    let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
-    for query in slow.filter_map(Pipe::oldest) {
-        any_call |= statements.is_slow(query.call.number());
-        askers.push(query.asker);
+    fn pipes(&self) -> usize {
+        self.owners.len()
     }
-    let pipes = askers.len();
-    askers.sort_unstable();
-    askers.dedup();
-    match askers.len() {
-        1 if !any_call => HeldLong::default(),
-        askers => HeldLong { askers, pipes },
+
+    /// How many pipes are held by this one's.
+    pub(super) fn of_one(&self, asker: u64) -> usize {
+        let owners = &self.owners[self.owners.partition_point(|owner| *owner < asker)..];
+        owners.partition_point(|owner| *owner == asker)
+    }
+
+    /// Whether it is no more than their part of so many pipes. They leave one, whoever waits.
+    fn fits(&self, all: usize, others_wait: bool) -> bool {
+        self.askers <= most_of(all, others_wait) && self.pipes() <= most_of(all, false)
+    }
+
+    /// Whether one more of this asker fits. For who holds none there is one more place: few whose
+    /// queries hang do not hold up all others who ask the same.
+    fn leaves_one_to(&self, asker: u64, all: usize, others_wait: bool) -> MayGo {
+        let pipes = self.pipes() + 1;
+        if self.askers >= most_of(all, others_wait) || pipes > most(all, 1) {
+            MayGo::NotOfIt
+        } else if self.of_one(asker) == 0 || pipes <= most_of(all, false) && pipes < most(all, 1) {
+            MayGo::Yes
+        } else {
+            MayGo::NotOfHim
+        }
     }
 }
 
@@ -85,9 +99,10 @@ fn others_wait(
     let waits_for_himself = |query: &Taken| query.is_alone && held_alone.is_of(query.asker);
     // Mostly there are none, of few calls.
     waiting.of_calls().any(|(of, _)| is_other(of))
-        && waiting
-            .next_of_lines()
-            .any(|query| is_other(query.call.number()) && !waits_for_himself(query))
+        && [false, true].into_iter().any(|is_alone| {
+            let mut queries = waiting.next_of_lines(is_alone, is_other);
+            queries.any(|query| !waits_for_himself(query))
+        })
 }
 
 /// Finds this once for a call: of many that wait one behind the other most are of one.
@@ -111,7 +126,11 @@ impl<W: Wire> ConnectionPool<W> {
         if !W::IN_ORDER {
             return false;
         }
-        self.statements.look(now);
+        let hang: Vec<CallNumber> = (self.pipes.iter())
+            .filter(|pipe| pipe.has_taken_long(&self.statements, now))
+            .filter_map(|pipe| Some(pipe.oldest()?.call.number()))
+            .collect();
+        self.statements.look(&hang, now);
         let statements = &self.statements;
         let waits = |(call, _)| statements.is_slow(call);
         let holds = |pipe: &Pipe<W>| pipe.is_slow(statements, now);
@@ -142,7 +161,7 @@ impl<W: Wire> ConnectionPool<W> {
         pipe: Option<usize>,
         has_slow: bool,
         now: Time,
-        then: impl FnOnce(&mut Waiting, &dyn Fn(&Waiting, &Taken) -> bool) -> T,
+        then: impl FnOnce(&mut Waiting, &dyn Fn(&Waiting, &Taken) -> MayGo) -> T,
     ) -> T {
         let ConnectionPool {
             waiting,
@@ -158,63 +177,102 @@ impl<W: Wire> ConnectionPool<W> {
         let by_call = has_slow && is_bounded(most_of(all, true));
         let first = pipe.and_then(|at| pipes[at].oldest());
         let held_alone = LazyCell::new(|| HeldAlone::of(pipes, statements, now));
-        let may_hold = remembered(|waiting, call| {
-            !is_suspect(pipes, call, statements, now)
-                || (held_long(pipes, statements, now).and_one())
-                    .fits(all, others_wait(waiting, call, statements, &held_alone))
-        });
+        let held_long = LazyCell::new(|| HeldLong::of(pipes, statements, now));
+        let is_suspect = remembered(|_, call| is_suspect(pipes, call, statements, now));
+        let others_wait =
+            remembered(|waiting, call| others_wait(waiting, call, statements, &held_alone));
         let is_doubtful = remembered(|_, call| {
             let is_of_it = |query: &Taken| query.is_alone && query.call.number() == call;
             let is_first = || {
                 let mut held = pipes.iter().filter_map(Pipe::oldest);
                 statements.is_new(call) && !held.any(is_of_it)
             };
-            is_suspect(pipes, call, statements, now)
-                || !(statements.was_answered(call) || is_first())
+            !(statements.was_answered(call) || is_first())
         });
         let may_go = |waiting: &Waiting, query: &Taken| {
             let (asker, call) = (query.asker, query.call.number());
             let is_its_own = first.is_some_and(|first| first.call.number() == call);
             let is_his_own = first.is_some_and(|first| first.asker == asker);
-            let may_hold_alone = || {
-                let is_doubtful = is_doubtful(waiting, call);
-                held_alone.leaves_enough(all, asker, is_doubtful, share)
-            };
+            if by_call && !is_its_own && is_suspect(waiting, call) {
+                match held_long.leaves_one_to(asker, all, others_wait(waiting, call)) {
+                    MayGo::Yes => {}
+                    not => return not,
+                }
+            }
+            if W::IN_ORDER && query.is_alone {
+                let is_doubtful = is_suspect(waiting, call) || is_doubtful(waiting, call);
+                match held_alone.leaves_enough(all, asker, is_doubtful, share) {
+                    MayGo::Yes => {}
+                    not => return not,
+                }
+            }
             let is_within_share = || {
                 let most = share.connections_max(all, waiting.has_others(asker));
                 held(pipes, asker) < most
             };
-            (!by_call || is_its_own || may_hold(waiting, call))
-                && (!(W::IN_ORDER && query.is_alone) || may_hold_alone())
-                && (!by_asker || is_his_own || is_within_share())
+            match !by_asker || is_his_own || is_within_share() {
+                true => MayGo::Yes,
+                false => MayGo::NotOfHim,
+            }
         };
         then(waiting, &may_go)
     }
 
-    /// Takes a pipe back from slow queries that hold more than their part while others wait, where
-    /// they can be sent again: few who ask may hold many. Whether there was one.
+    /// Whether one waits who holds no pipe by slow queries, for the place that these would leave to
+    /// him if none of them held several.
+    pub(super) fn first_waits(&self, now: Time) -> bool {
+        let all = self.options.connections_max.max(1);
+        let (waiting, pipes, statements) = (&self.waiting, &self.pipes, &self.statements);
+        let held_long = HeldLong::of(pipes, statements, now);
+        if held_long.pipes() < most(all, 1) {
+            return false;
+        }
+        let held_alone = HeldAlone::of(pipes, statements, now);
+        let others_wait =
+            remembered(|waiting, call| others_wait(waiting, call, statements, &held_alone));
+        let may_be_held = |call| held_long.askers < most_of(all, others_wait(waiting, call));
+        let mut queries = waiting.next_of_lines(false, may_be_held);
+        queries.any(|query| held_long.of_one(query.asker) == 0)
+    }
+
+    /// Takes a pipe back from slow queries that hold more than their part while others wait, or
+    /// from one who holds several while one waits who holds none, where they can be sent again: few
+    /// who ask may hold many. Whether there was one.
     pub(super) fn take_back(&mut self, port: &mut dyn Port, now: Time) -> bool {
         let all = self.options.connections_max.max(1);
         let (pipes, statements) = (&self.pipes, &self.statements);
         let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
         let slow = slow.count();
-        if held_long(pipes, statements, now).fits(all, true) && slow <= most_of(all, false) {
+        let held_long = HeldLong::of(pipes, statements, now);
+        let first_waits = self.first_waits(now);
+        if !first_waits && held_long.fits(all, true) && slow <= most_of(all, false) {
             return false;
         }
         let held_alone = HeldAlone::of(pipes, statements, now);
-        let find = |retries_max: u32| {
-            pipes.iter().position(|pipe| {
-                let mut all = pipe.awaited.wanted().map(|sent| &sent.query);
-                pipe.oldest().is_some_and(|oldest| {
-                    others_wait(&self.waiting, oldest.call.number(), statements, &held_alone)
-                        && all.all(|query| query.call.idempotent && query.retries < retries_max)
-                        && pipe.is_slow(statements, now)
-                })
-            })
+        let others_wait = |call| others_wait(&self.waiting, call, statements, &held_alone);
+        let may_give = |query: &Taken| {
+            first_waits && held_long.of_one(query.asker) > 1 || others_wait(query.call.number())
         };
-        // Where they hold all, one is sent again however often it was. That does not go on: its
-        // call is known to be slow then, and waits for its part.
-        let at = find(self.options.retries_max).or_else(|| find(u32::MAX).filter(|_| slow >= all));
+        // Of who holds most, the one that has taken longest; none that may be answered at once,
+        // whatever is known of its call.
+        let find = |retries_max: u32| {
+            let may_go_again =
+                |sent: &Sent| sent.query.call.idempotent && sent.query.retries < retries_max;
+            (pipes.iter().enumerate())
+                .filter(|(_, pipe)| pipe.has_taken_long(statements, now))
+                .filter(|(_, pipe)| pipe.oldest().is_some_and(may_give))
+                .filter(|(_, pipe)| pipe.awaited.wanted().all(may_go_again))
+                .max_by_key(|(_, pipe)| {
+                    let held = pipe.owner().map(|owner| held_long.of_one(owner));
+                    (held, pipe.owed().map(|(_, since)| now.since(since)))
+                })
+                .map(|(at, _)| at)
+        };
+        // Where they hold all, or all that are for those who ask this, one is sent again however
+        // often it was. That does not go on: its call is known to be slow then, and waits for its
+        // part.
+        let hold_all = first_waits || slow >= all;
+        let at = find(self.options.retries_max).or_else(|| find(u32::MAX).filter(|_| hold_all));
         let Some(at) = at else {
             return false;
         };
@@ -268,6 +326,6 @@ impl<W: Wire> ConnectionPool<W> {
             &held_alone,
         );
         self.pipes[at].is_slow(&self.statements, now)
-            && !held_long(&self.pipes, &self.statements, now).fits(all, others_wait)
+            && !HeldLong::of(&self.pipes, &self.statements, now).fits(all, others_wait)
     }
 }

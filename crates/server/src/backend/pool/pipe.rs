@@ -144,6 +144,13 @@ impl<W: Wire> Pipe<W> {
             .is_some_and(|query| statements.takes_long(query.call.number(), now.since(since)))
     }
 
+    /// Likewise whether that query itself has taken long.
+    pub(super) fn has_taken_long(&self, statements: &Statements, now: Time) -> bool {
+        let patience = |query: &Taken| statements.patience(query.call.number());
+        (self.owed().zip(self.oldest()))
+            .is_some_and(|((_, since), query)| now.since(since) >= patience(query))
+    }
+
     /// Whether somebody waits for an answer from it.
     pub(super) fn is_wanted(&self) -> bool {
         self.awaited.wanted().next().is_some()

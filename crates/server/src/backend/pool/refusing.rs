@@ -2,10 +2,11 @@
 //! their requests.
 
 use super::super::asked::CallNumber;
+use super::super::awaited::Taken;
 use super::super::failure::Cause;
 use super::super::wire::Wire;
 use super::ConnectionPool;
-use super::next::is_suspect;
+use super::next::{HeldLong, is_suspect};
 use super::overload::Overload;
 use rhythm_net::Time;
 
@@ -41,14 +42,31 @@ impl<W: Wire> ConnectionPool<W> {
         {
             return;
         }
+        let kind_of = |query: &Taken| {
+            let of_it = |(of, ..): &&(_, _, _)| *of == query.call.number();
+            kinds.iter().find(of_it).map_or(0, |(_, kind, _)| *kind)
+        };
+        // Who has slow ones under way waits for those, and makes nobody give way.
+        let held_long = HeldLong::of(pipes, statements, now);
+        let holds = |query: &Taken| held_long.of_one(query.asker) > 0;
+        let mut others = [0; 2];
+        for query in self.waiting.iter().filter(|query| !holds(query)) {
+            others[kind_of(query)] += 1;
+        }
         self.waiting.sift(
             |query| {
-                let of_it = |(of, ..): &&(_, _, _)| *of == query.call.number();
-                let kind = kinds.iter().find(of_it).map_or(0, |(_, kind, _)| *kind);
-                let left = &mut left[kind];
-                let fits = *left > 0;
+                let kind = kind_of(query);
+                let (left, others) = (&mut left[kind], &mut others[kind]);
+                let fits = match holds(query) {
+                    true => *left > *others,
+                    false => *left > 0,
+                };
+                *others -= usize::from(!holds(query));
+                if !fits {
+                    return query.step > 0 || query.retries > 0;
+                }
                 *left = left.saturating_sub(1);
-                fits || query.step > 0 || query.retries > 0
+                true
             },
             |query| done.tell(query, Err(Cause::Overload.at(None))),
         );

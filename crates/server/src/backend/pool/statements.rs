@@ -9,7 +9,8 @@
 //!
 //! What took long says that of its own time only: pages that hung once, and that nobody asks for
 //! any more, are none of the others. What was quick stays: the backend can be so, however long
-//! nobody has asked for it.
+//! nobody has asked for it. And where a call that took long was answered promptly several times
+//! since, and none of its queries hangs, what was before is forgotten.
 
 use super::super::asked::{Asked, CallNumber};
 use super::super::awaited::Taken;
@@ -32,6 +33,10 @@ const HALVED_AFTER: Duration = Duration::from_secs(1);
 /// What took long does not count for others after this time: a thirty-second would be left of its
 /// weight. With usual time-outs a call that hangs is measured several times meanwhile.
 const PAST_AFTER: Duration = HALVED_AFTER.saturating_mul(5);
+
+/// So many queries of a slow call that were answered promptly, one after the other, say that it is
+/// so no more.
+const QUICK_AGAIN: u32 = 8;
 
 /// Which calls are slow is looked at no more often than this.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -77,6 +82,9 @@ fn slow_beside(others: Duration) -> Duration {
 struct Statement {
     call: Asked,
     took: Took,
+    /// What was measured since one took long, and when that was.
+    quick: Took,
+    long_at: Time,
     was_answered: bool,
     /// Whose query took long last.
     long_of: Option<u64>,
@@ -86,6 +94,21 @@ struct Statement {
 }
 
 impl Statement {
+    /// A query took long.
+    fn was_long(&mut self, now: Time) {
+        self.quick = Took::default();
+        self.long_at = now;
+    }
+
+    /// Forgets that it took long, if it is over: what left when the last was over would have shown
+    /// by now.
+    fn recover(&mut self, now: Time) {
+        let shown = self.long_at + self.patience.saturating_mul(2);
+        if self.is_slow && self.quick.count >= QUICK_AGAIN && shown <= now {
+            self.took = self.quick;
+        }
+    }
+
     /// Of one who asks a query took long. Whether the one before was of another.
     fn is_of_another(&mut self, asker: u64) -> bool {
         let before = self.long_of.replace(asker);
@@ -131,6 +154,8 @@ impl Statements {
         self.known[number] = Some(Statement {
             call: call.clone(),
             took: Took::default(),
+            quick: Took::default(),
+            long_at: Time::ZERO,
             was_answered: false,
             long_of: None,
             is_slow: false,
@@ -154,7 +179,12 @@ impl Statements {
     pub(super) fn answered(&mut self, query: &Taken, took: Duration, now: Time) -> bool {
         let known = self.of_mut(query.call.number());
         known.was_answered = true;
-        if took < known.patience || known.is_of_another(query.asker) {
+        let is_quick = took < known.patience;
+        match is_quick {
+            true => known.quick.add(took, now),
+            false => known.was_long(now),
+        }
+        if is_quick || known.is_of_another(query.asker) {
             known.took.add(took, now);
         }
         known.is_slow
@@ -163,6 +193,7 @@ impl Statements {
     /// A query was not answered in time, for which a pipe was held so long.
     pub(super) fn was_late(&mut self, query: &Taken, took: Duration, now: Time) {
         let known = self.of_mut(query.call.number());
+        known.was_long(now);
         if known.is_of_another(query.asker) {
             known.took.add(took, now);
         }
@@ -171,18 +202,23 @@ impl Statements {
     /// Queries of this call hold too many pipes, one for so long: what was measured before is past.
     pub(super) fn holds_too_much(&mut self, call: CallNumber, for_now: Duration, now: Time) {
         let known = self.of_mut(call);
+        known.was_long(now);
         known.took = Took::default();
         // They would have held them for longer.
         known.took.add(2 * for_now, now);
         known.is_slow = true;
     }
 
-    /// Finds out which calls are slow, if that was not done of late.
-    pub(super) fn look(&mut self, now: Time) {
+    /// Finds out which calls are slow, if that was not done of late; queries of these hang now.
+    pub(super) fn look(&mut self, hang: &[CallNumber], now: Time) {
         if self.looked != Time::ZERO && now.since(self.looked) < LOOK_EVERY {
             return;
         }
         self.looked = now;
+        let all = self.known.iter_mut().flatten();
+        for known in all.filter(|known| !hang.contains(&known.call.number())) {
+            known.recover(now);
+        }
         let known = self.known.iter().flatten();
         let measured = known.clone().filter_map(|known| known.took.mean());
         let quickest = measured.min();

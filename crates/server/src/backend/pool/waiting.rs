@@ -12,7 +12,9 @@
 //! query of a line come those of the others. So the many queries of one wait for each other, not
 //! others for them; and what he asks by a call that is slow, or of which nothing is known yet, has
 //! a line by itself, so that his others pass. What may not go now, because its asker holds enough
-//! (`share.rs`), is passed over with its line.
+//! (`share.rs`), is passed over with its line. The lines are kept apart by the call that is next in
+//! them: where none of a call may go, whoever asks (`next.rs`), all of them are passed over at
+//! once, however many they are.
 
 use super::super::asked::CallNumber;
 use super::super::awaited::Taken;
@@ -36,18 +38,56 @@ type LineKey = (u64, bool);
 /// The first and the last of a line.
 type Ends = (Key, Key);
 
+/// Whether a query may go now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MayGo {
+    Yes,
+    /// Not while its asker holds what he does. Only few are told so: those who hold something.
+    NotOfHim,
+    /// None of its call, whoever asks.
+    NotOfIt,
+}
+
+/// Where a line stands in its queue.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    call: usize,
+    at: usize,
+    /// Since which turn it waits.
+    since: i64,
+}
+
 /// Queries of one kind. See the module's text.
 #[derive(Debug, Default)]
 struct Queue {
     /// The lines, by who asks. None is empty.
     lines: HashMap<LineKey, Ends>,
-    /// The lines in turn, and since which turn of all they wait for theirs.
-    turns: VecDeque<(LineKey, u64)>,
+    /// By the call that is next in them, the lines in turn, and since which turn of all they wait
+    /// for theirs.
+    turns: Vec<VecDeque<(LineKey, i64)>>,
     length: usize,
 }
 
 impl Queue {
-    fn push_back(&mut self, waiters: &mut Slab<Waiter>, turn: u64, query: Taken) {
+    /// A line waits for its turn since then.
+    fn enter(&mut self, line: LineKey, CallNumber(call): CallNumber, since: i64) {
+        if self.turns.len() <= call {
+            self.turns.resize_with(call + 1, VecDeque::new);
+        }
+        let turns = &mut self.turns[call];
+        let at = turns.partition_point(|(_, before)| *before <= since);
+        turns.insert(at, (line, since));
+    }
+
+    /// A line waits no more among those of this call. Since when it did.
+    fn leave(&mut self, line: LineKey, CallNumber(call): CallNumber) -> i64 {
+        let at = self.turns[call].iter().position(|(of, _)| *of == line);
+        let turn = at.and_then(|at| self.turns[call].remove(at));
+        turn.expect("a line's turn").1
+    }
+
+    fn push_back(&mut self, waiters: &mut Slab<Waiter>, turn: i64, query: Taken) {
+        let call = query.call.number();
         let asker = (query.asker, query.may_be_slow);
         let next = None;
         let key = waiters.insert(Waiter { query, next });
@@ -59,49 +99,67 @@ impl Queue {
             }
             Entry::Vacant(line) => {
                 line.insert((key, key));
-                self.turns.push_back((asker, turn));
+                self.enter(asker, call, turn);
             }
         }
     }
 
-    fn push_front(&mut self, waiters: &mut Slab<Waiter>, query: Taken) {
+    fn push_front(&mut self, waiters: &mut Slab<Waiter>, turn: i64, query: Taken) {
+        let call = query.call.number();
         let asker = (query.asker, query.may_be_slow);
         let next = self.lines.get(&asker).map(|(first, _)| *first);
         let key = waiters.insert(Waiter { query, next });
         self.length += 1;
         match self.lines.entry(asker) {
             // It comes before others of its line only: who asks much is not first for it.
-            Entry::Occupied(mut line) => line.get_mut().0 = key,
+            Entry::Occupied(mut line) => {
+                let before = std::mem::replace(&mut line.get_mut().0, key);
+                let before = waiters.get(before).expect("it waits").query.call.number();
+                if before != call {
+                    let since = self.leave(asker, before);
+                    self.enter(asker, call, since);
+                }
+            }
             Entry::Vacant(line) => {
                 line.insert((key, key));
-                self.turns.push_front((asker, 0));
+                self.enter(asker, call, turn);
             }
         }
     }
 
-    /// The place of the next query of those that may go, and since when its line waits.
-    fn next(
-        &self,
-        waiters: &Slab<Waiter>,
-        may_go: &impl Fn(&Taken) -> bool,
-    ) -> Option<(usize, u64)> {
-        let mut turns = self.turns.iter().enumerate();
-        let (place, (_, since)) = turns.find(|(_, (asker, _))| {
-            let (first, _) = self.lines[asker];
-            may_go(&waiters.get(first).expect("it waits").query)
-        })?;
-        Some((place, *since))
+    /// The place of the next query of those that may go.
+    fn next(&self, waiters: &Slab<Waiter>, may_go: &impl Fn(&Taken) -> MayGo) -> Option<Place> {
+        let mut next: Option<Place> = None;
+        for (call, turns) in self.turns.iter().enumerate().filter(|_| self.length > 0) {
+            for (at, (line, since)) in turns.iter().enumerate() {
+                if next.is_some_and(|next| next.since < *since) {
+                    break;
+                }
+                let (first, _) = self.lines[line];
+                match may_go(&waiters.get(first).expect("it waits").query) {
+                    MayGo::NotOfHim => continue,
+                    MayGo::NotOfIt => break,
+                    MayGo::Yes => {}
+                }
+                let since = *since;
+                next = Some(Place { call, at, since });
+                break;
+            }
+        }
+        next
     }
 
     /// Takes the first out of the line at this place, whose next turn begins then.
-    fn pop(&mut self, waiters: &mut Slab<Waiter>, turn: u64, place: usize) -> Taken {
-        let (asker, _) = self.turns.remove(place).expect("a line's turn");
+    fn pop(&mut self, waiters: &mut Slab<Waiter>, turn: i64, place: Place) -> Taken {
+        let line = self.turns[place.call].remove(place.at);
+        let (asker, _) = line.expect("a line's turn");
         let line = self.lines.get_mut(&asker).expect("a line in turn");
         let Waiter { query, next } = waiters.remove(line.0).expect("it waits");
         match next {
             Some(next) => {
                 line.0 = next;
-                self.turns.push_back((asker, turn));
+                let next = waiters.get(next).expect("it waits").query.call.number();
+                self.enter(asker, next, turn);
             }
             None => {
                 self.lines.remove(&asker);
@@ -120,13 +178,14 @@ pub(super) struct Waiting {
     steps: [[Queue; 2]; STEPS_MAX],
     /// How many there are of each call, by its number.
     of_calls: Vec<usize>,
-    /// Turns that have begun.
-    turn: u64,
+    /// Turns that have begun, and those of lines that came before all others.
+    turn: i64,
+    turns_before: i64,
 }
 
 impl Waiting {
     /// A query's queue, where all wait, and the number of the next turn.
-    fn queue(&mut self, query: &Taken) -> (&mut Queue, &mut Slab<Waiter>, u64) {
+    fn queue(&mut self, query: &Taken) -> (&mut Queue, &mut Slab<Waiter>, i64) {
         self.turn += 1;
         let step = (query.step as usize).min(STEPS_MAX - 1);
         let queue = &mut self.steps[step][usize::from(query.is_alone)];
@@ -143,12 +202,14 @@ impl Waiting {
     /// One that has waited before: it goes before all others of its asker that are as far along.
     pub(super) fn push_front(&mut self, query: Taken) {
         self.remember(query.call.number());
+        self.turns_before += 1;
+        let turn = -self.turns_before;
         let (queue, waiters, _) = self.queue(&query);
-        queue.push_front(waiters, query);
+        queue.push_front(waiters, turn, query);
     }
 
     /// Takes the query at this place of a queue.
-    fn pop_at(&mut self, step: usize, is_alone: bool, place: usize) -> Taken {
+    fn pop_at(&mut self, step: usize, is_alone: bool, place: Place) -> Taken {
         self.turn += 1;
         let queue = &mut self.steps[step][usize::from(is_alone)];
         let query = queue.pop(&mut self.waiters, self.turn, place);
@@ -167,11 +228,11 @@ impl Waiting {
     /// The next that shares, of those that may go.
     pub(super) fn pop_shared(
         &mut self,
-        may_go: impl Fn(&Waiting, &Taken) -> bool,
+        may_go: impl Fn(&Waiting, &Taken) -> MayGo,
     ) -> Option<Taken> {
         let (step, place) = (0..STEPS_MAX).rev().find_map(|step| {
             let may_go = |query: &Taken| may_go(self, query);
-            let (place, _) = self.steps[step][0].next(&self.waiters, &may_go)?;
+            let place = self.steps[step][0].next(&self.waiters, &may_go)?;
             Some((step, place))
         })?;
         Some(self.pop_at(step, false, place))
@@ -179,23 +240,23 @@ impl Waiting {
 
     /// The next of all that may go, for a pipe without others: of the two that are next in their
     /// queues, the one whose line has waited longer.
-    pub(super) fn pop(&mut self, may_go: impl Fn(&Waiting, &Taken) -> bool) -> Option<Taken> {
+    pub(super) fn pop(&mut self, may_go: impl Fn(&Waiting, &Taken) -> MayGo) -> Option<Taken> {
         let (step, is_alone, place) = (0..STEPS_MAX).rev().find_map(|step| {
             let may_go = |query: &Taken| may_go(self, query);
             let [shared, alone] =
                 (self.steps[step].each_ref()).map(|queue| queue.next(&self.waiters, &may_go));
             let is_alone = match (shared, alone) {
-                (Some((_, shared)), Some((_, alone))) => alone < shared,
+                (Some(shared), Some(alone)) => alone.since < shared.since,
                 (_, alone) => alone.is_some(),
             };
-            let (place, _) = if is_alone { alone? } else { shared? };
+            let place = if is_alone { alone? } else { shared? };
             Some((step, is_alone, place))
         })?;
         Some(self.pop_at(step, is_alone, place))
     }
 
     /// Whether there is one that may go.
-    pub(super) fn has_next(&self, may_go: impl Fn(&Waiting, &Taken) -> bool) -> bool {
+    pub(super) fn has_next(&self, may_go: impl Fn(&Waiting, &Taken) -> MayGo) -> bool {
         let may_go = |query: &Taken| may_go(self, query);
         let mut queues = self.steps.iter().flatten();
         queues.any(|queue| queue.next(&self.waiters, &may_go).is_some())
@@ -223,19 +284,33 @@ impl Waiting {
             .map(|(call, count)| (CallNumber(call), *count))
     }
 
-    /// The next query of each line.
-    pub(super) fn next_of_lines(&self) -> impl Iterator<Item = &Taken> {
-        let first = |queue: &Queue, line: &LineKey| queue.lines[line].0;
+    /// The next query of each line, of those that go alone or not, and of these calls.
+    pub(super) fn next_of_lines(
+        &self,
+        is_alone: bool,
+        of: impl Fn(CallNumber) -> bool,
+    ) -> impl Iterator<Item = &Taken> {
         let query = |key: Key| &self.waiters.get(key).expect("it waits").query;
-        (self.steps.iter().flatten())
-            .flat_map(move |queue| queue.turns.iter().map(move |(line, _)| first(queue, line)))
+        let queues = self
+            .steps
+            .iter()
+            .map(move |step| &step[usize::from(is_alone)]);
+        let calls = queues.flat_map(|queue| {
+            let all = queue.turns.iter().enumerate();
+            all.map(move |(call, turns)| (queue, call, turns))
+        });
+        calls
+            .filter(move |(_, call, turns)| !turns.is_empty() && of(CallNumber(*call)))
+            .flat_map(|(queue, _, turns)| turns.iter().map(|(line, _)| queue.lines[line].0))
             .map(query)
     }
 
     /// Whether others wait than this one who asks.
     pub(super) fn has_others(&self, asker: u64) -> bool {
-        let mut turns = self.steps.iter().flatten().flat_map(|queue| &queue.turns);
-        turns.any(|((of, _), _)| *of != asker)
+        // He has two lines in each queue at most.
+        let is_of_others =
+            |queue: &Queue| queue.lines.len() > 2 || queue.lines.keys().any(|(of, _)| *of != asker);
+        self.steps.iter().flatten().any(is_of_others)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Taken> {
@@ -250,7 +325,7 @@ impl Waiting {
         mut take: impl FnMut(Taken),
     ) {
         let mut left = Vec::with_capacity(self.len());
-        while let Some(query) = self.pop(|_, _| true) {
+        while let Some(query) = self.pop(|_, _| MayGo::Yes) {
             match stays(&query) {
                 true => left.push(query),
                 false => take(query),
@@ -269,7 +344,7 @@ impl Waiting {
             // Each line is put back as it was, but for those.
             let turns = std::mem::take(&mut queue.turns);
             queue.length = 0;
-            for (asker, turn) in turns {
+            for (asker, turn) in turns.into_iter().flatten() {
                 let (first, _) = queue.lines.remove(&asker).expect("a line in turn");
                 let mut next = Some(first);
                 while let Some(key) = next {
@@ -295,11 +370,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use rhythm_net::Time;
+    use std::cell::Cell;
 
     fn query(key: u64, asker: u64, is_alone: bool) -> Taken {
+        query_of(0, key, asker, is_alone)
+    }
+
+    fn query_of(of: usize, key: u64, asker: u64, is_alone: bool) -> Taken {
         Taken {
             key,
-            call: Asked::new(call(&["a"], true), CallNumber(0)),
+            call: Asked::new(call(&["a"], true), CallNumber(of)),
             asker,
             arguments: Vec::new(),
             bytes: 0,
@@ -312,6 +392,10 @@ mod tests {
     }
 
     fn keys(waiting: &mut Waiting, may_go: impl Fn(&Taken) -> bool) -> Vec<u64> {
+        let may_go = |query: &Taken| match may_go(query) {
+            true => MayGo::Yes,
+            false => MayGo::NotOfHim,
+        };
         let all = std::iter::from_fn(|| waiting.pop(|_, query| may_go(query)));
         all.map(|query| query.key).collect()
     }
@@ -343,7 +427,7 @@ mod tests {
         }
         assert_eq!(waiting.counts(), [8, 4]);
         assert_eq!(
-            waiting.pop_shared(|_, _| true).map(|query| query.key),
+            waiting.pop_shared(|_, _| MayGo::Yes).map(|query| query.key),
             Some(2)
         );
         let all = keys(&mut waiting, |_| true);
@@ -401,6 +485,51 @@ mod tests {
         assert!(waiting.is_empty() && !waiting.has_others(1));
     }
 
+    #[test]
+    fn what_may_not_go_whoever_asks_is_passed_over_at_once() {
+        let mut waiting = Waiting::default();
+        for key in 0..6000 {
+            let of = key as usize % 3;
+            waiting.push_back(query_of(of, key, key, key % 2 == 0));
+        }
+        waiting.push_back(query_of(3, 6000, 6000, false));
+        waiting.push_back(query_of(4, 6001, 6001, true));
+        let asked = Cell::new(0);
+        let may_go = |_: &Waiting, query: &Taken| {
+            asked.set(asked.get() + 1);
+            match query.call.number().0 {
+                0..3 => MayGo::NotOfIt,
+                _ => MayGo::Yes,
+            }
+        };
+        let all = std::iter::from_fn(|| waiting.pop(may_go));
+        assert_eq!(all.map(|query| query.key).collect::<Vec<_>>(), [6000, 6001]);
+        assert!(asked.get() < 40, "{asked:?}");
+        // All of them go in turn again when they may.
+        assert_eq!(keys(&mut waiting, |_| true), (0..6000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_line_waits_among_those_of_the_call_that_is_next_in_it() {
+        let mut waiting = Waiting::default();
+        waiting.push_back(query_of(1, 0, 7, false));
+        waiting.push_back(query_of(0, 1, 8, false));
+        waiting.push_front(query_of(2, 2, 7, false));
+        waiting.push_back(query_of(2, 3, 9, false));
+        let without = |of: usize| {
+            move |_: &Waiting, query: &Taken| match query.call.number().0 == of {
+                true => MayGo::NotOfIt,
+                false => MayGo::Yes,
+            }
+        };
+        assert_eq!(waiting.pop(without(2)).map(|query| query.key), Some(1));
+        assert_eq!(waiting.pop(without(1)).map(|query| query.key), Some(2));
+        assert_eq!(waiting.pop(without(1)).map(|query| query.key), Some(3));
+        assert!(waiting.pop(without(1)).is_none());
+        assert_eq!(keys(&mut waiting, |_| true), [0]);
+        assert!(waiting.is_empty());
+    }
+
     proptest! {
         /// Each comes out once, those of one asker and kind in their order, whatever is taken out
         /// between.
@@ -417,12 +546,13 @@ mod tests {
                 };
                 let popped = match step {
                     0..=2 => {
-                        waiting.push_back(query(key, asker, is_alone));
+                        let of = (key % 3) as usize;
+                        waiting.push_back(query_of(of, key, asker, is_alone));
                         model.push((key, asker, is_alone));
                         continue;
                     }
-                    3 => waiting.pop(|_, _| true),
-                    4 => waiting.pop_shared(|_, _| true),
+                    3 => waiting.pop(|_, _| MayGo::Yes),
+                    4 => waiting.pop_shared(|_, _| MayGo::Yes),
                     _ => {
                         let mut out = 0;
                         waiting.extract(|query| query.asker % 7 == 0, |_| out += 1);

@@ -1,4 +1,5 @@
-//! Calls of some that hang and cannot be taken back: all others find a connection at once.
+//! Calls of some that hang, and most of which cannot be taken back: all others find a connection at
+//! once.
 
 use super::super::*;
 use super::world::*;
@@ -126,6 +127,48 @@ fn some_whose_calls_hang_leave_connections_to_all_others_who_ask_the_same() {
             }
             others.are_answered(&[READS, PAYS]);
             others.world.pass(50 * MS);
+        }
+    }
+}
+
+#[test]
+fn few_whose_reads_hang_leave_connections_to_all_others_who_ask_the_same() {
+    for (connections, few) in [(8, 3), (16, 5), (64, 20)] {
+        let mut others = Others::new(connections);
+        let mut next = HANGING.start;
+        let ask = |others: &mut Others, next: &mut u64, askers: std::ops::Range<u64>, each| {
+            for asker in askers {
+                let keys = *next..*next + each;
+                *next = keys.end;
+                others.world.submit_by(asker, keys, true);
+            }
+        };
+        let each = connections as u64;
+        ask(&mut others, &mut next, 0..few, each);
+        answer_others(&mut others.world);
+        // It is known by then that they take long.
+        others.world.pass(60 * MS);
+        for round in 0..60 {
+            let (reads, asked) = (others.keys(3), others.world.now);
+            others.world.submit(reads.clone(), true);
+            let rest = others.keys(3);
+            let texts = vec![READS.to_owned(); 3];
+            (others.world).submit_texts(rest.start, &texts, true, Time::NEVER);
+            ask(&mut others, &mut next, 0..few, 1);
+            if round == 8 && connections > 8 {
+                // One more, who takes the place that there was for one.
+                ask(&mut others, &mut next, few..few + 1, each);
+            }
+            for _ in 0..8 {
+                answer_others(&mut others.world);
+                others.world.pass(10 * MS);
+            }
+            for key in reads.start..rest.end {
+                let told = others.world.told.get(&key);
+                let told = told.map(|(answer, at)| (answer.is_ok(), at.since(asked) <= 60 * MS));
+                let why = format!("{key} of round {round}, {connections} connections");
+                assert_eq!(told, Some((true, true)), "{why}");
+            }
         }
     }
 }
