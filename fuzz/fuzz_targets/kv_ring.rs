@@ -33,6 +33,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         ack: 7,
         credit: 8,
         gap: false,
+        parts: 0,
         stay: Stay::Leaves,
         complete: 9,
         claims: vec![Claim { epoch: 1, node: 1 }; 3],

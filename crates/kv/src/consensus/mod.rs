@@ -20,7 +20,7 @@ mod journal;
 mod keyspace;
 mod node;
 pub mod server;
-mod text;
+pub mod text;
 mod wire;
 
 pub use journal::{Damaged, Disk, Folder, FolderError, Unwritten};

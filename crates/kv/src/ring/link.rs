@@ -176,6 +176,14 @@ impl Link {
         }
     }
 
+    /// The neighbor gets something of what is under way, though no whole frame yet: it is neither
+    /// lost nor stuck.
+    pub(super) fn takes(&mut self, again: Duration, now: Time) {
+        if self.sent > 0 {
+            (self.moved_at, self.again_at) = (now, now + again);
+        }
+    }
+
     fn send_again(&mut self) {
         (self.sent, self.sent_bytes) = (0, 0);
     }

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!   byte 0   2   3    4      8      16     24      32    40   48    52      60
-//!        | RK | 3 | from | length | ring | session | peer | count | seq | ack | ...
+//!        | RK | 4 | from | length | ring | session | peer | count | seq | ack | ...
 //!
 //!   magic, version, who sends, bytes of the whole frame; which ring; the sender's session and the
 //!   receiver's as the sender knows it; how many frames it sent; the place of this one's messages
 //!   in their order (0: none), and up to which place it has the receiver's; then which frame of the
-//!   receiver's it heard last, the credit, flags, the ranges that the sender has complete, and what
-//!   it knows of each range; then messages, and a checksum of all that (SipHash-1-3 under a fixed
-//!   key: against accidents, not against attackers, who must be kept off the backbone).
+//!   receiver's it heard last, the credit, the ranges that the sender has complete, flags, how
+//!   often a part of a frame of the receiver's came, and what it knows of each range; then
+//!   messages, and a checksum of all that (SipHash-1-3 under a fixed key: against accidents, not
+//!   against attackers, who must be kept off the backbone).
 //! ```
 //!
 //! All numbers are little-endian. What is in a frame is bounded by its length, which the reader
@@ -18,7 +19,7 @@
 use crate::checksum::checksum;
 
 /// The frames' format; a node of another is not understood, and not spoken to.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 const MAGIC: [u8; 2] = *b"RK";
 /// Bytes in front of what is known of the ranges.
 const FIXED: usize = 82;
@@ -77,6 +78,9 @@ pub struct Head {
     pub credit: u32,
     /// Messages came, but not the ones that come next: those from `ack` on are to be sent again.
     pub gap: bool,
+    /// How often some bytes came of a frame of the receiver's that was not whole yet, round and
+    /// round: they are taken.
+    pub parts: u16,
     /// Whether the sender stays.
     pub stay: Stay,
     /// The ranges of which the sender has all, a bit each.
@@ -116,13 +120,13 @@ pub enum Message<'a> {
     Put(Of, Copy<'a>),
     /// The key has none now.
     Drop(Of, &'a [u8]),
-    /// All items are gone in so many seconds; 0: now.
-    Flush(u32),
+    /// All items are gone. Who hears of one for the first time says it to all others, too.
+    Flush(Flush),
     /// All items of the range follow, when the receiver is ready: what it has, and does not get
-    /// between that and `End`, is not there any more.
-    Begin(Of),
-    /// Answers `Begin`.
-    Ready(Of),
+    /// between that and `End`, is not there any more. Its number is another each time.
+    Begin(Of, u32),
+    /// Answers the `Begin` of this number.
+    Ready(Of, u32),
     /// These were all items of the range.
     End(Of),
     /// Answers `End`: the receiver has the range complete.
@@ -144,12 +148,25 @@ pub enum Message<'a> {
     Unknown(u64),
     /// What was written, on its way from one node to the next.
     Pass(Pass<'a>),
-    /// Of a range, in this view of its chain, all up to this batch has passed.
-    Passed(Of, u32, u64),
+    /// Of a range, all up to this batch has passed.
+    Passed(Of, u64),
     /// In this view of a range's chain this node may read, or none but its server.
     Tail(Of, u32, Option<u8>),
     /// As `Forward`, but the command only reads: who reads the range may execute it.
     Read(Of, u64, &'a [u8]),
+}
+
+/// All items are to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    /// At which node a client said so, and in which life of it.
+    pub by: u8,
+    /// The session with which that life began.
+    pub life: u64,
+    /// The how manieth there.
+    pub number: u32,
+    /// In so many seconds; 0: now.
+    pub seconds: u32,
 }
 
 /// What was written of a range in a batch, or a part of it.
@@ -242,7 +259,8 @@ pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&head.credit.to_le_bytes());
     out.extend_from_slice(&head.complete.to_le_bytes());
     let (stay, gap, ranges) = (head.stay as u8, u8::from(head.gap), head.claims.len() as u8);
-    out.extend_from_slice(&[stay, gap, 0, 0, 0, ranges]);
+    let [a, b] = head.parts.to_le_bytes();
+    out.extend_from_slice(&[stay, gap, a, b, 0, ranges]);
     debug_assert_eq!(out.len() - start, FIXED);
     for claim in &head.claims {
         out.extend_from_slice(&claim.epoch.to_le_bytes());
@@ -291,12 +309,20 @@ impl Message<'_> {
                 out.push(key.len() as u8);
                 out.extend_from_slice(key);
             }
-            Message::Flush(seconds) => {
-                out.push(3);
-                out.extend_from_slice(&seconds.to_le_bytes());
+            Message::Flush(flush) => {
+                out.extend_from_slice(&[3, flush.by]);
+                out.extend_from_slice(&flush.life.to_le_bytes());
+                out.extend_from_slice(&flush.number.to_le_bytes());
+                out.extend_from_slice(&flush.seconds.to_le_bytes());
             }
-            Message::Begin(at) => of(4, at),
-            Message::Ready(at) => of(5, at),
+            Message::Begin(at, number) => {
+                of(4, at);
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+            Message::Ready(at, number) => {
+                of(5, at);
+                out.extend_from_slice(&number.to_le_bytes());
+            }
             Message::End(at) => of(6, at),
             Message::Complete(at) => of(7, at),
             Message::Leave(at) => of(8, at),
@@ -334,9 +360,8 @@ impl Message<'_> {
                 out.extend_from_slice(pass.rest);
                 bytes(pass.write, out);
             }
-            Message::Passed(at, view, batch) => {
+            Message::Passed(at, batch) => {
                 of(16, at);
-                out.extend_from_slice(&view.to_le_bytes());
                 out.extend_from_slice(&batch.to_le_bytes());
             }
             Message::Tail(at, view, tail) => {
@@ -445,9 +470,10 @@ impl<'a> Reader<'a> {
                 _ => Stay::Gone,
             },
             gap: self.byte()? != 0,
+            parts: self.array().map(u16::from_le_bytes)?,
             claims: Vec::new(),
         };
-        let [.., ranges] = self.array::<4>()?;
+        let [_, ranges] = self.array()?;
         for _ in 0..ranges {
             let (epoch, node) = (self.u32()?, self.byte()?);
             head.claims.push(Claim { epoch, node });
@@ -471,9 +497,14 @@ impl<'a> Reader<'a> {
                 Message::Put(of, copy)
             }
             2 => Message::Drop(self.of()?, self.key()?),
-            3 => Message::Flush(self.u32()?),
-            4 => Message::Begin(self.of()?),
-            5 => Message::Ready(self.of()?),
+            3 => Message::Flush(Flush {
+                by: self.byte()?,
+                life: self.u64()?,
+                number: self.u32()?,
+                seconds: self.u32()?,
+            }),
+            4 => Message::Begin(self.of()?, self.u32()?),
+            5 => Message::Ready(self.of()?, self.u32()?),
             6 => Message::End(self.of()?),
             7 => Message::Complete(self.of()?),
             8 => Message::Leave(self.of()?),
@@ -495,7 +526,7 @@ impl<'a> Reader<'a> {
                 rest: self.key()?,
                 write: self.bytes()?,
             }),
-            16 => Message::Passed(self.of()?, self.u32()?, self.u64()?),
+            16 => Message::Passed(self.of()?, self.u64()?),
             17 => {
                 let (of, view, tail) = (self.of()?, self.u32()?, self.byte()?);
                 Message::Tail(of, view, (tail != NOBODY).then_some(tail))
@@ -522,6 +553,7 @@ mod tests {
             heard: 12,
             credit: 11,
             gap: true,
+            parts: 0x1234,
             stay: Stay::Leaves,
             complete: 0b101,
             claims: vec![Claim { epoch: 1, node: 0 }, Claim { epoch: 2, node: 2 }],
@@ -540,9 +572,14 @@ mod tests {
         vec![
             Message::Put(of, copy),
             Message::Drop(of, b"other"),
-            Message::Flush(10),
-            Message::Begin(of),
-            Message::Ready(of),
+            Message::Flush(Flush {
+                by: 2,
+                life: 1 << 40,
+                number: 3,
+                seconds: 10,
+            }),
+            Message::Begin(of, 1 << 20),
+            Message::Ready(of, 1 << 20),
             Message::End(of),
             Message::Complete(of),
             Message::Leave(of),
@@ -563,7 +600,7 @@ mod tests {
                 rest: &[4, 1],
                 write: b"writes",
             }),
-            Message::Passed(of, 3, 1 << 50),
+            Message::Passed(of, 1 << 50),
             Message::Tail(of, 3, Some(1)),
             Message::Tail(of, 4, None),
             Message::Read(of, 1 << 40, b"get key\r\n"),

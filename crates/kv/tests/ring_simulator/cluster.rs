@@ -234,6 +234,20 @@ impl Live {
         (done, count)
     }
 
+    /// A client flushes all items.
+    pub(crate) fn flush_all(&mut self, now: Time) {
+        let second = self.second(now);
+        self.store.pin().store().flush_all(second, second);
+        let mut written = Written::default();
+        written.flush(0);
+        self.tickets += 1;
+        let ticket = Ticket {
+            worker: 0,
+            number: self.tickets,
+        };
+        self.handed.push_back(Handed::Written(ticket, written));
+    }
+
     fn hand(&mut self, written: &mut Written, batch: &mut Vec<(usize, Answer)>, d: &mut Vec<Done>) {
         let written = std::mem::take(written);
         // What the head of a chain shows is to be confirmed.

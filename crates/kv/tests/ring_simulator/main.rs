@@ -10,12 +10,16 @@
 
 mod chain;
 mod cluster;
+mod cut_off;
 mod disputed;
+mod flush;
 mod history;
 mod leases;
 mod leave;
 mod network;
 mod random;
+mod sent_anew;
+mod slow;
 mod stall;
 mod streams;
 mod world;

@@ -3,7 +3,7 @@
 
 use crate::cluster::{Done, Live, Op, key};
 use crate::network::has_messages;
-use rhythm_kv::ring::{Effects, Options, Placement, Roster};
+use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster};
 use rhythm_net::Time;
 
 pub(crate) const NODES: usize = 3;
@@ -20,6 +20,10 @@ pub(crate) struct Ring {
     unread: Vec<Vec<Vec<u8>>>,
     /// One whom the others do not hear, and who does not hear them.
     pub(crate) apart: Option<usize>,
+    /// This one's frames do not come to that one.
+    pub(crate) deaf: Option<(usize, usize)>,
+    /// Where nodes have leases, one who is not told that its own was renewed.
+    pub(crate) unrenewed: Option<usize>,
     /// What one says to another is on its way, though it is heard.
     clogged: Option<(usize, usize)>,
     on_its_way: Vec<Vec<u8>>,
@@ -36,6 +40,8 @@ impl Ring {
             nodes: Vec::new(),
             unread: vec![Vec::new(); NODES],
             apart: None,
+            deaf: None,
+            unrenewed: None,
             clogged: None,
             on_its_way: Vec::new(),
             done: Vec::new(),
@@ -80,7 +86,7 @@ impl Ring {
         for (to, frame) in live.outbound(&mut effects, now) {
             if self.clogged == Some((node, to)) && has_messages(&frame) {
                 self.on_its_way.push(frame);
-            } else if ![node, to].map(Some).contains(&self.apart) {
+            } else if ![node, to].map(Some).contains(&self.apart) && self.deaf != Some((node, to)) {
                 self.unread[to].push(frame);
             }
         }
@@ -97,6 +103,34 @@ impl Ring {
         }
     }
 
+    fn renew(&mut self) {
+        let now = self.time();
+        let Some(lasts) = self.options.lease else {
+            return;
+        };
+        for node in (0..NODES).filter(|node| Some(*node) != self.unrenewed) {
+            // Its clock may be slower.
+            let lease = Lease {
+                until: now + lasts * 9 / 10,
+                number: 1 + node as i64,
+                revision: 1,
+            };
+            let live = &mut self.nodes[node].node;
+            live.renewed(lease, now, &mut Effects::default());
+        }
+    }
+
+    /// What a node has of a key.
+    pub(crate) fn value(&mut self, node: usize, key: usize) -> Option<u64> {
+        let now = self.time();
+        self.nodes[node].value(key, now)
+    }
+
+    /// Whether a node says that it has a range complete.
+    pub(crate) fn has(&self, node: usize, range: usize) -> bool {
+        self.nodes[node].node.complete() & 1 << range != 0
+    }
+
     /// The first key of a range.
     pub(crate) fn key_of(&self, range: usize) -> usize {
         let is_of_it = |number: &usize| self.placement.range(key(*number).as_bytes()) == range;
@@ -107,7 +141,8 @@ impl Ring {
     pub(crate) fn set(&mut self, node: usize, key: usize, write: u64) {
         let now = self.time();
         self.done.clear();
-        self.nodes[node].ask(&[(0, Op::Set(write), key)], now);
+        let (done, _) = self.nodes[node].ask(&[(0, Op::Set(write), key)], now);
+        self.done.extend(done);
         for _ in 0..200 {
             self.pass(STEP, None, |_| {});
             if self.done.contains(&(0, Some(None))) {
@@ -122,6 +157,12 @@ impl Ring {
     pub(crate) fn pass(&mut self, time: u64, still: Option<usize>, check: impl Fn(&[Live])) {
         for _ in 0..time / STEP {
             self.now += STEP;
+            self.renew();
+            if let Some((from, to)) = self.clogged.filter(|_| !self.on_its_way.is_empty()) {
+                // Some bytes of it come.
+                let now = self.time();
+                self.nodes[to].node.heard(from, now);
+            }
             for node in (0..NODES).filter(|node| Some(*node) != still) {
                 self.turn(node);
             }

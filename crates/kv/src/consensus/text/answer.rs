@@ -7,28 +7,39 @@ use std::io::Write;
 
 /// How a node's answer is said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::consensus) enum How {
+pub enum How {
     /// A key of `get` or `gets`.
     Get {
+        /// Which.
         key: Vec<u8>,
+        /// Its revision is told.
         with_cas: bool,
+        /// It is the last of its command's.
         is_last: bool,
     },
-    /// A line of ASCII; not if the client wants none.
+    /// A line of ASCII.
     Line {
+        /// The client wants none.
         quiet: bool,
     },
+    /// A line of a meta command's.
     Meta {
+        /// Which command.
         verb: Verb,
+        /// Its key.
         key: Vec<u8>,
+        /// Its flags, as they were written.
         flags: Vec<Vec<u8>>,
         /// Of the value that is stored.
         length: usize,
     },
+    /// A lease that begins.
     Open,
     /// To this lease.
     Attach(u64),
+    /// A sign of life of a lease.
     KeepAlive,
+    /// A lease that ends.
     End,
     /// What begins so.
     Watch(Vec<u8>),
@@ -71,12 +82,7 @@ fn line(outcome: Outcome) -> String {
 impl How {
     /// Says an answer. `in_error`: a key of the same `get` could not be read, so the rest of it is
     /// left out.
-    pub(in crate::consensus) fn say(
-        &self,
-        answer: &Answer,
-        in_error: &mut bool,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn say(&self, answer: &Answer, in_error: &mut bool, out: &mut Vec<u8>) {
         let mut put = |text: &str| out.extend_from_slice(text.as_bytes());
         if let How::Get { is_last, .. } = self
             && std::mem::replace(in_error, *in_error && !is_last)

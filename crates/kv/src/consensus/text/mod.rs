@@ -7,14 +7,14 @@
 
 mod answer;
 
-pub(super) use answer::How;
+pub use answer::How;
 
 use super::keyspace::{Command, VALUE_MAX};
 use super::node::{Read, Request};
 use crate::wire::{self, Commands, Flags, Kind, Protocol, Rules, Stream, Verb, meta};
 
 /// Bytes of a command at most: a value, its line, and some of what follows.
-pub(super) const COMMAND_MAX: usize = VALUE_MAX + (64 << 10);
+pub const COMMAND_MAX: usize = VALUE_MAX + (64 << 10);
 /// How long a lease may live without a sign of life, in seconds.
 const TTL_MAX: u64 = 86_400;
 /// The longest line of this keyspace's own.
@@ -27,7 +27,7 @@ const NO_LEASE: &str = "CLIENT_ERROR no lease: open or attach one, or name it\r\
 
 /// Something that a client wants.
 #[derive(Debug)]
-pub(super) enum Wanted {
+pub enum Wanted {
     /// Of the node; and how its answer is said.
     Node(Request, How),
     /// That is said, whatever is in the keyspace.
@@ -55,7 +55,7 @@ impl Wanted {
 
 /// What is in the midst of being taken from a connection.
 #[derive(Debug)]
-pub(super) struct Parser {
+pub struct Parser {
     stream: Stream,
     commands: Commands,
 }
@@ -74,7 +74,7 @@ impl Default for Parser {
 }
 
 /// What parsing needs to know of the server.
-pub(super) fn rules() -> Rules {
+pub fn rules() -> Rules {
     let mut rules = Rules::default();
     // Values are measured as memcached measures items.
     rules.item_max = rules.item_size(250, 1, VALUE_MAX as u64);
@@ -84,7 +84,7 @@ pub(super) fn rules() -> Rules {
 impl Parser {
     /// Takes the next command, or some keys of one; how many bytes that were, 0 if it is not whole.
     /// `lease` is the connection's.
-    pub(super) fn next(
+    pub fn next(
         &mut self,
         rules: &Rules,
         bytes: &[u8],

@@ -178,9 +178,11 @@ impl Node {
         }
         self.touched[range] = local.now();
         chain.forget_until(pass.done);
+        let flushes = &mut self.flushes;
         for message in Messages::new(pass.write) {
             let key = match message {
                 Message::Put(_, copy) => {
+                    flushes.came(head.into(), copy.key);
                     local.put(copy);
                     copy.key
                 }
@@ -205,20 +207,22 @@ impl Node {
                 self.peers[next].link.write(|out| message.write(out));
             }
         } else if pass.is_last {
-            let message = Message::Passed(of, pass.view, pass.batch);
+            let message = Message::Passed(of, pass.batch);
             (self.peers[usize::from(head)].link).write(|out| message.write(out));
         }
     }
 
-    /// The tail says that a batch has passed.
-    pub(super) fn passed(&mut self, from: usize, of: Of, view: u32, batch: u64) {
+    /// The tail says that a batch has passed. That is so in whichever view it did: who is between
+    /// now, and was not then, was sent all that was written by then, and a chain that began since
+    /// did so with a later batch.
+    pub(super) fn passed(&mut self, from: usize, of: Of, batch: u64) {
         let range = usize::from(of.range);
         if range >= self.ranges() || of != self.of(range) || !self.serves(range) {
             return;
         }
         let chain = &mut self.chains[range];
         let tail = chain.nodes.last().copied().map(usize::from);
-        if chain.view != view || tail != Some(from) {
+        if tail != Some(from) {
             return;
         }
         chain.moved_at = self.looked_at;
@@ -233,7 +237,9 @@ impl Node {
     pub(super) fn told_tail(&mut self, from: usize, of: Of, view: u32, tail: Option<usize>) {
         let range = usize::from(of.range);
         let tail = tail.filter(|tail| self.is_member(*tail));
-        if !self.follows(from, of) || view < self.chains[range].view {
+        // It is of no earlier view than the writes that came: who is passed these had heard that
+        // nobody reads before their chain began.
+        if !self.follows(from, of) {
             return;
         }
         let chain = &mut self.chains[range];
@@ -258,6 +264,11 @@ impl Node {
                 self.chains[range].told |= 1 << node;
             }
         }
+    }
+
+    /// All writes go to all targets: what is on its way from one node to the next is dropped.
+    pub(super) fn unchain_all(&mut self, local: &Local<'_, '_>) {
+        (0..self.ranges()).for_each(|range| self.unchain(range, local));
     }
 
     /// Begins and ends the chains of ranges that this node serves.
@@ -338,7 +349,7 @@ impl Node {
     }
 
     /// From now on writes go to all targets.
-    pub(super) fn unchain(&mut self, range: usize, local: &Local<'_, '_>) {
+    fn unchain(&mut self, range: usize, local: &Local<'_, '_>) {
         let chain = &mut self.chains[range];
         if chain.nodes.is_empty() {
             return;

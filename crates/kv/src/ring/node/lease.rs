@@ -8,7 +8,9 @@
 //!    theirs.
 //! 3. A node that is not heard by who serves a range, as far as it knows, for so long that the
 //!    other's lease would be over if it were dead, may miss writes: it has the range no longer.
-//!    Only some time later the other gives it up, and confirms writes that it does not have.
+//!    Only some time later the other gives it up, and confirms writes that it does not have. For
+//!    that it does not matter whether it has its own lease meanwhile: one that was over by its
+//!    clock, and is renewed all the same, says nothing of who heard it.
 //! 4. One that was told to serve a range may do so as long as it has its lease, heard or not: who
 //!    told it does not go on.
 
@@ -45,9 +47,6 @@ impl Node {
             number,
             revision,
         } = lease;
-        if now >= self.lease.until {
-            self.lease.since = now;
-        }
         if self.lease.number == 0 {
             // Nobody is to take what it serves because he does not know of it.
             self.lease.unmet = self.roster.members() & !(1 << self.me);
@@ -111,10 +110,10 @@ impl Node {
         cut_off.map_or(usual, |cut_off| cut_off + usual)
     }
 
-    /// Gives up ranges of nodes that have their leases, and are not heard, where this one has its
-    /// own: what they write may not come here.
+    /// Gives up ranges of nodes that have their leases, and do not hear this one: what they write
+    /// may not come here.
     pub(super) fn cut_off(&mut self, now: Time) {
-        let Some(lease) = self.options.lease.filter(|_| self.may_write_until() > now) else {
+        let Some(lease) = self.options.lease else {
             return;
         };
         for range in bits(self.complete) {
@@ -122,8 +121,7 @@ impl Node {
             if server == self.me || !self.is_member(server) {
                 continue;
             }
-            let since = self.peers[server].knew_me.max(self.lease.since);
-            if now.since(since) >= CUT_OFF * lease {
+            if now.since(self.peers[server].knew_me) >= CUT_OFF * lease {
                 let node = self.view.name(server);
                 tracing::warn!(range, node, "who serves a range is not heard");
                 self.complete &= !(1 << range);

@@ -10,7 +10,8 @@
 //!    that serves the range, it is given it.
 //! 4. A node that leaves gives away what it serves, and what it has copies of, before it ends
 //!    (`leave.rs`).
-//! 5. Commands about a range that another node serves go to that one, and their answers come back
+//! 5. What a client flushes at one node all flush (`flush.rs`).
+//! 6. Commands about a range that another node serves go to that one, and their answers come back
 //!    (`forward.rs`).
 //!
 //! What holds: **a node that says that it has a range complete has all of it that was confirmed**,
@@ -40,6 +41,8 @@
 mod chain;
 mod chains;
 mod effects;
+mod flush;
+mod flushes;
 mod forward;
 mod forwards;
 mod lease;
@@ -61,6 +64,7 @@ use super::wire::{self, Claim, Head, Message, Messages, Stay};
 use super::written::Written;
 use chains::Chain;
 pub use effects::{Effects, Execute, Ticket};
+use flushes::Flushes;
 use forwards::Forwards;
 pub use options::Options;
 use progress::{Handing, Held, Incoming, Pass, Sync, Waiter, Waiting};
@@ -94,6 +98,10 @@ struct Peer {
     /// The epoch of each range's claim that it knew of when it said so.
     epochs: Vec<u32>,
     link: Link,
+    /// How often bytes of a frame of its came that was not whole yet, and how often it had some of
+    /// ours, when it last said so.
+    parts: u16,
+    took_parts: u16,
     /// A frame that it was sent, its count and when, until it says that it heard that.
     probe: Option<(u64, Time)>,
     /// When the last was sent that it said so of; and the same, or when it was met, in whichever
@@ -149,6 +157,8 @@ pub struct Node {
     /// Bytes of ranges that were sent whole.
     caught_up: u64,
     fences: u64,
+    /// How often a node was told that it is sent a range.
+    begins: u32,
     batch: u64,
     /// Of each range, where there are chains.
     chains: Vec<Chain>,
@@ -160,6 +170,7 @@ pub struct Node {
     untold: u64,
     untold_until: Time,
     forwards: Forwards,
+    flushes: Flushes,
 }
 
 impl Node {
@@ -187,6 +198,8 @@ impl Node {
             complete: 0,
             epochs: vec![0; ranges],
             link: Link::new(now),
+            parts: 0,
+            took_parts: 0,
             probe: None,
             heard_me: Time::ZERO,
             knew_me: now,
@@ -221,6 +234,7 @@ impl Node {
             pass: Pass::default(),
             caught_up: 0,
             fences: 0,
+            begins: 0,
             batch: 1,
             chains: chains.collect(),
             waiting: VecDeque::new(),
@@ -228,6 +242,7 @@ impl Node {
             untold: 0,
             untold_until: now,
             forwards: Forwards::default(),
+            flushes: Flushes::new(session),
         }
     }
 
@@ -296,6 +311,9 @@ impl Node {
             self.heard_by(from, head.heard);
             let peer = &mut self.peers[from];
             (peer.link).acknowledged(head.ack, head.credit, head.gap, now);
+            if std::mem::replace(&mut peer.took_parts, head.parts) != head.parts {
+                peer.link.takes(self.options.again_after, now);
+            }
             if head.seq > 0 && peer.link.accept(head.seq) {
                 for message in Messages::new(messages) {
                     self.message(from, message, local, out);
@@ -331,6 +349,7 @@ impl Node {
         match message {
             Message::Put(of, copy) => {
                 if self.follows(from, of) {
+                    self.flushes.came(from, copy.key);
                     self.touched[usize::from(of.range)] = local.now();
                     local.put(copy);
                 }
@@ -340,9 +359,9 @@ impl Node {
                     local.remove(key, |_| true);
                 }
             }
-            Message::Flush(seconds) => local.flush(seconds),
-            Message::Begin(of) => self.begin(from, of, local.now()),
-            Message::Ready(of) => self.ready(from, of),
+            Message::Flush(flush) => self.flushed(from, flush, local),
+            Message::Begin(of, number) => self.begin(from, of, number, local.now()),
+            Message::Ready(of, number) => self.ready(from, of, number),
             Message::End(of) => self.end(from, of),
             Message::Complete(of) => self.completed(from, of),
             Message::Leave(of) => self.left_out(from, of),
@@ -354,7 +373,7 @@ impl Node {
                 self.forwarded(from, (of, true), number, command, out);
             }
             Message::Pass(pass) => self.passing(from, pass, local),
-            Message::Passed(of, view, batch) => self.passed(from, of, view, batch),
+            Message::Passed(of, batch) => self.passed(from, of, batch),
             Message::Tail(of, view, tail) => self.told_tail(from, of, view, tail.map(usize::from)),
             Message::Answer(number, answer) => self.forwards.answered(number, answer, out),
             Message::Refused(number) => self.forwards.refused(number),
@@ -368,7 +387,6 @@ impl Node {
         self.second = local.now();
         self.ticked_at = now;
         self.look(now);
-        self.cut_off(now);
         for node in self.others() {
             if let Some(why) = self.why_dead(node, now) {
                 let name = self.view.name(node);
@@ -411,15 +429,7 @@ impl Node {
     fn replicate(&mut self, written: &Written, local: &Local<'_, '_>) -> (u64, u64) {
         let (mut reached, mut ranges) = (0_u64, 0_u64);
         if let Some(seconds) = written.flushed() {
-            for node in self.others() {
-                if self.is_alive(node) {
-                    let link = &mut self.peers[node].link;
-                    link.write(|out| Message::Flush(seconds).write(out));
-                    reached |= 1 << node;
-                }
-            }
-            // What is on its way from one to the next is to come behind that, too.
-            (0..self.ranges()).for_each(|range| self.unchain(range, local));
+            reached |= self.flush_all(seconds, local);
         }
         let mut passed: BTreeMap<usize, BTreeSet<&[u8]>> = BTreeMap::new();
         for key in written.keys() {
@@ -521,6 +531,7 @@ impl Node {
                 heard: peer.count,
                 credit: self.options.window,
                 gap: peer.link.take_gap(),
+                parts: peer.parts,
                 stay,
                 complete: self.complete,
                 claims: std::mem::take(&mut self.claims),

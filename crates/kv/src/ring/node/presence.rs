@@ -21,10 +21,12 @@ impl Node {
         }
     }
 
-    /// Something came of a node of this ring, though no whole frame yet: it is there.
+    /// Something came of a node of this ring, though no whole frame yet: it is there, and is told
+    /// that it gets through.
     pub fn heard(&mut self, node: usize, now: Time) {
-        if node < self.peers.len() {
-            self.peers[node].heard = now;
+        if let Some(peer) = self.peers.get_mut(node) {
+            peer.heard = now;
+            peer.parts = peer.parts.wrapping_add(1);
         }
     }
 
@@ -98,6 +100,7 @@ impl Node {
         }
         self.lose_reads_of(node);
         self.forget_told(node);
+        self.flushes.lose(node);
         self.forwards.lose(node, out);
     }
 }

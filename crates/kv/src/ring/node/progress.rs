@@ -33,8 +33,8 @@ pub(super) enum Sync {
     Kept,
     /// It was told that what it has is old.
     Out,
-    /// It was told that it will.
-    Begun,
+    /// It was told that it will, by this number.
+    Begun(u32),
     /// It waits for the next walk.
     Ready,
     /// The walk sends it what it meets.
@@ -49,6 +49,8 @@ pub(super) enum Sync {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Incoming {
     pub(super) of: Of,
+    /// Which `Begin` said so.
+    pub(super) number: u32,
     /// What was put here before this second is not of it.
     pub(super) since: u32,
     pub(super) stage: IncomingStage,
@@ -104,8 +106,6 @@ pub(super) struct Waiting {
 pub(super) struct Held {
     /// Until when it is there in any case.
     pub(super) until: Time,
-    /// Since when it was there all the time.
-    pub(super) since: Time,
     /// Which it is; 0: there was none.
     pub(super) number: i64,
     /// Claims that it makes have at least this epoch.
@@ -118,7 +118,6 @@ impl Held {
     pub(super) fn none() -> Held {
         Held {
             until: Time::ZERO,
-            since: Time::ZERO,
             number: 0,
             epoch: 0,
             unmet: 0,

@@ -149,6 +149,7 @@ impl Node {
 
     /// Takes what nobody serves, hands over what another should serve, and says who gets what.
     pub(super) fn decide(&mut self, now: Time, out: &mut Effects) {
+        self.cut_off(now);
         for range in 0..self.ranges() {
             if self.server(range).is_none() && self.is_next(range, now) {
                 let epoch = self.next_epoch(range);
@@ -243,14 +244,21 @@ impl Node {
                 (false, was) if was != Sync::Out => true,
                 _ => continue,
             };
-            *sync = if is_target { Sync::Begun } else { Sync::Out };
+            *sync = match is_target {
+                true => {
+                    self.begins += 1;
+                    Sync::Begun(self.begins)
+                }
+                false => Sync::Out,
+            };
+            let number = self.begins;
             let link = &mut self.peers[node].link;
             if is_old {
                 told |= 1 << node;
                 link.write(|out| Message::Leave(of).write(out));
             }
             if is_target {
-                link.write(|out| Message::Begin(of).write(out));
+                link.write(|out| Message::Begin(of, number).write(out));
             }
         }
         self.targets[range] = targets;

@@ -32,7 +32,7 @@ impl Node {
         (self.peers[node].link).write(|out| message.write(out));
     }
 
-    pub(super) fn begin(&mut self, from: usize, of: Of, second: u32) {
+    pub(super) fn begin(&mut self, from: usize, of: Of, number: u32, second: u32) {
         if self.follows(from, of) {
             if self.incoming.iter().all(Option::is_none) {
                 let from = self.view.name(from);
@@ -45,12 +45,19 @@ impl Node {
             self.stop_reading(range);
             let since = second.max(self.touched[range] + 1);
             let stage = IncomingStage::Waiting;
-            self.incoming[range] = Some(Incoming { of, since, stage });
+            self.incoming[range] = Some(Incoming {
+                of,
+                number,
+                since,
+                stage,
+            });
         }
     }
 
-    pub(super) fn ready(&mut self, from: usize, of: Of) {
-        self.advance(from, of, Sync::Begun, Sync::Ready);
+    /// A late answer to what was begun before is none: it may have got what came since in the
+    /// second before the one from which on it counts what comes now.
+    pub(super) fn ready(&mut self, from: usize, of: Of, number: u32) {
+        self.advance(from, of, Sync::Begun(number), Sync::Ready);
     }
 
     pub(super) fn end(&mut self, from: usize, of: Of) {
@@ -116,9 +123,9 @@ impl Node {
                 && incoming.since <= local.now()
             {
                 incoming.stage = IncomingStage::Coming;
-                let of = incoming.of;
+                let message = Message::Ready(incoming.of, incoming.number);
                 let server = usize::from(self.claims[range].node);
-                self.tell(server, Message::Ready(of));
+                self.tell(server, message);
             }
         }
     }

@@ -1,0 +1,44 @@
+//! Flushes of all items.
+//!
+//! A client says it at one node, and every node that hears of it says it to all others before
+//! anything else. So what a node says of its ranges before that was written there before its items
+//! were gone, and what it says after was written since: another node that was flushed sooner drops
+//! what it gets of it until then, and one that is flushed later never loses what was written since.
+//! What is on its way down a chain is dropped with the chain, which begins anew.
+//!
+//! What is written while a flush is under way may be gone with it or not; all nodes agree on that.
+
+use super::super::local::Local;
+use super::super::wire::{Flush, Message};
+use super::{Node, bits};
+
+impl Node {
+    /// A client of this node flushed all items here. The nodes that are told, a bit each.
+    pub(super) fn flush_all(&mut self, seconds: u32, local: &Local<'_, '_>) -> u64 {
+        let flush = self.flushes.next(self.me, seconds);
+        self.say_flush(flush, None, local)
+    }
+
+    /// Another node says that all items are gone.
+    pub(super) fn flushed(&mut self, from: usize, flush: Flush, local: &mut Local<'_, '_>) {
+        if !self.flushes.knows(flush) {
+            local.flush(flush.seconds);
+            self.say_flush(flush, Some(from), local);
+            return;
+        }
+        for key in self.flushes.said(flush, from) {
+            local.remove(&key, |_| true);
+        }
+    }
+
+    fn say_flush(&mut self, flush: Flush, from: Option<usize>, local: &Local<'_, '_>) -> u64 {
+        let others = self.alive() & !(1 << self.me);
+        for node in bits(others) {
+            (self.peers[node].link).write(|out| Message::Flush(flush).write(out));
+        }
+        let unheard = from.map_or(others, |from| others & !(1 << from));
+        self.flushes.begin(flush, unheard);
+        self.unchain_all(local);
+        others
+    }
+}
