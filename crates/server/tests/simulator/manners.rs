@@ -73,8 +73,8 @@ pub(crate) struct Explains {
     pub(crate) hangs_for_first: u64,
     /// The page whose calls hang, if there is one.
     pub(crate) hangs: Option<&'static str>,
-    /// Who waits for that page waits with what cannot be sent again, too, for so long after he asked
-    /// for it: of few connections he holds no more than one by such.
+    /// Who waits for that page waits with what cannot be sent again, too, for so long after he
+    /// asked for it: of few connections he holds no more than one by such.
     pub(crate) hangs_for: Option<u64>,
     /// Within so long all are answered who do nothing that others need not wait for, nanoseconds:
     /// that user's calls, that page, and floods.
