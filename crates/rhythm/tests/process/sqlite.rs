@@ -222,6 +222,11 @@ fn statements_are_checked_where_they_stand() {
             "this statement changes something",
         ),
         (
+            "exec = \"commit\"",
+            "row = \"a(a)\"",
+            "a page begins and ends no transaction",
+        ),
+        (
             "query = \"select ?1\"",
             "rows = \"a(a)\"",
             "values that are not given by name",

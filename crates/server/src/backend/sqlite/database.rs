@@ -2,6 +2,7 @@
 
 use rhythm_engine::settings::BackendConfig;
 use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Error, OpenFlags};
 use std::fs;
@@ -54,6 +55,9 @@ pub(super) fn prepare(config: &BackendConfig) -> Result<PathBuf, String> {
             path.display()
         ));
     }
+    if !path.exists() {
+        Connection::open(&path).map_err(|why| told(&why))?;
+    }
     let mut connection = open(&path, config.pool.timeout).map_err(|why| told(&why))?;
     if let Some(schema) = schema {
         let make = |connection: &mut Connection| {
@@ -71,12 +75,10 @@ pub(super) fn prepare(config: &BackendConfig) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// Opens a database that is there or is made by that, to write and read. What waits for others
-/// who write gives up after this time.
+/// Opens a database that is there, to write and read. What waits for others who write gives up
+/// after this time.
 pub(super) fn open(path: &Path, timeout: Duration) -> Result<Connection, Error> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(timeout)?;
     // Who reads does not wait for who writes, nor does that for them.
@@ -115,6 +117,13 @@ pub(super) fn for_checks(config: &BackendConfig) -> Option<Connection> {
     };
     let no_texts = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false);
     no_texts.ok()?;
+    // Transactions are not a page's: what came together is one.
+    let allows = |context: AuthContext<'_>| match context.action {
+        AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => Authorization::Deny,
+        AuthAction::Attach { .. } | AuthAction::Detach { .. } => Authorization::Deny,
+        _ => Authorization::Allow,
+    };
+    connection.authorizer(Some(allows)).ok()?;
     Some(connection)
 }
 

@@ -5,6 +5,7 @@ use super::{database, frames};
 use rhythm_engine::diagnostic::Severity;
 use rhythm_engine::kind::{CallMistake, CallPart, PageCall};
 use rhythm_engine::program::Asking;
+use rusqlite::ffi::ErrorCode;
 
 /// Tells what is wrong with a call, if the database can be looked at. What is wrong with that is
 /// told when it is opened.
@@ -25,8 +26,20 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let prepared = match connection.prepare(&statement) {
         Ok(prepared) => prepared,
         Err(why) => {
-            let hint = format!("it is tried in {}", database::path(call.backend).display());
-            return error(CallPart::Asked, database::in_words(&why), hint);
+            let (message, hint) = match why.sqlite_error_code() {
+                Some(ErrorCode::AuthorizationForStatementDenied) => (
+                    "a page begins and ends no transaction, and attaches no other file".to_owned(),
+                    "what comes together is one transaction, and each `exec` alone is done whole \
+                     or not at all"
+                        .to_owned(),
+                ),
+                _ => {
+                    let path = database::path(call.backend);
+                    let hint = format!("it is tried in {}", path.display());
+                    (database::in_words(&why), hint)
+                }
+            };
+            return error(CallPart::Asked, message, hint);
         }
     };
     if prepared.parameter_count() != call.form.arguments.len() {

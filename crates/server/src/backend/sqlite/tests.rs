@@ -132,7 +132,7 @@ impl World {
             path,
         };
         world.remove();
-        let database = database::open(&world.path, Duration::from_secs(20)).unwrap();
+        let database = rusqlite::Connection::open(&world.path).unwrap();
         database.execute_batch(schema).unwrap();
         world
     }

@@ -5,7 +5,7 @@ use super::database;
 use super::frames::{self, Outcome, Query};
 use super::writer::Writer;
 use rusqlite::{Connection, Error};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) fn run(stream: UnixStream, shared: &Shared) {
         match (&*stream).read(&mut piece) {
             Ok(0) => return,
             Ok(read) => input.extend_from_slice(&piece[..read]),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return,
         }
         let mut used = 0;
@@ -42,14 +42,12 @@ pub(super) fn run(stream: UnixStream, shared: &Shared) {
             frames.push(frame);
             used += length;
         }
-        answer_all(&frames, &stream, &mut reader, shared, &mut output);
-        drop(frames);
-        input.drain(..used);
-        if (&*stream).write_all(&output).is_err() {
+        if answer_all(&frames, &stream, &mut reader, shared, &mut output).is_err() {
             return;
         }
-        output.clear();
-        output.shrink_to(READ);
+        drop(frames);
+        input.drain(..used);
+        input.shrink_to(READ);
     }
 }
 
@@ -61,8 +59,11 @@ fn answer_all(
     reader: &mut Option<(Connection, Deadline)>,
     shared: &Shared,
     out: &mut Vec<u8>,
-) {
+) -> io::Result<()> {
     for frame in frames {
+        if out.len() > READ {
+            send(asker, out)?;
+        }
         let Some(query) = Query::read(frame) else {
             answer_failed(Outcome::Failed, out);
             continue;
@@ -91,6 +92,15 @@ fn answer_all(
         deadline.end();
     }
     end_reading(reader);
+    send(asker, out)
+}
+
+/// Sends answers; what large ones took is given back.
+fn send(mut stream: &UnixStream, out: &mut Vec<u8>) -> io::Result<()> {
+    stream.write_all(out)?;
+    out.clear();
+    out.shrink_to(READ);
+    Ok(())
 }
 
 fn open(shared: &Shared) -> Result<(Connection, Deadline), Error> {
