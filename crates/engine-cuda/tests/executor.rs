@@ -205,7 +205,7 @@ fn a_service_without_room_is_the_hosts_and_the_device_goes_on() {
 /// Every launch fails once: what was in flight, and all that comes later, is as the reference has
 /// it.
 fn any_launch_fails(layout: Layout, deferred: bool) {
-    let service = make_service(7);
+    let service = make_service(8);
     for fail in 0.. {
         let gpu = Emulation {
             deferred,
