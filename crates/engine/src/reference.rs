@@ -8,7 +8,7 @@ use crate::device::conformance;
 use crate::diagnostic::Report;
 use crate::kind::Kinds;
 use crate::program::{FieldType, PageProgram, SessionUse};
-use crate::source::declaration::{AnswerDecl, StepKind};
+use crate::source::declaration::{Instead, StepKind};
 use crate::source::{Sources, config, header};
 use md5::{Digest, Md5};
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value};
@@ -134,7 +134,11 @@ pub fn answer(
         backends_lost: false,
     };
     let header = header::read(toml, kinds, &mut report).ok_or_else(|| not_compiled(&path))?;
-    let else_page = |answer: &AnswerDecl<'_>| {
+    let answer_instead = |instead: &Instead<'_>| {
+        let answer = match instead {
+            Instead::Page(answer) => answer,
+            Instead::Redirect(to) => return Ok(redirected(to.status)),
+        };
         let mut with = BTreeMap::new();
         for (name, text) in &answer.with {
             let text = text
@@ -158,23 +162,36 @@ pub fn answer(
         let text = sources.files.get("service.toml").map_or("", String::as_str);
         let service = config::read(text, conformance::BESIM, &mut report);
         let missing = service.missing;
-        return else_page(&missing.ok_or_else(|| not_compiled("service.toml"))?);
+        return answer_instead(&missing.ok_or_else(|| not_compiled("service.toml"))?);
     }
     let mut status = 200;
     let mut has_body = true;
+    let is_true = |text: &str| {
+        let expression = environment.compile_expression(text)?;
+        Ok::<_, minijinja::Error>(expression.eval(value(context))?.is_true())
+    };
     for step in &header.steps {
+        if let Some(when) = &step.when {
+            if !is_true(&when.value)? {
+                continue;
+            }
+            match &step.kind {
+                StepKind::Redirect(to) => return Ok(redirected(to.status)),
+                StepKind::File { .. } => return Ok(Answer { status, body: None }),
+                _ => {}
+            }
+        }
         match &step.kind {
-            StepKind::Check { condition, answer } => {
+            StepKind::Check { condition, instead } => {
                 let condition = condition.as_ref().ok_or_else(|| not_compiled(&path))?;
-                let expression = environment.compile_expression(&condition.value)?;
-                if !expression.eval(value(context))?.is_true() {
-                    return else_page(answer);
+                if !is_true(&condition.value)? {
+                    return answer_instead(instead);
                 }
             }
             StepKind::Head {
                 status: Some(set), ..
             } => status = *set,
-            StepKind::Redirect { status: set, .. } => (status, has_body) = (*set, false),
+            StepKind::Redirect(to) => return Ok(redirected(to.status)),
             StepKind::File { .. } => has_body = false,
             _ => {}
         }
@@ -184,6 +201,11 @@ pub fn answer(
         status,
         body: has_body.then_some(body),
     })
+}
+
+/// An answer that leads elsewhere.
+fn redirected(status: u16) -> Answer {
+    Answer { status, body: None }
 }
 
 fn not_compiled(path: &str) -> minijinja::Error {

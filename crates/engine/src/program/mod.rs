@@ -45,7 +45,7 @@ pub use page::{PageProgram, SessionFields, SessionUse};
 pub use param::{Carrier, ListParam, Param, ParamType};
 pub use print::Listing;
 pub use route::{Route, Segment};
-pub use service::Service;
+pub use service::{ERROR_STATUSES, ErrorPages, Service};
 pub use stage::{Asking, Call, CallResult, Form, StageProgram};
 pub(crate) use texts::TextPool;
 pub use value::{Constant, Field, FieldId, FieldType, FragmentId, Register, Type};
