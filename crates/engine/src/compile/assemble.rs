@@ -144,11 +144,13 @@ impl<'a> Assembly<'_, 'a> {
                 origin,
             );
             compiler.nodes = page.nodes;
+            compiler.escape = header.escape();
             compiler.scope.names_lost = page.names_lost;
             let mut others = Steps {
                 pages: self.pages,
                 lost_pages: self.lost_pages,
                 shown: &mut self.shown,
+                content_type: &header.content_type,
             };
             if page.stages.is_empty() && header.session == SessionUse::Required {
                 match (self.missing, page.session_fields) {
@@ -410,11 +412,9 @@ fn declare_params(
 }
 
 /// Compiles the page's own template; a page that answers otherwise has none.
-fn page_body<'a>(compiler: &mut Compiler<'_, 'a>, file: &PageFile<'a>, has_body: bool) {
+fn page_body<'a>(compiler: &mut Compiler<'_, 'a>, file: &'a PageFile<'a>, has_body: bool) {
     if has_body {
-        if let Some(Some(template)) = compiler.library.get(file.path) {
-            compiler.page_template(file.path, template);
-        }
+        compiler.body_of(file);
     } else {
         let text = &file.template.text[file.template.offset..];
         let blank = text.len() - text.trim_start().len();

@@ -102,9 +102,8 @@ impl<'a> ErrorAssembly<'_, 'a> {
             names,
             origin,
         );
-        if let Some(Some(template)) = compiler.library.get(file.path) {
-            compiler.page_template(file.path, template);
-        }
+        compiler.escape = file.header.escape();
+        compiler.body_of(file);
         let stage = std::mem::replace(&mut compiler.stage, StageBuilder::new());
         drop(compiler);
         let stage = stage.finish(fragments, None, 0);

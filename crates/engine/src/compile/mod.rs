@@ -3,7 +3,7 @@
 //! In the order of the work:
 //!
 //! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `inherit`,
-//!   `expression`, `operator`, `access`, `call`, `filter` and `test` walk the syntax tree;
+//!   `expression`, `operator`, `access`, `call`, `filter`, `test` and `json` walk the syntax tree;
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
 //! - `assemble`, `step`, `query` (with `sql`), `size`: stages, steps and pages; `error_pages`: what
 //!   is shown where no page is; `routes` and `redirect`: pages together.
@@ -18,6 +18,7 @@ mod error_pages;
 mod expression;
 mod filter;
 mod inherit;
+mod json;
 mod looping;
 mod operator;
 mod output;

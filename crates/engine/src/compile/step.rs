@@ -19,6 +19,8 @@ pub(crate) struct Steps<'r, 'a> {
     /// Page files whose headers could not be read, which is reported.
     pub(crate) lost_pages: &'a BTreeSet<&'a str>,
     pub(crate) shown: &'r mut BTreeSet<&'a str>,
+    /// The page's own.
+    pub(crate) content_type: &'a str,
 }
 
 impl<'a> Steps<'_, 'a> {
@@ -81,13 +83,20 @@ impl<'a> Steps<'_, 'a> {
         let mut scope = super::scope::Scope::new(names);
         scope.names_lost = answer.with_lost;
         let scope = std::mem::replace(&mut compiler.scope, scope);
+        let escape = std::mem::replace(&mut compiler.escape, file.header.escape());
+        if file.header.content_type != self.content_type {
+            add_header(
+                compiler,
+                "Content-Type",
+                Operand::text(&file.header.content_type),
+            );
+        }
         let macros = std::mem::take(&mut compiler.macros);
         let uses = (compiler.report).begin_use(How::Shows, file.path, answer.page.place);
-        if let Some(Some(template)) = compiler.library.get(file.path) {
-            compiler.page_template(file.path, template);
-        }
+        compiler.body_of(file);
         compiler.report.end_use(uses);
         compiler.macros = macros;
+        compiler.escape = escape;
         let shown = std::mem::replace(&mut compiler.scope, scope);
         warn_of_misspelled(answer, file, &shown.asked, compiler.report);
         Ok(())

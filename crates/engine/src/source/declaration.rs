@@ -2,11 +2,12 @@
 
 use super::keys::Text;
 use crate::diagnostic::{Place, Report};
-use crate::program::{self, Asking, ParamType, Route, SessionUse, Type};
+use crate::program::{self, Asking, Escape, ParamType, Route, SessionUse, Type};
 use std::collections::BTreeSet;
 
 /// The keys of a page.
-pub(super) const PAGE_KEYS: [&str; 5] = ["route", "session", "content_type", "params", "step"];
+pub(super) const PAGE_KEYS: [&str; 6] =
+    ["route", "session", "content_type", "params", "step", "json"];
 
 /// The keys of steps, but those of calls that say what is asked, which are their kinds'.
 pub(super) const STEP_KEYS: [&str; 15] = [
@@ -24,9 +25,38 @@ pub(crate) struct PageHeader<'a> {
     pub(crate) is_routed: bool,
     pub(crate) session: SessionUse,
     pub(crate) content_type: String,
+    /// What it answers where it has no template: the members of an object.
+    pub(crate) json: Vec<JsonMember<'a>>,
     pub(crate) params: Vec<ParamDecl<'a>>,
     pub(crate) steps: Vec<Step<'a>>,
     pub(crate) lost: Lost,
+}
+
+/// A member of the object that a page answers.
+#[derive(Debug)]
+pub(crate) struct JsonMember<'a> {
+    pub(crate) name: Text<'a>,
+    /// An expression.
+    pub(crate) value: Text<'a>,
+}
+
+impl PageHeader<'_> {
+    /// How what it prints is made harmless.
+    pub(crate) fn escape(&self) -> Escape {
+        let media_type = self
+            .content_type
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
+        let media_type = media_type.to_ascii_lowercase();
+        match media_type.as_str() {
+            "text/plain" => Escape::None,
+            "application/json" => Escape::Json,
+            _ if media_type.ends_with("+json") => Escape::Json,
+            _ => Escape::Html,
+        }
+    }
 }
 
 /// Names of a page whose declarations have mistakes and are reported: that such a name is not known
