@@ -56,8 +56,8 @@ impl Cohort {
 
     /// Ends the call of the stage last run: each lane gets its rows and its status, and the
     /// queries are done with. A lane that misses an answer fails, and so does one that has asked
-    /// and is answered another number of rows than one where its page takes one (`row = ...`); how many of these
-    /// there are is given.
+    /// and is answered another number of rows than one where its page takes one (`row = ...`); how
+    /// many of these there are is given.
     ///
     /// # Panics
     /// If the stage last run does not end with a call: the caller's mistake.

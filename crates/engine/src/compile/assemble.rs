@@ -8,7 +8,7 @@ use super::build::{Fragments, INDEXED_MAX, PageParts, StageBuilder, index_of};
 use super::compiler::Compiler;
 use super::query::query;
 use super::step::{Steps, page_named};
-use super::value::{Items, List, Operand};
+use super::value::{List, Operand};
 use crate::diagnostic::Severity;
 use crate::diagnostic::{Place, Report};
 use crate::kind::{CallPart, Kinds, PageCall};
@@ -304,11 +304,7 @@ impl<'a> Assembly<'_, 'a> {
         if !declaration.one_row {
             let field = parts.field(name.clone(), FieldType::List(columns.clone()));
             let status = parts.field(format!("{name}.status"), status_kind);
-            let list = List {
-                items: Items::Field(field),
-                columns: columns.clone(),
-                status: Some(status),
-            };
+            let list = List::of_field(field, columns.clone(), Some(status));
             return (
                 CallResult::Rows(field),
                 status,
@@ -388,11 +384,7 @@ fn declare_params(
                 let field = page
                     .parts
                     .field(name.clone(), FieldType::List(named.clone()));
-                let list = List {
-                    items: Items::Field(field),
-                    columns: named,
-                    status: None,
-                };
+                let list = List::of_field(field, named, None);
                 page.names
                     .insert(name.clone(), Operand::List(Rc::new(list)));
                 let on_wire = |(_, wire_name, kind): &(String, String, ParamType)| {

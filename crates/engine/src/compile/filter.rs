@@ -12,7 +12,7 @@ use minijinja::machinery::ast::{self, Expr, Spanned};
 use std::rc::Rc;
 
 /// The filters there are, by all their names.
-const FILTERS: [&str; 23] = [
+const FILTERS: [&str; 27] = [
     "abs",
     "capitalize",
     "count",
@@ -27,10 +27,14 @@ const FILTERS: [&str; 23] = [
     "last",
     "length",
     "lower",
+    "map",
+    "max",
     "md5",
+    "min",
     "replace",
     "safe",
     "string",
+    "sum",
     "title",
     "tojson",
     "trim",
@@ -51,9 +55,8 @@ pub(super) fn is_filter(name: &str) -> bool {
 /// What to do instead of a filter, or a method, that is not there.
 pub(super) fn instead_of(name: &str) -> String {
     match name {
-        "items" | "map" | "select" | "reject" | "selectattr" | "rejectattr" | "sort"
-        | "groupby" | "batch" | "slice" | "unique" | "reverse" | "sum" | "min" | "max"
-        | "dictsort" | "list" => {
+        "items" | "select" | "reject" | "selectattr" | "rejectattr" | "sort" | "groupby"
+        | "batch" | "slice" | "unique" | "reverse" | "dictsort" | "list" => {
             "pages show what backends answer; let the backend prepare it".to_owned()
         }
         "round" | "format" | "filesizeformat" => {
@@ -81,6 +84,7 @@ impl<'a> Compiler<'_, 'a> {
             // Unnamed: MiniJinja takes these by position only.
             "default" | "d" | "replace" => &["", ""],
             "join" => &["d", "attribute"],
+            "sum" | "map" => &["attribute"],
             "int" | "float" => &["default"],
             _ if FILTERS.contains(&name) => &[],
             _ => {
@@ -110,6 +114,22 @@ impl<'a> Compiler<'_, 'a> {
                 self.item(&value, position)
             }
             "join" => self.join_filter(value, &arguments, place),
+            "map" => Ok(Operand::List(self.map_filter(
+                &value,
+                arguments[0],
+                place,
+            )?)),
+            "sum" => {
+                let list = match arguments[0] {
+                    Some(_) => self.map_filter(&value, arguments[0], place)?,
+                    None => self.plain_list(name, &value, place)?,
+                };
+                self.sum(&list, place)
+            }
+            "min" | "max" => {
+                let list = self.plain_list(name, &value, place)?;
+                self.extreme(name, &list, place)
+            }
             "tojson" => self.capture(|this| this.json(&value, place)),
             "escape" | "e" if self.escape == Escape::Json && !value.is_safe() => {
                 self.capture(|this| this.json(&value, place))
@@ -192,8 +212,7 @@ impl<'a> Compiler<'_, 'a> {
         let Operand::Column { list, position, .. } = value else {
             return Ok(None);
         };
-        let is_plain = list.columns.len() == 1 && list.columns[0].0.is_empty();
-        if !is_plain || !is_end(expression) && !matches!(expression, Expr::GetItem(_)) {
+        if !list.is_plain() || !is_end(expression) && !matches!(expression, Expr::GetItem(_)) {
             return Ok(None);
         }
         // One before the first, as the last of none, is as far beyond the end.
