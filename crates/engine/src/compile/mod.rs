@@ -3,7 +3,8 @@
 //! In the order of the work:
 //!
 //! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `inherit`,
-//!   `expression`, `operator`, `access`, `call`, `filter`, `reduce`, `test` and `json` walk the tree;
+//!   `expression`, `operator`, `access`, `call`, `filter`, `reduce`, `test` and `json` walk the
+//!   syntax tree;
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
 //! - `assemble`, `step`, `query` (with `sql`), `size`: stages, steps and pages; `error_pages`: what
 //!   is shown where no page is; `routes` and `redirect`: pages together.
