@@ -77,8 +77,8 @@ pub(crate) struct Lost {
     pub(crate) others: bool,
 }
 
-/// The name under which a page is told what is wrong with its parameters, and the one under which it
-/// has them as they were typed.
+/// The name under which a page is told what is wrong with its parameters, and the one under which
+/// it has them as they were typed.
 pub(crate) const ERRORS: [&str; 2] = ["errors", "typed"];
 
 /// A declared parameter.
