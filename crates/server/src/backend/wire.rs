@@ -41,7 +41,8 @@ pub enum Greeting {
 pub struct Verdict {
     /// Which query.
     pub query: Which,
-    /// The backend's status, 0 for good, or why there is no answer. An error drops the cells.
+    /// The backend's status, 0 for good, or why there is no answer. An error drops the cells. What
+    /// was [`Cause::Undone`] is sent again, up to `retries_max` times, idempotent or not.
     pub outcome: Result<i64, Cause>,
     /// The backend as a whole is in order: false counts against its circuit.
     pub is_healthy: bool,
