@@ -44,6 +44,19 @@ impl Words {
         }
     }
 
+    /// A line about a connection that the server ends.
+    pub(super) fn ended(&self, cause: &str) {
+        if let Some(left_out) = self.line(cause) {
+            let backend = &*self.backend;
+            tracing::warn!(
+                backend,
+                cause,
+                left_out,
+                "the backend ends connections: see its own log"
+            );
+        }
+    }
+
     fn line(&self, kind: &str) -> Option<u64> {
         let now = Time::ZERO + self.begun.elapsed();
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);

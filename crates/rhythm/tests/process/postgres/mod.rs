@@ -1,5 +1,7 @@
 //! A site on PostgreSQL, services/notes: pages read and write, and what stands in the database's
 //! way, or ends it, costs no more than it must.
+//!
+//! Needs Debian's `postgresql`, of which no cluster is used: each test makes one of its own.
 
 mod database;
 

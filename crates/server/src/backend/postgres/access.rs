@@ -5,7 +5,8 @@ use crate::backend::words::Words;
 use rhythm_engine::settings::BackendConfig;
 use rhythm_protocol::http::uri;
 use std::fmt;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::Path;
 use std::str::FromStr;
@@ -80,6 +81,23 @@ fn decoded(part: &str) -> Option<String> {
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Password(pub(super) String);
 
+/// Most bytes of a file with a password.
+const PASSWORD_FILE_MAX: u64 = 4096;
+
+impl Password {
+    /// The first line of a file.
+    fn read(path: &Path) -> io::Result<Password> {
+        let mut text = String::new();
+        let file = File::open(path)?;
+        file.take(PASSWORD_FILE_MAX).read_to_string(&mut text)?;
+        let line = text.lines().next().unwrap_or_default();
+        match line.is_empty() {
+            true => Err(io::Error::other("its first line is empty")),
+            false => Ok(Password(line.to_owned())),
+        }
+    }
+}
+
 impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a password")
@@ -145,11 +163,10 @@ impl Access {
             "" => None,
             file => {
                 let path = config.folder.join(file);
-                let text = fs::read_to_string(&path).map_err(|why| {
+                let password = Password::read(&path).map_err(|why| {
                     format!("cannot read `password_file`, {}: {why}", path.display())
                 })?;
-                let line = text.lines().next().unwrap_or_default();
-                Some(Password(line.to_owned()))
+                Some(password)
             }
         };
         // The server is to say so before the pool gives its connection up, which it would have to
@@ -227,6 +244,21 @@ mod tests {
             };
             assert_eq!(url.parse(), Ok(expected), "{url}");
         }
+    }
+
+    #[test]
+    fn a_password_is_the_first_line_of_a_file() {
+        let path = std::env::temp_dir().join(format!("rhythm-password-{}", std::process::id()));
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            Password::read(&path).map(|password| password.0)
+        };
+        assert_eq!(read(" a b \r\nmore\n").unwrap(), " a b ");
+        assert!(read("\nmore").is_err());
+        std::fs::remove_file(&path).unwrap();
+        // One without an end.
+        assert!(Password::read(Path::new("/dev/zero")).is_ok());
+        assert!(Password::read(Path::new("/nowhere")).is_err());
     }
 
     #[test]

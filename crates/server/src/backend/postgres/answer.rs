@@ -41,6 +41,7 @@ pub(super) fn read(
     // Those of the transaction's beginning, the statement and its end.
     let (mut completed, statements) = (0, if of.changes { 3 } else { 1 });
     let its = usize::from(of.changes);
+    let mut state = 0;
     for Message { tag, body } in messages::all(bytes) {
         let mut fields = Fields(body);
         match tag {
@@ -68,29 +69,30 @@ pub(super) fn read(
                 let error = ServerError::read(body)?;
                 read.error.get_or_insert(error);
             }
-            b'Z' => {
-                // A transaction that was begun goes on until it is ended.
-                let may_be_open = of.changes && completed + 1 == statements;
-                let state = fields.u8()?;
-                if state != b'I' && !may_be_open && read.error.is_none() {
-                    return Err(Unreadable);
-                }
-            }
+            b'Z' => state = fields.u8()?,
             // What was done on the way, and what the server says beside.
             b'1' | b'2' | b'3' | b'N' | b'A' | b'S' => {}
             _ => return Err(Unreadable),
         }
     }
-    match read.error.is_none() && completed != statements {
-        true => Err(Unreadable),
-        false => Ok(read),
+    // A transaction that is open would be the next one's, too.
+    match state == b'I' && (read.error.is_some() || completed == statements) {
+        true => Ok(read),
+        false => Err(Unreadable),
     }
 }
+
+/// Most columns that a statement has (MaxTupleAttributeNumber).
+const COLUMNS_MAX: u16 = 1664;
 
 /// Reads the types of columns.
 pub(super) fn columns(mut fields: Fields<'_>, types: &mut Vec<u32>) -> Result<(), Unreadable> {
     types.clear();
-    for _ in 0..fields.u16()? {
+    let count = fields.u16()?;
+    if count > COLUMNS_MAX {
+        return Err(Unreadable);
+    }
+    for _ in 0..count {
         // Its name; its table, and its place there.
         fields.text()?;
         fields.bytes(6)?;

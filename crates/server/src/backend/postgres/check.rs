@@ -40,6 +40,11 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
         let hint = "each `exec` is done whole or not at all";
         return mistake(error, CallPart::Asked, message, hint.to_owned());
     }
+    if statement.contains(&0) {
+        let message = "a statement has no zero byte".to_owned();
+        let hint = "chr(0) is none of PostgreSQL's characters, either";
+        return mistake(error, CallPart::Asked, message, hint.to_owned());
+    }
     let described = match ask(call, &statement) {
         Ok(Ok(described)) => described,
         Ok(Err(why)) => {

@@ -84,6 +84,7 @@ impl Client {
     /// Why it cannot be opened.
     pub(super) fn open(access: &Access) -> Result<Client, Refusal> {
         let stream = connect(&access.address.place).map_err(of_system)?;
+        stream.wait_at_most(PATIENCE).map_err(of_system)?;
         let until = Instant::now() + PATIENCE;
         let mut client = Client {
             stream,

@@ -147,7 +147,9 @@ impl Greeter {
 
 /// Says who asks, and what holds for all statements.
 fn begin(access: &Access, out: &mut Vec<u8>) {
-    let timeout = access.statement_timeout.as_millis().max(1).to_string();
+    // In milliseconds, as the server has them; 0 would be for ever.
+    let timeout = access.statement_timeout.as_millis();
+    let timeout = timeout.clamp(1, i32::MAX as u128).to_string();
     let parameters = [
         ("user", &*access.address.user),
         ("database", &access.address.database),
@@ -157,12 +159,14 @@ fn begin(access: &Access, out: &mut Vec<u8>) {
         // How cells are written: `cells.rs` reads them.
         ("DateStyle", "ISO"),
         ("bytea_output", "hex"),
-        ("extra_float_digits", "1"),
+        ("extra_float_digits", "3"),
         // A backslash in '...' is one, as the compiler has it that looks for arguments.
         ("standard_conforming_strings", "on"),
         // Who looks at them?
         ("client_min_messages", "error"),
         ("statement_timeout", &timeout),
+        // What came in part holds no locks for longer.
+        ("idle_in_transaction_session_timeout", &timeout),
         // An `exec` begins a transaction that writes.
         ("default_transaction_read_only", "on"),
     ];

@@ -117,11 +117,13 @@ impl ServerError {
         }
     }
 
-    /// What the server says, for whoever reads the log.
+    /// What the server says, for whoever reads the log: of a rule that is broken without the rows
+    /// that would break it, which may be nobody's but a user's.
     pub(super) fn in_words(&self) -> String {
         let mut words = format!("{} (SQLSTATE {})", self.message, self.code);
-        for more in [&self.detail, &self.hint] {
-            if !more.is_empty() {
+        let has_row = self.code.starts_with("23");
+        for (more, is_told) in [(&self.detail, !has_row), (&self.hint, true)] {
+            if is_told && !more.is_empty() {
                 words += ": ";
                 words += more;
             }
@@ -219,6 +221,11 @@ pub(super) fn execute(
         text(b"", out);
         out.extend_from_slice(&rows_max.to_be_bytes());
     });
+}
+
+/// Appends a Query: a statement that is done when the message has come whole, a Sync included.
+pub(super) fn query(statement: &[u8], out: &mut Vec<u8>) {
+    message(b'Q', out, |out| text(statement, out));
 }
 
 /// Appends a Sync: what fails before it fails nothing behind it.

@@ -186,29 +186,32 @@ fn a_statement_is_prepared_once_in_the_same_write() {
         let all = super::messages::all(bytes);
         all.map(|message| message.tag).collect()
     };
-    assert_eq!(tags(&once), b"PDBES");
-    assert_eq!(tags(&twice), b"PDBESBES");
-    let parse = super::messages::all(&once).next().unwrap();
-    assert_eq!(parse.body, b"s0\0select $1\0\0\x01\0\0\0\x14");
-    let bind = super::messages::all(&once).nth(2).unwrap();
-    assert_eq!(bind.body, b"\0s0\0\0\0\0\x01\0\0\0\x02-5\0\0");
+    assert_eq!(tags(&once), b"CPDBES");
+    assert_eq!(tags(&twice), b"CPDBESBES");
+    let message = |at| super::messages::all(&once).nth(at).unwrap().body;
+    let (name, parse) = message(1).split_at(16);
+    assert_eq!(parse, b"\0select $1\0\0\x01\0\0\0\x14");
+    assert_eq!(message(0), [b"S", name, b"\0"].concat());
+    let bind = [b"\0", name, b"\0\0\0\0\x01\0\0\0\x02-5\0\0"].concat();
+    assert_eq!(message(3), bind);
     let exec = self::call(Asking::Exec);
     let (_, _, bytes) = asked(&exec, 1);
-    assert_eq!(tags(&bytes), b"PBEPDBESPBES");
+    assert_eq!(tags(&bytes), b"PBECPDBESQ");
+    assert!(
+        bytes.ends_with(b"commit\0"),
+        "nothing is done before all has come"
+    );
 }
 
 /// What a transaction around a statement says, around this.
 fn in_transaction(said: impl FnOnce(&mut Vec<u8>), end: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let begun = |bytes: &mut Vec<u8>, tag: &[u8]| {
-        say(bytes, b'1', b"");
-        say(bytes, b'2', b"");
-        completed(bytes, tag);
-    };
-    begun(&mut bytes, b"BEGIN");
+    say(&mut bytes, b'1', b"");
+    say(&mut bytes, b'2', b"");
+    completed(&mut bytes, b"BEGIN");
     said(&mut bytes);
     ready(&mut bytes, b'T');
-    begun(&mut bytes, end);
+    completed(&mut bytes, end);
     ready(&mut bytes, b'I');
     bytes
 }
@@ -231,8 +234,14 @@ fn an_exec_is_done_when_its_transaction_is() {
     assert_eq!(judge(&done), Ok((Ok(0), "0: [[Int(3)]]; ".to_owned())));
     for (code, routine, outcome) in [
         (&b"23505"[..], &b""[..], Ok(1)),
+        (b"22001", b"", Ok(1)),
+        (b"22012", b"", Err(Cause::Refused)),
+        (b"40001", b"", Err(Cause::Undone)),
         (b"40P01", b"", Err(Cause::Undone)),
+        // It may have been done.
+        (b"40003", b"", Err(Cause::Refused)),
         (b"26000", b"", Err(Cause::Undone)),
+        (b"42P05", b"", Err(Cause::Undone)),
         (b"0A000", b"RevalidateCachedQuery", Err(Cause::Undone)),
         (b"0A000", b"other", Err(Cause::Refused)),
         (b"57014", b"", Err(Cause::Late)),
@@ -247,15 +256,17 @@ fn an_exec_is_done_when_its_transaction_is() {
     }
     // The commit fails: what was told of the statement is no answer.
     let mut bytes = in_transaction(changed, b"");
-    let commit = bytes.len() - [6, 6, 5 + 5].iter().sum::<usize>();
+    let commit = bytes.len() - (6 + 6);
     bytes.truncate(commit);
     error(&mut bytes, b"ERROR", b"23505", b"");
     ready(&mut bytes, b'I');
     assert_eq!(judge(&bytes), Ok((Ok(1), "0: []; ".to_owned())));
     // A transaction that does not end is nobody's next.
-    let mut open = done.clone();
-    *open.last_mut().unwrap() = b'T';
-    assert_eq!(judge(&open), Err(Unreadable));
+    let failed = in_transaction(|bytes| error(bytes, b"ERROR", b"23505", b""), b"ROLLBACK");
+    for (mut open, state) in [(done.clone(), b'T'), (done, b'E'), (failed, b'E')] {
+        *open.last_mut().unwrap() = state;
+        assert_eq!(judge(&open), Err(Unreadable));
+    }
 }
 
 #[test]
@@ -384,6 +395,23 @@ fn who_does_not_know_the_password_is_not_believed() {
     let first = asks(11, b"r=guessed,s=c2FsdA==,i=4096");
     let said = greeted(&access, &[&scram, &first], 99).unwrap_err();
     assert!(said.contains("could not be shown"), "{said}");
+    // Work without end; no proof; a wrong one; and none, but that all is well.
+    for (rounds, end, why) in [
+        ("4000000000", asks(12, b""), "iteration count"),
+        ("1", asks(12, b"e=invalid-proof"), "invalid-proof"),
+        ("1", asks(12, b"v=AAAA"), "verification"),
+        ("1", is_in(), "protocol"),
+    ] {
+        let (mut greeter, mut out) = (Greeter::default(), Vec::new());
+        assert_eq!(greeter.go_on(&access, b"", &mut out), Ok(None));
+        assert_eq!(greeter.go_on(&access, &scram, &mut out), Ok(None));
+        let nonce = &out[out.len() - 24..];
+        let first = [b"r=", nonce, b"x,s=c2FsdA==,i=", rounds.as_bytes()].concat();
+        let first = greeter.go_on(&access, &asks(11, &first), &mut Vec::new());
+        let said = first.and_then(|_| greeter.go_on(&access, &end, &mut Vec::new()));
+        let said = said.unwrap_err().cause;
+        assert!(said.contains(why), "{said}");
+    }
     // Anybody could read it on the way.
     let far = self::access("postgres://me@192.0.2.1/shop", Some("secret"));
     let said = greeted(&far, &[&asks(3, b"")], 99).unwrap_err();

@@ -1,14 +1,15 @@
 //! What a pool's connections to a database say.
 //!
 //! ```text
-//!   query   [Parse Describe] Bind Execute Sync
-//!   exec    begin, [Parse Describe] Bind Execute Sync, commit Sync
+//!   query   [Close Parse Describe] Bind Execute Sync
+//!   exec    begin, [Close Parse Describe] Bind Execute Sync, commit
 //! ```
 //!
 //! All of it leaves in one write, and what fails before a Sync fails nothing behind it. A
 //! connection only reads unless a transaction says otherwise, so that a `query` cannot change
-//! anything, by whatever function it does. The commit has a Sync of its own: where the statement
-//! fails, it ends the transaction all the same.
+//! anything, by whatever function it does. The commit is a message of its own, behind the Sync:
+//! where the statement fails, it ends the transaction all the same; and without its last byte
+//! nothing is done, so that what did not leave whole can be sent again.
 
 use super::access::Access;
 use super::answer::{self, Answered};
@@ -166,23 +167,23 @@ impl PostgresWire {
     ) -> (Result<i64, Cause>, bool) {
         let class = error.code.get(..2).unwrap_or_default();
         let judged = match (class, &*error.code) {
-            ("23", _) if call.has_name => return (Ok(BROKEN), true),
-            // The page cannot see that nothing was changed.
-            ("23", _) => (Err(Cause::Refused), true),
+            (_, code) if call.has_name && breaks_rule(code, call.asking) => {
+                return (Ok(BROKEN), true);
+            }
             // It has to be prepared anew: on all connections where its tables were changed, else
-            // where it is not known any more.
+            // where it is not known any more, or as something that another has left.
             (_, "0A000") if error.routine == "RevalidateCachedQuery" => {
                 self.statements.renew(sent.statement);
                 return (Err(Cause::Undone), true);
             }
-            (_, "26000") => {
+            (_, "26000" | "42P05") => {
                 connection.prepared.lost(sent.statement);
                 return (Err(Cause::Undone), true);
             }
             // It stood in another's way, and was undone.
-            ("40", _) => return (Err(Cause::Undone), true),
+            (_, "40001" | "40P01") => return (Err(Cause::Undone), true),
             (_, "57014") => (Err(Cause::Late), true),
-            ("53" | "57" | "58" | "XX", _) => (Err(Cause::Unwell), false),
+            ("08" | "53" | "57" | "58" | "XX", _) => (Err(Cause::Unwell), false),
             _ => (Err(Cause::Refused), true),
         };
         let words = match (&*error.code, call.asking) {
@@ -203,6 +204,14 @@ impl PostgresWire {
         let statement = String::from_utf8_lossy(&statement);
         self.access.words.tell(&statement, why);
     }
+}
+
+/// Whether a statement fails so because it would break a rule of the database: a constraint, or
+/// what the type of a column holds.
+fn breaks_rule(code: &str, asking: Asking) -> bool {
+    // Too long, out of range, or no such value.
+    let is_unfit = matches!(code, "22001" | "22003" | "22007" | "22008" | "22P02");
+    code.starts_with("23") || is_unfit && asking == Asking::Exec
 }
 
 /// Appends an Execute with this call's arguments.
@@ -230,14 +239,6 @@ fn execute<'a>(
             });
         }
     });
-}
-
-/// Appends a statement that is prepared for this once.
-fn once(statement: &[u8], out: &mut Vec<u8>) {
-    messages::parse(b"", std::iter::empty(), out, |out| {
-        out.extend_from_slice(statement)
-    });
-    messages::execute(b"", 0, 0, out, |_| {});
 }
 
 impl Wire for PostgresWire {
@@ -269,17 +270,20 @@ impl Wire for PostgresWire {
         out: &mut Vec<u8>,
     ) {
         let statement = self.statements.of(&call.form);
-        let name = statement.name();
-        let name = name.as_bytes();
+        let name = &statement.name;
         let changes = call.asking == Asking::Exec;
         if changes {
-            once(b"begin read write", out);
+            messages::parse(b"", std::iter::empty(), out, |out| {
+                out.extend_from_slice(b"begin read write");
+            });
+            messages::execute(b"", 0, 0, out, |_| {});
         }
         let before = connection.prepared.uses(statement);
-        if before == Before::Replace {
-            messages::of_statement(b'C', name, out);
-        }
-        if before != Before::Nothing {
+        if let Before::Prepare { closes } = before {
+            // That is no mistake where there is none, and another may have left one.
+            for old in closes.iter().chain([name]) {
+                messages::of_statement(b'C', old, out);
+            }
             messages::parse(name, types(&call.form), out, |out| {
                 numbered(&call.form.pieces, b'$', out);
             });
@@ -288,8 +292,7 @@ impl Wire for PostgresWire {
         execute(name, call, arguments, out);
         messages::sync(out);
         if changes {
-            once(b"commit", out);
-            messages::sync(out);
+            messages::query(b"commit", out);
         }
         connection.sent.push_back(Sent {
             statement,
@@ -316,7 +319,7 @@ impl Wire for PostgresWire {
         let bytes = if before > 0 { &begun[..] } else { input };
         let words = &self.access.words;
         let ready = 1 + usize::from(sent.changes);
-        let fatal = |error: &ServerError| words.tell("", &error.in_words());
+        let fatal = |error: &ServerError| words.ended(&error.in_words());
         let end = connection.scan.end(bytes, ready, fatal);
         match end {
             Err(Unreadable) => {
