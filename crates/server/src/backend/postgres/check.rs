@@ -119,12 +119,22 @@ fn ask(call: &PageCall<'_>, statement: &[u8]) -> Result<Result<Described, Server
     });
     let described = access.and_then(|access| {
         let client = Client::open(&access)?;
-        client.describe(types(call.form), statement)
+        match client.describe(types(call.form), statement)? {
+            // Somebody holds a table, say: that is no mistake of the page's.
+            Err(error) if is_of_server(&error.code) => Err(error.into()),
+            described => Ok(described),
+        }
     });
     if let Err(refusal) = &described {
         absent.push((config.clone(), Instant::now(), refusal.clone()));
     }
     described
+}
+
+/// Whether an error is about what the server can do now, by its SQLSTATE.
+fn is_of_server(code: &str) -> bool {
+    let class = code.get(..2).unwrap_or_default();
+    matches!(class, "08" | "40" | "53" | "55" | "57" | "58" | "XX")
 }
 
 /// The first word of a statement, in small letters.
