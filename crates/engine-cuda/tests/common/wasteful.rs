@@ -130,6 +130,7 @@ pub fn wasteful() -> Arc<Service> {
             result: CallResult::Rows(ROWS),
             status: STATUS,
             idempotent: true,
+            shared: false,
         }],
         stages: vec![ask, show],
         tables: vec![],

@@ -33,6 +33,7 @@ fn page() -> PageProgram {
             result: CallResult::Rows(1),
             status: 2,
             idempotent: true,
+            shared: false,
         }],
         stages: vec![StageProgram {
             call: Some(0),

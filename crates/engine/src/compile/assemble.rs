@@ -246,6 +246,7 @@ impl<'a> Assembly<'_, 'a> {
         if !name.is_empty() {
             page.names.insert(name.clone(), operand);
         }
+        let shared = self.is_shared(declaration);
         page.calls.push(Call {
             backend: backend.unwrap_or(0),
             asking: declaration.asking,
@@ -259,7 +260,23 @@ impl<'a> Assembly<'_, 'a> {
                 Asking::Query => true,
                 Asking::Exec => false,
             }),
+            shared,
         });
+    }
+
+    /// Whether requests of a cohort that ask the same share an answer: by default where it is known
+    /// that asking changes nothing.
+    fn is_shared(&mut self, declaration: &CallDecl<'a>) -> bool {
+        match declaration.share {
+            Some((true, place)) if declaration.asking == Asking::Exec => {
+                let hint = "leave it out, or ask by `query` what only reads";
+                let message = "what changes something is done for each request";
+                self.report.error(place, message, hint);
+                false
+            }
+            Some((share, _)) => share,
+            None => declaration.asking == Asking::Query,
+        }
     }
 
     /// Reports what a call's kind finds wrong with it.

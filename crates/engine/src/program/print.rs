@@ -103,9 +103,10 @@ impl fmt::Display for Listing<'_> {
                 }
             };
             let retried = if call.idempotent { ", retried" } else { "" };
+            let shared = if call.shared { ", shared" } else { "" };
             writeln!(
                 f,
-                "  call {id} {backend}: {into}; {}{retried}",
+                "  call {id} {backend}: {into}; {}{retried}{shared}",
                 self.field(call.status)
             )?;
         }

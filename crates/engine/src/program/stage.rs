@@ -40,6 +40,8 @@ pub struct Call {
     pub has_name: bool,
     /// May the query be sent again after a failure that leaves open whether it was carried out?
     pub idempotent: bool,
+    /// May one answer be that of all queries of a cohort that ask the same?
+    pub shared: bool,
 }
 
 /// How a call asks.

@@ -10,9 +10,9 @@ pub(super) const PAGE_KEYS: [&str; 6] =
     ["route", "session", "content_type", "params", "step", "json"];
 
 /// The keys of steps, but those of calls that say what is asked, which are their kinds'.
-pub(super) const STEP_KEYS: [&str; 15] = [
-    "call", "rows", "row", "each", "retry", "check", "else", "with", "status", "session", "user",
-    "redirect", "file", "headers", "when",
+pub(super) const STEP_KEYS: [&str; 16] = [
+    "call", "rows", "row", "each", "retry", "share", "check", "else", "with", "status", "session",
+    "user", "redirect", "file", "headers", "when",
 ];
 
 /// A page's header.
@@ -184,6 +184,7 @@ pub(crate) struct CallDecl<'a> {
     /// `row` rather than `rows`.
     pub(crate) one_row: bool,
     pub(crate) retry: Option<bool>,
+    pub(crate) share: Option<(bool, Place<'a>)>,
 }
 
 impl Step<'_> {

@@ -47,21 +47,30 @@ use rhythm_engine::cohort::{Queries, Rows};
 use rhythm_engine::program::Call;
 use rhythm_net::{Port, Time};
 
-/// All queries of a cohort's stage.
+/// The queries of a cohort's stage, each once that several lanes may share.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     /// The call that asks.
     pub call: &'a Call,
-    /// What is asked, in order of lanes.
+    /// Where the arguments of its queries are.
     pub queries: &'a Queries,
-    /// What each query's answer is told by.
-    pub keys: &'a [u64],
-    /// Who asks each, as a number: failures of one are not the backend's.
-    pub askers: &'a [u64],
+    /// What is to be asked, in order of lanes.
+    pub asks: &'a [Ask],
     /// How many calls of their requests this backend has answered before.
     pub step: u32,
     /// When the pipeline gives up on them: an answer is of no use afterwards.
     pub deadline: Time,
+}
+
+/// A query that a backend is to answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Index into [`Batch::queries`].
+    pub query: usize,
+    /// What its answer is told by.
+    pub key: u64,
+    /// Who asks, as a number: failures of one are not the backend's.
+    pub asker: u64,
 }
 
 /// A backend in this process, which answers a whole batch at once, without keys and copies.
@@ -96,6 +105,13 @@ pub trait Backend: ConnectionOwner {
     /// the latest soon after the batch's deadline, also where it is refused. Never called on an
     /// embedded backend.
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time);
+
+    /// How many calls of one who asks it has taken over and not told of. Of several who ask the
+    /// same, the one with the fewest asks.
+    fn under_way_of(&self, asker: u64) -> usize {
+        let _ = asker;
+        0
+    }
 
     /// The turn ends: sends what was handed over in it, and what could not leave before. Whether
     /// there is something to tell.

@@ -13,9 +13,10 @@
 //! deadline a query has failed, and its lane with it. So every lane is answered within bounded
 //! time.
 
-use crate::backend::{Backend, Batch, Cause};
+use crate::backend::{Ask, Backend, Batch, Cause, Failure, Told};
 use crate::flight::asker::asker;
 use crate::flight::cohorts::{Cohorts, Phase, Wait};
+use crate::flight::followers::Followers;
 use crate::flight::lane_requests::LaneRequests;
 use crate::flight::pending_query::PendingQuery;
 use crate::flight::stragglers;
@@ -24,11 +25,12 @@ use crate::owner::ConnectionOwner;
 use crate::site::epoch::Epoch;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
-use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
+use rhythm_engine::cohort::{Alike, Cohort, LaneError, LaneState};
 use rhythm_engine::program::PageProgram;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{Key, Port, Slab, Time};
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +54,8 @@ struct NamedBackend {
     retries_counted: u64,
     /// Lines of the log that say that its rows are too many or too few.
     rows_said: Sparse,
+    /// Whose queries another's stands for.
+    followers: Followers,
 }
 
 /// What became of the queries that a stage left.
@@ -75,8 +79,9 @@ pub(crate) struct Backends {
     /// Cohorts that miss no more answers.
     complete: VecDeque<ContextId>,
     // Memory kept from call to call.
-    keys: Vec<u64>,
-    askers: Vec<u64>,
+    alike: Alike,
+    asks: Vec<Ask>,
+    answered: Vec<PendingQuery>,
 }
 
 impl Backends {
@@ -87,8 +92,9 @@ impl Backends {
             make,
             pending: Slab::new(),
             complete: VecDeque::new(),
-            keys: Vec::new(),
-            askers: Vec::new(),
+            alike: Alike::default(),
+            asks: Vec::new(),
+            answered: Vec::new(),
         }
     }
 
@@ -105,6 +111,7 @@ impl Backends {
                     metrics: metrics.backend(&settings.name),
                     retries_counted: 0,
                     rows_said: Sparse::every(SAY_ROWS),
+                    followers: Followers::default(),
                 })
             })
         })
@@ -181,8 +188,8 @@ impl Backends {
         cohorts.set_phase(id, Phase::Backend(wait));
         let (cohort, flight) = cohorts.pair_mut(id);
         debug_assert!(flight.asked.is_empty(), "it waits already");
-        self.keys.clear();
-        self.askers.clear();
+        let first_of = call.shared.then(|| self.alike.find(&cohort.queries));
+        self.asks.clear();
         for query in 0..cohort.queries.len() {
             let key = self.pending.insert(PendingQuery {
                 context: id,
@@ -192,17 +199,24 @@ impl Backends {
                 deadline,
             });
             flight.asked.push(key);
-            self.keys.push(key.as_u64());
             let lane = cohort.queries.lanes()[query] as usize;
             let client = flight.requests.client(lane);
             let client = client.expect("a lane that asks is not answered");
-            self.askers.push(asker(cohort, program, lane, client));
+            let asker = asker(cohort, program, lane, client);
+            let first = first_of.map_or(query, |first_of| first_of[query] as usize);
+            match self.asks.binary_search_by_key(&first, |ask| ask.query) {
+                Ok(at) => slot.follow(&mut self.asks[at], key, asker),
+                Err(_) => self.asks.push(Ask {
+                    query,
+                    key: key.as_u64(),
+                    asker,
+                }),
+            }
         }
         let batch = Batch {
             call,
             queries: &cohort.queries,
-            keys: &self.keys,
-            askers: &self.askers,
+            asks: &self.asks,
             step: epoch.calls_before(key.page, key.stage),
             deadline,
         };
@@ -214,35 +228,17 @@ impl Backends {
     pub(crate) fn poll(&mut self, cohorts: &mut Cohorts, now: Time) -> bool {
         let mut any = false;
         for (_, slot) in self.slots.iter_mut() {
-            let metrics = &slot.metrics;
+            let (metrics, followers) = (&slot.metrics, &mut slot.followers);
             slot.backend.poll(&mut |key, answer| {
                 any = true;
+                let all = iter::once(Key::from_u64(key)).chain(followers.take(key));
                 // One that nobody waits for any more is late, and of no use.
-                let Some(pending) = self.pending.remove(Key::from_u64(key)) else {
-                    return;
-                };
-                let took = now.since(pending.asked).as_nanos() as u64;
-                metrics.latency.record(took, 1);
-                let at = cohorts.pool.key(pending.context);
-                let (cohort, flight) = cohorts.pair_mut(pending.context);
-                let query = pending.query as usize;
-                let (_, mut rows) = cohort.exchange(flight.epoch().program(at.page));
-                match answer {
-                    Ok(told) => {
-                        rows.answer(query, |answer| told.deliver(answer));
-                        keep_misfits(cohort, &mut flight.requests);
-                    }
-                    Err(failure) => {
-                        metrics.failures.add(1);
-                        rows.fail(query, failure.error);
-                        let lane = cohort.queries.lanes()[query] as usize;
-                        flight.requests.keep_failure(lane, failure);
-                    }
-                }
-                let wait = flight.wait_mut();
-                wait.unanswered -= 1;
-                if wait.unanswered == 0 {
-                    self.complete.push_back(pending.context);
+                let waited_for = all.filter_map(|key| self.pending.remove(key));
+                self.answered.clear();
+                self.answered.extend(waited_for);
+                for of_cohort in self.answered.chunk_by(|a, b| a.context == b.context) {
+                    let is_complete = deliver(cohorts, metrics, of_cohort, answer, now);
+                    self.complete.extend(is_complete);
                 }
             });
         }
@@ -373,6 +369,41 @@ impl Backends {
     }
 }
 
+/// Gives queries of one cohort their answer, the same for all. The cohort, if it misses no more.
+fn deliver(
+    cohorts: &mut Cohorts,
+    metrics: &BackendMetrics,
+    queries: &[PendingQuery],
+    answer: Result<Told<'_>, Failure>,
+    now: Time,
+) -> Option<ContextId> {
+    let PendingQuery { context, asked, .. } = *queries.first()?;
+    let took = now.since(asked).as_nanos() as u64;
+    metrics.latency.record(took, queries.len() as u64);
+    let at = cohorts.pool.key(context);
+    let (cohort, flight) = cohorts.pair_mut(context);
+    let (_, mut rows) = cohort.exchange(flight.epoch().program(at.page));
+    let numbers = queries.iter().map(|pending| pending.query as usize);
+    match answer {
+        Ok(told) => {
+            rows.answer_all(numbers, |answer| told.deliver(answer));
+            keep_misfits(cohort, &mut flight.requests);
+        }
+        Err(failure) => {
+            metrics.failures.add(queries.len() as u64);
+            numbers
+                .clone()
+                .for_each(|query| rows.fail(query, failure.error));
+            for lane in numbers.map(|query| cohort.queries.lanes()[query] as usize) {
+                flight.requests.keep_failure(lane, failure);
+            }
+        }
+    }
+    let wait = flight.wait_mut();
+    wait.unanswered -= queries.len();
+    (wait.unanswered == 0).then_some(context)
+}
+
 /// Keeps why answers are none that their page takes, for the log.
 fn keep_misfits(cohort: &mut Cohort, requests: &mut LaneRequests) {
     for (lane, misfit) in cohort.take_misfits() {
@@ -381,6 +412,18 @@ fn keep_misfits(cohort: &mut Cohort, requests: &mut LaneRequests) {
 }
 
 impl NamedBackend {
+    /// Has a query, asked by this one, be answered by what another asks. Of those who ask the same,
+    /// the one that holds the least of the backend is who asks: none waits behind what the others
+    /// have asked besides.
+    fn follow(&mut self, ask: &mut Ask, query: Key, asker: u64) {
+        self.metrics.shared.add(1);
+        self.followers.push(ask.key, query);
+        let under_way = |asker| self.backend.under_way_of(asker);
+        if asker != ask.asker && under_way(asker) < under_way(ask.asker) {
+            ask.asker = asker;
+        }
+    }
+
     /// Says that so many lanes were answered another number of rows than the one that their page
     /// takes: nothing else tells the page's author why they get 502.
     fn say_rows(&mut self, lanes: usize, program: &PageProgram, now: Time) {

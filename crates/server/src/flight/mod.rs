@@ -16,6 +16,7 @@ pub(crate) mod asker;
 pub(crate) mod backends;
 pub(crate) mod cohorts;
 pub(crate) mod device;
+mod followers;
 pub(crate) mod former;
 pub(crate) mod lane_requests;
 pub(crate) mod link;

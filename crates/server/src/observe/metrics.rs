@@ -51,6 +51,8 @@ pub struct BackendMetrics {
     pub requests: Count,
     /// Requests that got no answer of use.
     pub failures: Count,
+    /// Requests for which another of their cohort, which asked the same, was sent.
+    pub shared: Count,
     /// Requests sent again.
     pub retries: Count,
     /// Requests not answered yet, now.

@@ -79,6 +79,7 @@ fn service() -> Service {
                 result,
                 status: 0,
                 idempotent: true,
+                shared: false,
             }],
             stages: vec![
                 StageProgram {

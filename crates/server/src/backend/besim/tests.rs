@@ -46,6 +46,7 @@ fn page(form: Form, columns: u16) -> PageProgram {
             result: CallResult::Rows(0),
             status: 1,
             idempotent: true,
+            shared: false,
         }],
         stages: vec![
             StageProgram {

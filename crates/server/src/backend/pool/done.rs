@@ -33,6 +33,11 @@ impl Done {
             || self.under_way_of.of(asker) >= options.share.calls_max
     }
 
+    /// How many queries of this one there are.
+    pub(super) fn under_way_of(&self, asker: u64) -> usize {
+        self.under_way_of.of(asker)
+    }
+
     /// The beginning of a query of so many bytes.
     pub(super) fn take_over(&mut self, bytes: usize, asker: u64) {
         self.held += bytes;

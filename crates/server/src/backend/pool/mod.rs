@@ -78,7 +78,7 @@ use super::arguments::keep;
 use super::awaited::{Sent, Taken};
 use super::failure::Cause;
 use super::wire::{Unreadable, Verdict, Wire};
-use super::{Backend, BackendCounts, Batch, Tell};
+use super::{Ask, Backend, BackendCounts, Batch, Tell};
 use crate::owner::ConnectionOwner;
 use circuit::Circuit;
 use done::Done;
@@ -433,7 +433,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
         let may_be_slow = self.statements.may_be_slow(call.number());
         let pieces = call.form.pieces.iter();
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
-        for (query, (&key, &asker)) in batch.keys.iter().zip(batch.askers).enumerate() {
+        for &Ask { query, key, asker } in batch.asks {
             let mut arguments = self.done.spare.take();
             keep(batch.queries.arguments(query), &mut arguments);
             let length = literal_bytes + arguments.len();
@@ -473,6 +473,10 @@ impl<W: Wire> Backend for ConnectionPool<W> {
             }
         }
         self.has_news = true;
+    }
+
+    fn under_way_of(&self, asker: u64) -> usize {
+        self.done.under_way_of(asker)
     }
 
     fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {

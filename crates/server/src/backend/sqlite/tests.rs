@@ -32,6 +32,7 @@ fn call(columns: u16, has_name: bool) -> Call {
         status: 1,
         has_name,
         idempotent: false,
+        shared: false,
     }
 }
 

@@ -266,6 +266,12 @@ impl Metrics {
             "Requests to backends that failed",
             failures,
         )?;
+        let shared = sums(b, "backend", |m| &m.shared);
+        to.counters(
+            "backend_shared",
+            "Of those, requests for which another of their cohort was sent, which asked the same",
+            shared,
+        )?;
         let retries = sums(b, "backend", |m| &m.retries);
         to.counters(
             "backend_retries",

@@ -116,7 +116,20 @@ pub(in super::super) fn call(pieces: &[&str], idempotent: bool) -> Call {
         result: CallResult::Rows(0),
         status: 1,
         idempotent,
+        shared: false,
     }
+}
+
+/// One query of a batch.
+pub(super) fn ask(query: usize, key: u64, asker: u64) -> Ask {
+    Ask { query, key, asker }
+}
+
+/// Queries of a batch, in their order, each asked by somebody else.
+pub(super) fn asks(keys: std::ops::Range<u64>) -> Vec<Ask> {
+    (keys.enumerate())
+        .map(|(query, key)| ask(query, key, key))
+        .collect()
 }
 
 /// An answer's cells, its rows one behind the other.
@@ -216,12 +229,10 @@ impl World {
         for key in keys.clone() {
             assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
         }
-        let keys: Vec<u64> = keys.collect();
         let batch = Batch {
             call: &call(&["1&3&", ""], idempotent),
             queries: &queries,
-            keys: &keys,
-            askers: &keys,
+            asks: &asks(keys),
             step: self.step,
             deadline,
         };
@@ -264,8 +275,7 @@ impl World {
         let batch = Batch {
             call,
             queries: &queries,
-            keys: &[key],
-            askers: &[asker],
+            asks: &[ask(0, key, asker)],
             step: 0,
             deadline: Time::NEVER,
         };
@@ -300,8 +310,7 @@ impl World {
             let batch = Batch {
                 call: &call(&[text], idempotent),
                 queries: &queries,
-                keys: &[key],
-                askers: &[key],
+                asks: &[ask(0, key, key)],
                 step: 0,
                 deadline,
             };
