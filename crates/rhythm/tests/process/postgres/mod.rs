@@ -269,6 +269,17 @@ fn reads_outlive_a_restart_of_the_database() {
     database.carry_out(TABLES);
     let folder = site("pg_restart", &database.url(), "");
     let server = Server::start(&folder, &[]);
+    // They are kept: none is opened for who asks when each worker has one.
+    let newest = || {
+        for _ in 0..40 {
+            assert_eq!(get(&server, "/topics/1").0, 200);
+        }
+        let newest = "select max(backend_start) from pg_stat_activity
+                      where application_name = 'rhythm'";
+        database.ask(newest).unwrap()
+    };
+    let begun = newest();
+    assert_eq!((begun.is_empty(), newest()), (false, begun));
     for _ in 0..2 {
         assert_eq!(get(&server, "/topics/1").0, 200);
         // All of its connections are ended while nothing is asked, and none of that is seen.

@@ -134,17 +134,16 @@ fn decoded<'b>(
     let (awaited, mut answers) = (Awaited::one(call), QueryAnswers::default());
     let mut verdicts: Vec<Verdict> = Vec::new();
     for mut piece in pieces {
-        while !piece.is_empty() {
+        loop {
             let (used, verdict) = wire.decode(connection, piece, &awaited, &mut answers)?;
             piece = &piece[used..];
-            match verdict {
-                Some(verdict) => {
-                    let outcome = verdict.outcome.map_err(Into::into);
-                    answers.push(verdicts.len() as u64, outcome);
-                    verdicts.push(verdict);
-                }
-                None => assert!(piece.is_empty(), "all is taken of what is not whole"),
-            }
+            let Some(verdict) = verdict else {
+                assert!(piece.is_empty(), "all is taken of what is not whole");
+                break;
+            };
+            let outcome = verdict.outcome.map_err(Into::into);
+            answers.push(verdicts.len() as u64, outcome);
+            verdicts.push(verdict);
         }
     }
     let mut cells = String::new();

@@ -308,6 +308,9 @@ impl Wire for PostgresWire {
         awaited: &Awaited,
         answers: &mut QueryAnswers,
     ) -> Result<(usize, Option<Verdict>), Unreadable> {
+        if input.is_empty() {
+            return Ok((0, None));
+        }
         let Some(&sent) = connection.sent.front() else {
             return Err(Unreadable);
         };
