@@ -8,7 +8,7 @@ use rhythm_engine::program::{Asking, Call, CallResult, Form, Type};
 use rhythm_engine::settings::{BackendConfig, PoolSettings, Setting};
 use rhythm_net::testing::TestPort;
 use rhythm_net::{Peer, Time};
-use rhythm_server::backend::{self, Backend, Batch};
+use rhythm_server::backend::{self, Ask, Backend, Batch};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -48,6 +48,7 @@ fn call(asking: Asking) -> Call {
         status: 1,
         has_name: true,
         idempotent: asking == Asking::Query,
+        shared: false,
     }
 }
 
@@ -97,11 +98,17 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     for number in 0..4 {
         assert!(queries.push(0, [Argument::Int(number)].into_iter()));
     }
+    let asks: Vec<Ask> = (0..4)
+        .map(|number| Ask {
+            query: number as usize,
+            key: number,
+            asker: number,
+        })
+        .collect();
     let batch = Batch {
         call: &call(asking),
         queries: &queries,
-        keys: &[0, 1, 2, 3],
-        askers: &[0, 1, 2, 3],
+        asks: &asks,
         step: 0,
         deadline: Time::NEVER,
     };

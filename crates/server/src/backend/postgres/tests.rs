@@ -37,6 +37,7 @@ fn call(asking: Asking) -> Call {
         status: 1,
         has_name: true,
         idempotent: false,
+        shared: false,
     }
 }
 
