@@ -224,8 +224,10 @@ impl Backend for FaultyBackend {
             }
             let mut at = now + Duration::from_nanos(after);
             let mut answer = Ok(());
+            // Nobody tells how many lanes one answer is for.
+            let once = if batch.call.shared { 100 } else { 1 };
             let mut met = Met {
-                faults: 1,
+                faults: once,
                 refusals: 0,
             };
             if self.chance(faults.refuse) {
@@ -240,7 +242,7 @@ impl Backend for FaultyBackend {
                 body = REFUSED.to_vec();
                 met = Met {
                     faults: 0,
-                    refusals: 1,
+                    refusals: once,
                 };
             } else {
                 met = Met::default();
