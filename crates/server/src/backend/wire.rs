@@ -90,7 +90,8 @@ pub trait Wire {
 
     /// Reads on, and gives how many bytes of `input` are done with and a verdict if they completed
     /// an answer; without one all of the input is done with. It is called until there is none, with
-    /// no input at last where all was answered. `awaited` tells what the answered query asked. An answer's cells are delivered in the call that completes it.
+    /// no input at last where all was answered. `awaited` tells what the answered query asked. An
+    /// answer's cells are delivered in the call that completes it.
     ///
     /// # Errors
     /// What came is not of the protocol, or too much.
