@@ -86,7 +86,8 @@ fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
 
 fn query_bytes_max(config: &BackendConfig) -> usize {
     let options = options(config);
-    let answers = options.connections_max.saturating_mul(2 * ANSWER_MAX);
+    // The beginning of an answer on each, in memory that grows by doubling.
+    let answers = options.connections_max.saturating_mul(3 * ANSWER_MAX);
     options.query_bytes_max().saturating_add(answers)
 }
 
