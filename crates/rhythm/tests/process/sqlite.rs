@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A copy of services/notes, in a folder of the test's own, with other lines for its backend.
-fn notes(test: &str, settings: &str) -> PathBuf {
+pub(crate) fn notes(test: &str, settings: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     // What an earlier run has left.
     let _ = fs::remove_dir_all(&folder);
@@ -34,12 +34,12 @@ fn notes(test: &str, settings: &str) -> PathBuf {
     folder
 }
 
-fn get(server: &Server, path: &str) -> (u16, String) {
+pub(crate) fn get(server: &Server, path: &str) -> (u16, String) {
     let answer = server.client().ask("GET", path, "").expect("an answer");
     (answer.status, answer.body)
 }
 
-fn post(client: &mut Client, path: &str, form: &str) -> std::io::Result<u16> {
+pub(crate) fn post(client: &mut Client, path: &str, form: &str) -> std::io::Result<u16> {
     client.ask("POST", path, form).map(|answer| answer.status)
 }
 
@@ -158,7 +158,7 @@ fn who_writes_elsewhere_delays_writing_alone_and_no_longer_than_the_timeout() {
 fn a_statement_that_never_ends_is_stopped_and_others_go_on() {
     let folder = notes(
         "notes_endless",
-        "timeout = \"500ms\"\nconnections_per_user_max = 16\n",
+        "timeout = \"2s\"\nconnections_per_user_max = 16\n",
     );
     let page = "+++\nroute = \"GET /endless\"\n[[step]]\ncall = \"board\"\nquery = \"\"\"\n\
                 with recursive n(i) as (select 1 union all select i + 1 from n)\n\

@@ -29,7 +29,9 @@ pub mod http_client;
 mod kind;
 mod pool;
 mod registry;
+mod sql;
 mod wire;
+mod words;
 
 pub use answers::{QueryAnswers, Tell, Told};
 pub use awaited::{Awaited, Which};

@@ -41,7 +41,8 @@ pub enum Greeting {
 pub struct Verdict {
     /// Which query.
     pub query: Which,
-    /// The backend's status, 0 for good, or why there is no answer. An error drops the cells.
+    /// The backend's status, 0 for good, or why there is no answer. An error drops the cells. What
+    /// was [`Cause::Undone`] is sent again, up to `retries_max` times, idempotent or not.
     pub outcome: Result<i64, Cause>,
     /// The backend as a whole is in order: false counts against its circuit.
     pub is_healthy: bool,
@@ -94,8 +95,9 @@ pub trait Wire {
     );
 
     /// Reads on, and gives how many bytes of `input` are done with and a verdict if they completed
-    /// an answer; without one all of the input is done with. `awaited` tells what the answered
-    /// query asked. An answer's cells are delivered in the call that completes it.
+    /// an answer; without one all of the input is done with. It is called until there is none, with
+    /// no input at last where all was answered. `awaited` tells what the answered query asked. An
+    /// answer's cells are delivered in the call that completes it.
     ///
     /// # Errors
     /// What came is not of the protocol, or too much.

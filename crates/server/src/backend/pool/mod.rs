@@ -39,6 +39,8 @@
 //!   again, and others as if the connection were lost.
 //! - *No connection can be opened*: every address is tried, and at least two attempts made; then
 //!   all that wait fail.
+//! - *The backend has undone a query* that stood in another's way: it is sent again, up to
+//!   `retries_max` times, whether it is idempotent or not.
 //! - *The backend refuses a query* (HTTP's status other than 2xx): `BackendFailed`, and not
 //!   repeated: the other side has decided.
 //! - *An answer that is malformed or too long*: `BadAnswer` where answers come in order, so that it
@@ -268,6 +270,7 @@ impl<W: Wire> ConnectionPool<W> {
             pace,
             statements,
             overload,
+            waiting,
             ..
         } = self;
         let pipe = &mut pipes[at];
@@ -309,7 +312,10 @@ impl<W: Wire> ConnectionPool<W> {
                 let is_slow = statements.answered(&sent.query, took, now);
                 overload.answered(&sent.query, is_slow, now);
             }
-            done.tell_verdict(sent, &verdict, pipe.address);
+            let again = done.tell_or_repeat::<W>(sent, &verdict, pipe.address, options);
+            again
+                .into_iter()
+                .for_each(|query| waiting.push_front(query));
             count += 1;
             if !verdict.goes_on {
                 return Some(Loss::Announced { number });

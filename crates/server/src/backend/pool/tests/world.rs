@@ -51,6 +51,7 @@ fn plain_verdict(response: &Response<'_>, answers: &mut QueryAnswers) -> Verdict
         query: Which::Oldest,
         outcome: match response.status {
             200..=299 => Ok(0),
+            409 => Err(Cause::Undone),
             status => Err(Cause::Status(status)),
         },
         is_healthy: response.status < 500,
