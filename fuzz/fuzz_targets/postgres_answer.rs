@@ -49,6 +49,7 @@ fn call(asking: Asking) -> Call {
         has_name: true,
         idempotent: asking == Asking::Query,
         shared: false,
+        merged: false,
     }
 }
 

@@ -544,3 +544,108 @@ fn statements_are_checked_where_they_stand() {
     database.start_again();
     until(&server, "/", 200);
 }
+
+#[test]
+fn look_ups_that_are_asked_as_one_answer_each_as_if_it_were_alone() {
+    let database = Database::start("pg_merged", &[]);
+    database.carry_out(TABLES);
+    database.carry_out(
+        "insert into note(topic, author, text)
+             select 1 + n % 3, 'author ' || n, n || ' \"quoted\" {a,b} \\' from generate_series(1, 60) n;
+         create table day (day date primary key, name text);
+         insert into day select date '2026-01-01' + n, 'day ' || n from generate_series(0, 40) n;
+         create domain word as text check (value <> 'no');
+         create table known (word word primary key, id int);
+         insert into known select 'w' || n, n from generate_series(0, 40) n;",
+    );
+    let folder = site("pg_merged", &database.url(), "");
+    // What is asked, and whether the statement can be merged.
+    let statements = [
+        (
+            "notes",
+            true,
+            "select id, text from note where topic = :id % 3 + 1 order by id desc limit 4",
+        ),
+        (
+            "limit",
+            true,
+            "select id, author from note where id > :id order by id limit :id % 3;",
+        ),
+        (
+            "words",
+            true,
+            "select :id + 1, :word || ' \\ \"' || :word -- all\n",
+        ),
+        (
+            "days",
+            true,
+            "with d as (select * from day) select 1, name from d where day = :word",
+        ),
+        ("zero", true, "select 10 / (:id - 7), :word::text"),
+        (
+            "known",
+            false,
+            "select id, word from known where word = :word::word",
+        ),
+    ];
+    for (name, _, statement) in statements {
+        for merge in [true, false] {
+            let statement = statement.replace('\\', "\\\\");
+            let page = format!(
+                "+++\nroute = \"GET /{name}/{merge}\"\n[params]\n\
+                 id = {{ in = \"query\", type = \"int\" }}\n\
+                 word = {{ in = \"query\", type = \"text\" }}\n[[step]]\ncall = \"board\"\n\
+                 query = \"\"\"{statement}\"\"\"\nrows = \"found(a:int, b)\"\nmerge = {merge}\n+++\n\
+                 {{% for f in found %}}[{{{{ f.a }}}} {{{{ f.b }}}}]{{% endfor %}}"
+            );
+            fs::write(folder.join(format!("pages/{name}_{merge}.html")), page).unwrap();
+        }
+    }
+    // All that are sent together are one cohort.
+    let server = Server::start(
+        &folder,
+        &["--cohort-policy", "fixed", "--cohort-delay", "50ms"],
+    );
+    let merged = || {
+        let (_, figures) = server.ask_admin("/metrics");
+        let of_board = "rhythm_backend_merged_total{backend=\"board\"} ";
+        let count = figures.lines().find_map(|line| line.strip_prefix(of_board));
+        count.expect("it is counted").parse::<u64>().unwrap()
+    };
+    let words = [
+        "2026-01-05",
+        "2026-01-31",
+        "w3",
+        "a\"b\\,{}",
+        "",
+        "null",
+        "\u{e9}",
+        "2026-13-01",
+    ];
+    let mut client = server.client();
+    let mut ask = |path: &str, from: usize| -> Vec<(u16, String)> {
+        let asked = (from..from + 70).map(|id| {
+            let word: String = (words[id % words.len()].bytes())
+                .map(|byte| format!("%{byte:02X}"))
+                .collect();
+            format!("GET {path}?id={id}&word={word} HTTP/1.1\r\nHost: h\r\n\r\n")
+        });
+        client.send(&asked.collect::<String>()).unwrap();
+        let answers = (0..70).map(|_| client.answer().unwrap());
+        answers.map(|answer| (answer.status, answer.body)).collect()
+    };
+    for (name, is_merged, _) in statements {
+        let before = merged();
+        for from in [0, 30, 60] {
+            let [as_one, alone] = [true, false].map(|merge| ask(&format!("/{name}/{merge}"), from));
+            for (id, (as_one, alone)) in as_one.iter().zip(&alone).enumerate() {
+                match alone {
+                    (200, _) => assert_eq!(as_one, alone, "{name} {}", from + id),
+                    (status, _) => assert_eq!(as_one.0, *status, "{name} {}", from + id),
+                }
+            }
+            assert!(alone.iter().any(|(status, _)| *status == 200), "{name}");
+        }
+        assert_eq!(merged() > before, is_merged, "{name}");
+    }
+}

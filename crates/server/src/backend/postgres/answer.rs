@@ -25,6 +25,8 @@ pub(super) struct Read {
     pub(super) error: Option<ServerError>,
     /// The server knows the statement and its columns.
     pub(super) is_prepared: bool,
+    /// The types of its values, where it was prepared.
+    pub(super) parameters: Vec<u32>,
     /// It has more rows than were asked for.
     pub(super) has_more: bool,
 }
@@ -45,7 +47,11 @@ pub(super) fn read(
     for Message { tag, body } in messages::all(bytes) {
         let mut fields = Fields(body);
         match tag {
-            b't' => read.is_prepared = true,
+            b't' => {
+                read.is_prepared = true;
+                let count = fields.u16()?;
+                read.parameters = (0..count).map(|_| fields.u32()).collect::<Result<_, _>>()?;
+            }
             b'T' => columns(fields, of.columns)?,
             b'n' => of.columns.clear(),
             b'D' if of.is_seen && !of.columns.is_empty() => {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A statement is prepared on a connection as it is first asked for there (`statements.rs`), in the
-//! same write.
+//! same write. Several queries of a cohort go as one where their page says so (`merge.rs`).
 
 mod access;
 mod answer;
@@ -14,6 +14,7 @@ mod cells;
 mod check;
 mod client;
 mod greeting;
+mod merge;
 mod messages;
 mod statements;
 #[cfg(test)]

@@ -14,6 +14,7 @@
 use super::access::Access;
 use super::answer::{self, Answered};
 use super::greeting::Greeter;
+use super::merge::{self, Merging};
 use super::messages::{self, ServerError};
 use super::statements::{Before, Prepared, Statement, Statements, types};
 use crate::backend::answers::QueryAnswers;
@@ -38,6 +39,7 @@ const BROKEN: i64 = 1;
 pub struct PostgresWire {
     access: Arc<Access>,
     statements: Statements,
+    merging: Merging,
     /// Room for bytes that are decoded.
     room: Vec<u8>,
 }
@@ -62,6 +64,8 @@ struct Sent {
     prepares: bool,
     /// It stands in a transaction.
     changes: bool,
+    /// It asks for several queries.
+    merges: bool,
 }
 
 /// How far an answer was looked at for its end.
@@ -113,6 +117,7 @@ impl PostgresWire {
         PostgresWire {
             access,
             statements: Statements::default(),
+            merging: Merging::default(),
             room: Vec::new(),
         }
     }
@@ -136,6 +141,9 @@ impl PostgresWire {
         let read = answer::read(bytes, of, &mut self.room, answers)?;
         if sent.prepares && !read.is_prepared {
             connection.prepared.lost(sent.statement);
+        }
+        if call.merged && !sent.merges && sent.prepares && read.is_prepared {
+            self.merging.learn(&call.form, &read.parameters);
         }
         let (outcome, is_healthy) = match &read.error {
             None if read.has_more => {
@@ -167,6 +175,15 @@ impl PostgresWire {
     ) -> (Result<i64, Cause>, bool) {
         let class = error.code.get(..2).unwrap_or_default();
         let judged = match (class, &*error.code) {
+            // What it says of several queries it may not say of each: they are asked one by one.
+            ("42" | "0A", _) if sent.merges && error.routine != "RevalidateCachedQuery" => {
+                if self.merging.refuse(&call.form) {
+                    let words = error.in_words();
+                    self.tell(call, &format!("it is not merged from now on: {words}"));
+                }
+                return (Err(Cause::Refused), true);
+            }
+            ("22" | "23", _) if sent.merges => return (Err(Cause::Refused), true),
             (_, code) if call.has_name && breaks_rule(code, call.asking) => {
                 return (Ok(BROKEN), true);
             }
@@ -214,31 +231,17 @@ fn breaks_rule(code: &str, asking: Asking) -> bool {
     code.starts_with("23") || is_unfit && asking == Asking::Exec
 }
 
-/// Appends an Execute with this call's arguments.
-fn execute<'a>(
-    name: &[u8],
-    call: &Call,
-    arguments: impl Iterator<Item = Argument<'a>>,
-    out: &mut Vec<u8>,
-) {
-    // The server need not go on beyond what would be refused, unless it is to be done whole.
-    let rows_max = match call.asking {
-        Asking::Exec => 0,
-        _ => ROWS_MAX + 1,
-    };
-    messages::execute(name, call.form.arguments.len(), rows_max, out, |out| {
-        for argument in arguments {
-            messages::value(out, |out| match argument {
-                Argument::Text(text) => out.extend_from_slice(text),
-                Argument::Int(value) => {
-                    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-                }
-                Argument::Bool(value) => out.push(if value { b't' } else { b'f' }),
-                // Writing to memory cannot fail.
-                Argument::Float(value) => drop(write!(out, "{value:?}")),
-            });
+/// Appends a value as a text.
+pub(super) fn write_value(value: Argument<'_>, out: &mut Vec<u8>) {
+    match value {
+        Argument::Text(text) => out.extend_from_slice(text),
+        Argument::Int(value) => {
+            out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
         }
-    });
+        Argument::Bool(value) => out.push(if value { b't' } else { b'f' }),
+        // Writing to memory cannot fail.
+        Argument::Float(value) => drop(write!(out, "{value:?}")),
+    }
 }
 
 impl Wire for PostgresWire {
@@ -269,7 +272,19 @@ impl Wire for PostgresWire {
         arguments: impl Iterator<Item = Argument<'a>>,
         out: &mut Vec<u8>,
     ) {
-        let statement = self.statements.of(&call.form);
+        // Those that go as one have the arguments of all.
+        let width = call.form.arguments.len();
+        let mut of_all = Vec::new();
+        let mut of_one = None;
+        match call.merged {
+            true => of_all.extend(arguments),
+            false => of_one = Some(arguments),
+        }
+        let merges = of_all.len() > width;
+        let merged = merges.then(|| self.merging.form(&call.form)).flatten();
+        debug_assert_eq!(merged.is_some(), merges, "what is merged is known to be");
+        let form = merged.unwrap_or(&call.form);
+        let statement = self.statements.of(form);
         let name = &statement.name;
         let changes = call.asking == Asking::Exec;
         if changes {
@@ -284,12 +299,25 @@ impl Wire for PostgresWire {
             for old in closes.iter().chain([name]) {
                 messages::of_statement(b'C', old, out);
             }
-            messages::parse(name, types(&call.form), out, |out| {
-                numbered(&call.form.pieces, b'$', out);
+            messages::parse(name, types(form), out, |out| {
+                numbered(&form.pieces, b'$', out);
             });
             messages::of_statement(b'D', name, out);
         }
-        execute(name, call, arguments, out);
+        // The server need not go on beyond what would be refused, unless it is to be done whole, or
+        // is for several.
+        let rows_max = match merges || changes {
+            true => 0,
+            false => ROWS_MAX + 1,
+        };
+        messages::execute(name, width, rows_max, out, |out| match merges {
+            true => (0..width).for_each(|argument| {
+                messages::value(out, |out| merge::array(&of_all, argument, width, out));
+            }),
+            false => (of_one.into_iter().flatten())
+                .chain(of_all.iter().copied())
+                .for_each(|argument| messages::value(out, |out| write_value(argument, out))),
+        });
         messages::sync(out);
         if changes {
             messages::query(b"commit", out);
@@ -298,7 +326,12 @@ impl Wire for PostgresWire {
             statement,
             prepares: before != Before::Nothing,
             changes,
+            merges,
         });
+    }
+
+    fn merges(&self, call: &Call) -> bool {
+        self.merging.merges(&call.form)
     }
 
     fn decode(
@@ -326,7 +359,13 @@ impl Wire for PostgresWire {
         let end = connection.scan.end(bytes, ready, fatal);
         match end {
             Err(Unreadable) => {
-                if let Some(call) = awaited.call(Which::Oldest) {
+                let call = awaited.call(Which::Oldest);
+                if sent.merges
+                    && let Some(call) = call
+                {
+                    self.merging.refuse(&call.form);
+                }
+                if let Some(call) = call {
                     let why = "its answer is more than 1 MiB, or none: give it a `limit`";
                     self.tell(call, why);
                 }
