@@ -131,6 +131,7 @@ pub fn wasteful() -> Arc<Service> {
             status: STATUS,
             idempotent: true,
             shared: false,
+            merged: false,
         }],
         stages: vec![ask, show],
         tables: vec![],

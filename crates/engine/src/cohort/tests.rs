@@ -34,6 +34,7 @@ fn page() -> PageProgram {
             status: 2,
             idempotent: true,
             shared: false,
+            merged: false,
         }],
         stages: vec![StageProgram {
             call: Some(0),

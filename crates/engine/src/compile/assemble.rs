@@ -249,6 +249,7 @@ impl<'a> Assembly<'_, 'a> {
             page.names.insert(name.clone(), operand);
         }
         let shared = self.is_shared(declaration);
+        let merged = self.is_merged(declaration);
         page.calls.push(Call {
             backend: backend.unwrap_or(0),
             asking: declaration.asking,
@@ -263,6 +264,7 @@ impl<'a> Assembly<'_, 'a> {
                 Asking::Exec => false,
             }),
             shared,
+            merged,
         });
     }
 
@@ -278,6 +280,20 @@ impl<'a> Assembly<'_, 'a> {
             }
             Some((share, _)) => share,
             None => declaration.asking == Asking::Query,
+        }
+    }
+
+    /// Whether several of a cohort's queries may be asked as one.
+    fn is_merged(&mut self, declaration: &CallDecl<'a>) -> bool {
+        match declaration.merge {
+            Some((true, place)) if declaration.asking != Asking::Query => {
+                let hint = "leave it out: it is for a `query` of SQL";
+                let message = "only statements that read are merged";
+                self.report.error(place, message, hint);
+                false
+            }
+            Some((merge, _)) => merge,
+            None => false,
         }
     }
 

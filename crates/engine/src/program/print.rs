@@ -104,9 +104,10 @@ impl fmt::Display for Listing<'_> {
             };
             let retried = if call.idempotent { ", retried" } else { "" };
             let shared = if call.shared { ", shared" } else { "" };
+            let merged = if call.merged { ", merged" } else { "" };
             writeln!(
                 f,
-                "  call {id} {backend}: {into}; {}{retried}{shared}",
+                "  call {id} {backend}: {into}; {}{retried}{shared}{merged}",
                 self.field(call.status)
             )?;
         }

@@ -42,6 +42,8 @@ pub struct Call {
     pub idempotent: bool,
     /// May one answer be that of all queries of a cohort that ask the same?
     pub shared: bool,
+    /// May several of them be asked as one, by a kind that can?
+    pub merged: bool,
 }
 
 /// How a call asks.

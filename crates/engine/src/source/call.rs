@@ -8,7 +8,9 @@ use crate::program::{Asking, Type};
 use toml::de::DeTable;
 
 /// The keys of every call.
-pub(super) const KEYS: [&str; 7] = ["call", "rows", "row", "each", "retry", "share", "when"];
+pub(super) const KEYS: [&str; 8] = [
+    "call", "rows", "row", "each", "retry", "share", "merge", "when",
+];
 
 /// How a step that is a call says what is asked. Of a backend that is not there it may be told by
 /// any key.
@@ -126,6 +128,7 @@ pub(super) fn read_call<'a>(
     };
     let retry = keys.bool("retry", report);
     let share = keys.bool("share", report);
+    let merge = keys.bool("merge", report);
     let backend = keys.text("call", report);
     let columns = (result.as_ref()).and_then(|result| read_columns(result, hint, report));
     if one_row && keys.has("each") {
@@ -164,6 +167,7 @@ pub(super) fn read_call<'a>(
         one_row,
         retry,
         share: share.map(|share| (share, keys.place_of("share"))),
+        merge: merge.map(|merge| (merge, keys.place_of("merge"))),
     })
 }
 

@@ -17,9 +17,9 @@ pub(super) const PAGE_KEYS: [&str; 7] = [
 ];
 
 /// The keys of steps, but those of calls that say what is asked, which are their kinds'.
-pub(super) const STEP_KEYS: [&str; 16] = [
-    "call", "rows", "row", "each", "retry", "share", "check", "else", "with", "status", "session",
-    "user", "redirect", "file", "headers", "when",
+pub(super) const STEP_KEYS: [&str; 17] = [
+    "call", "rows", "row", "each", "retry", "share", "merge", "check", "else", "with", "status",
+    "session", "user", "redirect", "file", "headers", "when",
 ];
 
 /// A page's header.
@@ -207,6 +207,7 @@ pub(crate) struct CallDecl<'a> {
     pub(crate) one_row: bool,
     pub(crate) retry: Option<bool>,
     pub(crate) share: Option<(bool, Place<'a>)>,
+    pub(crate) merge: Option<(bool, Place<'a>)>,
 }
 
 impl Step<'_> {

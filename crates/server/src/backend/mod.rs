@@ -43,7 +43,7 @@ pub use registry::{KINDS, besim, kinds, locate, open};
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 
 use crate::owner::ConnectionOwner;
-use rhythm_engine::cohort::{Queries, Rows};
+use rhythm_engine::cohort::{Argument, Queries, Rows};
 use rhythm_engine::program::Call;
 use rhythm_net::{Port, Time};
 
@@ -54,7 +54,9 @@ pub struct Batch<'a> {
     pub call: &'a Call,
     /// Where the arguments of its queries are.
     pub queries: &'a Queries,
-    /// What is to be asked, in order of lanes.
+    /// The queries that are asked, by their numbers, in order of lanes.
+    pub order: &'a [u32],
+    /// What is to be asked, in that order.
     pub asks: &'a [Ask],
     /// How many calls of their requests this backend has answered before.
     pub step: u32,
@@ -62,11 +64,26 @@ pub struct Batch<'a> {
     pub deadline: Time,
 }
 
-/// A query that a backend is to answer.
+impl<'a> Batch<'a> {
+    /// The arguments of what is asked, those of one query after those of the other.
+    pub fn arguments(&self, ask: &Ask) -> impl Iterator<Item = Argument<'a>> + Clone + use<'a> {
+        let queries = self.queries;
+        let asked = &self.order[ask.first..ask.first + ask.count];
+        asked
+            .iter()
+            .flat_map(|query| queries.arguments(*query as usize))
+    }
+}
+
+/// What a backend is to answer: one query, or several as one, of a backend that does so
+/// ([`Backend::merges`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Index into [`Batch::queries`].
-    pub query: usize,
+    /// Index into [`Batch::order`].
+    pub first: usize,
+    /// How many queries: 1, or more that are asked as one. Then each row of the answer begins with
+    /// a cell more: the number, from 1 on, of the query that it is for.
+    pub count: usize,
     /// What its answer is told by.
     pub key: u64,
     /// Who asks, as a number: failures of one are not the backend's.
@@ -111,6 +128,13 @@ pub trait Backend: ConnectionOwner {
     fn under_way_of(&self, asker: u64) -> usize {
         let _ = asker;
         0
+    }
+
+    /// Whether several queries of this call can be asked as one now. An answer of another status
+    /// than 0, and none, are of no query then: they are asked one by one.
+    fn merges(&self, call: &Call) -> bool {
+        let _ = call;
+        false
     }
 
     /// The turn ends: sends what was handed over in it, and what could not leave before. Whether

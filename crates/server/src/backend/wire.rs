@@ -76,8 +76,14 @@ pub trait Wire {
         Ok(Greeting::Done { used: 0 })
     }
 
+    /// Whether several queries of this call can be asked as one, by the arguments of all of them.
+    fn merges(&self, call: &Call) -> bool {
+        let _ = call;
+        false
+    }
+
     /// Appends the bytes of a query, which leaves on this connection. It encodes and escapes what
-    /// the arguments hold. The connection's queries are numbered as they leave, from 0 on; a
+    /// the arguments hold: those of several queries where it merges them. The connection's queries are numbered as they leave, from 0 on; a
     /// protocol with tags makes its tag of the number.
     fn encode<'a>(
         &mut self,

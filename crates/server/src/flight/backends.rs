@@ -16,16 +16,16 @@
 use crate::backend::{Ask, Backend, Batch, Cause, Failure, Told};
 use crate::flight::asker::asker;
 use crate::flight::cohorts::{Cohorts, Phase, Wait};
-use crate::flight::followers::Followers;
 use crate::flight::lane_requests::LaneRequests;
 use crate::flight::pending_query::PendingQuery;
 use crate::flight::stragglers;
+use crate::flight::together::Together;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
 use crate::owner::ConnectionOwner;
 use crate::site::epoch::Epoch;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
-use rhythm_engine::cohort::{Alike, Cohort, LaneError, LaneState};
+use rhythm_engine::cohort::{Alike, Argument, Cohort, LaneError, LaneState, Queries};
 use rhythm_engine::program::PageProgram;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{Key, Port, Slab, Time};
@@ -44,6 +44,12 @@ const STRAGGLER_DELAY_MIN: Duration = Duration::from_micros(100);
 /// Least time between two lines of the log about a backend's numbers of rows.
 const SAY_ROWS: Duration = Duration::from_secs(60);
 
+/// Most queries that are asked as one.
+const MERGED_MAX: usize = 64;
+
+/// Most bytes of their arguments.
+const MERGED_BYTES_MAX: usize = 4096;
+
 /// A backend, and who it is.
 struct NamedBackend {
     settings: BackendSettings,
@@ -54,8 +60,8 @@ struct NamedBackend {
     retries_counted: u64,
     /// Lines of the log that say that its rows are too many or too few.
     rows_said: Sparse,
-    /// Whose queries another's stands for.
-    followers: Followers,
+    /// Which queries are one to it.
+    together: Together,
 }
 
 /// What became of the queries that a stage left.
@@ -80,8 +86,11 @@ pub(crate) struct Backends {
     complete: VecDeque<ContextId>,
     // Memory kept from call to call.
     alike: Alike,
+    order: Vec<u32>,
     asks: Vec<Ask>,
     answered: Vec<PendingQuery>,
+    /// Those that were asked as one in vain, with their backends.
+    again: Vec<(Key, Key)>,
 }
 
 impl Backends {
@@ -93,8 +102,10 @@ impl Backends {
             pending: Slab::new(),
             complete: VecDeque::new(),
             alike: Alike::default(),
+            order: Vec::new(),
             asks: Vec::new(),
             answered: Vec::new(),
+            again: Vec::new(),
         }
     }
 
@@ -111,7 +122,7 @@ impl Backends {
                     metrics: metrics.backend(&settings.name),
                     retries_counted: 0,
                     rows_said: Sparse::every(SAY_ROWS),
-                    followers: Followers::default(),
+                    together: Together::default(),
                 })
             })
         })
@@ -189,6 +200,7 @@ impl Backends {
         let (cohort, flight) = cohorts.pair_mut(id);
         debug_assert!(flight.asked.is_empty(), "it waits already");
         let first_of = call.shared.then(|| self.alike.find(&cohort.queries));
+        self.order.clear();
         self.asks.clear();
         for query in 0..cohort.queries.len() {
             let key = self.pending.insert(PendingQuery {
@@ -203,19 +215,27 @@ impl Backends {
             let client = flight.requests.client(lane);
             let client = client.expect("a lane that asks is not answered");
             let asker = asker(cohort, program, lane, client);
-            let first = first_of.map_or(query, |first_of| first_of[query] as usize);
-            match self.asks.binary_search_by_key(&first, |ask| ask.query) {
+            let first = first_of.map_or(query as u32, |first_of| first_of[query]);
+            match self.order.binary_search(&first) {
                 Ok(at) => slot.follow(&mut self.asks[at], key, asker),
-                Err(_) => self.asks.push(Ask {
-                    query,
-                    key: key.as_u64(),
-                    asker,
-                }),
+                Err(first) => {
+                    self.order.push(query as u32);
+                    self.asks.push(Ask {
+                        first,
+                        count: 1,
+                        key: key.as_u64(),
+                        asker,
+                    });
+                }
             }
+        }
+        if call.merged && self.asks.len() > 1 && slot.backend.merges(call) {
+            slot.merge(&mut self.asks, &self.order, &cohort.queries);
         }
         let batch = Batch {
             call,
             queries: &cohort.queries,
+            order: &self.order,
             asks: &self.asks,
             step: epoch.calls_before(key.page, key.stage),
             deadline,
@@ -225,24 +245,91 @@ impl Backends {
     }
 
     /// Takes what the backends have answered. Whether there was anything.
-    pub(crate) fn poll(&mut self, cohorts: &mut Cohorts, now: Time) -> bool {
+    pub(crate) fn poll(&mut self, port: &mut dyn Port, cohorts: &mut Cohorts, now: Time) -> bool {
         let mut any = false;
-        for (_, slot) in self.slots.iter_mut() {
-            let (metrics, followers) = (&slot.metrics, &mut slot.followers);
+        for (backend, slot) in self.slots.iter_mut() {
+            let (metrics, together) = (&slot.metrics, &mut slot.together);
+            let mut tell =
+                |together: &mut Together, key: u64, answer: Result<Told<'_>, Failure>| {
+                    let all = iter::once(Key::from_u64(key)).chain(together.take_followers(key));
+                    // One that nobody waits for any more is late, and of no use.
+                    let waited_for = all.filter_map(|key| self.pending.remove(key));
+                    self.answered.clear();
+                    self.answered.extend(waited_for);
+                    for of_cohort in self.answered.chunk_by(|a, b| a.context == b.context) {
+                        let is_complete = deliver(cohorts, metrics, of_cohort, answer, now);
+                        self.complete.extend(is_complete);
+                    }
+                };
             slot.backend.poll(&mut |key, answer| {
                 any = true;
-                let all = iter::once(Key::from_u64(key)).chain(followers.take(key));
-                // One that nobody waits for any more is late, and of no use.
-                let waited_for = all.filter_map(|key| self.pending.remove(key));
-                self.answered.clear();
-                self.answered.extend(waited_for);
-                for of_cohort in self.answered.chunk_by(|a, b| a.context == b.context) {
-                    let is_complete = deliver(cohorts, metrics, of_cohort, answer, now);
-                    self.complete.extend(is_complete);
+                let Some(merged) = together.take_merged(key) else {
+                    return tell(together, key, answer);
+                };
+                let rows_of = match answer {
+                    Ok(told) if told.status() == 0 => told.split(merged.len()),
+                    _ => None,
+                };
+                match (answer, rows_of) {
+                    (Ok(told), Some(rows_of)) => {
+                        for (key, rows) in merged.iter().zip(&rows_of) {
+                            tell(together, key.as_u64(), Ok(told.part(rows)));
+                        }
+                    }
+                    // Whose fault it is nobody knows.
+                    _ => (self.again).extend(merged.into_iter().map(|key| (backend, key))),
                 }
             });
         }
+        while let Some((backend, key)) = self.again.pop() {
+            self.ask_alone(port, cohorts, backend, key, now);
+        }
         any
+    }
+
+    /// Asks a query by itself that was asked with others in vain, for whoever still waits for it.
+    fn ask_alone(
+        &mut self,
+        port: &mut dyn Port,
+        cohorts: &mut Cohorts,
+        backend: Key,
+        key: Key,
+        now: Time,
+    ) {
+        let slot = self.slots.get_mut(backend);
+        let slot = slot.expect("the backends of a cohort's epoch are kept");
+        let all = iter::once(key).chain(slot.together.take_followers(key.as_u64()));
+        let mut waiting: Vec<Key> = all.filter(|key| self.pending.get(*key).is_some()).collect();
+        let Some(key) = waiting.pop() else {
+            return;
+        };
+        (waiting.into_iter()).for_each(|other| slot.together.follow(key.as_u64(), other));
+        let pending = self.pending.get(key).expect("it was found");
+        let at = cohorts.pool.key(pending.context);
+        let (cohort, flight) = cohorts.pair_mut(pending.context);
+        let epoch = flight.epoch().clone();
+        let call = epoch.call_before(at.page, at.stage);
+        let lane = cohort.queries.lanes()[pending.query as usize] as usize;
+        let client = flight.requests.client(lane);
+        let (Some(call), Some(client)) = (call, client) else {
+            unreachable!("a query that is waited for has its lane and its call");
+        };
+        let asker = asker(cohort, epoch.program(at.page), lane, client);
+        let ask = Ask {
+            first: 0,
+            count: 1,
+            key: key.as_u64(),
+            asker,
+        };
+        let batch = Batch {
+            call,
+            queries: &cohort.queries,
+            order: &[pending.query],
+            asks: &[ask],
+            step: epoch.calls_before(at.page, at.stage),
+            deadline: pending.deadline,
+        };
+        slot.backend.submit(port, batch, now);
     }
 
     /// A cohort that misses no more answers.
@@ -417,10 +504,54 @@ impl NamedBackend {
     /// have asked besides.
     fn follow(&mut self, ask: &mut Ask, query: Key, asker: u64) {
         self.metrics.shared.add(1);
-        self.followers.push(ask.key, query);
+        self.together.follow(ask.key, query);
+        ask.asker = self.less_under_way(ask.asker, asker);
+    }
+
+    /// Makes queries one, as many as go into one.
+    fn merge(&mut self, asks: &mut Vec<Ask>, order: &[u32], queries: &Queries) {
+        let bytes_of = |ask: &Ask| -> usize {
+            let arguments = queries.arguments(order[ask.first] as usize);
+            arguments.map(Argument::bytes).sum()
+        };
+        let (mut merged, mut bytes) = (Vec::new(), 0);
+        let mut of_last: Vec<Key> = Vec::new();
+        for ask in asks.drain(..) {
+            let more = bytes_of(&ask);
+            let key = Key::from_u64(ask.key);
+            match merged.last_mut() {
+                Some(last) if of_last.len() < MERGED_MAX && bytes + more <= MERGED_BYTES_MAX => {
+                    let last: &mut Ask = last;
+                    last.count += 1;
+                    last.asker = self.less_under_way(last.asker, ask.asker);
+                    of_last.push(key);
+                    bytes += more;
+                }
+                _ => {
+                    self.merged(std::mem::replace(&mut of_last, vec![key]));
+                    merged.push(ask);
+                    bytes = more;
+                }
+            }
+        }
+        self.merged(of_last);
+        *asks = merged;
+    }
+
+    /// Takes note of what is asked as one.
+    fn merged(&mut self, queries: Vec<Key>) {
+        if queries.len() > 1 {
+            self.metrics.merged.add(queries.len() as u64);
+            self.together.merge(queries);
+        }
+    }
+
+    /// The one of two who ask with less under way.
+    fn less_under_way(&self, one: u64, other: u64) -> u64 {
         let under_way = |asker| self.backend.under_way_of(asker);
-        if asker != ask.asker && under_way(asker) < under_way(ask.asker) {
-            ask.asker = asker;
+        match one != other && under_way(other) < under_way(one) {
+            true => other,
+            false => one,
         }
     }
 

@@ -53,6 +53,8 @@ pub struct BackendMetrics {
     pub failures: Count,
     /// Requests for which another of their cohort, which asked the same, was sent.
     pub shared: Count,
+    /// Requests that were asked for with others, as one.
+    pub merged: Count,
     /// Requests sent again.
     pub retries: Count,
     /// Requests not answered yet, now.

@@ -175,7 +175,8 @@ impl ConnectionOwner for Echo {
 
 impl Backend for Echo {
     fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
-        for &Ask { query, key, .. } in batch.asks {
+        for &Ask { first, key, .. } in batch.asks {
+            let query = batch.order[first] as usize;
             let text = last(batch.call, batch.queries, query);
             if text == b"late" {
                 self.late.push((now + LATE, key, text));

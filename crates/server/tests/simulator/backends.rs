@@ -6,7 +6,7 @@ use rhythm_engine::device::conformance::Dice;
 use rhythm_net::{Port, Time};
 use rhythm_protocol::besim::AnswerReader;
 use rhythm_server::ConnectionOwner;
-use rhythm_server::backend::{Ask, Backend, Batch, Embedded, Failure, QueryAnswers, Tell};
+use rhythm_server::backend::{Backend, Batch, Embedded, Failure, QueryAnswers, Tell};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -213,10 +213,9 @@ impl Backend for FaultyBackend {
         self.now = now;
         let faults = self.faults;
         let first = self.answers.len();
-        for &Ask { query, key, .. } in batch.asks {
-            let arguments = batch.queries.arguments(query);
+        for ask in batch.asks {
             let mut query = Vec::new();
-            batch.call.form.write(arguments, &mut query);
+            batch.call.form.write(batch.arguments(ask), &mut query);
             let mut body = self.body(&query);
             let mut after = 1 + self.dice.below(faults.delay_max as usize + 1) as u64;
             if self.chance(faults.late) {
@@ -256,7 +255,8 @@ impl Backend for FaultyBackend {
                 continue;
             }
             let columns = batch.call.columns;
-            self.answers.push((at, key, columns, answer.map(|()| body)));
+            self.answers
+                .push((at, ask.key, columns, answer.map(|()| body)));
         }
         let new = self.answers.len() - first;
         if self.sabotage == BackendSabotage::SwapAnswers && new > 1 && self.dice.once_in(20) {

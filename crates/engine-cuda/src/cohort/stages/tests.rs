@@ -80,6 +80,7 @@ fn service() -> Service {
                 status: 0,
                 idempotent: true,
                 shared: false,
+                merged: false,
             }],
             stages: vec![
                 StageProgram {

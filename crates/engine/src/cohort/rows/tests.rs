@@ -34,6 +34,7 @@ fn page(columns: &[Type]) -> PageProgram {
             status: 1,
             idempotent: true,
             shared: false,
+            merged: false,
         }],
         stages: vec![StageProgram {
             call: Some(0),

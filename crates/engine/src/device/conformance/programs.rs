@@ -525,6 +525,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
             status: STATUS_FIELD,
             idempotent: true,
             shared: false,
+            merged: false,
         }],
         stages,
         tables: vec![(0..5).map(|i| Constant::Int(i * 10)).collect()],

@@ -47,6 +47,7 @@ fn page(form: Form, columns: u16) -> PageProgram {
             status: 1,
             idempotent: true,
             shared: false,
+            merged: false,
         }],
         stages: vec![
             StageProgram {

@@ -85,6 +85,7 @@ use done::Done;
 use overload::Overload;
 use pace::Pace;
 use pipe::{Loss, Pipe};
+use rhythm_engine::program::Call;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
 use statements::Statements;
@@ -433,9 +434,10 @@ impl<W: Wire> Backend for ConnectionPool<W> {
         let may_be_slow = self.statements.may_be_slow(call.number());
         let pieces = call.form.pieces.iter();
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
-        for &Ask { query, key, asker } in batch.asks {
+        for ask in batch.asks {
+            let Ask { key, asker, .. } = *ask;
             let mut arguments = self.done.spare.take();
-            keep(batch.queries.arguments(query), &mut arguments);
+            keep(batch.arguments(ask), &mut arguments);
             let length = literal_bytes + arguments.len();
             let bytes = size_of::<Sent>() + arguments.capacity();
             let refusal = if length > self.options.query_max {
@@ -477,6 +479,10 @@ impl<W: Wire> Backend for ConnectionPool<W> {
 
     fn under_way_of(&self, asker: u64) -> usize {
         self.done.under_way_of(asker)
+    }
+
+    fn merges(&self, call: &Call) -> bool {
+        self.wire.merges(call)
     }
 
     fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {

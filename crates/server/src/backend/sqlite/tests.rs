@@ -33,6 +33,7 @@ fn call(columns: u16, has_name: bool) -> Call {
         has_name,
         idempotent: false,
         shared: false,
+        merged: false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::asking::all_answered;
-use super::world::{ask, call};
+use super::world::{ask, call, order};
 use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, ResponseLimits};
 use crate::backend::kind::peers;
@@ -114,6 +114,7 @@ fn answers_all(url: &str) {
             let batch = Batch {
                 call: &call,
                 queries: &queries,
+                order: &order(&queries),
                 asks: &[ask(0, key, key)],
                 step: 0,
                 deadline: Time::NEVER,

@@ -71,6 +71,7 @@ fn nothing_is_asked_before_the_greeting_is_over() {
         let batch = Batch {
             call: &call(&["1&3&", ""], false),
             queries: &queries,
+            order: &order(&queries),
             asks: &[ask(0, 1, 1)],
             step: 0,
             deadline: Time::NEVER,

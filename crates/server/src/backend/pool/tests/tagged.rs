@@ -8,7 +8,7 @@
 
 use super::super::*;
 use super::asking::all_answered;
-use super::world::{MS, asks, call, cells, options};
+use super::world::{MS, asks, call, cells, options, order};
 use crate::backend::{Awaited, QueryAnswers, Which};
 use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
 use rhythm_engine::program::Call;
@@ -136,6 +136,7 @@ impl Tagged {
         let batch = Batch {
             call: &call(&["get ", ""], idempotent),
             queries: &queries,
+            order: &order(&queries),
             asks: &asks(keys),
             step: 0,
             deadline: self.now + 50 * MS,
@@ -392,6 +393,7 @@ fn all_is_answered_over_sockets() {
         let batch = Batch {
             call: &call(&["get ", ""], true),
             queries: &queries,
+            order: &order(&queries),
             asks: &asks(keys),
             step: 0,
             deadline: Time::NEVER,

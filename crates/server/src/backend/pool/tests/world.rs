@@ -117,12 +117,23 @@ pub(in super::super) fn call(pieces: &[&str], idempotent: bool) -> Call {
         status: 1,
         idempotent,
         shared: false,
+        merged: false,
     }
 }
 
 /// One query of a batch.
-pub(super) fn ask(query: usize, key: u64, asker: u64) -> Ask {
-    Ask { query, key, asker }
+pub(super) fn ask(first: usize, key: u64, asker: u64) -> Ask {
+    Ask {
+        first,
+        count: 1,
+        key,
+        asker,
+    }
+}
+
+/// The first so many queries, in order.
+pub(super) fn order(queries: &Queries) -> Vec<u32> {
+    (0..queries.len() as u32).collect()
 }
 
 /// Queries of a batch, in their order, each asked by somebody else.
@@ -232,6 +243,7 @@ impl World {
         let batch = Batch {
             call: &call(&["1&3&", ""], idempotent),
             queries: &queries,
+            order: &order(&queries),
             asks: &asks(keys),
             step: self.step,
             deadline,
@@ -275,6 +287,7 @@ impl World {
         let batch = Batch {
             call,
             queries: &queries,
+            order: &order(&queries),
             asks: &[ask(0, key, asker)],
             step: 0,
             deadline: Time::NEVER,
@@ -310,6 +323,7 @@ impl World {
             let batch = Batch {
                 call: &call(&[text], idempotent),
                 queries: &queries,
+                order: &order(&queries),
                 asks: &[ask(0, key, key)],
                 step: 0,
                 deadline,
