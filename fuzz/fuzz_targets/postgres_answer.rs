@@ -49,6 +49,7 @@ fn call(asking: Asking) -> Call {
         has_name: true,
         idempotent: asking == Asking::Query,
         shared: false,
+        merged: false,
     }
 }
 
@@ -100,7 +101,8 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     }
     let asks: Vec<Ask> = (0..4)
         .map(|number| Ask {
-            query: number as usize,
+            first: number as usize,
+            count: 1,
             key: number,
             asker: number,
         })
@@ -108,6 +110,7 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     let batch = Batch {
         call: &call(asking),
         queries: &queries,
+        order: &[0, 1, 2, 3],
         asks: &asks,
         step: 0,
         deadline: Time::NEVER,

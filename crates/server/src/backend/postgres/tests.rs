@@ -38,6 +38,7 @@ fn call(asking: Asking) -> Call {
         has_name: true,
         idempotent: false,
         shared: false,
+        merged: false,
     }
 }
 
