@@ -101,7 +101,8 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     }
     let asks: Vec<Ask> = (0..4)
         .map(|number| Ask {
-            query: number as usize,
+            first: number as usize,
+            count: 1,
             key: number,
             asker: number,
         })
@@ -109,6 +110,7 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     let batch = Batch {
         call: &call(asking),
         queries: &queries,
+        order: &[0, 1, 2, 3],
         asks: &asks,
         step: 0,
         deadline: Time::NEVER,

@@ -158,7 +158,7 @@ fn who_writes_elsewhere_delays_writing_alone_and_no_longer_than_the_timeout() {
 fn a_statement_that_never_ends_is_stopped_and_others_go_on() {
     let folder = notes(
         "notes_endless",
-        "timeout = \"2s\"\nconnections_per_user_max = 16\n",
+        "timeout = \"500ms\"\nconnections_per_user_max = 16\n",
     );
     let page = "+++\nroute = \"GET /endless\"\n[[step]]\ncall = \"board\"\nquery = \"\"\"\n\
                 with recursive n(i) as (select 1 union all select i + 1 from n)\n\
