@@ -83,8 +83,8 @@ pub trait Wire {
     }
 
     /// Appends the bytes of a query, which leaves on this connection. It encodes and escapes what
-    /// the arguments hold: those of several queries where it merges them. The connection's queries are numbered as they leave, from 0 on; a
-    /// protocol with tags makes its tag of the number.
+    /// the arguments hold: those of several queries where it merges them. The connection's queries
+    /// are numbered as they leave, from 0 on; a protocol with tags makes its tag of the number.
     fn encode<'a>(
         &mut self,
         connection: &mut Self::Connection,

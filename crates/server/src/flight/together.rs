@@ -1,5 +1,6 @@
-//! Which queries are one to their backend: those that ask the same as another of their cohort, which
-//! alone is sent and whose answer is theirs, too; and those that one statement asks for at once.
+//! Which queries are one to their backend: those that ask the same as another of their cohort,
+//! which alone is sent and whose answer is theirs, too; and those that one statement asks for at
+//! once.
 
 use rhythm_net::{Key, Slab};
 use std::collections::HashMap;
