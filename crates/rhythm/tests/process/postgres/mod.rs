@@ -565,7 +565,8 @@ fn look_ups_that_are_asked_as_one_answer_each_as_if_it_were_alone() {
     database.carry_out(TABLES);
     database.carry_out(
         "insert into note(topic, author, text)
-             select 1 + n % 3, 'author ' || n, n || ' \"quoted\" {a,b} \\' from generate_series(1, 60) n;
+             select 1 + n % 3, 'author ' || n, n || ' \"quoted\" {a,b} \\'
+             from generate_series(1, 60) n;
          create table day (day date primary key, name text);
          insert into day select date '2026-01-01' + n, 'day ' || n from generate_series(0, 40) n;
          create domain word as text check (value <> 'no');
@@ -609,8 +610,8 @@ fn look_ups_that_are_asked_as_one_answer_each_as_if_it_were_alone() {
                 "+++\nroute = \"GET /{name}/{merge}\"\n[params]\n\
                  id = {{ in = \"query\", type = \"int\" }}\n\
                  word = {{ in = \"query\", type = \"text\" }}\n[[step]]\ncall = \"board\"\n\
-                 query = \"\"\"{statement}\"\"\"\nrows = \"found(a:int, b)\"\nmerge = {merge}\n+++\n\
-                 {{% for f in found %}}[{{{{ f.a }}}} {{{{ f.b }}}}]{{% endfor %}}"
+                 query = \"\"\"{statement}\"\"\"\nrows = \"found(a:int, b)\"\nmerge = {merge}\n\
+                 +++\n{{% for f in found %}}[{{{{ f.a }}}} {{{{ f.b }}}}]{{% endfor %}}"
             );
             fs::write(folder.join(format!("pages/{name}_{merge}.html")), page).unwrap();
         }

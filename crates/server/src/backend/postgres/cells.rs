@@ -1,7 +1,8 @@
-//! Cells, of the text that the server writes, by the types of their columns.
+//! Cells, of the text that the server writes, by the types of their columns; and values, as texts.
 
-use rhythm_engine::cohort::Cell;
+use rhythm_engine::cohort::{Argument, Cell};
 use rhythm_protocol::calendar::day_of;
+use std::io::Write;
 
 /// Types by the numbers that they have in each database (src/include/catalog/pg_type.dat).
 pub(super) mod oid {
@@ -46,6 +47,19 @@ pub(super) fn cell<'a>(kind: u32, text: &'a [u8], bytes: &'a mut Vec<u8>) -> Cel
         _ => None,
     };
     typed.unwrap_or(Cell::Text(text))
+}
+
+/// Appends a value as a text.
+pub(super) fn write(value: Argument<'_>, out: &mut Vec<u8>) {
+    match value {
+        Argument::Text(text) => out.extend_from_slice(text),
+        Argument::Int(value) => {
+            out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        }
+        Argument::Bool(value) => out.push(if value { b't' } else { b'f' }),
+        // Writing to memory cannot fail.
+        Argument::Float(value) => drop(write!(out, "{value:?}")),
+    }
 }
 
 /// Decodes `\x0aff`.

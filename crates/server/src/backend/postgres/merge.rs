@@ -13,7 +13,7 @@
 //! are of the types that the server has found the values to have; until it was asked for one query,
 //! and where a type is none of those that every database has, queries are asked one by one.
 
-use super::cells::oid;
+use super::cells::{oid, write};
 use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::{Form, Type};
 use std::collections::HashMap;
@@ -148,7 +148,7 @@ pub(super) fn array(arguments: &[Argument<'_>], argument: usize, width: usize, o
                 }
                 out.push(b'"');
             }
-            value => super::wire::write_value(value, out),
+            value => write(value, out),
         }
     }
     out.push(b'}');

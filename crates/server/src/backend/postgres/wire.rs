@@ -13,6 +13,7 @@
 
 use super::access::Access;
 use super::answer::{self, Answered};
+use super::cells::write;
 use super::greeting::Greeter;
 use super::merge::{self, Merging};
 use super::messages::{self, ServerError};
@@ -25,7 +26,6 @@ use crate::backend::wire::{Greeting, Unreadable, Verdict, Wire};
 use rhythm_engine::cohort::{Argument, ROWS_MAX};
 use rhythm_engine::program::{Asking, Call};
 use std::collections::VecDeque;
-use std::io::Write;
 use std::sync::Arc;
 
 /// Most bytes of an answer.
@@ -231,19 +231,6 @@ fn breaks_rule(code: &str, asking: Asking) -> bool {
     code.starts_with("23") || is_unfit && asking == Asking::Exec
 }
 
-/// Appends a value as a text.
-pub(super) fn write_value(value: Argument<'_>, out: &mut Vec<u8>) {
-    match value {
-        Argument::Text(text) => out.extend_from_slice(text),
-        Argument::Int(value) => {
-            out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-        }
-        Argument::Bool(value) => out.push(if value { b't' } else { b'f' }),
-        // Writing to memory cannot fail.
-        Argument::Float(value) => drop(write!(out, "{value:?}")),
-    }
-}
-
 impl Wire for PostgresWire {
     type Connection = Connection;
 
@@ -316,7 +303,7 @@ impl Wire for PostgresWire {
             }),
             false => (of_one.into_iter().flatten())
                 .chain(of_all.iter().copied())
-                .for_each(|argument| messages::value(out, |out| write_value(argument, out))),
+                .for_each(|argument| messages::value(out, |out| write(argument, out))),
         });
         messages::sync(out);
         if changes {
