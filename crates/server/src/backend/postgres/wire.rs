@@ -142,7 +142,8 @@ impl PostgresWire {
         if sent.prepares && !read.is_prepared {
             connection.prepared.lost(sent.statement);
         }
-        if call.merged && !sent.merges && sent.prepares && read.is_prepared {
+        // Another page may ask the same, and merge it.
+        if call.asking == Asking::Query && !sent.merges && sent.prepares && read.is_prepared {
             self.merging.learn(&call.form, &read.parameters);
         }
         let (outcome, is_healthy) = match &read.error {
