@@ -75,27 +75,43 @@ impl HeldLong {
     }
 }
 
-/// Whether queries of a call take long now: it is slow, or one of them is.
-pub(super) fn is_suspect<W: Wire>(
-    pipes: &[Pipe<W>],
-    call: CallNumber,
-    statements: &Statements,
-    now: Time,
-) -> bool {
-    let is_of_it = |query: &Taken| query.call.number() == call;
-    let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
-    statements.is_slow(call) || slow.filter_map(Pipe::oldest).any(is_of_it)
+/// Calls of which queries take long now.
+pub(super) struct Suspects<'a> {
+    statements: &'a Statements,
+    /// Those of which one holds a pipe.
+    hold: Vec<CallNumber>,
 }
 
-/// Whether queries wait of other calls than this one, that are not slow. What may not go because
-/// of whom it is of does not count: he waits for himself.
+impl<'a> Suspects<'a> {
+    pub(super) fn of<W: Wire>(
+        pipes: &[Pipe<W>],
+        statements: &'a Statements,
+        now: Time,
+    ) -> Suspects<'a> {
+        let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
+        let oldest = slow.filter_map(Pipe::oldest);
+        Suspects {
+            statements,
+            hold: oldest.map(|query| query.call.number()).collect(),
+        }
+    }
+
+    /// Whether this is one: it is slow, or a query of it is.
+    pub(super) fn contain(&self, call: CallNumber) -> bool {
+        self.statements.is_slow(call) || self.hold.contains(&call)
+    }
+}
+
+/// Whether queries wait of other calls than this one, none of which takes long: else two calls that
+/// hang for few would each wait until the other does not. What may not go because of whom it is of
+/// does not count: he waits for himself.
 fn others_wait(
     waiting: &Waiting,
     call: CallNumber,
-    statements: &Statements,
+    suspects: &Suspects<'_>,
     held_alone: &HeldAlone,
 ) -> bool {
-    let is_other = |of| of != call && !statements.is_slow(of);
+    let is_other = |of| of != call && !suspects.contain(of);
     let waits_for_himself = |query: &Taken| query.is_alone && held_alone.is_of(query.asker);
     // Mostly there are none, of few calls.
     waiting.of_calls().any(|(of, _)| is_other(of))
@@ -178,9 +194,9 @@ impl<W: Wire> ConnectionPool<W> {
         let first = pipe.and_then(|at| pipes[at].oldest());
         let held_alone = LazyCell::new(|| HeldAlone::of(pipes, statements, now));
         let held_long = LazyCell::new(|| HeldLong::of(pipes, statements, now));
-        let is_suspect = remembered(|_, call| is_suspect(pipes, call, statements, now));
+        let suspects = LazyCell::new(|| Suspects::of(pipes, statements, now));
         let others_wait =
-            remembered(|waiting, call| others_wait(waiting, call, statements, &held_alone));
+            remembered(|waiting, call| others_wait(waiting, call, &suspects, &held_alone));
         let is_doubtful = remembered(|_, call| {
             let is_of_it = |query: &Taken| query.is_alone && query.call.number() == call;
             let is_first = || {
@@ -193,14 +209,14 @@ impl<W: Wire> ConnectionPool<W> {
             let (asker, call) = (query.asker, query.call.number());
             let is_its_own = first.is_some_and(|first| first.call.number() == call);
             let is_his_own = first.is_some_and(|first| first.asker == asker);
-            if by_call && !is_its_own && is_suspect(waiting, call) {
+            if by_call && !is_its_own && suspects.contain(call) {
                 match held_long.leaves_one_to(asker, all, others_wait(waiting, call)) {
                     MayGo::Yes => {}
                     not => return not,
                 }
             }
             if W::IN_ORDER && query.is_alone {
-                let is_doubtful = is_suspect(waiting, call) || is_doubtful(waiting, call);
+                let is_doubtful = suspects.contain(call) || is_doubtful(waiting, call);
                 match held_alone.leaves_enough(all, asker, is_doubtful, share) {
                     MayGo::Yes => {}
                     not => return not,
@@ -228,8 +244,9 @@ impl<W: Wire> ConnectionPool<W> {
             return false;
         }
         let held_alone = HeldAlone::of(pipes, statements, now);
+        let suspects = Suspects::of(pipes, statements, now);
         let others_wait =
-            remembered(|waiting, call| others_wait(waiting, call, statements, &held_alone));
+            remembered(|waiting, call| others_wait(waiting, call, &suspects, &held_alone));
         let may_be_held = |call| held_long.askers < most_of(all, others_wait(waiting, call));
         let mut queries = waiting.next_of_lines(false, may_be_held);
         queries.any(|query| held_long.of_one(query.asker) == 0)
@@ -249,7 +266,8 @@ impl<W: Wire> ConnectionPool<W> {
             return false;
         }
         let held_alone = HeldAlone::of(pipes, statements, now);
-        let others_wait = |call| others_wait(&self.waiting, call, statements, &held_alone);
+        let suspects = Suspects::of(pipes, statements, now);
+        let others_wait = |call| others_wait(&self.waiting, call, &suspects, &held_alone);
         let may_give = |query: &Taken| {
             first_waits && held_long.of_one(query.asker) > 1 || others_wait(query.call.number())
         };
@@ -319,12 +337,9 @@ impl<W: Wire> ConnectionPool<W> {
         };
         let all = self.options.connections_max.max(1);
         let held_alone = HeldAlone::of(&self.pipes, &self.statements, now);
-        let others_wait = others_wait(
-            &self.waiting,
-            query.call.number(),
-            &self.statements,
-            &held_alone,
-        );
+        let suspects = Suspects::of(&self.pipes, &self.statements, now);
+        let call = query.call.number();
+        let others_wait = others_wait(&self.waiting, call, &suspects, &held_alone);
         self.pipes[at].is_slow(&self.statements, now)
             && !HeldLong::of(&self.pipes, &self.statements, now).fits(all, others_wait)
     }

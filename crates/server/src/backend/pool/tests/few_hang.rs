@@ -3,9 +3,13 @@
 
 use super::super::*;
 use super::world::*;
+use rhythm_engine::cohort::Argument;
 
-/// Of the call that is asked by its key, these hang.
+/// Of the calls that are asked by a key, these hang.
 const HANGING: std::ops::Range<u64> = 10_000..100_000;
+
+/// These calls are.
+const BY_KEY: [[&str; 2]; 2] = [["1&3&", ""], ["1&5&", ""]];
 
 /// Asked by all: one that is sent again, and one that is not.
 const READS: &str = "1&2";
@@ -37,7 +41,7 @@ fn options_of(connections_max: usize) -> PoolOptions {
 }
 
 fn hangs(query: &str) -> bool {
-    let key = query.strip_prefix("1&3&").and_then(|key| key.parse().ok());
+    let key = (BY_KEY.iter()).find_map(|[call, _]| query.strip_prefix(call)?.parse().ok());
     query.starts_with(HANGS) || key.is_some_and(|key| HANGING.contains(&key))
 }
 
@@ -201,6 +205,28 @@ fn calls_that_hang_together_leave_connections_to_others() {
             others.world.pass(50 * MS);
         }
     }
+}
+
+#[test]
+fn those_who_ask_what_hangs_for_few_do_not_wait_for_each_other() {
+    let mut others = Others::new(8);
+    // Each of two calls, in one turn.
+    let ask_both = |world: &mut World, askers: [u64; 2], first: u64| {
+        let keys = first..first + 2;
+        for ((asker, key), by_key) in askers.into_iter().zip(keys).zip(&BY_KEY) {
+            let argument = [Argument::Int(key as i64)];
+            world.submit_one(asker, key, &call(by_key, false), argument);
+        }
+        world.poll();
+        answer_others(world);
+    };
+    ask_both(&mut others.world, [8, 9], 100);
+    for few in [[0, 1], [2, 3]] {
+        ask_both(&mut others.world, few, HANGING.start + few[0]);
+    }
+    others.world.pass(60 * MS);
+    ask_both(&mut others.world, [10, 11], 200);
+    assert!((200..202).all(|key| others.world.result(key).is_ok()));
 }
 
 #[test]
