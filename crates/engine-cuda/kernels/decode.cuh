@@ -202,15 +202,17 @@ DEVICE void decode_lane(const DecodeArgs& args, u32 index) {
         readable = answer.length != NO_TEXT && decoder.answer(answer, &status);
     }
     bool is_row = args.spans_slot == NO_SLOT;
-    if (!readable || (is_row && status == 0 && decoder.rows != 1)) {
+    // Who has asked nothing has no row.
+    bool has_row = asked.length != 0 && status == 0;
+    if (!readable || (is_row && has_row && decoder.rows != 1)) {
         result.outcome = LANE_FAILED + ERROR_BAD_ANSWER;
         return;
     }
     int_column(args.columns, args.status_slot)[lane] = status;
     if (is_row) {
-        // Where an answer refused its fields are empty, whatever the others brought; what is in the
-        // columns may be an earlier cohort's, too.
-        for (u32 column = 0; status != 0 && column < args.decoded_count; ++column)
+        // Where an answer refused, or nothing was asked, its fields are empty, whatever the others
+        // brought; what is in the columns may be an earlier cohort's, too.
+        for (u32 column = 0; !has_row && column < args.decoded_count; ++column)
             value_column(args.columns, args.decoded[column].slot)[lane] = 0;
         return;
     }

@@ -31,6 +31,7 @@ DEVICE_CALL Writer make_text(Writer made, u32 function, const u8* text, u32 leng
         case TEXT_ESCAPE + ESCAPE_NONE: made.text(text, length); break;
         case TEXT_ESCAPE + ESCAPE_HTML: escape_html(made, text, length); break;
         case TEXT_ESCAPE + ESCAPE_PERCENT: escape_percent(made, text, length); break;
+        case TEXT_ESCAPE + ESCAPE_JSON: escape_json(made, text, length); break;
         default: escape_header(made, text, length); break;
     }
     return made;

@@ -94,6 +94,7 @@ enum Escape : u32 {
     ESCAPE_HTML,
     ESCAPE_PERCENT,
     ESCAPE_HEADER,
+    ESCAPE_JSON,
 };
 
 // The engine's TextTest.

@@ -80,6 +80,38 @@ template <u8 kept> struct PercentEscape {
     }
 };
 
+// A digit of a lower-case hexadecimal number.
+DEVICE u64 lower_hex(u32 digit) { return digit + (digit < 10 ? '0' : 'a' - 10); }
+
+// Within a string of JSON that may stand in HTML: "\"", "\n" and so on, or "\u00xx".
+struct JsonEscape {
+    static DEVICE_METHOD u64 special(u64 bytes) {
+        return (bytes_within(bytes, 0, 0x1f) | equal_bytes(bytes, '"') |
+                equal_bytes(bytes, '\\') | bytes_within(bytes, '&', '\'') |
+                equal_bytes(bytes, '<') | equal_bytes(bytes, '>')) &
+               BYTES_HIGH;
+    }
+
+    static DEVICE_METHOD u64 replacement(u8 byte) {
+        u64 instead = 0;
+        switch (byte) {
+            case '"': instead = '"'; break;
+            case '\\': instead = '\\'; break;
+            case '\n': instead = 'n'; break;
+            case '\r': instead = 'r'; break;
+            case '\t': instead = 't'; break;
+            case '\b': instead = 'b'; break;
+            case '\f': instead = 'f'; break;
+            default:
+                // "\u00", the first character lowest.
+                return REPLACEMENT(0x3030755cull | lower_hex(byte >> 4) << 32 |
+                                       lower_hex(byte & 15) << 40,
+                                   6);
+        }
+        return REPLACEMENT('\\' | instead << 8, 2);
+    }
+};
+
 template <class How> DEVICE void escape_text(Writer& to, const u8* text, u32 length) {
     u32 at = 0;
     while (at < length) {
@@ -134,6 +166,10 @@ DEVICE void escape_html(Writer& to, const u8* text, u32 length) {
 
 DEVICE void escape_percent(Writer& to, const u8* text, u32 length) {
     escape_text<PercentEscape<'~'>>(to, text, length);
+}
+
+DEVICE void escape_json(Writer& to, const u8* text, u32 length) {
+    escape_text<JsonEscape>(to, text, length);
 }
 
 DEVICE void url_encode(Writer& to, const u8* text, u32 length) {

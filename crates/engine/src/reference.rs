@@ -7,11 +7,11 @@ use crate::cohort::{Cohort, Column};
 use crate::device::conformance;
 use crate::diagnostic::Report;
 use crate::kind::Kinds;
-use crate::program::{FieldType, PageProgram, SessionUse};
-use crate::source::declaration::{AnswerDecl, StepKind};
+use crate::program::{Escape, FieldType, PageProgram, SessionUse};
+use crate::source::declaration::{Instead, PageHeader, StepKind};
 use crate::source::{Sources, config, header};
 use md5::{Digest, Md5};
-use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value};
+use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value, ValueKind};
 use minijinja::{AutoEscape, Environment, State, filters};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -122,7 +122,6 @@ pub fn answer(
     page_file: &str,
     context: &BTreeMap<String, Value>,
 ) -> Result<Answer, minijinja::Error> {
-    let environment = environment(sources)?;
     let mut report = Report::default();
     let path = format!("pages/{page_file}");
     let text = sources.files.get(&path).map_or("", String::as_str);
@@ -134,7 +133,12 @@ pub fn answer(
         backends_lost: false,
     };
     let header = header::read(toml, kinds, &mut report).ok_or_else(|| not_compiled(&path))?;
-    let else_page = |answer: &AnswerDecl<'_>| {
+    let environment = environment(sources, header.escape())?;
+    let answer_instead = |instead: &Instead<'_>| {
+        let answer = match instead {
+            Instead::Page(answer) => answer,
+            Instead::Redirect(to) => return Ok(redirected(to.status)),
+        };
         let mut with = BTreeMap::new();
         for (name, text) in &answer.with {
             let text = text
@@ -146,7 +150,7 @@ pub fn answer(
         }
         Ok(Answer {
             status: answer.status,
-            body: Some(template(&environment, sources, &answer.page.value, &with)?),
+            body: Some(template(sources, &answer.page.value, &with)?),
         })
     };
     let present = context
@@ -158,32 +162,56 @@ pub fn answer(
         let text = sources.files.get("service.toml").map_or("", String::as_str);
         let service = config::read(text, conformance::BESIM, &mut report);
         let missing = service.missing;
-        return else_page(&missing.ok_or_else(|| not_compiled("service.toml"))?);
+        return answer_instead(&missing.ok_or_else(|| not_compiled("service.toml"))?);
     }
     let mut status = 200;
     let mut has_body = true;
+    let is_true = |text: &str| {
+        let expression = environment.compile_expression(text)?;
+        Ok::<_, minijinja::Error>(expression.eval(value(context))?.is_true())
+    };
     for step in &header.steps {
+        if let Some(when) = &step.when {
+            if !is_true(&when.value)? {
+                continue;
+            }
+            match &step.kind {
+                StepKind::Redirect(to) => return Ok(redirected(to.status)),
+                StepKind::File { .. } => return Ok(Answer { status, body: None }),
+                _ => {}
+            }
+        }
         match &step.kind {
-            StepKind::Check { condition, answer } => {
+            StepKind::Check { condition, instead } => {
                 let condition = condition.as_ref().ok_or_else(|| not_compiled(&path))?;
-                let expression = environment.compile_expression(&condition.value)?;
-                if !expression.eval(value(context))?.is_true() {
-                    return else_page(answer);
+                if !is_true(&condition.value)? {
+                    return answer_instead(instead);
                 }
             }
             StepKind::Head {
                 status: Some(set), ..
             } => status = *set,
-            StepKind::Redirect { status: set, .. } => (status, has_body) = (*set, false),
+            StepKind::Redirect(to) => return Ok(redirected(to.status)),
             StepKind::File { .. } => has_body = false,
             _ => {}
         }
     }
-    let body = environment.render_named_str(&path, &text[offset..], value(context))?;
-    Ok(Answer {
-        status,
-        body: has_body.then_some(body),
-    })
+    let body = match has_body {
+        true => Some(body(
+            &environment,
+            &header,
+            &path,
+            &text[offset..],
+            context,
+        )?),
+        false => None,
+    };
+    Ok(Answer { status, body })
+}
+
+/// An answer that leads elsewhere.
+fn redirected(status: u16) -> Answer {
+    Answer { status, body: None }
 }
 
 fn not_compiled(path: &str) -> minijinja::Error {
@@ -191,12 +219,32 @@ fn not_compiled(path: &str) -> minijinja::Error {
     minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, message)
 }
 
-/// MiniJinja as pages know it.
-fn environment(sources: &Sources) -> Result<Environment<'_>, minijinja::Error> {
+/// MiniJinja as pages of such a content type know it.
+fn environment(sources: &Sources, escape: Escape) -> Result<Environment<'_>, minijinja::Error> {
     let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|name| match name {
+    environment.set_auto_escape_callback(move |name| match name {
         "with.txt" => AutoEscape::None,
-        _ => AutoEscape::Html,
+        _ => match escape {
+            Escape::None => AutoEscape::None,
+            Escape::Json => AutoEscape::Custom("json".into()),
+            _ => AutoEscape::Html,
+        },
+    });
+    environment.set_formatter(|output, state, value| match state.auto_escape() {
+        AutoEscape::Custom(_) if !value.is_safe() => {
+            Ok(output.write_str(&json(value)?).map_err(not_written)?)
+        }
+        AutoEscape::Custom(_) => Ok(write!(output, "{value}").map_err(not_written)?),
+        _ => minijinja::escape_formatter(output, state, value),
+    });
+    environment.add_filter("tojson", |value: Value| {
+        Ok::<_, minijinja::Error>(Value::from_safe_string(json(&value)?))
+    });
+    environment.add_filter("escape", |state: &mut State<'_, '_>, value: Value| {
+        escaped(state, &value)
+    });
+    environment.add_filter("e", |state: &mut State<'_, '_>, value: Value| {
+        escaped(state, &value)
     });
     environment.add_filter("md5", |text: String| {
         let digest = Md5::digest(text.as_bytes());
@@ -237,9 +285,95 @@ fn int(
     Ok(default.filter(|_| !fits).unwrap_or(read))
 }
 
+/// What a page file answers: its template, or what it says by `json`.
+fn body(
+    environment: &Environment<'_>,
+    header: &PageHeader<'_>,
+    path: &str,
+    template: &str,
+    context: &BTreeMap<String, Value>,
+) -> Result<String, minijinja::Error> {
+    if header.json.is_empty() {
+        return environment.render_named_str(path, template, value(context));
+    }
+    let members = header.json.iter().map(|member| {
+        let expression = environment.compile_expression(&member.value.value)?;
+        let name = json(&Value::from(&*member.name.value))?;
+        Ok(format!(
+            "{name}:{}",
+            json(&expression.eval(value(context))?)?
+        ))
+    });
+    let members = members.collect::<Result<Vec<_>, minijinja::Error>>()?;
+    Ok(format!("{{{}}}", members.join(",")))
+}
+
+/// A value as JSON that may stand in HTML.
+fn json(value: &Value) -> Result<String, minijinja::Error> {
+    let items = |value: &Value| -> Result<Vec<String>, minijinja::Error> {
+        value.try_iter()?.map(|item| json(&item)).collect()
+    };
+    Ok(match value.kind() {
+        ValueKind::Undefined | ValueKind::None => "null".to_owned(),
+        ValueKind::Bool => value.is_true().to_string(),
+        ValueKind::Number => {
+            let is_finite = f64::try_from(value.clone()).is_ok_and(f64::is_finite);
+            if is_finite {
+                value.to_string()
+            } else {
+                "null".to_owned()
+            }
+        }
+        ValueKind::String => {
+            let text = value.as_str().unwrap_or_default();
+            let mut written = String::from("\"");
+            for c in text.chars() {
+                match c {
+                    '"' => written += "\\\"",
+                    '\\' => written += "\\\\",
+                    '\u{8}' => written += "\\b",
+                    '\u{c}' => written += "\\f",
+                    '\n' => written += "\\n",
+                    '\r' => written += "\\r",
+                    '\t' => written += "\\t",
+                    c if c < ' ' || "<>&'".contains(c) => {
+                        written += &format!("\\u{:04x}", u32::from(c));
+                    }
+                    c => written.push(c),
+                }
+            }
+            written + "\""
+        }
+        ValueKind::Map => {
+            let members = value.try_iter()?.map(|name| {
+                let member = json(&value.get_item(&name)?)?;
+                Ok(format!(
+                    "{}:{member}",
+                    json(&Value::from(name.to_string()))?
+                ))
+            });
+            let members = members.collect::<Result<Vec<_>, minijinja::Error>>()?;
+            format!("{{{}}}", members.join(","))
+        }
+        _ => format!("[{}]", items(value)?.join(",")),
+    })
+}
+
+/// MiniJinja's `escape`, but for JSON as pages have it.
+fn escaped(state: &mut State<'_, '_>, value: &Value) -> Result<Value, minijinja::Error> {
+    match state.auto_escape() {
+        _ if value.is_safe() => Ok(value.clone()),
+        AutoEscape::Custom(_) => Ok(Value::from_safe_string(json(value)?)),
+        _ => filters::escape(state, value),
+    }
+}
+
+fn not_written(_: std::fmt::Error) -> minijinja::Error {
+    minijinja::Error::new(minijinja::ErrorKind::WriteFailure, "there is no room")
+}
+
 /// Renders the template of a page file.
 fn template(
-    environment: &Environment<'_>,
     sources: &Sources,
     page_file: &str,
     context: &BTreeMap<String, Value>,
@@ -247,8 +381,16 @@ fn template(
     let path = format!("pages/{page_file}");
     let text = sources.files.get(&path).map_or("", String::as_str);
     let split = header::split(&path, text, &mut Report::default());
-    let (_, offset) = split.ok_or_else(|| not_compiled(&path))?;
-    environment.render_named_str(&path, &text[offset..], value(context))
+    let (toml, offset) = split.ok_or_else(|| not_compiled(&path))?;
+    let kinds = Kinds {
+        kinds: conformance::BESIM,
+        backends: &[],
+        backends_lost: false,
+    };
+    let header = header::read(toml, kinds, &mut Report::default());
+    let header = header.ok_or_else(|| not_compiled(&path))?;
+    let environment = environment(sources, header.escape())?;
+    body(&environment, &header, &path, &text[offset..], context)
 }
 
 fn value(context: &BTreeMap<String, Value>) -> Value {

@@ -212,7 +212,7 @@ impl Answers<'_> {
         let date = self.date;
         let mut answered = Answered::bare(status);
         let is_given = (self.clients).answer(self.port, slot, shape, self.now, |shape, out| {
-            answered = write_error(out, status, shape, date, detail, |_| {});
+            answered = write_error(out, status, None, shape, date, detail, |_| {});
             Body::Empty
         });
         self.note_given(slot, is_given, answered);

@@ -2,6 +2,8 @@
 
 mod common;
 use common::*;
+use rhythm_server::{Server, Site, SiteSettings, Statics};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
@@ -311,4 +313,84 @@ fn stragglers_do_not_hold_up_their_cohort() {
     assert_eq!(slow[2].response(false).text(), "[late]");
     assert_eq!(slow[1].response(false).status, 504);
     stop(server);
+}
+
+/// Pages that fail, and the ones that are shown then.
+const OWN: &[(&str, &str)] = &[
+    (
+        "fails.html",
+        "+++\nroute = \"GET /fails\"\n[params]\n\
+         n = { in = \"query\", type = \"int\" }\n+++\n{{ 1 // n }}",
+    ),
+    (
+        "nothing.html",
+        "+++\ncontent_type = \"text/plain\"\n+++\nNothing here.",
+    ),
+    (
+        "error.html",
+        "+++\n+++\n{{ status }} {{ reason }}{% if message %}: {{ message }}|{{ message }}\
+         {% else %}, sorry{% endif %}",
+    ),
+];
+
+#[test]
+fn a_site_has_error_pages_of_its_own() {
+    let toml = "[errors]\n404 = \"nothing.html\"\ndefault = \"error.html\"\n";
+    let service = service_of(OWN, toml);
+    let options = options_of(&service);
+    let site = site_of(service);
+    let again = site.clone();
+    let loader = Box::new(move || Ok(again.clone()));
+    let server = Server::start(options, parts(site, loader)).expect("it starts");
+    let mut client = client(&server);
+    let nothing = client.get("/nothing");
+    assert_eq!((nothing.status, nothing.text()), (404, "Nothing here."));
+    assert_eq!(nothing.header("content-type"), Some("text/plain"));
+    assert_eq!(nothing.header("x-content-type-options"), Some("nosniff"));
+    let failed = client.get("/fails?n=0");
+    assert_eq!(
+        (failed.status, failed.text()),
+        (500, "500 Internal Server Error, sorry")
+    );
+    assert_eq!(
+        failed.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    let bad = client.get("/fails");
+    assert_eq!(bad.status, 400);
+    let told = "The parameter n is missing.";
+    assert_eq!(bad.text(), format!("400 Bad Request: {told}|{told}"));
+    let other = client.with("POST /fails?n=1", "Content-Length: 0\r\n", "");
+    assert_eq!(other.text(), "405 Method Not Allowed, sorry");
+    assert!(other.header("allow").is_some());
+    let head = client.with("HEAD /nothing", "", "");
+    assert_eq!(
+        (head.status, head.header("content-length")),
+        (404, Some("13"))
+    );
+    // What cannot be understood ends the connection.
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
+    let unclear = client.response(false);
+    assert_eq!(unclear.text(), "400 Bad Request, sorry");
+    stop(server);
+}
+
+#[test]
+fn an_error_page_that_cannot_be_made_is_refused_before_anything_is_served() {
+    for (template, told) in [
+        ("{{ message|upper }}", "changes `message`"),
+        ("{{ 1 // message|length }}", "cannot be made: "),
+        (
+            "{% for i in range(9000) %}123456789{% endfor %}",
+            "81000 bytes",
+        ),
+    ] {
+        let page = format!("+++\n+++\n{template}");
+        let service = service_of(&[("e.html", &page)], "[errors]\n413 = \"e.html\"\n");
+        let settings = SiteSettings::of(&service);
+        let refused = Site::new(Arc::new(service), Statics::new("/", Vec::new()), settings);
+        let refused = refused.expect_err("it is not served");
+        let begins = refused.starts_with("the error page for 413 ");
+        assert!(begins && refused.contains(told), "{refused}");
+    }
 }

@@ -19,6 +19,7 @@ enum Function : u32 {
     ESCAPE_HTML,
     ESCAPE_PERCENT,
     ESCAPE_HEADER,
+    ESCAPE_JSON,
     URL_ENCODE,
     REPLACE,
     REPLACED_LENGTH,
@@ -116,6 +117,7 @@ KERNEL(values, Values, 128) {
         case ESCAPE_HTML: escape_html(to, text, length); break;
         case ESCAPE_PERCENT: escape_percent(to, text, length); break;
         case ESCAPE_HEADER: escape_header(to, text, length); break;
+        case ESCAPE_JSON: escape_json(to, text, length); break;
         case URL_ENCODE: url_encode(to, text, length); break;
         case REPLACE: replace(to, text, length, second, second_length, third, third_length); break;
         case REPLACED_LENGTH:

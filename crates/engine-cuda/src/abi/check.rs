@@ -201,6 +201,7 @@ fn of_stages() -> Assertions {
         .holds("ESCAPE_HTML", escape(Escape::Html))
         .holds("ESCAPE_PERCENT", escape(Escape::Percent))
         .holds("ESCAPE_HEADER", escape(Escape::Header))
+        .holds("ESCAPE_JSON", escape(Escape::Json))
         .holds("NO_SLOT", stage::NO_SLOT)
         .holds("CASE_BLOCK", case::BLOCK)
         .holds("CASE_LOW_END", case::LOW_END)

@@ -93,6 +93,7 @@ pub(super) const fn escape_number(escape: Escape) -> u32 {
         Escape::Html => 1,
         Escape::Percent => 2,
         Escape::Header => 3,
+        Escape::Json => 4,
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) enum Function {
     EscapeHtml,
     EscapePercent,
     EscapeHeader,
+    EscapeJson,
     UrlEncode,
     Replace,
     ReplacedLength,
@@ -152,6 +153,7 @@ impl Batch {
             TextFunction::Escape(Escape::Html) => Function::EscapeHtml,
             TextFunction::Escape(Escape::Percent) => Function::EscapePercent,
             TextFunction::Escape(Escape::Header) => Function::EscapeHeader,
+            TextFunction::Escape(Escape::Json) => Function::EscapeJson,
             TextFunction::Escape(Escape::None) => Function::Texts,
         };
         let mut made = Vec::new();
@@ -166,7 +168,7 @@ impl Batch {
 
     /// Everything on one or two texts.
     pub(crate) fn add_texts(&mut self, text: &str, other: &str, new: &str) {
-        const FUNCTIONS: [TextFunction; 12] = [
+        const FUNCTIONS: [TextFunction; 13] = [
             TextFunction::Upper,
             TextFunction::Lower,
             TextFunction::Title,
@@ -179,6 +181,7 @@ impl Batch {
             TextFunction::Escape(Escape::Html),
             TextFunction::Escape(Escape::Percent),
             TextFunction::Escape(Escape::Header),
+            TextFunction::Escape(Escape::Json),
         ];
         for function in FUNCTIONS {
             self.add_text_function(function, text);

@@ -203,6 +203,7 @@ fn escapes_take_any_bytes() {
             (Function::EscapeHtml, Escape::Html),
             (Function::EscapePercent, Escape::Percent),
             (Function::EscapeHeader, Escape::Header),
+            (Function::EscapeJson, Escape::Json),
         ] {
             let mut expected = Vec::new();
             functions::escape(how, &bytes, &mut expected);

@@ -55,9 +55,9 @@ impl Cohort {
     }
 
     /// Ends the call of the stage last run: each lane gets its rows and its status, and the
-    /// queries are done with. A lane that misses an answer fails, and so does one that is answered
-    /// another number of rows than one where its page takes one (`row = ...`); how many of these
-    /// there are is given.
+    /// queries are done with. A lane that misses an answer fails, and so does one that has asked
+    /// and is answered another number of rows than one where its page takes one (`row = ...`); how
+    /// many of these there are is given.
     ///
     /// # Panics
     /// If the stage last run does not end with a call: the caller's mistake.
@@ -73,8 +73,12 @@ impl Cohort {
             queries,
             answers,
             misfits,
+            output,
             ..
         } = self;
+        // What the stage has done to the answers of lanes that go on, the next does again.
+        let goes_on = |lane: u32| lanes[lane as usize] == LaneState::Active;
+        output.headers.retain(|(lane, ..)| !goes_on(*lane));
         let asked = queries.lanes();
         let wants_one = matches!(call.result, CallResult::Row(_));
         let mut at = 0;
@@ -98,7 +102,9 @@ impl Cohort {
                     }
                 },
             };
-            if wants_one && status == 0 && rows.length != 1 {
+            // Who has asked nothing has no row.
+            let has_row = !own.is_empty() && status == 0;
+            if wants_one && has_row && rows.length != 1 {
                 not_one += 1;
                 misfits.push((lane, Misfit::NotOneRow));
                 *state = LaneState::Failed(LaneError::BadAnswer);
@@ -106,7 +112,7 @@ impl Cohort {
             }
             fields[usize::from(call.status)].set_int(lane, status);
             if let CallResult::Row(ids) = &call.result
-                && status != 0
+                && !has_row
             {
                 // Whatever the lane's other answers have brought.
                 ids.iter()

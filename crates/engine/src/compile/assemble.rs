@@ -8,7 +8,7 @@ use super::build::{Fragments, INDEXED_MAX, PageParts, StageBuilder, index_of};
 use super::compiler::Compiler;
 use super::query::query;
 use super::step::{Steps, page_named};
-use super::value::{Items, List, Operand};
+use super::value::{List, Operand};
 use crate::diagnostic::Severity;
 use crate::diagnostic::{Place, Report};
 use crate::kind::{CallPart, Kinds, PageCall};
@@ -17,7 +17,7 @@ use crate::program::{
     SessionFields, SessionUse, StageProgram, Type,
 };
 use crate::source::PageFile;
-use crate::source::declaration::{AnswerDecl, CallDecl, PageHeader, ParamKind, Step, StepKind};
+use crate::source::declaration::{CallDecl, Instead, PageHeader, ParamKind, Step, StepKind};
 use crate::source::template::{Library, TextPlace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -31,7 +31,7 @@ pub(crate) struct Assembly<'r, 'a> {
     /// Page files whose headers could not be read, which is reported.
     pub(crate) lost_pages: &'a BTreeSet<&'a str>,
     pub(crate) kinds: Kinds<'a>,
-    pub(crate) missing: Option<&'a AnswerDecl<'a>>,
+    pub(crate) missing: Option<&'a Instead<'a>>,
     /// Whether it is absent for a mistake that is reported.
     pub(crate) missing_lost: bool,
     pub(crate) static_files: &'a BTreeSet<String>,
@@ -110,10 +110,10 @@ impl<'a> Assembly<'_, 'a> {
     /// The page of `missing` is there, though none needs it.
     pub(crate) fn check_missing(&mut self) {
         let requires = |page: &PageFile<'_>| page.header.session == SessionUse::Required;
-        if let Some(missing) = self.missing
+        if let Some(page) = self.missing.and_then(Instead::page)
             && !self.pages.iter().any(requires)
         {
-            let _ = page_named(&missing.page, self.pages, self.lost_pages, self.report);
+            let _ = page_named(page, self.pages, self.lost_pages, self.report);
         }
     }
 
@@ -122,6 +122,9 @@ impl<'a> Assembly<'_, 'a> {
         let header = &page.file.header;
         let mut steps = header.steps.iter().peekable();
         let mut step_number = 0;
+        // Steps that have done something to the answer. A stage's answers are those of the lanes
+        // that it finishes, so that each stage does it again.
+        let mut effects: Vec<&Step<'a>> = Vec::new();
         // The step that has given the answer, after which nothing is to follow.
         let mut answered: Option<&Step<'a>> = None;
         loop {
@@ -141,11 +144,13 @@ impl<'a> Assembly<'_, 'a> {
                 origin,
             );
             compiler.nodes = page.nodes;
+            compiler.escape = header.escape();
             compiler.scope.names_lost = page.names_lost;
             let mut others = Steps {
                 pages: self.pages,
                 lost_pages: self.lost_pages,
                 shown: &mut self.shown,
+                content_type: &header.content_type,
             };
             if page.stages.is_empty() && header.session == SessionUse::Required {
                 match (self.missing, page.session_fields) {
@@ -162,13 +167,13 @@ impl<'a> Assembly<'_, 'a> {
                     }
                 }
             }
+            for step in &effects {
+                let _ = others.step(&mut compiler, step, page.session_fields, self.static_files);
+            }
             for step in steps.by_ref() {
                 step_number += 1;
                 if let Some(before) = answered.replace(step)
-                    && matches!(
-                        before.kind,
-                        StepKind::Redirect { .. } | StepKind::File { .. }
-                    )
+                    && before.ends_page()
                 {
                     compiler.error(
                         step.place,
@@ -177,17 +182,17 @@ impl<'a> Assembly<'_, 'a> {
                     );
                 }
                 if let StepKind::Call(declaration) = &step.kind {
-                    let form = query(&mut compiler, declaration);
+                    let form = query(&mut compiler, declaration, step.when.as_ref());
                     call = Some((declaration, form.ok()));
                     break;
+                }
+                if step.is_effect() {
+                    effects.push(step);
                 }
                 let _ = others.step(&mut compiler, step, page.session_fields, self.static_files);
             }
             if call.is_none() {
-                let has_body = !matches!(
-                    answered.map(|step| &step.kind),
-                    Some(StepKind::Redirect { .. } | StepKind::File { .. })
-                );
+                let has_body = !answered.is_some_and(Step::ends_page);
                 page_body(&mut compiler, file, has_body);
             }
             page.nodes = compiler.nodes;
@@ -299,11 +304,7 @@ impl<'a> Assembly<'_, 'a> {
         if !declaration.one_row {
             let field = parts.field(name.clone(), FieldType::List(columns.clone()));
             let status = parts.field(format!("{name}.status"), status_kind);
-            let list = List {
-                items: Items::Field(field),
-                columns: columns.clone(),
-                status: Some(status),
-            };
+            let list = List::of_field(field, columns.clone(), Some(status));
             return (
                 CallResult::Rows(field),
                 status,
@@ -383,11 +384,7 @@ fn declare_params(
                 let field = page
                     .parts
                     .field(name.clone(), FieldType::List(named.clone()));
-                let list = List {
-                    items: Items::Field(field),
-                    columns: named,
-                    status: None,
-                };
+                let list = List::of_field(field, named, None);
                 page.names
                     .insert(name.clone(), Operand::List(Rc::new(list)));
                 let on_wire = |(_, wire_name, kind): &(String, String, ParamType)| {
@@ -407,11 +404,9 @@ fn declare_params(
 }
 
 /// Compiles the page's own template; a page that answers otherwise has none.
-fn page_body<'a>(compiler: &mut Compiler<'_, 'a>, file: &PageFile<'a>, has_body: bool) {
+fn page_body<'a>(compiler: &mut Compiler<'_, 'a>, file: &'a PageFile<'a>, has_body: bool) {
     if has_body {
-        if let Some(Some(template)) = compiler.library.get(file.path) {
-            compiler.page_template(file.path, template);
-        }
+        compiler.body_of(file);
     } else {
         let text = &file.template.text[file.template.offset..];
         let blank = text.len() - text.trim_start().len();

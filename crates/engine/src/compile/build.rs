@@ -323,8 +323,8 @@ impl StageBuilder {
                 let (column, position) = (*column, *position);
                 let kind = list.columns[usize::from(column)].1;
                 match &list.items {
-                    Items::Field(field) => {
-                        let list = *field;
+                    Items::Field { field, columns } => {
+                        let (list, column) = (*field, columns[usize::from(column)]);
                         self.compute(Known::Item(list, column, position), kind, |to| {
                             Op::Item(Item {
                                 to,

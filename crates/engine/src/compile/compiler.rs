@@ -8,6 +8,7 @@ use super::build::{Fragments, PageParts, StageBuilder};
 use super::scope::Scope;
 use super::value::Operand;
 use crate::diagnostic::{Place, Report, Reported};
+use crate::program::Escape;
 use crate::source::template::{Library, TextPlace};
 use minijinja::machinery::ast::{self, Spanned};
 use std::collections::BTreeMap;
@@ -40,6 +41,8 @@ pub(crate) struct Compiler<'r, 'a> {
     pub(crate) stage: StageBuilder,
     pub(crate) scope: Scope,
     pub(crate) origin: TextPlace<'a>,
+    /// How what the page prints is made harmless.
+    pub(crate) escape: Escape,
     pub(crate) macros: Vec<MacroDefinition<'a>>,
     /// Macros under way, to find those that call themselves.
     pub(crate) expanding: Vec<&'a ast::Macro<'a>>,
@@ -82,6 +85,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
             stage: StageBuilder::new(),
             scope: Scope::new(names),
             origin,
+            escape: Escape::Html,
             macros: Vec::new(),
             expanding: Vec::new(),
             blocks: BTreeMap::new(),

@@ -5,14 +5,14 @@ use super::compiler::{Compiler, Result};
 use super::value::{List, Literal, Operand};
 use crate::diagnostic::{Place, did_you_mean};
 use crate::program::{
-    Arithmetic, Binary, Comparison, Concat, Conversion, Escape, For, Op, Replace, TextFunction,
-    Type, Unary,
+    Arithmetic, Binary, Comparison, Concat, Conversion, Escape, For, Op, Register, Replace,
+    TextFunction, Type, Unary,
 };
 use minijinja::machinery::ast::{self, Expr, Spanned};
 use std::rc::Rc;
 
 /// The filters there are, by all their names.
-const FILTERS: [&str; 22] = [
+const FILTERS: [&str; 27] = [
     "abs",
     "capitalize",
     "count",
@@ -27,15 +27,25 @@ const FILTERS: [&str; 22] = [
     "last",
     "length",
     "lower",
+    "map",
+    "max",
     "md5",
+    "min",
     "replace",
     "safe",
     "string",
+    "sum",
     "title",
+    "tojson",
     "trim",
     "upper",
     "urlencode",
 ];
+
+/// Whether an expression is the first or last item of something.
+fn is_end(expression: &Expr<'_>) -> bool {
+    matches!(expression, Expr::Filter(node) if matches!(node.name, "first" | "last"))
+}
 
 /// Whether there is a filter of this name.
 pub(super) fn is_filter(name: &str) -> bool {
@@ -45,9 +55,8 @@ pub(super) fn is_filter(name: &str) -> bool {
 /// What to do instead of a filter, or a method, that is not there.
 pub(super) fn instead_of(name: &str) -> String {
     match name {
-        "tojson" | "items" | "map" | "select" | "reject" | "selectattr" | "rejectattr" | "sort"
-        | "groupby" | "batch" | "slice" | "unique" | "reverse" | "sum" | "min" | "max"
-        | "dictsort" | "list" => {
+        "items" | "select" | "reject" | "selectattr" | "rejectattr" | "sort" | "groupby"
+        | "batch" | "slice" | "unique" | "reverse" | "dictsort" | "list" => {
             "pages show what backends answer; let the backend prepare it".to_owned()
         }
         "round" | "format" | "filesizeformat" => {
@@ -75,6 +84,7 @@ impl<'a> Compiler<'_, 'a> {
             // Unnamed: MiniJinja takes these by position only.
             "default" | "d" | "replace" => &["", ""],
             "join" => &["d", "attribute"],
+            "sum" | "map" => &["attribute"],
             "int" | "float" => &["default"],
             _ if FILTERS.contains(&name) => &[],
             _ => {
@@ -104,6 +114,26 @@ impl<'a> Compiler<'_, 'a> {
                 self.item(&value, position)
             }
             "join" => self.join_filter(value, &arguments, place),
+            "map" => Ok(Operand::List(self.map_filter(
+                &value,
+                arguments[0],
+                place,
+            )?)),
+            "sum" => {
+                let list = match arguments[0] {
+                    Some(_) => self.map_filter(&value, arguments[0], place)?,
+                    None => self.plain_list(name, &value, place)?,
+                };
+                self.sum(&list, place)
+            }
+            "min" | "max" => {
+                let list = self.plain_list(name, &value, place)?;
+                self.extreme(name, &list, place)
+            }
+            "tojson" => self.capture(|this| this.json(&value, place)),
+            "escape" | "e" if self.escape == Escape::Json && !value.is_safe() => {
+                self.capture(|this| this.json(&value, place))
+            }
             "int" | "float" => match arguments[0] {
                 Some(other) => self.number_or(name, value, other, place),
                 None => self.number_filter(name, value, place),
@@ -144,6 +174,16 @@ impl<'a> Compiler<'_, 'a> {
                 }
             },
         };
+        if lax && matches!(value, Operand::List(_)) {
+            let hint = "{% for x in list %}...{% else %}...{% endfor %} says what there is without";
+            return Err(self.error(place, "a list that may be empty has no default", hint));
+        }
+        let is_text = value.scalar().is_some_and(|(kind, _)| kind == Type::Text);
+        let (value, lax) = match self.is_there(expression, &value)? {
+            Some(is_there) => (self.value_or(is_there, value, arguments[0], place)?, lax),
+            // Of a text without characters there is no first one.
+            None => (value, lax || is_text && is_end(expression)),
+        };
         if value != Operand::Undefined && !(lax && value.scalar().is_some()) {
             return Ok(value);
         }
@@ -163,8 +203,46 @@ impl<'a> Compiler<'_, 'a> {
             Some((Type::Bool, _)) => register,
             _ => self.stage.truth(register),
         };
+        self.value_or(condition, value, arguments[0], place)
+    }
+
+    /// Whether an item of a list of plain values is there, where that is not sure. Of what has no
+    /// such item, as of a record that is not there, there is no default either.
+    fn is_there(&mut self, expression: &Expr<'_>, value: &Operand) -> Result<Option<Register>> {
+        let Operand::Column { list, position, .. } = value else {
+            return Ok(None);
+        };
+        if !list.is_plain() || !is_end(expression) && !matches!(expression, Expr::GetItem(_)) {
+            return Ok(None);
+        }
+        // One before the first, as the last of none, is as far beyond the end.
+        let zero = self.register(&Operand::int(0));
+        let is_after = self
+            .stage
+            .compare(Comparison::GreaterOrEqual, *position, zero);
+        let length = self.length_of(list);
+        let length = self.register(&length);
+        let is_before = self.stage.compare(Comparison::Less, *position, length);
         self.stage.open();
-        let other = match arguments[0] {
+        let within = self.stage.close(self.fragments);
+        let both = self.select(
+            is_after,
+            (within, Operand::register(is_before, Type::Bool)),
+            (OpenBlock::default(), Operand::bool(false)),
+        );
+        Ok(both.ok().map(|both| self.register(&both)))
+    }
+
+    /// A value, where the condition holds, or its default.
+    fn value_or(
+        &mut self,
+        condition: Register,
+        value: Operand,
+        other: Option<&Expr<'_>>,
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        self.stage.open();
+        let other = match other {
             Some(other) => self.expression(other),
             None => Ok(Operand::text("")),
         };
@@ -306,6 +384,9 @@ impl<'a> Compiler<'_, 'a> {
         value: Operand,
         place: Place<'a>,
     ) -> Result<Operand> {
+        if name == "urlencode" && value == Operand::None {
+            return Ok(Operand::text(""));
+        }
         let value = self.printable(value, place)?;
         let safe = value.is_safe();
         let is_text = value.scalar().is_some_and(|(kind, _)| kind == Type::Text);

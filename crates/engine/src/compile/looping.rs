@@ -165,7 +165,7 @@ impl<'a> Compiler<'_, 'a> {
 
     pub(super) fn length_of(&mut self, list: &List) -> Operand {
         match &list.items {
-            Items::Field(field) => Operand::register(self.stage.length(*field), Type::Int),
+            Items::Field { field, .. } => Operand::register(self.stage.length(*field), Type::Int),
             Items::Tables { length, .. } => Operand::int(*length as i64),
         }
     }
@@ -173,13 +173,11 @@ impl<'a> Compiler<'_, 'a> {
     /// The item at a position.
     pub(super) fn item(&mut self, items: &Operand, position: Register) -> Result<Operand> {
         Ok(match items {
-            Operand::List(list) if list.columns.len() == 1 && list.columns[0].0.is_empty() => {
-                Operand::Column {
-                    list: list.clone(),
-                    column: 0,
-                    position,
-                }
-            }
+            Operand::List(list) if list.is_plain() => Operand::Column {
+                list: list.clone(),
+                column: 0,
+                position,
+            },
             Operand::List(list) => Operand::Row {
                 list: list.clone(),
                 position,

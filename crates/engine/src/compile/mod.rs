@@ -3,10 +3,11 @@
 //! In the order of the work:
 //!
 //! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `inherit`,
-//!   `expression`, `operator`, `access`, `call`, `filter` and `test` walk the syntax tree;
+//!   `expression`, `operator`, `access`, `call`, `filter`, `reduce`, `test` and `json` walk the
+//!   syntax tree;
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
-//! - `assemble`, `step`, `query` (with `sql`), `size`: stages, steps and pages; `routes` and
-//!   `redirect`: pages together.
+//! - `assemble`, `step`, `query` (with `sql`), `size`: stages, steps and pages; `error_pages`: what
+//!   is shown where no page is; `routes` and `redirect`: pages together.
 
 mod access;
 mod assemble;
@@ -14,14 +15,17 @@ mod branch;
 mod build;
 mod call;
 mod compiler;
+mod error_pages;
 mod expression;
 mod filter;
 mod inherit;
+mod json;
 mod looping;
 mod operator;
 mod output;
 mod query;
 mod redirect;
+mod reduce;
 mod routes;
 mod scope;
 mod size;
@@ -35,11 +39,12 @@ use crate::diagnostic::{Diagnostic, Place, Report};
 use crate::kind::{BackendKind, Kinds};
 use crate::program::{PageProgram, Service};
 use crate::source::config::ServiceFile;
-use crate::source::declaration::AnswerDecl;
+use crate::source::declaration::Instead;
 use crate::source::template::Library;
 use crate::source::{PageFile, Sources, config, header};
 use assemble::Assembly;
 use build::Fragments;
+use error_pages::ErrorAssembly;
 use std::collections::BTreeSet;
 
 /// Compiles a service, whose backends are of these kinds.
@@ -78,7 +83,15 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
     let routed = pages.iter().filter(|page| page.header.is_routed);
     let programs: Vec<PageProgram> = routed.map(|page| assembly.page(page)).collect();
     assembly.check_missing();
-    let shown = assembly.shown;
+    let mut shown = assembly.shown;
+    let mut errors = ErrorAssembly {
+        library: &files.library,
+        report: &mut report,
+        pages,
+        lost_pages: &files.lost,
+        shown: &mut shown,
+    };
+    let error_pages = errors.pages(&service_file.errors);
     let most = service_file.config.limits.response_bytes_max;
     let routed = pages.iter().filter(|page| page.header.is_routed);
     for (page, program) in routed.zip(&programs) {
@@ -90,7 +103,14 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         let (index, statics) = (&service_file.index, &service_file.config.statics);
         let static_files = &sources.static_files;
         routes::warn_of_hidden(pages, index, statics, static_files, &mut report);
-        redirect::check(pages, index, statics, static_files, &mut report);
+        redirect::check(
+            pages,
+            service_file.missing.as_ref(),
+            index,
+            statics,
+            static_files,
+            &mut report,
+        );
     }
     let failed = report.errors() > 0;
     let diagnostics = report.into_sorted();
@@ -102,6 +122,7 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         fragments: fragments.list,
         config: service_file.config,
         backends: service_file.backends,
+        error_pages,
         warnings: diagnostics,
     })
 }
@@ -203,14 +224,15 @@ impl<'a> PageFiles<'a> {
 fn warn_of_unshown(
     files: &PageFiles<'_>,
     shown: &BTreeSet<&str>,
-    missing: Option<&AnswerDecl<'_>>,
+    missing: Option<&Instead<'_>>,
     report: &mut Report,
 ) {
     for page in &files.pages {
         if !page.header.routes.is_empty() || shown.contains(page.path) {
             continue;
         }
-        let of_missing = missing.is_some_and(|answer| answer.page.value == page.file_name);
+        let of_missing =
+            (missing.and_then(Instead::page)).is_some_and(|of| of.value == page.file_name);
         let hint = match of_missing {
             true => "it is `missing` of [session], and no page says session = \"required\"",
             false => "route = \"GET /...\", or name it in the `else` of a check",

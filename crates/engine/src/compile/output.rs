@@ -269,6 +269,19 @@ pub(crate) fn escape_literal(text: &str, escape: Escape) -> String {
                 _ => format!("%{byte:02X}"),
             })
             .collect(),
+        Escape::Json => text
+            .chars()
+            .map(|c| match c {
+                '"' | '\\' => format!("\\{c}"),
+                '\n' => "\\n".to_owned(),
+                '\r' => "\\r".to_owned(),
+                '\t' => "\\t".to_owned(),
+                '\u{8}' => "\\b".to_owned(),
+                '\u{c}' => "\\f".to_owned(),
+                '\0'..' ' | '<' | '>' | '&' | '\'' => format!("\\u{:04x}", u32::from(c)),
+                c => c.to_string(),
+            })
+            .collect(),
         Escape::Header => text
             .chars()
             .map(|c| if c.is_ascii_control() { ' ' } else { c })

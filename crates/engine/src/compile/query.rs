@@ -3,7 +3,7 @@
 
 use super::compiler::{Compiler, Result};
 use super::sql;
-use super::step::with_expression;
+use super::step::{only_when, with_expression};
 use super::value::{List, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean_or};
 use crate::program::{Asking, For, Form, Op, Query, Register, Type};
@@ -14,11 +14,17 @@ use minijinja::machinery::ast::Stmt;
 use rhythm_protocol::http::uri;
 use std::rc::Rc;
 
-/// Compiles what a call asks, and gives its form.
+/// Compiles what a call asks, of the lanes where `when` is true, and gives its form.
 pub(super) fn query<'a>(
     compiler: &mut Compiler<'_, 'a>,
     declaration: &CallDecl<'a>,
+    when: Option<&Text<'a>>,
 ) -> Result<Form> {
+    if let Some(when) = when {
+        return only_when(compiler, when, |compiler| {
+            query(compiler, declaration, None)
+        });
+    }
     let Some((each, item, list_name)) = &declaration.each else {
         return ask(compiler, declaration);
     };

@@ -4,7 +4,7 @@ use crate::diagnostic::{Report, did_you_mean_or};
 use crate::program::{Route, Segment};
 use crate::settings::StaticSettings;
 use crate::source::PageFile;
-use crate::source::declaration::StepKind;
+use crate::source::declaration::{Instead, StepKind};
 use crate::source::keys::Text;
 use std::collections::BTreeSet;
 
@@ -14,6 +14,7 @@ const ANY: char = '\0';
 /// Warns of redirects within the service that lead nowhere.
 pub(super) fn check(
     pages: &[PageFile<'_>],
+    missing: Option<&Instead<'_>>,
     index: &[(Text<'_>, Text<'_>)],
     statics: &StaticSettings,
     static_files: &BTreeSet<String>,
@@ -21,10 +22,13 @@ pub(super) fn check(
 ) {
     let steps = pages.iter().flat_map(|page| &page.header.steps);
     let of_steps = steps.filter_map(|step| match &step.kind {
-        StepKind::Redirect { to, status } => Some((to, *status)),
+        StepKind::Redirect(redirect) => Some(redirect),
+        StepKind::Check { instead, .. } => instead.redirect(),
         _ => None,
     });
-    for (to, status) in of_steps.chain(index.iter().map(|(_, to)| (to, 303))) {
+    let redirects = of_steps.chain(missing.and_then(Instead::redirect));
+    let redirects = redirects.map(|redirect| (&redirect.to, redirect.status));
+    for (to, status) in redirects.chain(index.iter().map(|(_, to)| (to, 303))) {
         let target = outline(&to.value);
         if target.is_empty() {
             let hint = "redirect = \"/path\", or a whole URL";

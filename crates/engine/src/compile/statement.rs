@@ -101,6 +101,7 @@ impl<'a> Compiler<'_, 'a> {
 
     /// `{{ expression }}`
     pub(super) fn emit(&mut self, expression: &'a ast::Expr<'a>) -> Result<()> {
+        let place = self.place_of(expression);
         match expression {
             // The branches of a printed condition need not be of one type.
             ast::Expr::IfExpr(node) => {
@@ -112,7 +113,7 @@ impl<'a> Compiler<'_, 'a> {
                         Some(expression) => {
                             this.nested(this.at(node), |this| this.emit(expression))
                         }
-                        None => Ok(()),
+                        None => this.put(&Operand::Undefined, place),
                     },
                 );
             }
@@ -139,8 +140,15 @@ impl<'a> Compiler<'_, 'a> {
             _ => {}
         }
         let operand = self.expression(expression)?;
-        let place = self.place_of(expression);
-        self.print(&operand, Escape::Html, place)
+        self.put(&operand, place)
+    }
+
+    /// Prints a value as the page's content type asks for.
+    fn put(&mut self, operand: &Operand, place: Place<'a>) -> Result<()> {
+        match self.escape {
+            Escape::Json if !operand.is_safe() => self.json(operand, place),
+            escape => self.print(operand, escape, place),
+        }
     }
 
     /// Prints a value.

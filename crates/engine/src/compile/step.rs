@@ -7,7 +7,7 @@ use super::value::{Literal, Operand};
 use crate::diagnostic::{How, Report, Reported, did_you_mean, did_you_mean_or};
 use crate::program::{Comparison, Escape, Header, Op, SessionFields, Type};
 use crate::source::PageFile;
-use crate::source::declaration::{AnswerDecl, Step, StepKind};
+use crate::source::declaration::{AnswerDecl, Instead, RedirectDecl, Step, StepKind};
 use crate::source::keys::Text;
 use crate::source::template::{TextPlace, parse_expression, parse_template};
 use minijinja::machinery::ast::Stmt;
@@ -19,6 +19,8 @@ pub(crate) struct Steps<'r, 'a> {
     /// Page files whose headers could not be read, which is reported.
     pub(crate) lost_pages: &'a BTreeSet<&'a str>,
     pub(crate) shown: &'r mut BTreeSet<&'a str>,
+    /// The page's own.
+    pub(crate) content_type: &'a str,
 }
 
 impl<'a> Steps<'_, 'a> {
@@ -26,7 +28,7 @@ impl<'a> Steps<'_, 'a> {
     pub(crate) fn require_session(
         &mut self,
         compiler: &mut Compiler<'_, 'a>,
-        missing: &AnswerDecl<'a>,
+        missing: &Instead<'a>,
         fields: SessionFields,
     ) {
         let present = Operand::Field {
@@ -41,16 +43,20 @@ impl<'a> Steps<'_, 'a> {
         }
     }
 
-    /// Where a condition is false, another page is the answer.
+    /// Where a condition is false, something else is the answer.
     fn otherwise(
         &mut self,
         compiler: &mut Compiler<'_, 'a>,
         condition: &Operand,
-        answer: &AnswerDecl<'a>,
+        instead: &Instead<'a>,
     ) -> Result<()> {
         let condition = compiler.register(condition);
         compiler.stage.open();
-        let result = self.answer(compiler, answer);
+        let result = match instead {
+            Instead::Page(answer) => self.answer(compiler, answer),
+            Instead::Redirect(to) => redirect_to(compiler, to),
+        };
+        compiler.stage.finish_lanes(compiler.fragments);
         let block = compiler.stage.close(compiler.fragments);
         compiler
             .stage
@@ -77,20 +83,46 @@ impl<'a> Steps<'_, 'a> {
         let mut scope = super::scope::Scope::new(names);
         scope.names_lost = answer.with_lost;
         let scope = std::mem::replace(&mut compiler.scope, scope);
+        let escape = std::mem::replace(&mut compiler.escape, file.header.escape());
+        if file.header.content_type != self.content_type {
+            add_header(
+                compiler,
+                "Content-Type",
+                Operand::text(&file.header.content_type),
+            );
+        }
         let macros = std::mem::take(&mut compiler.macros);
         let uses = (compiler.report).begin_use(How::Shows, file.path, answer.page.place);
-        if let Some(Some(template)) = compiler.library.get(file.path) {
-            compiler.page_template(file.path, template);
-        }
+        compiler.body_of(file);
         compiler.report.end_use(uses);
         compiler.macros = macros;
+        compiler.escape = escape;
         let shown = std::mem::replace(&mut compiler.scope, scope);
         warn_of_misspelled(answer, file, &shown.asked, compiler.report);
-        compiler.stage.finish_lanes(compiler.fragments);
         Ok(())
     }
 
+    /// Compiles a step that is no call: for the lanes whose it is.
     pub(crate) fn step(
+        &mut self,
+        compiler: &mut Compiler<'_, 'a>,
+        step: &Step<'a>,
+        session: Option<SessionFields>,
+        static_files: &BTreeSet<String>,
+    ) -> Result<()> {
+        let Some(when) = &step.when else {
+            return self.take(compiler, step, session, static_files);
+        };
+        only_when(compiler, when, |compiler| {
+            let taken = self.take(compiler, step, session, static_files);
+            if matches!(step.kind, StepKind::Redirect(_) | StepKind::File { .. }) {
+                compiler.stage.finish_lanes(compiler.fragments);
+            }
+            taken
+        })
+    }
+
+    fn take(
         &mut self,
         compiler: &mut Compiler<'_, 'a>,
         step: &Step<'a>,
@@ -100,14 +132,14 @@ impl<'a> Steps<'_, 'a> {
         match &step.kind {
             // Ends the stage: not here.
             StepKind::Call(_) => {}
-            StepKind::Check { condition, answer } => {
+            StepKind::Check { condition, instead } => {
                 let operand = match condition {
-                    Some(condition) => check_condition(compiler, condition),
+                    Some(text) => condition_of(compiler, text, "this check"),
                     None => Err(Reported),
                 };
                 // What is wrong with the answer is told even so.
                 let any = Operand::int(1);
-                let answered = self.otherwise(compiler, operand.as_ref().unwrap_or(&any), answer);
+                let answered = self.otherwise(compiler, operand.as_ref().unwrap_or(&any), instead);
                 return operand.and(answered);
             }
             StepKind::SessionCreate { user } => {
@@ -136,11 +168,7 @@ impl<'a> Steps<'_, 'a> {
                 }
                 compiler.stage.push(Op::SessionDestroy);
             }
-            StepKind::Redirect { to, status } => {
-                let text = text_template(compiler, to, Escape::Percent)?;
-                compiler.stage.push(Op::Status(*status));
-                add_header(compiler, "Location", text);
-            }
+            StepKind::Redirect(to) => redirect_to(compiler, to)?,
             StepKind::Head { headers, status } => {
                 for (name, text) in headers {
                     let Ok(text) = text_template(compiler, text, Escape::Header) else {
@@ -190,15 +218,44 @@ fn warn_of_misspelled(
     }
 }
 
-/// Compiles the condition of a check.
-fn check_condition<'a>(compiler: &mut Compiler<'_, 'a>, condition: &Text<'a>) -> Result<Operand> {
+/// Compiles what is done only for the lanes where a condition is true.
+pub(super) fn only_when<'a, T>(
+    compiler: &mut Compiler<'_, 'a>,
+    when: &Text<'a>,
+    inside: impl FnOnce(&mut Compiler<'_, 'a>) -> Result<T>,
+) -> Result<T> {
+    let operand = condition_of(compiler, when, "`when`");
+    // What is wrong with the step is told even so.
+    let any = Operand::int(1);
+    let condition = compiler.register(operand.as_ref().unwrap_or(&any));
+    compiler.stage.open();
+    let result = inside(compiler);
+    let block = compiler.stage.close(compiler.fragments);
+    (compiler.stage).push_if(condition, block, Default::default(), compiler.fragments);
+    operand.and(result)
+}
+
+/// Compiles an answer that leads elsewhere.
+fn redirect_to<'a>(compiler: &mut Compiler<'_, 'a>, redirect: &RedirectDecl<'a>) -> Result<()> {
+    let text = text_template(compiler, &redirect.to, Escape::Percent)?;
+    compiler.stage.push(Op::Status(redirect.status));
+    add_header(compiler, "Location", text);
+    Ok(())
+}
+
+/// Compiles the condition of `what`.
+fn condition_of<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    condition: &Text<'a>,
+    what: &str,
+) -> Result<Operand> {
     let operand = with_expression(compiler, condition, |this, expression| {
         this.condition(expression)
     })?;
     match operand {
         Operand::Literal(_) => {
             let hint = "compare a parameter or the result of a call";
-            let message = "this check does not depend on the request";
+            let message = format!("{what} does not depend on the request");
             Err(compiler.error(condition.place, message, hint))
         }
         operand => Ok(operand),

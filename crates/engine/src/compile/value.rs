@@ -62,8 +62,8 @@ impl Literal {
 /// Where the items of a list are.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Items {
-    /// In a list field; `columns` are its columns.
-    Field(FieldId),
+    /// In a list field: of each column, which of the field's it is.
+    Field { field: FieldId, columns: Vec<u16> },
     /// In tables of constants, one a column.
     Tables { tables: Vec<u16>, length: usize },
 }
@@ -75,6 +75,49 @@ pub(crate) struct List {
     pub(crate) columns: Vec<(String, Type)>,
     /// Int field with the backend's status, for rows of a call.
     pub(crate) status: Option<FieldId>,
+}
+
+impl List {
+    /// The items of a list field of these columns.
+    pub(crate) fn of_field(
+        field: FieldId,
+        columns: Vec<(String, Type)>,
+        status: Option<FieldId>,
+    ) -> List {
+        let all = (0..).zip(&columns).map(|(column, _)| column).collect();
+        List {
+            items: Items::Field {
+                field,
+                columns: all,
+            },
+            columns,
+            status,
+        }
+    }
+
+    /// Whether its items are values, not records.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.columns.len() == 1 && self.columns[0].0.is_empty()
+    }
+
+    /// The values of one of its columns.
+    pub(crate) fn column(&self, column: usize) -> List {
+        let items = match &self.items {
+            Items::Field { field, columns } => Items::Field {
+                field: *field,
+                columns: vec![columns[column]],
+            },
+            Items::Tables { tables, length } => Items::Tables {
+                tables: vec![tables[column]],
+                length: *length,
+            },
+        };
+        List {
+            items,
+            columns: vec![(String::new(), self.columns[column].1)],
+            status: None,
+        }
+    }
 }
 
 /// The registers of a loop.

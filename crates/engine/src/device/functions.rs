@@ -129,7 +129,31 @@ pub fn escape(escape: Escape, text: &[u8], to: &mut Vec<u8>) {
             text.iter()
                 .map(|&b| if b < 0x20 || b == 0x7f { b' ' } else { b }),
         ),
+        Escape::Json => {
+            for &byte in text {
+                json_escape(byte, to);
+            }
+        }
     }
+}
+
+/// Appends a byte of a text as it stands in a string of JSON.
+fn json_escape(byte: u8, to: &mut Vec<u8>) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        0..0x20 | b'<' | b'>' | b'&' | b'\'' => {
+            to.extend_from_slice(b"\\u00");
+            to.extend([byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]));
+            return;
+        }
+        _ => return to.push(byte),
+    };
+    to.extend([b'\\', short]);
 }
 
 /// The length of `text` with `old` replaced by `new`: known before the text is made, so that it can

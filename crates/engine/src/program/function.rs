@@ -112,4 +112,8 @@ pub enum Escape {
     Percent,
     /// For a response header's value: control characters become spaces.
     Header,
+    /// For a string of JSON (RFC 8259, section 7), which may stand in HTML: `"`, `\\` and control
+    /// characters are escaped, and `< > & '` become `\u003c` and so on. The quotation marks around
+    /// it are not part of it.
+    Json,
 }

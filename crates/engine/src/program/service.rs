@@ -3,6 +3,22 @@
 use super::page::PageProgram;
 use crate::diagnostic::Diagnostic;
 use crate::settings::{BackendConfig, ServiceConfig};
+use std::sync::Arc;
+
+/// The statuses of what is answered instead of a page.
+pub(crate) const ERROR_STATUSES: [u16; 17] = [
+    400, 403, 404, 405, 408, 413, 414, 415, 417, 429, 431, 500, 501, 502, 503, 504, 505,
+];
+
+/// Error pages of a service's own. Each has one field, a text: a sentence that may say more, or
+/// nothing.
+#[derive(Debug, Default)]
+pub struct ErrorPages {
+    /// The statuses that have one, in rising order.
+    pub statuses: Vec<u16>,
+    /// Their pages, in the same order. They have no routes, and nothing else has.
+    pub service: Arc<Service>,
+}
 
 /// A compiled service.
 #[derive(Debug, Default)]
@@ -15,6 +31,8 @@ pub struct Service {
     pub config: ServiceConfig,
     /// The backends that calls name by index.
     pub backends: Vec<BackendConfig>,
+    /// What is answered where no page is, if that is the service's own.
+    pub error_pages: Option<ErrorPages>,
     /// What is probably not meant, but does no harm.
     pub warnings: Vec<Diagnostic>,
 }

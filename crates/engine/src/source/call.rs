@@ -8,7 +8,7 @@ use crate::program::{Asking, Type};
 use toml::de::DeTable;
 
 /// The keys of every call.
-pub(super) const KEYS: [&str; 5] = ["call", "rows", "row", "each", "retry"];
+pub(super) const KEYS: [&str; 6] = ["call", "rows", "row", "each", "retry", "when"];
 
 /// How a step that is a call says what is asked. Of a backend that is not there it may be told by
 /// any key.

@@ -1,10 +1,11 @@
 //! Reads the settings of a service, `service.toml`, by their definitions.
 
-use super::declaration::AnswerDecl;
+use super::declaration::Instead;
 use super::keys::{Keys, Text, TomlText, text_of};
-use super::step::read_answer;
+use super::step::read_instead;
 use crate::diagnostic::Report;
 use crate::kind::BackendKind;
+use crate::program::ERROR_STATUSES;
 use crate::settings::{
     BackendConfig, Definition, Origin, PoolSettings, Section, ServiceConfig, Setting,
 };
@@ -17,13 +18,23 @@ pub(crate) struct ServiceFile<'a> {
     pub(crate) config: ServiceConfig,
     pub(crate) backends: Vec<BackendConfig>,
     /// The answer of a page that needs a session where there is none.
-    pub(crate) missing: Option<AnswerDecl<'a>>,
+    pub(crate) missing: Option<Instead<'a>>,
     /// The redirects of `index` of `[static]`: from where, and where they lead.
     pub(crate) index: Vec<(Text<'a>, Text<'a>)>,
-    /// Whether its mistakes are why there is no such answer.
+    /// The pages of `[errors]`.
+    pub(crate) errors: Vec<ErrorDecl<'a>>,
+    /// Whether its mistakes are why there is no answer for a missing session.
     pub(crate) missing_lost: bool,
     /// Whether its mistakes are why a backend may be absent.
     pub(crate) backends_lost: bool,
+}
+
+/// A page of `[errors]`.
+pub(crate) struct ErrorDecl<'a> {
+    /// For which status it is; without one, for all that have none.
+    pub(crate) status: Option<u16>,
+    /// The page file's name.
+    pub(crate) page: Text<'a>,
 }
 
 impl ServiceFile<'_> {
@@ -34,6 +45,7 @@ impl ServiceFile<'_> {
             backends: Vec::new(),
             missing: None,
             index: Vec::new(),
+            errors: Vec::new(),
             missing_lost: true,
             backends_lost: true,
         }
@@ -60,7 +72,7 @@ pub(crate) fn read<'a>(
     let defaults = ServiceConfig::default();
     let sections = defaults.sections();
     let known: Vec<&str> = (sections.iter().map(|section| section.name()))
-        .chain(["backend"])
+        .chain(["backend", "errors"])
         .collect();
     let elsewhere = |key: &str| {
         let is = |setting: &&Definition| setting.key == key || setting.rule.was == Some(key);
@@ -102,10 +114,17 @@ pub(crate) fn read<'a>(
             && let Some((missing, offset)) =
                 keys.table("missing", "{ page = \"login.html\" }", report)
         {
-            let keys = Keys::new(toml, missing, offset, &["page", "status", "with"], report);
-            service.missing = read_answer(&keys, "page", report);
+            let keys = Keys::new(
+                toml,
+                missing,
+                offset,
+                &["page", "status", "with", "redirect"],
+                report,
+            );
+            service.missing = read_instead(&keys, "page", report);
         }
     }
+    service.errors = read_errors(&root, report);
     let backends_lost = read_backends(&root, kinds, &mut service.backends, report);
     let is_mistaken = report.errors() > before;
     service.missing_lost = is_mistaken && service.missing.is_none();
@@ -224,4 +243,36 @@ fn read_backend<'a>(
         }
     }
     backend
+}
+
+/// Reads `[errors]`: pages by status, or `default`.
+fn read_errors<'a>(root: &Keys<'_, 'a>, report: &mut Report) -> Vec<ErrorDecl<'a>> {
+    let mut errors = Vec::new();
+    let Some((table, _)) = root.table("errors", "{ default = \"error.html\" }", report) else {
+        return errors;
+    };
+    for (name, value) in Keys::entries(&root.toml, table) {
+        let status = match &*name.value {
+            "default" => None,
+            text => {
+                let status = text.parse().ok();
+                let Some(status) = status.filter(|status| ERROR_STATUSES.contains(status)) else {
+                    let statuses = ERROR_STATUSES.map(|status| status.to_string()).join(", ");
+                    let message = format!("no error is answered with `{text}`");
+                    let hint = format!("`default`, or one of {statuses}");
+                    report.error(name.place, message, hint);
+                    continue;
+                };
+                Some(status)
+            }
+        };
+        match text_of(&root.toml, value) {
+            Some(page) => errors.push(ErrorDecl { status, page }),
+            None => {
+                let hint = format!("{} = \"error.html\"", name.value);
+                report.error(name.place, "an error page is a page file's name", hint);
+            }
+        }
+    }
+    errors
 }

@@ -2,16 +2,17 @@
 
 use super::keys::Text;
 use crate::diagnostic::{Place, Report};
-use crate::program::{self, Asking, ParamType, Route, SessionUse, Type};
+use crate::program::{self, Asking, Escape, ParamType, Route, SessionUse, Type};
 use std::collections::BTreeSet;
 
 /// The keys of a page.
-pub(super) const PAGE_KEYS: [&str; 5] = ["route", "session", "content_type", "params", "step"];
+pub(super) const PAGE_KEYS: [&str; 6] =
+    ["route", "session", "content_type", "params", "step", "json"];
 
 /// The keys of steps, but those of calls that say what is asked, which are their kinds'.
-pub(super) const STEP_KEYS: [&str; 14] = [
+pub(super) const STEP_KEYS: [&str; 15] = [
     "call", "rows", "row", "each", "retry", "check", "else", "with", "status", "session", "user",
-    "redirect", "file", "headers",
+    "redirect", "file", "headers", "when",
 ];
 
 /// A page's header.
@@ -24,9 +25,38 @@ pub(crate) struct PageHeader<'a> {
     pub(crate) is_routed: bool,
     pub(crate) session: SessionUse,
     pub(crate) content_type: String,
+    /// What it answers where it has no template: the members of an object.
+    pub(crate) json: Vec<JsonMember<'a>>,
     pub(crate) params: Vec<ParamDecl<'a>>,
     pub(crate) steps: Vec<Step<'a>>,
     pub(crate) lost: Lost,
+}
+
+/// A member of the object that a page answers.
+#[derive(Debug)]
+pub(crate) struct JsonMember<'a> {
+    pub(crate) name: Text<'a>,
+    /// An expression.
+    pub(crate) value: Text<'a>,
+}
+
+impl PageHeader<'_> {
+    /// How what it prints is made harmless.
+    pub(crate) fn escape(&self) -> Escape {
+        let media_type = self
+            .content_type
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
+        let media_type = media_type.to_ascii_lowercase();
+        match media_type.as_str() {
+            "text/plain" => Escape::None,
+            "application/json" => Escape::Json,
+            _ if media_type.ends_with("+json") => Escape::Json,
+            _ => Escape::Html,
+        }
+    }
 }
 
 /// Names of a page whose declarations have mistakes and are reported: that such a name is not known
@@ -62,7 +92,40 @@ pub(crate) enum ParamKind {
     },
 }
 
-/// An answer by another page: a check's, or the one for a missing session.
+/// What is answered in place of a page: where a check refuses, or a session is missing.
+#[derive(Debug)]
+pub(crate) enum Instead<'a> {
+    Page(AnswerDecl<'a>),
+    Redirect(RedirectDecl<'a>),
+}
+
+impl<'a> Instead<'a> {
+    /// The page that is shown, if one is.
+    pub(crate) fn page(&self) -> Option<&Text<'a>> {
+        match self {
+            Instead::Page(answer) => Some(&answer.page),
+            Instead::Redirect(_) => None,
+        }
+    }
+
+    /// Where it leads, if it leads elsewhere.
+    pub(crate) fn redirect(&self) -> Option<&RedirectDecl<'a>> {
+        match self {
+            Instead::Page(_) => None,
+            Instead::Redirect(redirect) => Some(redirect),
+        }
+    }
+}
+
+/// An answer that leads elsewhere.
+#[derive(Debug)]
+pub(crate) struct RedirectDecl<'a> {
+    /// A template.
+    pub(crate) to: Text<'a>,
+    pub(crate) status: u16,
+}
+
+/// An answer by another page.
 #[derive(Debug)]
 pub(crate) struct AnswerDecl<'a> {
     pub(crate) page: Text<'a>,
@@ -77,6 +140,8 @@ pub(crate) struct AnswerDecl<'a> {
 #[derive(Debug)]
 pub(crate) struct Step<'a> {
     pub(crate) place: Place<'a>,
+    /// The expression that tells whose step it is; everybody's without it.
+    pub(crate) when: Option<Text<'a>>,
     pub(crate) kind: StepKind<'a>,
 }
 
@@ -86,16 +151,13 @@ pub(crate) enum StepKind<'a> {
     Check {
         /// `None`: it could not be read, which is reported.
         condition: Option<Text<'a>>,
-        answer: AnswerDecl<'a>,
+        instead: Instead<'a>,
     },
     SessionCreate {
         user: Text<'a>,
     },
     SessionDestroy,
-    Redirect {
-        to: Text<'a>,
-        status: u16,
-    },
+    Redirect(RedirectDecl<'a>),
     /// Headers or a status or both.
     Head {
         headers: Vec<(Text<'a>, Text<'a>)>,
@@ -122,6 +184,23 @@ pub(crate) struct CallDecl<'a> {
     /// `row` rather than `rows`.
     pub(crate) one_row: bool,
     pub(crate) retry: Option<bool>,
+}
+
+impl Step<'_> {
+    /// Whether it does something to the answer, whatever that will be.
+    pub(crate) fn is_effect(&self) -> bool {
+        use StepKind::{Head, SessionCreate, SessionDestroy};
+        matches!(
+            self.kind,
+            Head { .. } | SessionCreate { .. } | SessionDestroy
+        )
+    }
+
+    /// Whether it gives everybody's answer, so that nothing can follow.
+    pub(crate) fn ends_page(&self) -> bool {
+        let answers = matches!(self.kind, StepKind::Redirect(_) | StepKind::File { .. });
+        answers && self.when.is_none()
+    }
 }
 
 /// Whether a text may be a name in a template.

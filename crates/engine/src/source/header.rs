@@ -1,7 +1,7 @@
 //! The header of a page file: routes, parameters and steps, read from TOML but not yet compiled.
 
-use super::declaration::{Lost, PAGE_KEYS, PageHeader, ParamKind, STEP_KEYS, is_name};
-use super::keys::{Keys, Text, TomlText};
+use super::declaration::{JsonMember, Lost, PAGE_KEYS, PageHeader, ParamKind, STEP_KEYS, is_name};
+use super::keys::{Keys, Text, TomlText, text_of};
 use super::param::read_param;
 use super::step::{note_lost, read_step};
 use crate::diagnostic::{Place, Report, did_you_mean};
@@ -123,7 +123,11 @@ pub(crate) fn read<'a>(
         routes: Vec::new(),
         is_routed: keys.has("route"),
         session: SessionUse::None,
-        content_type: "text/html; charset=utf-8".to_owned(),
+        content_type: match keys.has("json") {
+            true => "application/json".to_owned(),
+            false => "text/html; charset=utf-8".to_owned(),
+        },
+        json: read_json(&keys, report),
         params: Vec::new(),
         steps: Vec::new(),
         lost: Lost {
@@ -199,6 +203,28 @@ fn read_content_type(keys: &Keys<'_, '_>, report: &mut Report) -> Option<String>
         report.error(content_type.place, "this is no content type", hint);
     }
     Some(content_type.value)
+}
+
+/// Reads `json`.
+fn read_json<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<JsonMember<'a>> {
+    let mut members = Vec::new();
+    let Some((table, _)) = keys.table("json", "{ items = \"items\" }", report) else {
+        return members;
+    };
+    for (name, value) in Keys::entries(&keys.toml, table) {
+        match text_of(&keys.toml, value) {
+            Some(value) => members.push(JsonMember { name, value }),
+            None => {
+                let hint = format!("{0} = \"...\": a number is {0} = \"7\"", name.value);
+                report.error(
+                    name.place,
+                    "values of `json` are expressions, in strings",
+                    hint,
+                );
+            }
+        }
+    }
+    members
 }
 
 /// Reads `params`.

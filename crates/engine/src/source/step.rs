@@ -2,7 +2,8 @@
 
 use super::call::{self, read_call};
 use super::declaration::{
-    AnswerDecl, Lost, PAGE_KEYS, STEP_KEYS, Step, StepKind, check_name, is_name,
+    AnswerDecl, Instead, Lost, PAGE_KEYS, RedirectDecl, STEP_KEYS, Step, StepKind, check_name,
+    is_name,
 };
 use super::keys::{Keys, Text, TomlText, text_of};
 use crate::diagnostic::{Report, did_you_mean};
@@ -11,8 +12,35 @@ use rhythm_protocol::http::head::is_token;
 use rhythm_protocol::http::response::SENDERS_HEADERS;
 use toml::de::DeTable;
 
+/// Reads what is answered instead: `redirect`, or the page under `page_key`, with its `with`; and
+/// the `status`.
+pub(crate) fn read_instead<'a>(
+    keys: &Keys<'_, 'a>,
+    page_key: &str,
+    report: &mut Report,
+) -> Option<Instead<'a>> {
+    if !keys.has("redirect") {
+        return read_answer(keys, page_key, report).map(Instead::Page);
+    }
+    for key in [page_key, "with"] {
+        if keys.has(key) {
+            let message = format!("this leads elsewhere, so no `{key}` is looked at");
+            let hint = format!("`redirect`, or `{page_key}` and its `with`");
+            report.error(keys.key_place(key), message, hint);
+        }
+    }
+    read_redirect(keys, report).map(Instead::Redirect)
+}
+
+/// Reads `redirect` and `status`.
+fn read_redirect<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Option<RedirectDecl<'a>> {
+    let to = keys.text("redirect", report);
+    let status = keys.status(300..=399, 303, report);
+    Some(RedirectDecl { to: to?, status })
+}
+
 /// Reads who answers: the page under `page_key`, and `status` and `with`.
-pub(crate) fn read_answer<'a>(
+fn read_answer<'a>(
     keys: &Keys<'_, 'a>,
     page_key: &str,
     report: &mut Report,
@@ -58,15 +86,15 @@ pub(crate) fn read_step<'a>(
     let known: &[&str] = if has("call") {
         &call
     } else if has("check") {
-        &["check", "else", "with", "status"]
+        &["check", "else", "with", "status", "redirect", "when"]
     } else if has("session") {
-        &["session", "user"]
+        &["session", "user", "when"]
     } else if has("redirect") {
-        &["redirect", "status"]
+        &["redirect", "status", "when"]
     } else if has("file") {
-        &["file"]
+        &["file", "when"]
     } else if has("headers") || has("status") {
-        &["headers", "status"]
+        &["headers", "status", "when"]
     } else {
         refuse_headless(toml, table, offset, report);
         return None;
@@ -89,10 +117,10 @@ pub(crate) fn read_step<'a>(
         }
         "check" => {
             let condition = keys.text("check", report);
-            let answer = read_answer(&keys, "else", report);
+            let instead = read_instead(&keys, "else", report);
             StepKind::Check {
                 condition,
-                answer: answer?,
+                instead: instead?,
             }
         }
         "session" => {
@@ -112,11 +140,7 @@ pub(crate) fn read_step<'a>(
                 StepKind::SessionDestroy
             }
         }
-        "redirect" => {
-            let to = keys.text("redirect", report);
-            let status = keys.status(300..=399, 303, report);
-            StepKind::Redirect { to: to?, status }
-        }
+        "redirect" => StepKind::Redirect(read_redirect(&keys, report)?),
         "file" => StepKind::File {
             path: keys.text("file", report)?,
         },
@@ -129,6 +153,7 @@ pub(crate) fn read_step<'a>(
     };
     Some(Step {
         place: keys.place,
+        when: keys.text("when", report),
         kind,
     })
 }
@@ -148,6 +173,10 @@ fn refuse_several(toml: TomlText<'_>, table: &DeTable<'_>, report: &mut Report) 
     let [(_, first), (second_at, second), ..] = heads[..] else {
         return false;
     };
+    // A check may lead elsewhere.
+    if heads.len() == 2 && table.contains_key("check") && table.contains_key("redirect") {
+        return false;
+    }
     let message = format!("a step is one thing, and this is `{first}` and `{second}`");
     let hint = format!("`{second}` is a step of its own, with its keys: begin it with [[step]]");
     report.error(toml.place(second_at), message, hint);

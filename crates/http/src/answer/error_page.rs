@@ -1,4 +1,4 @@
-//! Error answers: status and reason as a small page.
+//! Error answers: status and reason as a small page, or a page of the site's own.
 
 use crate::answer::{AnswerShape, Answered};
 use rhythm_protocol::html::escape;
@@ -8,16 +8,31 @@ use rhythm_protocol::http::response::{ResponseWriter, reason};
 /// Seconds after which a client may try again where the server had no room.
 const RETRY_SECONDS: u64 = 1;
 
-/// Writes an error answer: status and reason as a small page, with a sentence that may say more.
-/// `fields` writes more headers. Gives what the log says of it.
-pub fn write_error(
-    out: &mut Vec<u8>,
-    status: u16,
-    shape: AnswerShape,
-    date: &DateCache,
-    detail: &str,
-    fields: impl FnOnce(&mut ResponseWriter<'_>),
-) -> Answered {
+/// A site's own page for a status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorPage {
+    /// Its Content-Type.
+    pub content_type: String,
+    /// Its body where there is nothing more to be said.
+    pub plain: Box<[u8]>,
+    /// Its body where there is a sentence more: what stands round the places where that, escaped as
+    /// HTML, goes.
+    pub pieces: Vec<Box<[u8]>>,
+}
+
+impl ErrorPage {
+    fn body(&self, detail: &str) -> Vec<u8> {
+        if detail.is_empty() {
+            return self.plain.to_vec();
+        }
+        let mut sentence = String::new();
+        escape(detail, &mut sentence);
+        self.pieces.join(sentence.as_bytes())
+    }
+}
+
+/// The body of an error answer where a site has none of its own.
+fn plain_body(status: u16, detail: &str) -> Vec<u8> {
     let reason = reason(status);
     let mut sentence = String::new();
     if !detail.is_empty() {
@@ -30,12 +45,30 @@ pub fn write_error(
          <title>{status} {reason}</title></head>\n\
          <body><h1>{status} {reason}</h1>\n{sentence}</body>\n</html>\n"
     );
+    body.into_bytes()
+}
+
+/// Writes an error answer: status and reason as a small page, or a `page` of the site's own, with a
+/// sentence that may say more. `fields` writes more headers. Gives what the log says of it.
+pub fn write_error(
+    out: &mut Vec<u8>,
+    status: u16,
+    page: Option<&ErrorPage>,
+    shape: AnswerShape,
+    date: &DateCache,
+    detail: &str,
+    fields: impl FnOnce(&mut ResponseWriter<'_>),
+) -> Answered {
+    let (body, content_type) = match page {
+        Some(page) => (page.body(detail), &*page.content_type),
+        None => (plain_body(status, detail), "text/html; charset=utf-8"),
+    };
     let mut head = ResponseWriter::new(out, status);
     fields(&mut head);
     if status == 503 {
         head.retry_after(RETRY_SECONDS);
     }
-    head.content_type("text/html; charset=utf-8")
+    head.content_type(content_type)
         .content_length(body.len() as u64)
         .connection(!shape.close, shape.http10)
         .date(date)
@@ -43,7 +76,7 @@ pub fn write_error(
     if shape.head_only {
         return Answered::bare(status);
     }
-    out.extend_from_slice(body.as_bytes());
+    out.extend_from_slice(&body);
     Answered {
         status,
         body_length: body.len() as u64,

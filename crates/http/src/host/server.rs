@@ -112,7 +112,7 @@ impl HostServer {
         let (clients, date) = (&mut self.clients, &self.date);
         if let Some(Owed { slot, shape, .. }) = clients.accept_last(port, id) {
             clients.answer(port, slot, shape, now, |shape, out| {
-                write_error(out, status, shape, date, "", |_| {});
+                write_error(out, status, None, shape, date, "", |_| {});
                 Body::Empty
             });
         }

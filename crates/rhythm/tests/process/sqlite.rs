@@ -28,8 +28,9 @@ fn notes(test: &str, settings: &str) -> PathBuf {
         }
     }
     let service = folder.join("service.toml");
-    let text = fs::read_to_string(&service).expect("a text") + settings;
-    fs::write(service, text).expect("a file can be written");
+    let text = fs::read_to_string(&service).expect("a text");
+    let (before, table) = text.split_once("kind   =").expect("a backend's table");
+    fs::write(service, format!("{before}{settings}kind   ={table}")).expect("a file");
     folder
 }
 

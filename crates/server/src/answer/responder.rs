@@ -18,9 +18,7 @@ use crate::site::lengths::Lengths;
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::session::TooMany;
-use rhythm_http::{
-    AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed, Reading, write_error,
-};
+use rhythm_http::{AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed, Reading};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
 use std::net::IpAddr;
@@ -190,6 +188,7 @@ impl Responder {
         &mut self,
         port: &mut dyn Port,
         clients: &mut Clients,
+        site: &Site,
         id: ConnectionId,
         status: u16,
         now: Time,
@@ -199,7 +198,7 @@ impl Responder {
         };
         let (date, mut answered) = (&self.date, Answered::bare(status));
         clients.answer(port, slot, shape, now, |shape, out| {
-            answered = write_error(out, status, shape, date, "", |_| {});
+            answered = site.write_error(out, status, shape, date, "", |_| {});
             Body::Empty
         });
         self.refusals.unclear(status, peer.ip(), now);

@@ -16,7 +16,7 @@ use crate::site::lengths::Lengths;
 use crate::site::{BackendSettings, HeaderKind, Site};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output};
 use rhythm_engine::session::TooMany;
-use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces, write_error};
+use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces};
 use rhythm_net::sparse::SparseByKind;
 use rhythm_net::{Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
@@ -152,11 +152,11 @@ impl LaneAnswers<'_> {
     fn failed(&mut self, port: &mut dyn Port, request: &LaneRequest, error: LaneError) -> Answered {
         self.metrics.lane_errors[error.index()].add(1);
         self.say_failed(self.requests.failure(request, error));
-        let (date, status) = (self.date, error.status());
+        let (date, site, status) = (self.date, self.site, error.status());
         let LaneRequest { slot, shape, .. } = *request;
         let mut answered = Answered::bare(status);
         (self.clients).answer(port, slot, shape, self.now, |shape, out| {
-            answered = write_error(out, status, shape, date, "", |_| {});
+            answered = site.write_error(out, status, shape, date, "", |_| {});
             Body::Empty
         });
         answered
@@ -265,7 +265,10 @@ impl LaneAnswers<'_> {
         (self.clients).answer(port, slot, shape, now, |shape, out| {
             let (given, body) = match file {
                 Some(Some(answer)) => page.with_file(answer, shape, out),
-                Some(None) => (write_error(out, 404, shape, date, "", |_| {}), Body::Empty),
+                Some(None) => (
+                    site.write_error(out, 404, shape, date, "", |_| {}),
+                    Body::Empty,
+                ),
                 None => page.with_body(&body, shape, out),
             };
             answered = given;
@@ -281,10 +284,11 @@ impl LaneAnswers<'_> {
         request: &LaneRequest,
         TooMany(seconds): TooMany,
     ) -> Answered {
-        let (date, LaneRequest { slot, shape, .. }) = (self.date, *request);
+        let (date, site) = (self.date, self.site);
+        let LaneRequest { slot, shape, .. } = *request;
         let mut answered = Answered::bare(429);
         (self.clients).answer(port, slot, shape, self.now, |shape, out| {
-            answered = write_error(out, 429, shape, date, TOO_MANY, |head| {
+            answered = site.write_error(out, 429, shape, date, TOO_MANY, |head| {
                 head.retry_after(seconds);
             });
             Body::Empty

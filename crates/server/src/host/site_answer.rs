@@ -34,7 +34,7 @@ pub(crate) fn write<'s>(
         }
         SiteAnswer::Redirect(redirect) => {
             let location = &site.redirects[*redirect as usize].location;
-            write_error(out, 303, shape, date, "", |head| {
+            write_error(out, 303, None, shape, date, "", |head| {
                 head.header(LOCATION, location.as_bytes());
             })
         }
@@ -44,7 +44,7 @@ pub(crate) fn write<'s>(
             head.connection(!shape.close, shape.http10).date(date).end();
             Answered::bare(204)
         }
-        SiteAnswer::OtherMethod(methods) => write_error(out, 405, shape, date, "", |head| {
+        SiteAnswer::OtherMethod(methods) => site.write_error(out, 405, shape, date, "", |head| {
             head.allow([methods.as_str()]);
         }),
         SiteAnswer::BadParameter(bad) => {
@@ -52,14 +52,14 @@ pub(crate) fn write<'s>(
                 "" => format!("A parameter {}.", bad.problem),
                 name => format!("The parameter {name} {}.", bad.problem),
             };
-            write_error(out, 400, shape, date, &detail, |_| {})
+            site.write_error(out, 400, shape, date, &detail, |_| {})
         }
         SiteAnswer::TooMany(TooMany(seconds)) => {
-            write_error(out, 429, shape, date, TOO_MANY, |head| {
+            site.write_error(out, 429, shape, date, TOO_MANY, |head| {
                 head.retry_after(*seconds);
             })
         }
-        SiteAnswer::Error(status) => write_error(out, *status, shape, date, "", |_| {}),
+        SiteAnswer::Error(status) => site.write_error(out, *status, shape, date, "", |_| {}),
     };
     (answered, Body::Empty)
 }
@@ -83,7 +83,11 @@ impl SiteAnswer {
                 Content::Kept(bytes) => Source::Memory(bytes.len()),
                 Content::Streamed(_) => Source::Stream,
             },
-            _ => Source::Memory(0),
+            SiteAnswer::Error(status) => Source::Memory(site.error_bytes(*status)),
+            SiteAnswer::BadParameter(_) => Source::Memory(site.error_bytes(400)),
+            SiteAnswer::OtherMethod(_) => Source::Memory(site.error_bytes(405)),
+            SiteAnswer::TooMany(_) => Source::Memory(site.error_bytes(429)),
+            SiteAnswer::Redirect(_) | SiteAnswer::Options(_) => Source::Memory(0),
         }
     }
 }

@@ -100,7 +100,10 @@ impl<'a> FileAnswer<'a> {
     ) -> (Answered, Body<'a>) {
         let status = self.status;
         if status == 412 {
-            return (write_error(out, 412, shape, date, "", |_| {}), Body::Empty);
+            return (
+                write_error(out, 412, None, shape, date, "", |_| {}),
+                Body::Empty,
+            );
         }
         let mut head = ResponseWriter::new(out, status);
         let length = self.range.end - self.range.start;

@@ -92,7 +92,7 @@ impl Handler for Pipeline {
         self.clients.expire(port, heard, &mut expired);
         for id in expired {
             self.responder.keep_part(self.clients.part(id));
-            (self.responder).refuse(port, &mut self.clients, id, 408, heard);
+            (self.responder).refuse(port, &mut self.clients, &self.epoch.site, id, 408, heard);
         }
         self.backends.tick(port, heard);
         self.device.tick(port, heard);

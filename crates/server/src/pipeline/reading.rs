@@ -114,7 +114,14 @@ impl Pipeline {
                 match self.intake.early_refusal(site, reading.request()) {
                     Some(status) => {
                         self.responder.keep_part(Some(reading.request()));
-                        (self.responder).refuse(port, &mut self.clients, id, status, now);
+                        (self.responder).refuse(
+                            port,
+                            &mut self.clients,
+                            &self.epoch.site,
+                            id,
+                            status,
+                            now,
+                        );
                     }
                     None => self.clients.send_continue(port, id, now),
                 }
@@ -131,7 +138,7 @@ impl Pipeline {
             }
             Next::Refuse(status) => {
                 self.responder.keep_part(Some(reading.part()));
-                (self.responder).refuse(port, &mut self.clients, id, status, now);
+                (self.responder).refuse(port, &mut self.clients, &self.epoch.site, id, status, now);
                 false
             }
             Next::Request | Next::Nothing => unreachable!("a part of a request is at hand"),

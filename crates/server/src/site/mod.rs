@@ -5,6 +5,7 @@
 
 pub(crate) mod current;
 pub(crate) mod epoch;
+mod error_pages;
 pub(crate) mod lengths;
 pub(crate) mod loader;
 pub(crate) mod routes;
@@ -14,11 +15,13 @@ pub(crate) mod statics;
 
 pub use settings::{BackendSettings, HostRoute, SiteSettings};
 
+use crate::site::error_pages::ErrorPages;
 use crate::site::routes::{Routes, Target};
 use crate::site::statics::Statics;
 use rhythm_engine::program::Service;
 use rhythm_engine::program::{Carrier, Op, PageProgram, Segment};
-use rhythm_http::RequestLimits;
+use rhythm_http::{AnswerShape, Answered, RequestLimits, write_error};
+use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{
     HeaderName, OwnedHeaderName, PreparedHead, ResponseWriter, SENDERS_HEADERS,
@@ -155,6 +158,7 @@ pub struct Site {
     pub(crate) routes: Routes,
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) pages: Vec<PageInfo>,
+    error_pages: ErrorPages,
 }
 
 impl Site {
@@ -197,7 +201,12 @@ impl Site {
         for (index, path) in statics.paths() {
             routes.add_path(path.as_bytes(), Method::Get, Target::File(index));
         }
+        let error_pages = match &service.error_pages {
+            Some(programs) => ErrorPages::new(programs)?,
+            None => ErrorPages::default(),
+        };
         Ok(Site {
+            error_pages,
             pages: (service.pages.iter())
                 .map(|page| PageInfo::new(page, &settings))
                 .collect::<Result<_, _>>()?,
@@ -223,6 +232,33 @@ impl Site {
                 "the route {path} is to the host {host}, which there is not"
             )),
         }
+    }
+
+    /// Writes an error answer, with a sentence that may say more. `fields` writes more headers.
+    /// Gives what the log says of it.
+    pub(crate) fn write_error(
+        &self,
+        out: &mut Vec<u8>,
+        status: u16,
+        shape: AnswerShape,
+        date: &DateCache,
+        detail: &str,
+        fields: impl FnOnce(&mut ResponseWriter<'_>),
+    ) -> Answered {
+        let page = self.error_pages.get(status);
+        write_error(out, status, page, shape, date, detail, |head| {
+            fields(head);
+            if page.is_some() {
+                self.settings.write_headers(head);
+            }
+        })
+    }
+
+    /// Bytes of the site's own page for a status.
+    pub(crate) fn error_bytes(&self, status: u16) -> usize {
+        self.error_pages
+            .get(status)
+            .map_or(0, |page| page.plain.len())
     }
 
     /// Its static files.

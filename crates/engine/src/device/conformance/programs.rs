@@ -179,7 +179,7 @@ impl Maker {
                 let escape =
                     *self
                         .dice
-                        .pick(&[Escape::Html, Escape::Html, Escape::None, Escape::Percent]);
+                        .pick(&[Escape::Html, Escape::Json, Escape::None, Escape::Percent]);
                 Op::Put(Put { from: x, escape })
             }
             _ => Op::Copy(Unary { to: x, from: z }),
@@ -288,7 +288,7 @@ impl Maker {
         let to = self.own_register(Type::Text);
         let put = Op::Put(Put {
             from: to,
-            escape: *self.dice.pick(&[Escape::Html, Escape::None]),
+            escape: *self.dice.pick(&[Escape::Html, Escape::None, Escape::Json]),
         });
         let mut ops = vec![
             Op::Item(Item {
