@@ -30,13 +30,13 @@ pub(super) struct HeldLong {
 
 impl HeldLong {
     /// What they hold now. Where one alone asks them, it is his doing and not the calls', and
-    /// counts as nothing, unless these are slow.
+    /// counts as nothing, unless these are slow by others' queries, too.
     pub(super) fn of<W: Wire>(pipes: &[Pipe<W>], statements: &Statements, now: Time) -> HeldLong {
         let mut any_call = false;
         let mut owners = Vec::new();
         let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
         for query in slow.filter_map(Pipe::oldest) {
-            any_call |= statements.is_slow(query.call.number());
+            any_call |= statements.is_slow_for_all(query.call.number());
             owners.push(query.asker);
         }
         owners.sort_unstable();
@@ -300,9 +300,16 @@ impl<W: Wire> ConnectionPool<W> {
 
     /// Takes a pipe from the slow query that holds it.
     pub(super) fn take_from_slow(&mut self, port: &mut dyn Port, at: usize, now: Time) {
-        let pipe = &self.pipes[at];
-        if let Some((query, (_, since))) = pipe.oldest().zip(pipe.owed()) {
-            (self.statements).holds_too_much(query.call.number(), now.since(since), now);
+        let (pipes, statements) = (&self.pipes, &mut self.statements);
+        if let Some((query, (_, since))) = pipes[at].oldest().zip(pipes[at].owed()) {
+            let (asker, call) = (query.asker, query.call.number());
+            let long = pipes
+                .iter()
+                .filter(|pipe| pipe.has_taken_long(statements, now));
+            let mut others = long.filter_map(Pipe::oldest).filter(|of| of.asker != asker);
+            let is_of_one = !others.any(|of| of.call.number() == call);
+            let of_one = is_of_one.then_some(asker);
+            statements.holds_too_much(call, of_one, now.since(since), now);
         }
         self.lose(port, at, Loss::Held, now);
     }

@@ -230,6 +230,45 @@ fn those_who_ask_what_hangs_for_few_do_not_wait_for_each_other() {
 }
 
 #[test]
+fn what_hangs_for_one_alone_leaves_the_other_of_two_connections_to_all_who_ask_the_same() {
+    let mut world = World::new(options_of(2));
+    let hang = |world: &mut World, key: u64| {
+        world.submit_by(1000, HANGING.start + key..HANGING.start + key + 1, true);
+        answer_others(world);
+    };
+    let read = |world: &mut World, key: u64| {
+        world.submit_texts(key, &[READS.to_owned()], true, Time::NEVER);
+        answer_others(world);
+        assert!(world.is_told(key));
+    };
+    world.submit(0..1, true);
+    read(&mut world, 1);
+    // One call is slow, whoever asks.
+    for key in 2..4 {
+        world.submit_texts(key, &[HANGS.to_owned()], false, Time::NEVER);
+        answer_others(&mut world);
+        world.pass(1000 * MS);
+    }
+    // Another hangs for him alone, beside it, and gives its connection to others who wait.
+    hang(&mut world, 0);
+    world.pass(60 * MS);
+    world.submit_texts(4, &[HANGS.to_owned()], false, Time::NEVER);
+    answer_others(&mut world);
+    read(&mut world, 5);
+    assert_eq!(world.backend.counts().retries, 1);
+    world.pass(1000 * MS);
+    // It is his doing.
+    for round in 1..20 {
+        hang(&mut world, round);
+        world.pass(60 * MS);
+        let keys = 10 * round..10 * round + 3;
+        world.submit(keys.clone(), true);
+        answer_others(&mut world);
+        assert!({ keys }.all(|key| world.is_told(key)), "{round}");
+    }
+}
+
+#[test]
 fn no_connection_is_opened_for_what_may_not_go() {
     let mut world = World::new(PoolOptions {
         idle_max: 50 * MS,
