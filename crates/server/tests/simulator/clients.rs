@@ -113,13 +113,16 @@ impl Client {
                 self.finished(link, world, shared)
             }
             FarEvent::Reset(link, by_server) if self.link == Some(link) => {
-                // Calls hang for as long as the drain, one behind the other.
+                // Calls hang for as long as the drain, one behind the other; who has his last
+                // answer at its end loses nothing.
                 let hangs = shared.explains.fails_for(self.user)
                     || (self.pending.iter()).any(|pending| self.had_to_wait(pending, shared));
+                let is_done = self.pending.is_empty() && self.budget == 0;
+                let is_late =
+                    shared.explains.drain_short || hangs || is_done || self.manners.pace.is_some();
                 let excused = self.stopped_reading
                     || shared.explains.crowded
-                    || world.now >= shared.drain.1
-                        && (shared.explains.drain_short || hangs || self.manners.pace.is_some())
+                    || world.now >= shared.drain.1 && is_late
                     || shared.explains.disk && self.pending.iter().any(Pending::is_file)
                     || self.pending.iter().any(|pending| !pending.complete);
                 if by_server && !excused {

@@ -78,7 +78,7 @@ const YIELD_AFTER: Duration = Duration::from_secs(1);
 
 /// Longer than others may wait beside a user whose calls hang: a small part of what such a call
 /// takes, and more than all that is asked takes one after the other.
-pub(crate) const SOON: u64 = 10 * SECOND;
+pub(crate) const SOON: u64 = 20 * SECOND;
 
 /// How long a loop is kept from its core: longer than it waits for a connection to be opened.
 pub(crate) const STALL: u64 = 1_100 * MILLISECOND;
