@@ -252,6 +252,20 @@ impl<W: Wire> ConnectionPool<W> {
         queries.any(|query| held_long.of_one(query.asker) == 0)
     }
 
+    /// Whether one waits who holds no pipe by what cannot be sent again, for one of those that
+    /// there are for such queries, which hold all of these (`alone.rs`).
+    pub(super) fn alone_waits(&self, now: Time) -> bool {
+        let all = self.options.connections_max.max(1);
+        let held_alone = HeldAlone::of(&self.pipes, &self.statements, now);
+        if held_alone.leaves_one(all) {
+            return false;
+        }
+        let suspects = Suspects::of(&self.pipes, &self.statements, now);
+        let is_other = |call| !suspects.contain(call);
+        let mut queries = self.waiting.next_of_lines(true, is_other);
+        queries.any(|query| !held_alone.is_of(query.asker))
+    }
+
     /// Takes a pipe back from slow queries that hold more than their part while others wait, or
     /// from one who holds several while one waits who holds none, where they can be sent again: few
     /// who ask may hold many. Whether there was one.
@@ -261,8 +275,9 @@ impl<W: Wire> ConnectionPool<W> {
         let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
         let slow = slow.count();
         let held_long = HeldLong::of(pipes, statements, now);
-        let first_waits = self.first_waits(now);
-        if !first_waits && held_long.fits(all, true) && slow <= most_of(all, false) {
+        let (first_waits, alone_waits) = (self.first_waits(now), self.alone_waits(now));
+        if !first_waits && !alone_waits && held_long.fits(all, true) && slow <= most_of(all, false)
+        {
             return false;
         }
         let held_alone = HeldAlone::of(pipes, statements, now);
@@ -286,10 +301,10 @@ impl<W: Wire> ConnectionPool<W> {
                 })
                 .map(|(at, _)| at)
         };
-        // Where they hold all, or all that are for those who ask this, one is sent again however
-        // often it was. That does not go on: its call is known to be slow then, and waits for its
-        // part.
-        let hold_all = first_waits || slow >= all;
+        // Where they hold all, or all that are for those who ask this, or for what is not sent
+        // again, one is sent again however often it was. That does not go on: its call is known to
+        // be slow then, and waits for its part.
+        let hold_all = first_waits || alone_waits || slow >= all;
         let at = find(self.options.retries_max).or_else(|| find(u32::MAX).filter(|_| hold_all));
         let Some(at) = at else {
             return false;

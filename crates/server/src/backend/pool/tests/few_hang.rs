@@ -269,6 +269,30 @@ fn what_hangs_for_one_alone_leaves_the_other_of_two_connections_to_all_who_ask_t
 }
 
 #[test]
+fn reads_that_hang_and_were_sent_again_leave_connections_to_what_is_not() {
+    let mut others = Others::new(4);
+    let world = &mut others.world;
+    for (asker, by_key) in [(0, 0), (1, 0), (2, 1)] {
+        let argument = [Argument::Int((HANGING.start + asker) as i64)];
+        world.submit_one(asker, asker, &call(&BY_KEY[by_key], true), argument);
+    }
+    world.poll();
+    world.connect_all();
+    let mut held = world.take_all();
+    assert_eq!(held.len(), 3);
+    // What comes back last goes first again, and the first of its call goes beside others.
+    held.sort_by_key(|(_, queries)| queries[0].ends_with("10001"));
+    held.into_iter().for_each(|(id, _)| world.reset(id));
+    world.connect_all();
+    assert_eq!(world.take_all().len(), 3);
+    world.pass(60 * MS);
+    for _ in 0..10 {
+        others.are_answered(&[READS, PAYS]);
+        others.world.pass(60 * MS);
+    }
+}
+
+#[test]
 fn no_connection_is_opened_for_what_may_not_go() {
     let mut world = World::new(PoolOptions {
         idle_max: 50 * MS,
