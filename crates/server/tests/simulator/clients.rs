@@ -120,8 +120,14 @@ impl Client {
                 let is_done = self.pending.is_empty() && self.budget == 0;
                 let is_late =
                     shared.explains.drain_short || hangs || is_done || self.manners.pace.is_some();
+                // A form that a host takes piece by piece is late a second after a server was told
+                // to end, also where that was not looked at for longer.
+                let is_stalled = shared.explains.stalls
+                    && shared.draining
+                    && (self.pending.iter()).any(|it| matches!(it.wanted, Wanted::Hosted(_)));
                 let excused = self.stopped_reading
                     || shared.explains.crowded
+                    || is_stalled
                     || world.now >= shared.drain.1 && is_late
                     || shared.explains.disk && self.pending.iter().any(Pending::is_file)
                     || self.pending.iter().any(|pending| !pending.complete);
@@ -147,7 +153,7 @@ impl Client {
     fn had_to_wait(&self, pending: &Pending, shared: &Shared<'_>) -> bool {
         pending.is_page(shared.explains.hangs)
             || pending.begun <= self.hung_until
-            || pending.waits_for_own(&shared.books)
+            || pending.waits_for_own(shared)
     }
 
     fn chance(&mut self, times: usize) -> bool {
