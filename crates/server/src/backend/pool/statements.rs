@@ -195,9 +195,13 @@ impl Statements {
         known.is_slow
     }
 
-    /// A query was not answered in time, for which a pipe was held so long.
+    /// A query was not answered in time, for which a pipe was held so long. What had waited until
+    /// shortly before its deadline says nothing of its call.
     pub(super) fn was_late(&mut self, query: &Taken, took: Duration, now: Time) {
         let known = self.of_mut(query.call.number());
+        if known.patience < Duration::MAX && took < known.patience {
+            return;
+        }
         known.was_long(now);
         if known.is_of_another(query.asker) {
             known.took.add(took, now);

@@ -293,6 +293,22 @@ fn reads_that_hang_and_were_sent_again_leave_connections_to_what_is_not() {
 }
 
 #[test]
+fn a_call_that_had_no_time_is_as_new_as_before() {
+    let mut others = Others::new(4);
+    let new = ["1&7".to_owned()];
+    let soon = others.world.now + MS;
+    (others.world).submit_texts(0, &new, false, soon);
+    assert_eq!(others.world.take_all().len(), 1);
+    others.world.pass(2 * MS);
+    assert!(others.world.told[&0].0.is_err());
+    others.ask(HANGS, 2);
+    answer_others(&mut others.world);
+    (others.world).submit_texts(1, &new, false, Time::NEVER);
+    answer_others(&mut others.world);
+    assert!(others.world.is_told(1));
+}
+
+#[test]
 fn no_connection_is_opened_for_what_may_not_go() {
     let mut world = World::new(PoolOptions {
         idle_max: 50 * MS,
