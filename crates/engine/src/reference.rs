@@ -41,6 +41,29 @@ impl Object for Rows {
     }
 }
 
+/// What is wrong with parameters: true where something is.
+#[derive(Debug)]
+struct Errors(BTreeMap<String, Value>);
+
+impl Object for Errors {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.0.get(key.as_str()?).cloned()
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(
+            self.0
+                .keys()
+                .map(|name| Value::from(name.as_str()))
+                .collect(),
+        )
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        self.0.values().any(Value::is_true)
+    }
+}
+
 /// A lane's fields as the names of a template: parameters, the session, results.
 pub fn lane_context(
     program: &PageProgram,
@@ -98,7 +121,11 @@ pub fn lane_context(
         let pairs = record
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value));
-        context.insert(name.to_owned(), Value::from_pairs(pairs));
+        let value = match name {
+            "errors" => Value::from_object(Errors(pairs.collect())),
+            _ => Value::from_pairs(pairs),
+        };
+        context.insert(name.to_owned(), value);
     }
     context
 }
@@ -145,8 +172,22 @@ pub fn answer(
                 .as_ref()
                 .ok_or_else(|| not_compiled(&answer.page.value))?;
             // Names of texts are not escaped: these go into templates as values.
-            let value = environment.render_named_str("with.txt", &text.value, value(context))?;
-            with.insert(name.value.clone(), Value::from(value));
+            let whole = text
+                .value
+                .strip_prefix("{{")
+                .and_then(|text| text.strip_suffix("}}"));
+            let given = match whole.filter(|whole| !whole.contains("}}")) {
+                Some(expression) => {
+                    let expression = environment.compile_expression(expression)?;
+                    expression.eval(value(context))?
+                }
+                None => {
+                    let text =
+                        environment.render_named_str("with.txt", &text.value, value(context));
+                    Value::from(text?)
+                }
+            };
+            with.insert(name.value.clone(), given);
         }
         Ok(Answer {
             status: answer.status,

@@ -394,3 +394,69 @@ fn an_error_page_that_cannot_be_made_is_refused_before_anything_is_served() {
         assert!(begins && refused.contains(told), "{refused}");
     }
 }
+
+const FORM_PAGES: &[(&str, &str)] = &[
+    (
+        "new.html",
+        "+++\nroute = [\"GET /new\", \"POST /new\"]\nerrors = \"values\"\n[params]\n\
+        title = { in = [\"query\", \"form\"], type = \"text\", min_length = 2, max_length = 5 }\n\
+        count = { in = \"form\", type = \"int\", min = 1, max = 9, default = 3 }\n\
+        tag = { in = \"form\", list = 2, min_items = 1, type = \"text\" }\n\
+        seen = { in = \"header\", name = \"X-Seen\", type = \"int\", default = 0 }\n\
+        [[step]]\ncheck = \"not errors\"\nelse = \"form.html\"\nstatus = 422\n\
+        with = { errors = \"{{ errors }}\", typed = \"{{ typed }}\", tag = \"{{ tag }}\" }\n\
+        +++\n{{ title }}/{{ count }}/{% for t in tag %}{{ t }}{% endfor %}/{{ typed.count }}",
+    ),
+    (
+        "form.html",
+        "+++\n+++\n{{ errors.title }}|{{ typed.title }}|{{ errors.count }}|{{ typed.count }}|\
+        {{ errors.tag }}|{{ tag|length }}",
+    ),
+];
+
+#[test]
+fn a_form_is_shown_again_with_what_was_typed_and_what_is_wrong() {
+    let site = site_of(service_of(FORM_PAGES, SERVICE));
+    let options = options_of(site.service());
+    let again = site.clone();
+    let parts = parts(site, Box::new(move || Ok(again.clone())));
+    let server = Server::start(options, parts).expect("it starts");
+    let mut client = client(&server);
+    let mut post = |form: &str| {
+        let answer = client.form("/new", form);
+        (answer.status, answer.text().to_owned())
+    };
+    for (form, expected) in [
+        ("title=abc&count=7&tag[0]=x&tag[1]=y", "abc/7/xy/7"),
+        ("title=%3Cb%3E&tag[0]=x", "&lt;b&gt;/3/x/"),
+    ] {
+        assert_eq!(post(form), (200, expected.to_owned()), "{form}");
+    }
+    for (form, expected) in [
+        ("", "is missing||||has too few items|0"),
+        (
+            "title=a&count=x&tag[0]=t",
+            "is too short|a|is not an integer|x||1",
+        ),
+        (
+            "title=%3Ca+long%3E&count=0&tag[0]=t",
+            "is too long|&lt;a long&gt;|is out of bounds|0||1",
+        ),
+        ("title=abc&title=def&tag[0]=t", "is given twice|abc||||1"),
+        (
+            "title=%ff&count=%zz&tag[0]=t",
+            "is not UTF-8||cannot be decoded|||1",
+        ),
+        ("title=abc&tag[1]=t", "|abc|||has a gap or an item twice|0"),
+        ("title=abc&tag[0]=t&tag[2]=u", "|abc|||has too many items|1"),
+        ("title=abc&tag[0]=%ff", "|abc|||is not UTF-8|0"),
+    ] {
+        assert_eq!(post(form), (422, expected.to_owned()), "{form}");
+    }
+    // What nobody types is refused as ever, and so is what has no name.
+    let seen = client.with("GET /new?title=abc", "X-Seen: x\r\n", "");
+    assert_eq!(seen.status, 400);
+    assert_eq!(client.form("/new", "%zz=1").status, 400);
+    assert_eq!(client.get("/new?title=abcdef").status, 422);
+    stop(server);
+}

@@ -32,7 +32,7 @@ impl ConnectionOwner for Counted {
 
 impl Backend for Counted {
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time) {
-        self.retries += batch.keys.len() as u64;
+        self.retries += batch.asks.len() as u64;
         self.echo.submit(port, batch, now);
     }
 

@@ -267,7 +267,7 @@ impl Encoder {
             };
             scalar.segment_name = self.name(&param.wire_name);
             entry.flags |= flags_of(&param.carriers);
-            fits &= param.wire_name.len() <= NAME_BYTES;
+            fits &= param.wire_name.len() <= NAME_BYTES && param.told.is_none();
             let fallback = param.default.as_ref().map_or(0, String::len);
             needs.fallbacks += fallback.next_multiple_of(8) as u32;
             needs.count(&param.kind, 1, fallback as u64);
@@ -287,7 +287,7 @@ impl Encoder {
                 self.params.push(column);
             }
             entry.flags |= flags_of(&list.carriers);
-            fits &= list.max_items <= ITEMS_MAX;
+            fits &= list.max_items <= ITEMS_MAX && list.told.is_none();
             needs.lists.push(ListPool {
                 field: list.field,
                 max_items: list.max_items,

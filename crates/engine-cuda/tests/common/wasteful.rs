@@ -130,6 +130,8 @@ pub fn wasteful() -> Arc<Service> {
             result: CallResult::Rows(ROWS),
             status: STATUS,
             idempotent: true,
+            shared: false,
+            merged: false,
         }],
         stages: vec![ask, show],
         tables: vec![],

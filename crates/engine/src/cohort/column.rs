@@ -229,6 +229,15 @@ impl Column {
         }
     }
 
+    /// Gives a lane what another has: its text, which is there once, or its integer.
+    pub(super) fn share_lane(&mut self, lane: usize, from: usize) {
+        match self {
+            Column::Int(values) => values[lane] = values[from],
+            Column::Text(views) => views[lane] = views[from],
+            Column::List(_) => unreachable!("columns of a row are no lists"),
+        }
+    }
+
     /// Bytes that a lane's value takes of the arena's bound: its texts, and a list's cells.
     pub(crate) fn charge(&self, lane: usize) -> usize {
         match self {

@@ -6,6 +6,7 @@
 //! allocation, and a cohort is reset, not freed. A request that fails is its lane's state and takes
 //! no further part; the others go on (paper, section 4.4).
 
+mod alike;
 mod arena;
 mod budget;
 mod column;
@@ -20,6 +21,7 @@ mod queries;
 mod rows;
 mod text;
 
+pub use alike::Alike;
 pub use arena::{Arena, View};
 pub use budget::{Budget, Share};
 pub use column::{Column, ListColumn, Span};

@@ -19,6 +19,17 @@ pub enum Argument<'a> {
     Bool(bool),
 }
 
+impl Argument<'_> {
+    /// How many bytes its value takes.
+    pub fn bytes(self) -> usize {
+        match self {
+            Argument::Text(text) => text.len(),
+            Argument::Int(_) | Argument::Float(_) => 8,
+            Argument::Bool(_) => 1,
+        }
+    }
+}
+
 /// The values of one argument, one a query.
 #[derive(Debug)]
 enum Values {

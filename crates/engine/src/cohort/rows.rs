@@ -174,6 +174,41 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Takes one answer to several queries, which ask the same. As [`Rows::answer`] for each, but
+    /// the rows are there once, and `write` is called once.
+    ///
+    /// # Panics
+    /// If there is no query: the caller's mistake.
+    pub fn answer_all(
+        &mut self,
+        queries: impl Iterator<Item = usize> + Clone,
+        write: impl FnOnce(&mut AnswerWriter<'_>) -> i64,
+    ) {
+        let is_active = |query: usize| self.lanes[self.asked[query] as usize] == LaneState::Active;
+        let first = (queries.clone().find(|query| is_active(*query))).or(queries.clone().next());
+        let first = first.expect("there is a query");
+        let misfits = self.misfits.len();
+        self.answer(first, write);
+        let (from, answer) = (self.asked[first] as usize, self.answers[first]);
+        let misfit = self.misfits.get(misfits).map(|(_, misfit)| *misfit);
+        for query in queries.filter(|query| *query != first) {
+            debug_assert_eq!(self.answers[query], None, "a query is answered once");
+            self.answers[query] = answer;
+            let lane = self.asked[query] as usize;
+            if lane == from || self.lanes[lane] != LaneState::Active {
+                continue;
+            }
+            // What one lane cannot take, none can.
+            self.lanes[lane] = self.lanes[from];
+            self.misfits.extend(misfit.map(|misfit| (lane, misfit)));
+            if let CallResult::Row(ids) = &self.call.result {
+                for id in ids {
+                    self.fields[usize::from(*id)].share_lane(lane, from);
+                }
+            }
+        }
+    }
+
     /// Takes the answers to queries from `first` on, whose cells are all texts. As
     /// [`Rows::answer`] for each, but where all is as the page expects, whole columns move at once.
     pub fn answer_columns(&mut self, first: usize, texts: TextColumns<'_>) {

@@ -33,6 +33,8 @@ fn page() -> PageProgram {
             result: CallResult::Rows(1),
             status: 2,
             idempotent: true,
+            shared: false,
+            merged: false,
         }],
         stages: vec![StageProgram {
             call: Some(0),

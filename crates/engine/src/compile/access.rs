@@ -17,7 +17,9 @@ impl<'a> Compiler<'_, 'a> {
             kind: Type::Int,
         };
         Ok(match base {
-            Operand::Record(names) | Operand::Module(names) => names.get(name).cloned(),
+            Operand::Record(names) | Operand::Module(names) | Operand::Errors { of: names, .. } => {
+                names.get(name).cloned()
+            }
             Operand::Row { list, position } => {
                 let column = list.columns.iter().position(|(column, _)| column == name);
                 column.map(|column| Operand::Column {
@@ -75,7 +77,7 @@ impl<'a> Compiler<'_, 'a> {
     ) -> Reported {
         let is_like = |known| did_you_mean(name, [known]).starts_with("did you mean");
         let hint = match base {
-            Operand::Record(names) | Operand::Module(names) => {
+            Operand::Record(names) | Operand::Module(names) | Operand::Errors { of: names, .. } => {
                 did_you_mean_or(name, names.keys().map(String::as_str), "it defines nothing")
             }
             Operand::Row { list, .. } => {

@@ -13,11 +13,13 @@ use crate::diagnostic::Severity;
 use crate::diagnostic::{Place, Report};
 use crate::kind::{CallPart, Kinds, PageCall};
 use crate::program::{
-    Asking, Call, CallResult, FieldId, FieldType, Form, ListParam, PageProgram, Param, ParamType,
-    SessionFields, SessionUse, StageProgram, Type,
+    Asking, Call, CallResult, FieldId, FieldType, Form, ListParam, PageProgram, Param, ParamTold,
+    ParamType, SessionFields, SessionUse, StageProgram, Type,
 };
 use crate::source::PageFile;
-use crate::source::declaration::{CallDecl, Instead, PageHeader, ParamKind, Step, StepKind};
+use crate::source::declaration::{
+    CallDecl, ERRORS, Instead, PageHeader, ParamKind, Step, StepKind,
+};
 use crate::source::template::{Library, TextPlace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -246,6 +248,8 @@ impl<'a> Assembly<'_, 'a> {
         if !name.is_empty() {
             page.names.insert(name.clone(), operand);
         }
+        let shared = self.is_shared(declaration);
+        let merged = self.is_merged(declaration);
         page.calls.push(Call {
             backend: backend.unwrap_or(0),
             asking: declaration.asking,
@@ -259,7 +263,38 @@ impl<'a> Assembly<'_, 'a> {
                 Asking::Query => true,
                 Asking::Exec => false,
             }),
+            shared,
+            merged,
         });
+    }
+
+    /// Whether requests of a cohort that ask the same share an answer: by default where it is known
+    /// that asking changes nothing.
+    fn is_shared(&mut self, declaration: &CallDecl<'a>) -> bool {
+        match declaration.share {
+            Some((true, place)) if declaration.asking == Asking::Exec => {
+                let hint = "leave it out, or ask by `query` what only reads";
+                let message = "what changes something is done for each request";
+                self.report.error(place, message, hint);
+                false
+            }
+            Some((share, _)) => share,
+            None => declaration.asking == Asking::Query,
+        }
+    }
+
+    /// Whether several of a cohort's queries may be asked as one.
+    fn is_merged(&mut self, declaration: &CallDecl<'a>) -> bool {
+        match declaration.merge {
+            Some((true, place)) if declaration.asking != Asking::Query => {
+                let hint = "leave it out: it is for a `query` of SQL";
+                let message = "only statements that read are merged";
+                self.report.error(place, message, hint);
+                false
+            }
+            Some((merge, _)) => merge,
+            None => false,
+        }
     }
 
     /// Reports what a call's kind finds wrong with it.
@@ -345,9 +380,15 @@ fn declare_params(
     page: &mut PageUnderWay<'_>,
 ) -> (Vec<Param>, Vec<ListParam>) {
     let (mut params, mut list_params) = (Vec::new(), Vec::new());
+    let mut telling = (header.errors_are_values).then(|| Telling::new(&mut page.parts));
     for param in &header.params {
         let name = &param.name.value;
         let carriers = param.carriers.clone();
+        let is_list = matches!(param.kind, ParamKind::List { .. });
+        let told = match &mut telling {
+            Some(telling) if param.is_typed() => Some(telling.of(name, is_list, &mut page.parts)),
+            _ => None,
+        };
         match &param.kind {
             ParamKind::Scalar {
                 wire_name,
@@ -371,6 +412,7 @@ fn declare_params(
                     kind: kind.clone(),
                     default: default.clone(),
                     field,
+                    told,
                 });
             }
             ParamKind::List {
@@ -396,11 +438,62 @@ fn declare_params(
                     min_items: *min_items,
                     max_items: *max_items,
                     field,
+                    told,
                 });
             }
         }
     }
+    if let Some(telling) = telling {
+        page.names.extend(telling.names());
+    }
     (params, list_params)
+}
+
+/// How a page is told of parameters that are wrong.
+struct Telling {
+    wrong: FieldId,
+    errors: BTreeMap<String, Operand>,
+    typed: BTreeMap<String, Operand>,
+}
+
+impl Telling {
+    fn new(parts: &mut PageParts) -> Telling {
+        Telling {
+            wrong: parts.field(ERRORS[0], FieldType::Scalar(Type::Int)),
+            errors: BTreeMap::new(),
+            typed: BTreeMap::new(),
+        }
+    }
+
+    /// The fields of a parameter.
+    fn of(&mut self, name: &str, is_list: bool, parts: &mut PageParts) -> ParamTold {
+        let [errors, typed] = ERRORS;
+        let mut text = |record: &str, names: &mut BTreeMap<String, Operand>| {
+            let kind = Type::Text;
+            let field = parts.field(format!("{record}.{name}"), FieldType::Scalar(kind));
+            names.insert(name.to_owned(), Operand::Field { field, kind });
+            field
+        };
+        ParamTold {
+            wrong: self.wrong,
+            error: text(errors, &mut self.errors),
+            typed: (!is_list).then(|| text(typed, &mut self.typed)),
+        }
+    }
+
+    /// What the page knows them by.
+    fn names(self) -> [(String, Operand); 2] {
+        let (wrong, of) = (self.wrong, Rc::new(self.errors));
+        let operands = [
+            Operand::Errors { wrong, of },
+            Operand::Record(Rc::new(self.typed)),
+        ];
+        let [errors, typed] = operands;
+        [
+            (ERRORS[0].to_owned(), errors),
+            (ERRORS[1].to_owned(), typed),
+        ]
+    }
 }
 
 /// Compiles the page's own template; a page that answers otherwise has none.

@@ -222,6 +222,11 @@ impl<'a> Compiler<'_, 'a> {
             Operand::Literal(literal) => Operand::bool(literal.truth()),
             Operand::Undefined | Operand::None => Operand::bool(false),
             Operand::Row { .. } | Operand::Record(_) => Operand::bool(true),
+            Operand::Errors { wrong, .. } => {
+                let kind = Type::Int;
+                let wrong = Operand::Field { field: wrong, kind };
+                self.compare(Comparison::NotEqual, &wrong, &Operand::int(0), place)?
+            }
             Operand::List(list) => {
                 let length = self.length_of(&list);
                 self.compare(Comparison::NotEqual, &length, &Operand::int(0), place)?
@@ -361,7 +366,7 @@ impl<'a> Compiler<'_, 'a> {
 fn owner<'n>(name: &str, visible: &'n BTreeMap<String, Operand>) -> Option<&'n str> {
     let has = |operand: &Operand| match operand {
         Operand::Row { list, .. } => list.columns.iter().any(|(column, _)| column == name),
-        Operand::Record(names) => names.contains_key(name),
+        Operand::Record(names) | Operand::Errors { of: names, .. } => names.contains_key(name),
         _ => false,
     };
     let mut owners = visible.iter().filter(|(_, operand)| has(operand));

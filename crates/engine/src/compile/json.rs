@@ -32,7 +32,7 @@ impl<'a> Compiler<'_, 'a> {
                 let members = self.members_of_row(list, *position);
                 return self.json_object(&members, place);
             }
-            Operand::Record(names) => {
+            Operand::Record(names) | Operand::Errors { of: names, .. } => {
                 let members: Vec<_> = (names.iter())
                     .map(|(name, operand)| (name.clone(), operand.clone()))
                     .collect();
@@ -53,7 +53,7 @@ impl<'a> Compiler<'_, 'a> {
             _ => match operand.scalar() {
                 Some((Type::Text, _)) => {
                     // A text that is safe elsewhere is a text like any other here.
-                    let text = unsafe_to_print(operand);
+                    let text = operand.clone().not_safe();
                     self.stage.write_text("\"");
                     self.print(&text, Escape::Json, place)?;
                     self.stage.write_text("\"");
@@ -226,13 +226,4 @@ fn write(compiler: &mut Compiler<'_, '_>, text: &str) -> Result<()> {
 
 fn truth(value: bool) -> &'static str {
     if value { "true" } else { "false" }
-}
-
-/// A text that is escaped wherever it is printed.
-fn unsafe_to_print(operand: &Operand) -> Operand {
-    match operand {
-        Operand::Literal(Literal::Text { text, .. }) => Operand::text(text),
-        Operand::Register { register, kind, .. } => Operand::register(*register, *kind),
-        other => other.clone(),
-    }
 }

@@ -179,7 +179,7 @@ impl<'a> Compiler<'_, 'a> {
     pub(super) fn not_printable(&mut self, operand: &Operand, place: Place<'a>) -> Reported {
         let message = format!("{} cannot be printed", operand.describe());
         let hint = match operand {
-            Operand::Record(names) => {
+            Operand::Record(names) | Operand::Errors { of: names, .. } => {
                 format!("print one of its values: {}", join(names.keys()))
             }
             Operand::Row { list, .. } => {

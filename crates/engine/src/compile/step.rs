@@ -68,8 +68,7 @@ impl<'a> Steps<'_, 'a> {
         compiler.stage.push(Op::Status(answer.status));
         let mut names = BTreeMap::new();
         for (name, text) in &answer.with {
-            let operand =
-                (text.as_ref()).and_then(|text| text_template(compiler, text, Escape::None).ok());
+            let operand = (text.as_ref()).and_then(|text| with_value(compiler, text).ok());
             names.insert(name.value.clone(), operand.unwrap_or(Operand::Poison));
         }
         let file = page_named(&answer.page, self.pages, self.lost_pages, compiler.report)?;
@@ -279,6 +278,32 @@ pub(super) fn page_named<'a>(
     let hint = did_you_mean_or(&name.value, names, "write it; it needs no route of its own");
     let message = format!("there is no pages/{}", name.value);
     Err(report.error(name.place, message, hint))
+}
+
+/// Compiles what a page that is shown in place of another is given: the value itself where it is
+/// one output and nothing else, whatever its type, and else a text.
+fn with_value<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Operand> {
+    let origin = TextPlace::of_text(text);
+    let body = parse_template(&text.value, origin, compiler.report)?;
+    let output = match &body {
+        Stmt::Template(body) => match &body.children[..] {
+            [Stmt::EmitExpr(output)] => output,
+            _ => return text_template(compiler, text, Escape::None),
+        },
+        _ => return Err(Reported),
+    };
+    let around = std::mem::replace(&mut compiler.origin, origin);
+    let operand = compiler.expression(&output.expr);
+    let operand = operand.and_then(|operand| match operand {
+        Operand::Macro(_) | Operand::Module(_) | Operand::Function(_) | Operand::Loop(_) => {
+            let place = compiler.place_of(&output.expr);
+            Err(compiler.not_printable(&operand, place))
+        }
+        // What is safe is so where it was made.
+        operand => Ok(operand.not_safe()),
+    });
+    compiler.origin = around;
+    operand
 }
 
 /// Compiles a string of the header as text and outputs. What is printed is escaped as said.

@@ -155,6 +155,11 @@ pub(crate) enum Operand {
     },
     /// Named values: the one row of a call.
     Record(Rc<BTreeMap<String, Operand>>),
+    /// What is wrong with parameters, by their names, and in how many of them something is.
+    Errors {
+        wrong: FieldId,
+        of: Rc<BTreeMap<String, Operand>>,
+    },
     /// The session, by its fields.
     Session {
         present: FieldId,
@@ -219,6 +224,15 @@ impl Operand {
         self.scalar().is_some_and(|(_, safe)| safe)
     }
 
+    /// The same, to be escaped wherever it is printed.
+    pub(super) fn not_safe(self) -> Operand {
+        match self {
+            Operand::Literal(Literal::Text { text, .. }) => Operand::text(&text),
+            Operand::Register { register, kind, .. } => Operand::register(register, kind),
+            other => other,
+        }
+    }
+
     /// How to get at a value that can be computed with, for hints.
     pub(crate) fn parts(&self) -> &'static str {
         match self {
@@ -226,6 +240,7 @@ impl Operand {
                 "go through it with `for`, or use `|length`"
             }
             Operand::Row { .. } | Operand::Record(_) => "take one of its columns: row.column",
+            Operand::Errors { .. } => "take that of one parameter: errors.name",
             Operand::Session { .. } => "it has `session.userid` and `session.present`",
             Operand::Loop(_) => "it has loop.index, loop.first, loop.last, loop.length, ...",
             Operand::Macro(_) => "call it: {{ name(...) }}",
@@ -239,7 +254,7 @@ impl Operand {
     pub(crate) fn describe(&self) -> &'static str {
         match self {
             Operand::List(_) | Operand::Range { .. } => "a list",
-            Operand::Row { .. } | Operand::Record(_) => "a record",
+            Operand::Row { .. } | Operand::Record(_) | Operand::Errors { .. } => "a record",
             Operand::Session { .. } => "the session",
             Operand::Loop(_) => "the loop",
             Operand::Macro(_) => "a macro",

@@ -42,7 +42,7 @@ pub use op::{
     Replace, Unary,
 };
 pub use page::{PageProgram, SessionFields, SessionUse};
-pub use param::{Carrier, ListParam, Param, ParamType};
+pub use param::{Carrier, ListParam, PROBLEM_BYTES_MAX, Param, ParamTold, ParamType};
 pub use print::Listing;
 pub use route::{Route, Segment};
 pub(crate) use service::ERROR_STATUSES;

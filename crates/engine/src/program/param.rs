@@ -39,6 +39,9 @@ pub enum ParamType {
     Date,
 }
 
+/// Most bytes of what [`ParamType::check`] and its callers say of a value.
+pub const PROBLEM_BYTES_MAX: usize = 64;
+
 impl ParamType {
     /// The type its field has.
     pub(crate) fn field_type(&self) -> Type {
@@ -103,6 +106,20 @@ pub struct Param {
     pub default: Option<String>,
     /// The scalar field that takes it.
     pub field: FieldId,
+    /// Where the page is told what is wrong with it; `None`: the request is refused.
+    pub told: Option<ParamTold>,
+}
+
+/// The fields by which a page is told of a parameter that is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamTold {
+    /// Int: how many of the page's parameters are wrong.
+    pub wrong: FieldId,
+    /// Text: what is wrong with this one, as the end of a sentence; empty where nothing is.
+    pub error: FieldId,
+    /// Text: the value as it was typed, right or wrong; empty where it is absent, or no UTF-8. A
+    /// list has none.
+    pub typed: Option<FieldId>,
 }
 
 /// A list parameter: `payee[0]=..&payee[1]=..`, or records `payee[0]=..&amount[0]=..`.
@@ -118,6 +135,8 @@ pub struct ListParam {
     pub max_items: u32,
     /// The list field that takes it.
     pub field: FieldId,
+    /// Where the page is told what is wrong with it; `None`: the request is refused.
+    pub told: Option<ParamTold>,
 }
 
 /// At most twelve digits, optionally a point and one or two digits.

@@ -103,9 +103,11 @@ impl fmt::Display for Listing<'_> {
                 }
             };
             let retried = if call.idempotent { ", retried" } else { "" };
+            let shared = if call.shared { ", shared" } else { "" };
+            let merged = if call.merged { ", merged" } else { "" };
             writeln!(
                 f,
-                "  call {id} {backend}: {into}; {}{retried}",
+                "  call {id} {backend}: {into}; {}{retried}{shared}{merged}",
                 self.field(call.status)
             )?;
         }

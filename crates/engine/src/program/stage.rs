@@ -40,6 +40,10 @@ pub struct Call {
     pub has_name: bool,
     /// May the query be sent again after a failure that leaves open whether it was carried out?
     pub idempotent: bool,
+    /// May one answer be that of all queries of a cohort that ask the same?
+    pub shared: bool,
+    /// May several of them be asked as one, by a kind that can?
+    pub merged: bool,
 }
 
 /// How a call asks.
@@ -57,7 +61,7 @@ pub enum Asking {
 /// What stands around the arguments of a call's queries, and the arguments' types.
 /// `request = "1&3&{{ session.userid }}"` has one argument, an integer, and the pieces `1&3&` and,
 /// empty, what follows it. How arguments are put on a wire is the backend's business.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Form {
     /// What stands before each argument, and behind the last: one more than arguments. Between two
     /// arguments a piece holds a byte that is neither unreserved (RFC 3986, section 2.3) nor `%`.

@@ -8,7 +8,9 @@ use crate::program::{Asking, Type};
 use toml::de::DeTable;
 
 /// The keys of every call.
-pub(super) const KEYS: [&str; 6] = ["call", "rows", "row", "each", "retry", "when"];
+pub(super) const KEYS: [&str; 8] = [
+    "call", "rows", "row", "each", "retry", "share", "merge", "when",
+];
 
 /// How a step that is a call says what is asked. Of a backend that is not there it may be told by
 /// any key.
@@ -125,6 +127,8 @@ pub(super) fn read_call<'a>(
         }
     };
     let retry = keys.bool("retry", report);
+    let share = keys.bool("share", report);
+    let merge = keys.bool("merge", report);
     let backend = keys.text("call", report);
     let columns = (result.as_ref()).and_then(|result| read_columns(result, hint, report));
     if one_row && keys.has("each") {
@@ -162,6 +166,8 @@ pub(super) fn read_call<'a>(
         columns,
         one_row,
         retry,
+        share: share.map(|share| (share, keys.place_of("share"))),
+        merge: merge.map(|merge| (merge, keys.place_of("merge"))),
     })
 }
 

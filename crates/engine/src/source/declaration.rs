@@ -6,13 +6,20 @@ use crate::program::{self, Asking, Escape, ParamType, Route, SessionUse, Type};
 use std::collections::BTreeSet;
 
 /// The keys of a page.
-pub(super) const PAGE_KEYS: [&str; 6] =
-    ["route", "session", "content_type", "params", "step", "json"];
+pub(super) const PAGE_KEYS: [&str; 7] = [
+    "route",
+    "session",
+    "content_type",
+    "params",
+    "errors",
+    "step",
+    "json",
+];
 
 /// The keys of steps, but those of calls that say what is asked, which are their kinds'.
-pub(super) const STEP_KEYS: [&str; 15] = [
-    "call", "rows", "row", "each", "retry", "check", "else", "with", "status", "session", "user",
-    "redirect", "file", "headers", "when",
+pub(super) const STEP_KEYS: [&str; 17] = [
+    "call", "rows", "row", "each", "retry", "share", "merge", "check", "else", "with", "status",
+    "session", "user", "redirect", "file", "headers", "when",
 ];
 
 /// A page's header.
@@ -28,6 +35,8 @@ pub(crate) struct PageHeader<'a> {
     /// What it answers where it has no template: the members of an object.
     pub(crate) json: Vec<JsonMember<'a>>,
     pub(crate) params: Vec<ParamDecl<'a>>,
+    /// `errors = "values"`: the page is told of parameters that are wrong.
+    pub(crate) errors_are_values: bool,
     pub(crate) steps: Vec<Step<'a>>,
     pub(crate) lost: Lost,
 }
@@ -68,6 +77,10 @@ pub(crate) struct Lost {
     pub(crate) others: bool,
 }
 
+/// The name under which a page is told what is wrong with its parameters, and the one under which
+/// it has them as they were typed.
+pub(crate) const ERRORS: [&str; 2] = ["errors", "typed"];
+
 /// A declared parameter.
 #[derive(Debug)]
 pub(crate) struct ParamDecl<'a> {
@@ -75,6 +88,15 @@ pub(crate) struct ParamDecl<'a> {
     pub(crate) name: Text<'a>,
     pub(crate) carriers: Vec<program::Carrier>,
     pub(crate) kind: ParamKind,
+}
+
+impl ParamDecl<'_> {
+    /// Whether people type it: it may stand in the query or a form.
+    pub(crate) fn is_typed(&self) -> bool {
+        use program::Carrier::{Form, Query};
+        let is_typed = |carrier: &program::Carrier| matches!(carrier, Form | Query);
+        self.carriers.iter().any(is_typed)
+    }
 }
 
 #[derive(Debug)]
@@ -184,6 +206,8 @@ pub(crate) struct CallDecl<'a> {
     /// `row` rather than `rows`.
     pub(crate) one_row: bool,
     pub(crate) retry: Option<bool>,
+    pub(crate) share: Option<(bool, Place<'a>)>,
+    pub(crate) merge: Option<(bool, Place<'a>)>,
 }
 
 impl Step<'_> {

@@ -1,6 +1,8 @@
 //! The header of a page file: routes, parameters and steps, read from TOML but not yet compiled.
 
-use super::declaration::{JsonMember, Lost, PAGE_KEYS, PageHeader, ParamKind, STEP_KEYS, is_name};
+use super::declaration::{
+    ERRORS, JsonMember, Lost, PAGE_KEYS, PageHeader, ParamDecl, ParamKind, STEP_KEYS, is_name,
+};
 use super::keys::{Keys, Text, TomlText, text_of};
 use super::param::read_param;
 use super::step::{note_lost, read_step};
@@ -129,6 +131,7 @@ pub(crate) fn read<'a>(
         },
         json: read_json(&keys, report),
         params: Vec::new(),
+        errors_are_values: read_errors(&keys, report),
         steps: Vec::new(),
         lost: Lost {
             names: BTreeSet::new(),
@@ -146,6 +149,7 @@ pub(crate) fn read<'a>(
     }
     read_params(&keys, &mut header, report);
     check_path_params(&header, report);
+    check_errors(&keys, &header, report);
     check_forms(&header, report);
     read_steps(&keys, kinds, &mut header, report);
     if !header.is_routed && report.errors() == before {
@@ -191,6 +195,37 @@ fn read_session(keys: &Keys<'_, '_>, report: &mut Report) -> SessionUse {
     match read {
         None if keys.has("session") => SessionUse::Optional,
         read => read.unwrap_or_default(),
+    }
+}
+
+/// Reads `errors`: whether parameters that are wrong are told to the page.
+fn read_errors(keys: &Keys<'_, '_>, report: &mut Report) -> bool {
+    let what = [("values", true), ("400", false)];
+    keys.choice("errors", &what, report).unwrap_or_default()
+}
+
+/// Where the page is told of parameters that are wrong, there are some, and none has the name under
+/// which it is.
+fn check_errors(keys: &Keys<'_, '_>, header: &PageHeader<'_>, report: &mut Report) {
+    if !header.errors_are_values {
+        return;
+    }
+    for param in &header.params {
+        let name = &param.name;
+        if ERRORS.contains(&name.value.as_str()) {
+            let message = format!(
+                "with `errors = \"values\"` the name `{}` is taken",
+                name.value
+            );
+            let hint = "choose another, and keep what it is on the wire by name = \"...\"";
+            report.error(name.place, message, hint);
+        }
+    }
+    let is_complete = header.lost.names.is_empty() && !header.lost.others;
+    if is_complete && !header.params.iter().any(ParamDecl::is_typed) {
+        let message = "the page has no parameter in its query or form";
+        let hint = "of others, in its path, cookies and headers, wrong ones answer 400";
+        report.error(keys.place_of("errors"), message, hint);
     }
 }
 

@@ -203,7 +203,8 @@ fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, repor
             let of = match *key {
                 "else" | "with" => "check = \"...\"",
                 "user" => "session = \"create\"",
-                "rows" | "row" | "each" | "retry" | "query" | "exec" | "args" => "call = \"...\"",
+                "rows" | "row" | "each" | "retry" | "share" | "merge" | "query" | "exec"
+                | "args" => "call = \"...\"",
                 _ => "call, check, session, redirect, headers, status or file",
             };
             let message = format!("this step has `{key}`, but nothing says what it does");

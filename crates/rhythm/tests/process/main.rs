@@ -6,6 +6,7 @@ mod etcd;
 mod keyspace;
 mod kv;
 mod namespaces;
+mod postgres;
 mod reproduce;
 mod ring;
 mod server;

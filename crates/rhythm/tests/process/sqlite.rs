@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A copy of services/notes, in a folder of the test's own, with other lines for its backend.
-fn notes(test: &str, settings: &str) -> PathBuf {
+pub(crate) fn notes(test: &str, settings: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     // What an earlier run has left.
     let _ = fs::remove_dir_all(&folder);
@@ -34,12 +34,12 @@ fn notes(test: &str, settings: &str) -> PathBuf {
     folder
 }
 
-fn get(server: &Server, path: &str) -> (u16, String) {
+pub(crate) fn get(server: &Server, path: &str) -> (u16, String) {
     let answer = server.client().ask("GET", path, "").expect("an answer");
     (answer.status, answer.body)
 }
 
-fn post(client: &mut Client, path: &str, form: &str) -> std::io::Result<u16> {
+pub(crate) fn post(client: &mut Client, path: &str, form: &str) -> std::io::Result<u16> {
     client.ask("POST", path, form).map(|answer| answer.status)
 }
 

@@ -99,7 +99,14 @@ impl QueryAnswers {
         let mut told = std::mem::take(&mut self.told);
         for (key, answer) in told.drain(..) {
             match &answer {
-                Ok(answer) => tell(key, Ok(Told { of: self, answer })),
+                Ok(answer) => tell(
+                    key,
+                    Ok(Told {
+                        of: self,
+                        answer,
+                        part: None,
+                    }),
+                ),
                 Err(failure) => tell(key, Err(*failure)),
             }
         }
@@ -119,6 +126,9 @@ impl QueryAnswers {
 pub struct Told<'a> {
     of: &'a QueryAnswers,
     answer: &'a Reach,
+    /// Where it is one of several that came as one: which rows, and that each begins with whose it
+    /// is.
+    part: Option<&'a [usize]>,
 }
 
 impl<'a> Told<'a> {
@@ -129,17 +139,53 @@ impl<'a> Told<'a> {
 
     /// Its rows of cells.
     pub fn rows(self) -> impl Iterator<Item = impl Iterator<Item = Cell<'a>>> {
-        let Told { of, answer } = self;
-        let mut start = answer.first;
-        of.rows[answer.rows.clone()].iter().map(move |&end| {
-            let from = std::mem::replace(&mut start, end);
-            of.cells[from..end].iter().map(|cell| match cell {
-                StoredCell::Plain(cell) => *cell,
-                StoredCell::Text(text) => Cell::Text(&of.texts[text.clone()]),
-                StoredCell::Decimal(text) => Cell::Decimal(&of.texts[text.clone()]),
-                StoredCell::Bytes(bytes) => Cell::Bytes(&of.texts[bytes.clone()]),
-            })
+        let (part, count) = match self.part {
+            Some(part) => (part, part.len()),
+            None => (&[][..], self.answer.rows.len()),
+        };
+        let skipped = usize::from(self.part.is_some());
+        (0..count).map(move |at| {
+            let row = part.get(at).copied().unwrap_or(at);
+            self.cells(row).skip(skipped)
         })
+    }
+
+    /// The cells of one of its rows.
+    fn cells(self, row: usize) -> impl Iterator<Item = Cell<'a>> {
+        let Told { of, answer, .. } = self;
+        let row = answer.rows.start + row;
+        let first = match row == answer.rows.start {
+            true => answer.first,
+            false => of.rows[row - 1],
+        };
+        of.cells[first..of.rows[row]].iter().map(|cell| match cell {
+            StoredCell::Plain(cell) => *cell,
+            StoredCell::Text(text) => Cell::Text(&of.texts[text.clone()]),
+            StoredCell::Decimal(text) => Cell::Decimal(&of.texts[text.clone()]),
+            StoredCell::Bytes(bytes) => Cell::Bytes(&of.texts[bytes.clone()]),
+        })
+    }
+
+    /// Where it answers so many queries as one: which of its rows are whose, in the order in which
+    /// they came. `None` where one is nobody's.
+    pub(crate) fn split(self, queries: usize) -> Option<Vec<Vec<usize>>> {
+        let mut rows_of = vec![Vec::new(); queries];
+        for row in 0..self.answer.rows.len() {
+            let Some(Cell::Int(number)) = self.cells(row).next() else {
+                return None;
+            };
+            let query = usize::try_from(number).ok()?.checked_sub(1)?;
+            rows_of.get_mut(query)?.push(row);
+        }
+        Some(rows_of)
+    }
+
+    /// The part of it that is one query's, of these rows.
+    pub(crate) fn part(self, rows: &'a [usize]) -> Told<'a> {
+        Told {
+            part: Some(rows),
+            ..self
+        }
     }
 
     /// Delivers its rows, and gives its status.
@@ -191,5 +237,39 @@ mod tests {
             ]
         );
         answers.tell(&mut |key, _| panic!("{key} told twice"));
+    }
+
+    #[test]
+    fn what_came_as_one_is_split_by_its_first_cell() {
+        let mut answers = QueryAnswers::default();
+        // Another, whose cells and rows stand before.
+        answers.cell(Cell::Int(9));
+        answers.end_row();
+        answers.push(1, Ok(0));
+        for (number, text) in [(3, "c"), (1, "a"), (3, "d")] {
+            answers.cell(Cell::Int(number));
+            answers.cell(Cell::Text(text.as_bytes()));
+            answers.end_row();
+        }
+        answers.push(2, Ok(0));
+        let mut seen = Vec::new();
+        answers.tell(&mut |key, told| {
+            let told = told.expect("it is answered");
+            if key == 1 {
+                assert_eq!(told.split(8), None, "a row of nobody");
+                return;
+            }
+            assert_eq!(told.split(2), None, "a row of nobody");
+            let rows_of = told.split(4).expect("all are somebody's");
+            for rows in &rows_of {
+                let part = told.part(rows);
+                let rows = part
+                    .rows()
+                    .map(|row| format!("{:?}", row.collect::<Vec<_>>()));
+                seen.push(rows.collect::<Vec<_>>().concat());
+            }
+        });
+        let [a, c, d] = [b"a", b"c", b"d"].map(|text| format!("{:?}", [Cell::Text(text)]));
+        assert_eq!(seen, [a, String::new(), c + &d, String::new()]);
     }
 }

@@ -72,6 +72,9 @@ pub enum Cause {
     Unwell,
     /// It answered that it does not do what it was asked.
     Refused,
+    /// It answered that it has undone what it was asked, for what others asked of it: it can be
+    /// sent again.
+    Undone,
     /// It failed of late, and is not asked.
     LeftAlone,
     /// Too many queries are under way, of all or of one who asks.
@@ -98,6 +101,7 @@ impl fmt::Display for Cause {
             Cause::Unfit(why) => return write!(f, "an answer could not be read: {why}"),
             Cause::Unwell => "it answered that it is not in order",
             Cause::Refused => "it answered that it refuses the request",
+            Cause::Undone => "it answered that others stood in the request's way",
             Cause::Misfit(Misfit::NoInteger(column)) => {
                 let column = column + 1;
                 return write!(
@@ -134,6 +138,7 @@ impl Cause {
         let error = match self {
             Cause::Unreachable(_) | Cause::Lost(_) => LaneError::BackendFailed,
             Cause::Status(_) | Cause::Unwell | Cause::Refused => LaneError::BackendFailed,
+            Cause::Undone => LaneError::BackendFailed,
             Cause::Late | Cause::Unsent => LaneError::BackendTimeout,
             Cause::Unreadable | Cause::Unfit(_) | Cause::Misfit(_) => LaneError::BadAnswer,
             Cause::LeftAlone | Cause::TooMany | Cause::Overload => LaneError::BackendRefused,
@@ -159,6 +164,7 @@ impl Cause {
                 "see whether the page's `rows` are what it answers"
             }
             Cause::Status(_) | Cause::Unwell | Cause::Refused => "see in its own log what it lacks",
+            Cause::Undone => "see which requests meet, or raise its `retries_max`",
             Cause::LeftAlone => "see what the log says of it before",
             Cause::TooMany => "see what slows it down, or raise its `calls_per_user_max`",
             Cause::Overload => "see what slows it down, or let it have more `connections_max`",

@@ -29,7 +29,9 @@ pub mod http_client;
 mod kind;
 mod pool;
 mod registry;
+mod sql;
 mod wire;
+mod words;
 
 pub use answers::{QueryAnswers, Tell, Told};
 pub use awaited::{Awaited, Which};
@@ -41,25 +43,51 @@ pub use registry::{KINDS, besim, kinds, locate, open};
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 
 use crate::owner::ConnectionOwner;
-use rhythm_engine::cohort::{Queries, Rows};
+use rhythm_engine::cohort::{Argument, Queries, Rows};
 use rhythm_engine::program::Call;
 use rhythm_net::{Port, Time};
 
-/// All queries of a cohort's stage.
+/// The queries of a cohort's stage, each once that several lanes may share.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     /// The call that asks.
     pub call: &'a Call,
-    /// What is asked, in order of lanes.
+    /// Where the arguments of its queries are.
     pub queries: &'a Queries,
-    /// What each query's answer is told by.
-    pub keys: &'a [u64],
-    /// Who asks each, as a number: failures of one are not the backend's.
-    pub askers: &'a [u64],
+    /// The queries that are asked, by their numbers, in order of lanes.
+    pub order: &'a [u32],
+    /// What is to be asked, in that order.
+    pub asks: &'a [Ask],
     /// How many calls of their requests this backend has answered before.
     pub step: u32,
     /// When the pipeline gives up on them: an answer is of no use afterwards.
     pub deadline: Time,
+}
+
+impl<'a> Batch<'a> {
+    /// The arguments of what is asked, those of one query after those of the other.
+    pub fn arguments(&self, ask: &Ask) -> impl Iterator<Item = Argument<'a>> + Clone + use<'a> {
+        let queries = self.queries;
+        let asked = &self.order[ask.first..ask.first + ask.count];
+        asked
+            .iter()
+            .flat_map(|query| queries.arguments(*query as usize))
+    }
+}
+
+/// What a backend is to answer: one query, or several as one, of a backend that does so
+/// ([`Backend::merges`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Index into [`Batch::order`].
+    pub first: usize,
+    /// How many queries: 1, or more that are asked as one. Then each row of the answer begins with
+    /// a cell more: the number, from 1 on, of the query that it is for.
+    pub count: usize,
+    /// What its answer is told by.
+    pub key: u64,
+    /// Who asks, as a number: failures of one are not the backend's.
+    pub asker: u64,
 }
 
 /// A backend in this process, which answers a whole batch at once, without keys and copies.
@@ -94,6 +122,20 @@ pub trait Backend: ConnectionOwner {
     /// the latest soon after the batch's deadline, also where it is refused. Never called on an
     /// embedded backend.
     fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time);
+
+    /// How many calls of one who asks it has taken over and not told of. Of several who ask the
+    /// same, the one with the fewest asks.
+    fn under_way_of(&self, asker: u64) -> usize {
+        let _ = asker;
+        0
+    }
+
+    /// Whether several queries of this call can be asked as one now. An answer of another status
+    /// than 0, and none, are of no query then: they are asked one by one.
+    fn merges(&self, call: &Call) -> bool {
+        let _ = call;
+        false
+    }
 
     /// The turn ends: sends what was handed over in it, and what could not leave before. Whether
     /// there is something to tell.

@@ -18,6 +18,7 @@ macro_rules! kinds {
 
 kinds! {
     besim = "besim/mod.rs",
+    postgres = "postgres/mod.rs",
     sqlite = "sqlite/mod.rs",
 }
 

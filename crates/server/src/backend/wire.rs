@@ -41,7 +41,8 @@ pub enum Greeting {
 pub struct Verdict {
     /// Which query.
     pub query: Which,
-    /// The backend's status, 0 for good, or why there is no answer. An error drops the cells.
+    /// The backend's status, 0 for good, or why there is no answer. An error drops the cells. What
+    /// was [`Cause::Undone`] is sent again, up to `retries_max` times, idempotent or not.
     pub outcome: Result<i64, Cause>,
     /// The backend as a whole is in order: false counts against its circuit.
     pub is_healthy: bool,
@@ -75,9 +76,15 @@ pub trait Wire {
         Ok(Greeting::Done { used: 0 })
     }
 
+    /// Whether several queries of this call can be asked as one, by the arguments of all of them.
+    fn merges(&self, call: &Call) -> bool {
+        let _ = call;
+        false
+    }
+
     /// Appends the bytes of a query, which leaves on this connection. It encodes and escapes what
-    /// the arguments hold. The connection's queries are numbered as they leave, from 0 on; a
-    /// protocol with tags makes its tag of the number.
+    /// the arguments hold: those of several queries where it merges them. The connection's queries
+    /// are numbered as they leave, from 0 on; a protocol with tags makes its tag of the number.
     fn encode<'a>(
         &mut self,
         connection: &mut Self::Connection,
@@ -88,8 +95,9 @@ pub trait Wire {
     );
 
     /// Reads on, and gives how many bytes of `input` are done with and a verdict if they completed
-    /// an answer; without one all of the input is done with. `awaited` tells what the answered
-    /// query asked. An answer's cells are delivered in the call that completes it.
+    /// an answer; without one all of the input is done with. It is called until there is none, with
+    /// no input at last where all was answered. `awaited` tells what the answered query asked. An
+    /// answer's cells are delivered in the call that completes it.
     ///
     /// # Errors
     /// What came is not of the protocol, or too much.

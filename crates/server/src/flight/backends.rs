@@ -13,22 +13,24 @@
 //! deadline a query has failed, and its lane with it. So every lane is answered within bounded
 //! time.
 
-use crate::backend::{Backend, Batch, Cause};
+use crate::backend::{Ask, Backend, Batch, Cause, Failure, Told};
 use crate::flight::asker::asker;
 use crate::flight::cohorts::{Cohorts, Phase, Wait};
 use crate::flight::lane_requests::LaneRequests;
 use crate::flight::pending_query::PendingQuery;
 use crate::flight::stragglers;
+use crate::flight::together::Together;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
 use crate::owner::ConnectionOwner;
 use crate::site::epoch::Epoch;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
-use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
+use rhythm_engine::cohort::{Alike, Argument, Cohort, LaneError, LaneState, Queries};
 use rhythm_engine::program::PageProgram;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{Key, Port, Slab, Time};
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +44,12 @@ const STRAGGLER_DELAY_MIN: Duration = Duration::from_micros(100);
 /// Least time between two lines of the log about a backend's numbers of rows.
 const SAY_ROWS: Duration = Duration::from_secs(60);
 
+/// Most queries that are asked as one.
+const MERGED_MAX: usize = 64;
+
+/// Most bytes of their arguments.
+const MERGED_BYTES_MAX: usize = 4096;
+
 /// A backend, and who it is.
 struct NamedBackend {
     settings: BackendSettings,
@@ -52,6 +60,8 @@ struct NamedBackend {
     retries_counted: u64,
     /// Lines of the log that say that its rows are too many or too few.
     rows_said: Sparse,
+    /// Which queries are one to it.
+    together: Together,
 }
 
 /// What became of the queries that a stage left.
@@ -75,8 +85,12 @@ pub(crate) struct Backends {
     /// Cohorts that miss no more answers.
     complete: VecDeque<ContextId>,
     // Memory kept from call to call.
-    keys: Vec<u64>,
-    askers: Vec<u64>,
+    alike: Alike,
+    order: Vec<u32>,
+    asks: Vec<Ask>,
+    answered: Vec<PendingQuery>,
+    /// Those that were asked as one in vain, with their backends.
+    again: Vec<(Key, Key)>,
 }
 
 impl Backends {
@@ -87,8 +101,11 @@ impl Backends {
             make,
             pending: Slab::new(),
             complete: VecDeque::new(),
-            keys: Vec::new(),
-            askers: Vec::new(),
+            alike: Alike::default(),
+            order: Vec::new(),
+            asks: Vec::new(),
+            answered: Vec::new(),
+            again: Vec::new(),
         }
     }
 
@@ -105,6 +122,7 @@ impl Backends {
                     metrics: metrics.backend(&settings.name),
                     retries_counted: 0,
                     rows_said: Sparse::every(SAY_ROWS),
+                    together: Together::default(),
                 })
             })
         })
@@ -181,8 +199,9 @@ impl Backends {
         cohorts.set_phase(id, Phase::Backend(wait));
         let (cohort, flight) = cohorts.pair_mut(id);
         debug_assert!(flight.asked.is_empty(), "it waits already");
-        self.keys.clear();
-        self.askers.clear();
+        let first_of = call.shared.then(|| self.alike.find(&cohort.queries));
+        self.order.clear();
+        self.asks.clear();
         for query in 0..cohort.queries.len() {
             let key = self.pending.insert(PendingQuery {
                 context: id,
@@ -192,17 +211,32 @@ impl Backends {
                 deadline,
             });
             flight.asked.push(key);
-            self.keys.push(key.as_u64());
             let lane = cohort.queries.lanes()[query] as usize;
             let client = flight.requests.client(lane);
             let client = client.expect("a lane that asks is not answered");
-            self.askers.push(asker(cohort, program, lane, client));
+            let asker = asker(cohort, program, lane, client);
+            let first = first_of.map_or(query as u32, |first_of| first_of[query]);
+            match self.order.binary_search(&first) {
+                Ok(at) => slot.follow(&mut self.asks[at], key, asker),
+                Err(first) => {
+                    self.order.push(query as u32);
+                    self.asks.push(Ask {
+                        first,
+                        count: 1,
+                        key: key.as_u64(),
+                        asker,
+                    });
+                }
+            }
+        }
+        if call.merged && self.asks.len() > 1 && slot.backend.merges(call) {
+            slot.merge(&mut self.asks, &self.order, &cohort.queries);
         }
         let batch = Batch {
             call,
             queries: &cohort.queries,
-            keys: &self.keys,
-            askers: &self.askers,
+            order: &self.order,
+            asks: &self.asks,
             step: epoch.calls_before(key.page, key.stage),
             deadline,
         };
@@ -211,42 +245,91 @@ impl Backends {
     }
 
     /// Takes what the backends have answered. Whether there was anything.
-    pub(crate) fn poll(&mut self, cohorts: &mut Cohorts, now: Time) -> bool {
+    pub(crate) fn poll(&mut self, port: &mut dyn Port, cohorts: &mut Cohorts, now: Time) -> bool {
         let mut any = false;
-        for (_, slot) in self.slots.iter_mut() {
-            let metrics = &slot.metrics;
+        for (backend, slot) in self.slots.iter_mut() {
+            let (metrics, together) = (&slot.metrics, &mut slot.together);
+            let mut tell =
+                |together: &mut Together, key: u64, answer: Result<Told<'_>, Failure>| {
+                    let all = iter::once(Key::from_u64(key)).chain(together.take_followers(key));
+                    // One that nobody waits for any more is late, and of no use.
+                    let waited_for = all.filter_map(|key| self.pending.remove(key));
+                    self.answered.clear();
+                    self.answered.extend(waited_for);
+                    for of_cohort in self.answered.chunk_by(|a, b| a.context == b.context) {
+                        let is_complete = deliver(cohorts, metrics, of_cohort, answer, now);
+                        self.complete.extend(is_complete);
+                    }
+                };
             slot.backend.poll(&mut |key, answer| {
                 any = true;
-                // One that nobody waits for any more is late, and of no use.
-                let Some(pending) = self.pending.remove(Key::from_u64(key)) else {
-                    return;
+                let Some(merged) = together.take_merged(key) else {
+                    return tell(together, key, answer);
                 };
-                let took = now.since(pending.asked).as_nanos() as u64;
-                metrics.latency.record(took, 1);
-                let at = cohorts.pool.key(pending.context);
-                let (cohort, flight) = cohorts.pair_mut(pending.context);
-                let query = pending.query as usize;
-                let (_, mut rows) = cohort.exchange(flight.epoch().program(at.page));
-                match answer {
-                    Ok(told) => {
-                        rows.answer(query, |answer| told.deliver(answer));
-                        keep_misfits(cohort, &mut flight.requests);
+                let rows_of = match answer {
+                    Ok(told) if told.status() == 0 => told.split(merged.len()),
+                    _ => None,
+                };
+                match (answer, rows_of) {
+                    (Ok(told), Some(rows_of)) => {
+                        for (key, rows) in merged.iter().zip(&rows_of) {
+                            tell(together, key.as_u64(), Ok(told.part(rows)));
+                        }
                     }
-                    Err(failure) => {
-                        metrics.failures.add(1);
-                        rows.fail(query, failure.error);
-                        let lane = cohort.queries.lanes()[query] as usize;
-                        flight.requests.keep_failure(lane, failure);
-                    }
-                }
-                let wait = flight.wait_mut();
-                wait.unanswered -= 1;
-                if wait.unanswered == 0 {
-                    self.complete.push_back(pending.context);
+                    // Whose fault it is nobody knows.
+                    _ => (self.again).extend(merged.into_iter().map(|key| (backend, key))),
                 }
             });
         }
+        while let Some((backend, key)) = self.again.pop() {
+            self.ask_alone(port, cohorts, backend, key, now);
+        }
         any
+    }
+
+    /// Asks a query by itself that was asked with others in vain, for whoever still waits for it.
+    fn ask_alone(
+        &mut self,
+        port: &mut dyn Port,
+        cohorts: &mut Cohorts,
+        backend: Key,
+        key: Key,
+        now: Time,
+    ) {
+        let slot = self.slots.get_mut(backend);
+        let slot = slot.expect("the backends of a cohort's epoch are kept");
+        let all = iter::once(key).chain(slot.together.take_followers(key.as_u64()));
+        let mut waiting: Vec<Key> = all.filter(|key| self.pending.get(*key).is_some()).collect();
+        let Some(key) = waiting.pop() else {
+            return;
+        };
+        (waiting.into_iter()).for_each(|other| slot.together.follow(key.as_u64(), other));
+        let pending = self.pending.get(key).expect("it was found");
+        let at = cohorts.pool.key(pending.context);
+        let (cohort, flight) = cohorts.pair_mut(pending.context);
+        let epoch = flight.epoch().clone();
+        let call = epoch.call_before(at.page, at.stage);
+        let lane = cohort.queries.lanes()[pending.query as usize] as usize;
+        let client = flight.requests.client(lane);
+        let (Some(call), Some(client)) = (call, client) else {
+            unreachable!("a query that is waited for has its lane and its call");
+        };
+        let asker = asker(cohort, epoch.program(at.page), lane, client);
+        let ask = Ask {
+            first: 0,
+            count: 1,
+            key: key.as_u64(),
+            asker,
+        };
+        let batch = Batch {
+            call,
+            queries: &cohort.queries,
+            order: &[pending.query],
+            asks: &[ask],
+            step: epoch.calls_before(at.page, at.stage),
+            deadline: pending.deadline,
+        };
+        slot.backend.submit(port, batch, now);
     }
 
     /// A cohort that misses no more answers.
@@ -373,6 +456,41 @@ impl Backends {
     }
 }
 
+/// Gives queries of one cohort their answer, the same for all. The cohort, if it misses no more.
+fn deliver(
+    cohorts: &mut Cohorts,
+    metrics: &BackendMetrics,
+    queries: &[PendingQuery],
+    answer: Result<Told<'_>, Failure>,
+    now: Time,
+) -> Option<ContextId> {
+    let PendingQuery { context, asked, .. } = *queries.first()?;
+    let took = now.since(asked).as_nanos() as u64;
+    metrics.latency.record(took, queries.len() as u64);
+    let at = cohorts.pool.key(context);
+    let (cohort, flight) = cohorts.pair_mut(context);
+    let (_, mut rows) = cohort.exchange(flight.epoch().program(at.page));
+    let numbers = queries.iter().map(|pending| pending.query as usize);
+    match answer {
+        Ok(told) => {
+            rows.answer_all(numbers, |answer| told.deliver(answer));
+            keep_misfits(cohort, &mut flight.requests);
+        }
+        Err(failure) => {
+            metrics.failures.add(queries.len() as u64);
+            numbers
+                .clone()
+                .for_each(|query| rows.fail(query, failure.error));
+            for lane in numbers.map(|query| cohort.queries.lanes()[query] as usize) {
+                flight.requests.keep_failure(lane, failure);
+            }
+        }
+    }
+    let wait = flight.wait_mut();
+    wait.unanswered -= queries.len();
+    (wait.unanswered == 0).then_some(context)
+}
+
 /// Keeps why answers are none that their page takes, for the log.
 fn keep_misfits(cohort: &mut Cohort, requests: &mut LaneRequests) {
     for (lane, misfit) in cohort.take_misfits() {
@@ -381,6 +499,62 @@ fn keep_misfits(cohort: &mut Cohort, requests: &mut LaneRequests) {
 }
 
 impl NamedBackend {
+    /// Has a query, asked by this one, be answered by what another asks. Of those who ask the same,
+    /// the one that holds the least of the backend is who asks: none waits behind what the others
+    /// have asked besides.
+    fn follow(&mut self, ask: &mut Ask, query: Key, asker: u64) {
+        self.metrics.shared.add(1);
+        self.together.follow(ask.key, query);
+        ask.asker = self.less_under_way(ask.asker, asker);
+    }
+
+    /// Makes queries one, as many as go into one.
+    fn merge(&mut self, asks: &mut Vec<Ask>, order: &[u32], queries: &Queries) {
+        let bytes_of = |ask: &Ask| -> usize {
+            let arguments = queries.arguments(order[ask.first] as usize);
+            arguments.map(Argument::bytes).sum()
+        };
+        let (mut merged, mut bytes) = (Vec::new(), 0);
+        let mut of_last: Vec<Key> = Vec::new();
+        for ask in asks.drain(..) {
+            let more = bytes_of(&ask);
+            let key = Key::from_u64(ask.key);
+            match merged.last_mut() {
+                Some(last) if of_last.len() < MERGED_MAX && bytes + more <= MERGED_BYTES_MAX => {
+                    let last: &mut Ask = last;
+                    last.count += 1;
+                    last.asker = self.less_under_way(last.asker, ask.asker);
+                    of_last.push(key);
+                    bytes += more;
+                }
+                _ => {
+                    self.merged(std::mem::replace(&mut of_last, vec![key]));
+                    merged.push(ask);
+                    bytes = more;
+                }
+            }
+        }
+        self.merged(of_last);
+        *asks = merged;
+    }
+
+    /// Takes note of what is asked as one.
+    fn merged(&mut self, queries: Vec<Key>) {
+        if queries.len() > 1 {
+            self.metrics.merged.add(queries.len() as u64);
+            self.together.merge(queries);
+        }
+    }
+
+    /// The one of two who ask with less under way.
+    fn less_under_way(&self, one: u64, other: u64) -> u64 {
+        let under_way = |asker| self.backend.under_way_of(asker);
+        match one != other && under_way(other) < under_way(one) {
+            true => other,
+            false => one,
+        }
+    }
+
     /// Says that so many lanes were answered another number of rows than the one that their page
     /// takes: nothing else tells the page's author why they get 502.
     fn say_rows(&mut self, lanes: usize, program: &PageProgram, now: Time) {

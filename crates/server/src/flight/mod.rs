@@ -21,3 +21,4 @@ pub(crate) mod lane_requests;
 pub(crate) mod link;
 mod pending_query;
 mod stragglers;
+mod together;

@@ -2,11 +2,14 @@
 //! columns.
 //!
 //! A request goes through its pairs once. A scalar is checked and stored when it is met; items of
-//! lists are remembered where they lie and stored when all are known to be there.
+//! lists are remembered where they lie and stored when all are known to be there. What is wrong
+//! refuses the request, or is told to the page where that wants to know.
 
 use crate::site::routes::Captures;
 use rhythm_engine::cohort::{Arena, Cohort, Column, Span};
-use rhythm_engine::program::{Carrier, PageProgram, Param, ParamType};
+use rhythm_engine::program::{
+    Carrier, ListParam, PROBLEM_BYTES_MAX, PageProgram, Param, ParamTold, ParamType,
+};
 use rhythm_protocol::http::head::Known;
 use rhythm_protocol::http::request::RequestHead;
 use rhythm_protocol::http::uri;
@@ -96,10 +99,10 @@ impl ParamReader {
         }
         for (param, found) in page.params.iter().zip(&self.found) {
             if found.is_none() {
-                let default = param.default.as_ref();
-                let default =
-                    default.ok_or_else(|| BadParameter::new(&param.wire_name, "is missing"))?;
-                store(param, default.as_bytes(), cohort, lane)?;
+                match &param.default {
+                    Some(default) => store(param, default.as_bytes(), cohort, lane)?,
+                    None => wrong(param.told, &param.wire_name, "is missing", cohort, lane)?,
+                }
             }
         }
         self.lists(page, cohort, lane)
@@ -124,9 +127,19 @@ impl ParamReader {
             let Some(rank) = rank(param, carrier) else {
                 continue;
             };
-            let value = uri::form_value(raw_value, &mut self.value)
-                .map_err(|_| BadParameter::new(&param.wire_name, "cannot be decoded"))?;
-            return found(&mut self.found[index], rank, param, value, cohort, lane);
+            return match uri::form_value(raw_value, &mut self.value) {
+                Ok(value) => found(&mut self.found[index], rank, param, value, cohort, lane),
+                Err(_) => {
+                    self.found[index] = Some(rank);
+                    wrong(
+                        param.told,
+                        &param.wire_name,
+                        "cannot be decoded",
+                        cohort,
+                        lane,
+                    )
+                }
+            };
         }
         let Some((base, item)) = item_name(name) else {
             return Ok(());
@@ -139,12 +152,15 @@ impl ParamReader {
             let Some(column) = column.filter(|_| list.carriers.contains(&carrier)) else {
                 continue;
             };
-            let bad = |problem| BadParameter::new(&list.columns[column].0, problem);
-            let index = item.filter(|index| *index < list.max_items);
-            let index = index.ok_or_else(|| bad("has too many items"))?;
+            let mut bad =
+                |problem| wrong(list.told, &list.columns[column].0, problem, cohort, lane);
+            let Some(index) = item.filter(|index| *index < list.max_items) else {
+                return bad("has too many items");
+            };
             let start = self.values.len();
-            (uri::decode_form(raw_value, &mut self.values))
-                .map_err(|_| bad("cannot be decoded"))?;
+            if uri::decode_form(raw_value, &mut self.values).is_err() {
+                return bad("cannot be decoded");
+            }
             self.items.push(Item {
                 list: list_index as u16,
                 column: column as u16,
@@ -201,32 +217,18 @@ impl ParamReader {
             .sort_unstable_by_key(|item| (item.list, item.column, item.index));
         let mut rest = self.items.as_slice();
         for (list_index, list) in page.list_params.iter().enumerate() {
-            let mut length = None;
             let of_list = rest.partition_point(|item| usize::from(item.list) <= list_index);
             let (items, others) = rest.split_at(of_list);
             rest = others;
             // All of it is checked before any of it is stored: the columns must keep one length.
-            for (column, (name, kind)) in list.columns.iter().enumerate() {
-                let bad = |problem| BadParameter::new(name, problem);
-                let of_column = items
-                    .iter()
-                    .filter(|item| usize::from(item.column) == column);
-                let mut count = 0;
-                for item in of_column {
-                    if item.index != count {
-                        return Err(bad("has a gap or an item twice"));
-                    }
-                    kind.check(&self.values[item.start..item.end])
-                        .map_err(bad)?;
-                    count += 1;
+            let length = match checked_length(list, items, &self.values) {
+                Ok(length) => length,
+                Err((column, problem)) => {
+                    let (name, _) = &list.columns[column];
+                    wrong(list.told, name, problem, cohort, lane)?;
+                    continue;
                 }
-                if *length.get_or_insert(count) != count {
-                    return Err(bad("has another number of items than its companions"));
-                }
-                if count < list.min_items {
-                    return Err(bad("has too few items"));
-                }
-            }
+            };
             let Cohort { fields, arena, .. } = cohort;
             let to = fields[usize::from(list.field)].list_mut();
             let start = to.columns.first().map_or(0, Column::len) as u32;
@@ -240,13 +242,43 @@ impl ParamReader {
                     arena,
                 );
             }
-            to.spans[lane] = Span {
-                start,
-                length: length.unwrap_or(0),
-            };
+            to.spans[lane] = Span { start, length };
         }
         Ok(())
     }
+}
+
+/// How many items of a list there are, in the order of columns and then of items.
+///
+/// # Errors
+/// The column that is wrong, and what is.
+fn checked_length(
+    list: &ListParam,
+    items: &[Item],
+    values: &[u8],
+) -> Result<u32, (usize, &'static str)> {
+    let mut length = None;
+    for (column, (_, kind)) in list.columns.iter().enumerate() {
+        let bad = |problem| (column, problem);
+        let of_column = items
+            .iter()
+            .filter(|item| usize::from(item.column) == column);
+        let mut count = 0;
+        for item in of_column {
+            if item.index != count {
+                return Err(bad("has a gap or an item twice"));
+            }
+            kind.check(&values[item.start..item.end]).map_err(bad)?;
+            count += 1;
+        }
+        if *length.get_or_insert(count) != count {
+            return Err(bad("has another number of items than its companions"));
+        }
+        if count < list.min_items {
+            return Err(bad("has too few items"));
+        }
+    }
+    Ok(length.unwrap_or(0))
 }
 
 /// The carrier's place among those of the parameter, the best first.
@@ -266,10 +298,18 @@ fn found(
 ) -> Result<(), BadParameter> {
     match *known {
         Some(before) if before == rank => {
-            return Err(BadParameter::new(&param.wire_name, "is given twice"));
+            return wrong(param.told, &param.wire_name, "is given twice", cohort, lane);
         }
         Some(better) if better < rank => return Ok(()),
         _ => *known = Some(rank),
+    }
+    if let Some(ParamTold {
+        typed: Some(typed), ..
+    }) = param.told
+        && std::str::from_utf8(value).is_ok()
+    {
+        let view = cohort.arena.push(value);
+        cohort.fields[usize::from(typed)].set_text(lane, view);
     }
     store(param, value, cohort, lane)
 }
@@ -281,12 +321,34 @@ fn store(
     cohort: &mut Cohort,
     lane: usize,
 ) -> Result<(), BadParameter> {
-    let number = (param.kind.check(value))
-        .map_err(|problem| BadParameter::new(&param.wire_name, problem))?;
+    let number = match param.kind.check(value) {
+        Ok(number) => number,
+        Err(problem) => return wrong(param.told, &param.wire_name, problem, cohort, lane),
+    };
     let field = &mut cohort.fields[usize::from(param.field)];
     match param.kind {
         ParamType::Int { .. } => field.set_int(lane, number),
         _ => field.set_text(lane, cohort.arena.push(value)),
+    }
+    Ok(())
+}
+
+/// A parameter is not as the page has it, or absent: the page is told, once, or else the request is
+/// refused.
+fn wrong(
+    told: Option<ParamTold>,
+    name: &str,
+    problem: &'static str,
+    cohort: &mut Cohort,
+    lane: usize,
+) -> Result<(), BadParameter> {
+    let told = told.ok_or_else(|| BadParameter::new(name, problem))?;
+    debug_assert!(problem.len() <= PROBLEM_BYTES_MAX);
+    let error = &mut cohort.fields[usize::from(told.error)];
+    if error.texts()[lane].length == 0 {
+        error.set_text(lane, cohort.arena.push(problem.as_bytes()));
+        let wrong = &mut cohort.fields[usize::from(told.wrong)];
+        wrong.set_int(lane, wrong.ints()[lane] + 1);
     }
     Ok(())
 }

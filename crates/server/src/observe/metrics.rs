@@ -51,6 +51,10 @@ pub struct BackendMetrics {
     pub requests: Count,
     /// Requests that got no answer of use.
     pub failures: Count,
+    /// Requests for which another of their cohort, which asked the same, was sent.
+    pub shared: Count,
+    /// Requests that were asked for with others, as one.
+    pub merged: Count,
     /// Requests sent again.
     pub retries: Count,
     /// Requests not answered yet, now.

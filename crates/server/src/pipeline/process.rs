@@ -52,7 +52,7 @@ impl Pipeline {
                 self.stage_done(port, id, now);
                 any = true;
             }
-            any |= self.backends.poll(&mut self.cohorts, now);
+            any |= self.backends.poll(port, &mut self.cohorts, now);
             while let Some(id) = self.backends.next_complete() {
                 self.go_on(port, id, now);
             }

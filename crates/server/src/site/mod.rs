@@ -18,8 +18,7 @@ pub use settings::{BackendSettings, HostRoute, SiteSettings};
 use crate::site::error_pages::ErrorPages;
 use crate::site::routes::{Routes, Target};
 use crate::site::statics::Statics;
-use rhythm_engine::program::Service;
-use rhythm_engine::program::{Carrier, Op, PageProgram, Segment};
+use rhythm_engine::program::{Carrier, Op, PROBLEM_BYTES_MAX, PageProgram, Segment, Service};
 use rhythm_http::{AnswerShape, Answered, RequestLimits, write_error};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::Method;
@@ -42,9 +41,9 @@ pub(crate) struct PageInfo {
     /// The page reads anything but its form and query.
     pub(crate) has_others: bool,
     /// How often a byte of a request may be stored, at most: a cookie or header by each parameter
-    /// that reads it.
+    /// that reads it, and what is typed as it was typed, too, where the page is told.
     pub(crate) copies_max: usize,
-    /// Bytes that are stored for parameters a request does not have.
+    /// Bytes that are stored, at most, for parameters that a request does not have or has wrongly.
     pub(crate) default_bytes: usize,
     /// It can answer with a file, so that conditions and ranges of its requests matter.
     pub(crate) has_files: bool,
@@ -81,17 +80,23 @@ impl PageInfo {
             scalars.chain(page.list_params.iter().flat_map(|list| &list.carriers))
         };
         let is_other = |carrier: &&Carrier| !matches!(carrier, Carrier::Form | Carrier::Query);
+        let defaults = page
+            .params
+            .iter()
+            .filter_map(|param| param.default.as_ref());
+        let defaults: usize = defaults.map(String::len).sum();
+        let told = (page.params.iter().map(|param| param.told))
+            .chain(page.list_params.iter().map(|list| list.told));
+        let told = told.flatten().count();
+        let copies_max = 2.max(1 + carriers().filter(is_other).count());
         Ok(PageInfo {
             head: PreparedHead::new(&fields),
             fields: fields.into(),
             of_files,
             has_form: carriers().any(|carrier| *carrier == Carrier::Form),
             has_others: carriers().any(|carrier| is_other(&carrier)),
-            copies_max: 2.max(1 + carriers().filter(|carrier| is_other(carrier)).count()),
-            default_bytes: (page.params.iter())
-                .filter_map(|param| param.default.as_ref())
-                .map(|default| default.len())
-                .sum(),
+            copies_max: copies_max * if told > 0 { 2 } else { 1 },
+            default_bytes: defaults + told * PROBLEM_BYTES_MAX,
             has_files: page.any_op(|op| matches!(op, Op::File(_))),
             replaces_fields: (headers.iter())
                 .any(|(kind, _)| !matches!(kind, HeaderKind::Plain | HeaderKind::Framing)),

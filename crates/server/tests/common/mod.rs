@@ -10,7 +10,7 @@ use rhythm_engine::program::Call;
 use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
 use rhythm_net::{Port, Time, WorkerError};
-use rhythm_server::backend::{Backend, Batch, Embedded, QueryAnswers, Tell};
+use rhythm_server::backend::{Ask, Backend, Batch, Embedded, QueryAnswers, Tell};
 use rhythm_server::{
     ConnectionOwner, DrainOptions, Handle, Inherited, Loader, LogOpener, Server, ServerOptions,
     ServerParts, Site, SiteSettings, StaticFile, Statics,
@@ -175,12 +175,13 @@ impl ConnectionOwner for Echo {
 
 impl Backend for Echo {
     fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
-        for (query, key) in batch.keys.iter().enumerate() {
+        for &Ask { first, key, .. } in batch.asks {
+            let query = batch.order[first] as usize;
             let text = last(batch.call, batch.queries, query);
             if text == b"late" {
-                self.late.push((now + LATE, *key, text));
+                self.late.push((now + LATE, key, text));
             } else if text != b"never" {
-                self.told.push((*key, text));
+                self.told.push((key, text));
             }
         }
     }

@@ -213,9 +213,9 @@ impl Backend for FaultyBackend {
         self.now = now;
         let faults = self.faults;
         let first = self.answers.len();
-        for (request, key) in batch.keys.iter().enumerate() {
+        for ask in batch.asks {
             let mut query = Vec::new();
-            (batch.call.form).write(batch.queries.arguments(request), &mut query);
+            batch.call.form.write(batch.arguments(ask), &mut query);
             let mut body = self.body(&query);
             let mut after = 1 + self.dice.below(faults.delay_max as usize + 1) as u64;
             if self.chance(faults.late) {
@@ -223,8 +223,10 @@ impl Backend for FaultyBackend {
             }
             let mut at = now + Duration::from_nanos(after);
             let mut answer = Ok(());
+            // Nobody tells how many lanes one answer is for.
+            let once = if batch.call.shared { 100 } else { 1 };
             let mut met = Met {
-                faults: 1,
+                faults: once,
                 refusals: 0,
             };
             if self.chance(faults.refuse) {
@@ -239,7 +241,7 @@ impl Backend for FaultyBackend {
                 body = REFUSED.to_vec();
                 met = Met {
                     faults: 0,
-                    refusals: 1,
+                    refusals: once,
                 };
             } else {
                 met = Met::default();
@@ -254,7 +256,7 @@ impl Backend for FaultyBackend {
             }
             let columns = batch.call.columns;
             self.answers
-                .push((at, *key, columns, answer.map(|()| body)));
+                .push((at, ask.key, columns, answer.map(|()| body)));
         }
         let new = self.answers.len() - first;
         if self.sabotage == BackendSabotage::SwapAnswers && new > 1 && self.dice.once_in(20) {

@@ -145,7 +145,8 @@ impl Reference {
 }
 
 /// Makes version 1: every page has another title, one is new, so that all have other numbers, one
-/// has another call, and one is gone.
+/// has another call, and one is gone. What is only read is read once for all of a cohort who ask
+/// the same.
 fn change(sources: &mut Sources) {
     let mut edit = |file: &str, old: &str, new: &str| {
         let text = sources.files.get_mut(file).expect("Banking has the file");
@@ -163,6 +164,9 @@ fn change(sources: &mut Sources) {
         "[[step]]\ncall = \"besim\"\nrequest = \"1&5&{{ session.userid }}\"\n\
          rows = \"bills(payee, date, amount)\"\n\n[[step]]",
     );
+    for (_, text) in (sources.files.iter_mut()).filter(|(_, text)| !text.contains("\"POST ")) {
+        *text = text.replace("call    = \"besim\"", "call = \"besim\"\nshare = true");
+    }
     let page = "+++\nroute = \"GET /bank/a.php\"\n+++\nNews\n";
     sources
         .files

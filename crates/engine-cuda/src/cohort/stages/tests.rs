@@ -79,6 +79,8 @@ fn service() -> Service {
                 result,
                 status: 0,
                 idempotent: true,
+                shared: false,
+                merged: false,
             }],
             stages: vec![
                 StageProgram {

@@ -33,6 +33,8 @@ fn page(columns: &[Type]) -> PageProgram {
             result: CallResult::Rows(0),
             status: 1,
             idempotent: true,
+            shared: false,
+            merged: false,
         }],
         stages: vec![StageProgram {
             call: Some(0),
@@ -206,6 +208,92 @@ proptest! {
         prop_assert_eq!(html_special(&arena.bytes()[plain]), None);
         let [at_once, one_by_one] = cohorts.map(|cohort| got(&cohort));
         prop_assert_eq!(at_once, one_by_one);
+    }
+}
+
+/// A page that asks for one row of a text and an integer.
+fn page_of_one_row() -> PageProgram {
+    let mut page = page(&[]);
+    page.fields = [Type::Int, Type::Int, Type::Text, Type::Int]
+        .map(|kind| Field {
+            name: "field".to_owned(),
+            kind: FieldType::Scalar(kind),
+        })
+        .to_vec();
+    page.calls[0].columns = 2;
+    page.calls[0].result = CallResult::Row(vec![2, 3]);
+    page
+}
+
+proptest! {
+    #[test]
+    fn an_answer_to_several_is_as_one_to_each(
+        // Of each lane the answers that its queries get, of four there are.
+        asked in proptest::collection::vec(proptest::collection::vec(0..4usize, 0..3), 1..8),
+        answers in proptest::collection::vec((0..6u32, 0..8u32), 4),
+        one_row in any::<bool>(),
+        failed in 0..16usize,
+    ) {
+        let page = match one_row {
+            true => page_of_one_row(),
+            false => page(&[Type::Text, Type::Int]),
+        };
+        let write = |of: usize, answer: &mut AnswerWriter<'_>| {
+            let (rows, kind) = answers[of];
+            for row in 0..rows.min(if one_row { 1 } else { 5 }) {
+                let text = format!("{of}.{row}");
+                let number = match kind {
+                    0 => Cell::Float(0.5),
+                    _ => Cell::Int(i64::from(row)),
+                };
+                answer.row([Cell::Text(text.as_bytes()), number]);
+            }
+            i64::from(kind == 1)
+        };
+        let cohorts = [true, false].map(|at_once| {
+            let mut cohort = Cohort::new(1 << 20);
+            cohort.reset(&page);
+            cohort.stage = 1;
+            let mut by_answer = [(); 4].map(|()| Vec::new());
+            for (lane, of_lane) in asked.iter().enumerate() {
+                cohort.push_lane();
+                // Where there is one row, a lane asks once.
+                for of in of_lane.iter().take(if one_row { 1 } else { 9 }) {
+                    by_answer[*of].push(cohort.queries.len());
+                    assert!(cohort.queries.push(lane as u32, std::iter::empty()));
+                }
+            }
+            if let Some(state) = cohort.lanes.get_mut(failed) {
+                *state = LaneState::Failed(LaneError::Overflow);
+            }
+            let (_, mut rows) = cohort.exchange(&page);
+            for (of, queries) in by_answer.iter().enumerate().filter(|(_, all)| !all.is_empty()) {
+                if at_once {
+                    rows.answer_all(queries.iter().copied(), |answer| write(of, answer));
+                } else {
+                    queries.iter().for_each(|query| rows.answer(*query, |a| write(of, a)));
+                }
+            }
+            let settled = cohort.settle(&page);
+            let fields: Vec<String> = match one_row {
+                false => got(&cohort).iter().map(|lane| format!("{lane:?}")).collect(),
+                true => (cohort.lanes.iter().enumerate())
+                    .map(|(lane, state)| {
+                        let text = cohort.arena.get(cohort.fields[2].texts()[lane]);
+                        let ints = [1, 3].map(|field: usize| cohort.fields[field].ints()[lane]);
+                        match state {
+                            LaneState::Failed(_) => format!("{state:?}"),
+                            _ => format!("{state:?} {text:?} {ints:?}"),
+                        }
+                    })
+                    .collect(),
+            };
+            let mut misfits: Vec<(usize, Misfit)> = cohort.take_misfits().collect();
+            misfits.sort_by_key(|(lane, _)| *lane);
+            (fields, settled, misfits)
+        });
+        let [at_once, each] = cohorts;
+        prop_assert_eq!(at_once, each);
     }
 }
 

@@ -277,19 +277,24 @@ pub fn answer(program: &PageProgram, cohort: &mut Cohort, dice: &mut Dice) {
             })
             .collect(),
     };
-    for query in 0..queries.len() {
+    let mut first = 0;
+    while first < queries.len() {
+        // Some share an answer.
+        let several = if dice.once_in(4) { dice.below(5) } else { 0 };
+        let alike = first..queries.len().min(first + 1 + several);
+        first = alike.end;
         let count = match call.result {
             CallResult::Row(_) if !dice.once_in(20) => 1,
             _ => dice.below(7),
         };
         match dice.below(24) {
-            0 => rows.answer(query, |_| 1),
-            1 => rows.answer(query, |answer| {
+            0 => rows.answer_all(alike, |_| 1),
+            1 => rows.answer_all(alike, |answer| {
                 answer.row([Cell::Text(b"broken"); 9]);
                 0
             }),
             2 => {}
-            _ => rows.answer(query, |answer| {
+            _ => rows.answer_all(alike, |answer| {
                 for _ in 0..count {
                     deliver_row(&kinds, dice, answer);
                 }

@@ -524,6 +524,8 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
             result: CallResult::Rows(ROWS_FIELD),
             status: STATUS_FIELD,
             idempotent: true,
+            shared: false,
+            merged: false,
         }],
         stages,
         tables: vec![(0..5).map(|i| Constant::Int(i * 10)).collect()],

@@ -46,6 +46,8 @@ fn page(form: Form, columns: u16) -> PageProgram {
             result: CallResult::Rows(0),
             status: 1,
             idempotent: true,
+            shared: false,
+            merged: false,
         }],
         stages: vec![
             StageProgram {

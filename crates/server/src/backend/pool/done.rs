@@ -4,7 +4,7 @@ use super::super::BackendCounts;
 use super::super::answers::QueryAnswers;
 use super::super::awaited::{Sent, Taken};
 use super::super::failure::{Cause, Failure};
-use super::super::wire::Verdict;
+use super::super::wire::{Verdict, Wire};
 use super::options::PoolOptions;
 use super::share::UnderWay;
 use super::spare::Spare;
@@ -31,6 +31,11 @@ impl Done {
         self.under_way >= options.queries_max
             || self.held.saturating_add(bytes) > options.held_max
             || self.under_way_of.of(asker) >= options.share.calls_max
+    }
+
+    /// How many queries of this one there are.
+    pub(super) fn under_way_of(&self, asker: u64) -> usize {
+        self.under_way_of.of(asker)
     }
 
     /// The beginning of a query of so many bytes.
@@ -68,5 +73,26 @@ impl Done {
             let failure = |cause: Cause| cause.at(address);
             self.tell(sent.query, verdict.outcome.map_err(failure));
         }
+    }
+
+    /// Likewise, or the query where it is to be sent again: what it asked for was undone.
+    pub(super) fn tell_or_repeat<W: Wire>(
+        &mut self,
+        sent: Sent,
+        verdict: &Verdict,
+        address: Option<SocketAddr>,
+        options: &PoolOptions,
+    ) -> Option<Taken> {
+        let is_undone = verdict.outcome == Err(Cause::Undone);
+        if !is_undone || sent.is_given_up || sent.query.retries >= options.retries_max {
+            self.tell_verdict(sent, verdict, address);
+            return None;
+        }
+        self.answers.discard();
+        self.counts.retries += 1;
+        let mut query = sent.query;
+        query.retries += 1;
+        query.is_alone |= W::IN_ORDER && query.retries >= options.retries_max;
+        Some(query)
     }
 }

@@ -39,6 +39,8 @@
 //!   again, and others as if the connection were lost.
 //! - *No connection can be opened*: every address is tried, and at least two attempts made; then
 //!   all that wait fail.
+//! - *The backend has undone a query* that stood in another's way: it is sent again, up to
+//!   `retries_max` times, whether it is idempotent or not.
 //! - *The backend refuses a query* (HTTP's status other than 2xx): `BackendFailed`, and not
 //!   repeated: the other side has decided.
 //! - *An answer that is malformed or too long*: `BadAnswer` where answers come in order, so that it
@@ -76,13 +78,14 @@ use super::arguments::keep;
 use super::awaited::{Sent, Taken};
 use super::failure::Cause;
 use super::wire::{Unreadable, Verdict, Wire};
-use super::{Backend, BackendCounts, Batch, Tell};
+use super::{Ask, Backend, BackendCounts, Batch, Tell};
 use crate::owner::ConnectionOwner;
 use circuit::Circuit;
 use done::Done;
 use overload::Overload;
 use pace::Pace;
 use pipe::{Loss, Pipe};
+use rhythm_engine::program::Call;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
 use statements::Statements;
@@ -268,6 +271,7 @@ impl<W: Wire> ConnectionPool<W> {
             pace,
             statements,
             overload,
+            waiting,
             ..
         } = self;
         let pipe = &mut pipes[at];
@@ -309,7 +313,10 @@ impl<W: Wire> ConnectionPool<W> {
                 let is_slow = statements.answered(&sent.query, took, now);
                 overload.answered(&sent.query, is_slow, now);
             }
-            done.tell_verdict(sent, &verdict, pipe.address);
+            let again = done.tell_or_repeat::<W>(sent, &verdict, pipe.address, options);
+            again
+                .into_iter()
+                .for_each(|query| waiting.push_front(query));
             count += 1;
             if !verdict.goes_on {
                 return Some(Loss::Announced { number });
@@ -428,9 +435,10 @@ impl<W: Wire> Backend for ConnectionPool<W> {
         let may_be_slow = self.statements.may_be_slow(call.number());
         let pieces = call.form.pieces.iter();
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
-        for (query, (&key, &asker)) in batch.keys.iter().zip(batch.askers).enumerate() {
+        for ask in batch.asks {
+            let Ask { key, asker, .. } = *ask;
             let mut arguments = self.done.spare.take();
-            keep(batch.queries.arguments(query), &mut arguments);
+            keep(batch.arguments(ask), &mut arguments);
             let length = literal_bytes + arguments.len();
             let bytes = size_of::<Sent>() + arguments.capacity();
             let refusal = if length > self.options.query_max {
@@ -468,6 +476,14 @@ impl<W: Wire> Backend for ConnectionPool<W> {
             }
         }
         self.has_news = true;
+    }
+
+    fn under_way_of(&self, asker: u64) -> usize {
+        self.done.under_way_of(asker)
+    }
+
+    fn merges(&self, call: &Call) -> bool {
+        self.wire.merges(call)
     }
 
     fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {

@@ -2,33 +2,16 @@
 
 use super::database;
 use super::frames::{self, ANSWER_MAX, Outcome, Query, framed};
+use crate::backend::words::Words;
 use rhythm_engine::cohort::{Argument, Cell, ROWS_MAX};
-use rhythm_net::Time;
-use rhythm_net::sparse::SparseByKind;
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, Error, Statement, ToSql};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the log is told, at most a line a second of each statement.
-pub(super) struct Words {
-    /// The backend's name.
-    backend: String,
-    begun: Instant,
-    lines: Mutex<SparseByKind<String>>,
-}
-
 impl Words {
-    pub(super) fn new(backend: &str) -> Words {
-        Words {
-            backend: backend.to_owned(),
-            begun: Instant::now(),
-            lines: Mutex::default(),
-        }
-    }
-
     /// A statement failed: what became of it.
     pub(super) fn failed(&self, statement: &str, why: &Error) -> Outcome {
         let outcome = match why.sqlite_error_code() {
@@ -50,16 +33,6 @@ impl Words {
             self.tell(statement, &database::in_words(why));
         }
         outcome
-    }
-
-    /// A line about a statement.
-    pub(super) fn tell(&self, statement: &str, cause: &str) {
-        let now = Time::ZERO + self.begun.elapsed();
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(left_out) = lines.line(statement.to_owned(), now) {
-            let backend = &*self.backend;
-            tracing::warn!(backend, statement, cause, left_out, "a statement failed");
-        }
     }
 }
 

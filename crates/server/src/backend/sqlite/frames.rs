@@ -7,6 +7,7 @@
 //! ```
 
 use crate::backend::arguments::{keep, kept};
+use crate::backend::sql::numbered;
 use rhythm_engine::cohort::{Argument, Cell};
 use rhythm_engine::program::Asking;
 
@@ -65,7 +66,7 @@ impl<'a> Query<'a> {
         framed(out, |out| {
             out.push(u8::from(asking == Asking::Exec));
             out.extend_from_slice(&columns.to_ne_bytes());
-            framed(out, |out| numbered(pieces, out));
+            framed(out, |out| numbered(pieces, b'?', out));
             keep(arguments, out);
         });
     }
@@ -85,17 +86,6 @@ impl<'a> Query<'a> {
 
     pub(super) fn arguments(&self) -> impl Iterator<Item = Argument<'a>> + use<'a> {
         kept(self.arguments)
-    }
-}
-
-/// Appends a statement: its pieces, and between them its arguments as SQLite numbers them.
-pub(super) fn numbered(pieces: &[Box<[u8]>], out: &mut Vec<u8>) {
-    for (piece, number) in pieces.iter().zip(0..) {
-        if number > 0 {
-            out.push(b'?');
-            out.extend_from_slice(itoa::Buffer::new().format::<u32>(number).as_bytes());
-        }
-        out.extend_from_slice(piece);
     }
 }
 

@@ -1,10 +1,10 @@
 //! Databases that threads of this process listen for: one for each file and what is said of it,
 //! however many workers and reloads there are.
 
-use super::carry_out::Words;
 use super::database;
 use super::thread::{self, Shared};
 use super::writer::Writer;
+use crate::backend::words::Words;
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::{LocalListener, Peer};
 use std::sync::{Arc, Mutex, PoisonError};

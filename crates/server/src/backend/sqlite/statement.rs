@@ -1,7 +1,8 @@
 //! Statements as pages have them, and what is wrong with them: they are prepared as the pages are
 //! compiled, in the database, or where there is none yet in one made of the schema.
 
-use super::{database, frames};
+use super::database;
+use crate::backend::sql::numbered;
 use rhythm_engine::diagnostic::Severity;
 use rhythm_engine::kind::{CallMistake, CallPart, PageCall};
 use rhythm_engine::program::Asking;
@@ -20,7 +21,7 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
         })
     };
     let mut statement = Vec::new();
-    frames::numbered(&call.form.pieces, &mut statement);
+    numbered(&call.form.pieces, b'?', &mut statement);
     let statement = String::from_utf8(statement).ok()?;
     let connection = database::for_checks(call.backend)?;
     let prepared = match connection.prepare(&statement) {

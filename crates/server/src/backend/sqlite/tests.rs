@@ -1,13 +1,15 @@
 //! Frames in any pieces, and what a writer does with what came together.
 
-use super::carry_out::{Words, answer_failed, outcome_of};
+use super::carry_out::{answer_failed, outcome_of};
 use super::database;
 use super::frames::{self, Outcome, Query, framed};
 use super::wire::{Begun, SqliteWire};
 use super::writer::Writer;
 use crate::backend::answers::{QueryAnswers, Told};
 use crate::backend::awaited::Awaited;
+use crate::backend::sql::numbered;
 use crate::backend::wire::Wire;
+use crate::backend::words::Words;
 use proptest::prelude::*;
 use rhythm_engine::cohort::{Argument, Cell};
 use rhythm_engine::program::{Asking, Call, CallResult, Form, Type};
@@ -30,13 +32,15 @@ fn call(columns: u16, has_name: bool) -> Call {
         status: 1,
         has_name,
         idempotent: false,
+        shared: false,
+        merged: false,
     }
 }
 
 #[test]
 fn a_statement_has_numbers_where_its_arguments_are() {
     let mut statement = Vec::new();
-    frames::numbered(&call(1, true).form.pieces, &mut statement);
+    numbered(&call(1, true).form.pieces, b'?', &mut statement);
     assert_eq!(statement, b"select ?1 + ?2");
 }
 

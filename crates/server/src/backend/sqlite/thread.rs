@@ -1,9 +1,10 @@
 //! A thread that answers what comes over one connection of a pool.
 
-use super::carry_out::{Deadline, Words, answer, answer_failed};
+use super::carry_out::{Deadline, answer, answer_failed};
 use super::database;
 use super::frames::{self, Outcome, Query};
 use super::writer::Writer;
+use crate::backend::words::Words;
 use rusqlite::{Connection, Error};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

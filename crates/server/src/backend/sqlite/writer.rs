@@ -4,9 +4,10 @@
 //! Whoever finds nobody at it does what all have left. A statement that fails undoes itself alone;
 //! what ends the transaction (a full disk, say) fails all of it, and nothing of it is done.
 
-use super::carry_out::{Deadline, Words, answer, answer_failed, outcome_of};
+use super::carry_out::{Deadline, answer, answer_failed, outcome_of};
 use super::database;
 use super::frames::{Outcome, Query};
+use crate::backend::words::Words;
 use rhythm_net::local;
 use rusqlite::Connection;
 use std::mem;

@@ -266,6 +266,18 @@ impl Metrics {
             "Requests to backends that failed",
             failures,
         )?;
+        let shared = sums(b, "backend", |m| &m.shared);
+        to.counters(
+            "backend_shared",
+            "Of those, requests for which another of their cohort was sent, which asked the same",
+            shared,
+        )?;
+        let merged = sums(b, "backend", |m| &m.merged);
+        to.counters(
+            "backend_merged",
+            "Of those, requests that were asked for with others by one statement",
+            merged,
+        )?;
         let retries = sums(b, "backend", |m| &m.retries);
         to.counters(
             "backend_retries",

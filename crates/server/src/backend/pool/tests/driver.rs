@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::asking::all_answered;
-use super::world::call;
+use super::world::{ask, call, order};
 use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, ResponseLimits};
 use crate::backend::kind::peers;
@@ -114,8 +114,8 @@ fn answers_all(url: &str) {
             let batch = Batch {
                 call: &call,
                 queries: &queries,
-                keys: &[key],
-                askers: &[key],
+                order: &order(&queries),
+                asks: &[ask(0, key, key)],
                 step: 0,
                 deadline: Time::NEVER,
             };

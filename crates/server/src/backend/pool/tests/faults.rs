@@ -33,6 +33,26 @@ fn after_a_reset_only_the_idempotent_are_sent_again_and_once() {
 }
 
 #[test]
+fn what_was_undone_is_sent_again_so_often() {
+    let (mut world, id) = World::proven(PoolOptions {
+        retries_max: 2,
+        ..options()
+    });
+    let undone = |_: &str| response(409, "begun");
+    world.submit(0..1, false);
+    for _ in 0..2 {
+        assert_eq!(world.serve(id, 1, undone), 1);
+        assert_eq!(world.told.len(), 1, "it is not told of");
+    }
+    assert_eq!(world.serve(id, 1, answer_ok), 1);
+    world.assert_answered(0..1);
+    world.submit(7..8, false);
+    (0..3).for_each(|_| assert_eq!(world.serve(id, 1, undone), 1));
+    world.assert_failed(7..8, LaneError::BackendFailed);
+    assert_eq!(world.backend.counts().retries, 4);
+}
+
+#[test]
 fn what_was_not_sent_whole_can_be_sent_again() {
     let (mut world, id) = World::proven(options());
     let length = "GET /besim?1&3&0 HTTP/1.1\r\nHost: sim:81\r\n\r\n".len();

@@ -71,8 +71,8 @@ fn nothing_is_asked_before_the_greeting_is_over() {
         let batch = Batch {
             call: &call(&["1&3&", ""], false),
             queries: &queries,
-            keys: &[1],
-            askers: &[1],
+            order: &order(&queries),
+            asks: &[ask(0, 1, 1)],
             step: 0,
             deadline: Time::NEVER,
         };

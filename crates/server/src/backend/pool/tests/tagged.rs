@@ -8,7 +8,7 @@
 
 use super::super::*;
 use super::asking::all_answered;
-use super::world::{MS, call, cells, options};
+use super::world::{MS, asks, call, cells, options, order};
 use crate::backend::{Awaited, QueryAnswers, Which};
 use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
 use rhythm_engine::program::Call;
@@ -136,8 +136,8 @@ impl Tagged {
         let batch = Batch {
             call: &call(&["get ", ""], idempotent),
             queries: &queries,
-            keys: &keys.clone().collect::<Vec<_>>(),
-            askers: &keys.collect::<Vec<_>>(),
+            order: &order(&queries),
+            asks: &asks(keys),
             step: 0,
             deadline: self.now + 50 * MS,
         };
@@ -386,16 +386,15 @@ fn all_is_answered_over_sockets() {
     let peers = vec![Peer::tcp("sim", address)];
     let mut pool = ConnectionPool::new(TaggedWire, "tagged", peers, options);
     let answers = all_answered(&mut pool, 4000, 300, |pool, port, keys, now| {
-        let keys: Vec<u64> = keys.collect();
         let mut queries = Queries::default();
-        for key in &keys {
-            assert!(queries.push(0, [Argument::Int(*key as i64)].into_iter()));
+        for key in keys.clone() {
+            assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
         }
         let batch = Batch {
             call: &call(&["get ", ""], true),
             queries: &queries,
-            keys: &keys,
-            askers: &keys,
+            order: &order(&queries),
+            asks: &asks(keys),
             step: 0,
             deadline: Time::NEVER,
         };

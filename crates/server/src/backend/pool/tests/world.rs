@@ -51,6 +51,7 @@ fn plain_verdict(response: &Response<'_>, answers: &mut QueryAnswers) -> Verdict
         query: Which::Oldest,
         outcome: match response.status {
             200..=299 => Ok(0),
+            409 => Err(Cause::Undone),
             status => Err(Cause::Status(status)),
         },
         is_healthy: response.status < 500,
@@ -115,7 +116,31 @@ pub(in super::super) fn call(pieces: &[&str], idempotent: bool) -> Call {
         result: CallResult::Rows(0),
         status: 1,
         idempotent,
+        shared: false,
+        merged: false,
     }
+}
+
+/// One query of a batch.
+pub(super) fn ask(first: usize, key: u64, asker: u64) -> Ask {
+    Ask {
+        first,
+        count: 1,
+        key,
+        asker,
+    }
+}
+
+/// The first so many queries, in order.
+pub(super) fn order(queries: &Queries) -> Vec<u32> {
+    (0..queries.len() as u32).collect()
+}
+
+/// Queries of a batch, in their order, each asked by somebody else.
+pub(super) fn asks(keys: std::ops::Range<u64>) -> Vec<Ask> {
+    (keys.enumerate())
+        .map(|(query, key)| ask(query, key, key))
+        .collect()
 }
 
 /// An answer's cells, its rows one behind the other.
@@ -215,12 +240,11 @@ impl World {
         for key in keys.clone() {
             assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
         }
-        let keys: Vec<u64> = keys.collect();
         let batch = Batch {
             call: &call(&["1&3&", ""], idempotent),
             queries: &queries,
-            keys: &keys,
-            askers: &keys,
+            order: &order(&queries),
+            asks: &asks(keys),
             step: self.step,
             deadline,
         };
@@ -264,8 +288,8 @@ impl World {
         let batch = Batch {
             call,
             queries: &queries,
-            keys: &[key],
-            askers: &[asker],
+            order: &order(&queries),
+            asks: &[ask(0, key, asker)],
             step: 0,
             deadline: Time::NEVER,
         };
@@ -300,8 +324,8 @@ impl World {
             let batch = Batch {
                 call: &call(&[text], idempotent),
                 queries: &queries,
-                keys: &[key],
-                askers: &[key],
+                order: &order(&queries),
+                asks: &[ask(0, key, key)],
                 step: 0,
                 deadline,
             };

@@ -1,0 +1,65 @@
+//! What the log is told of statements that fail, at most a line a second of each.
+
+use rhythm_net::Time;
+use rhythm_net::sparse::SparseByKind;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Words {
+    /// The backend's name.
+    backend: String,
+    begun: Instant,
+    lines: Mutex<SparseByKind<String>>,
+}
+
+impl Words {
+    pub(super) fn new(backend: &str) -> Words {
+        Words {
+            backend: backend.to_owned(),
+            begun: Instant::now(),
+            lines: Mutex::default(),
+        }
+    }
+
+    /// A line about a statement.
+    pub(super) fn tell(&self, statement: &str, cause: &str) {
+        if let Some(left_out) = self.line(statement) {
+            let backend = &*self.backend;
+            tracing::warn!(backend, statement, cause, left_out, "a statement failed");
+        }
+    }
+
+    /// A line about connections, and what helps.
+    pub(super) fn refused(&self, cause: &str, cure: &str) {
+        if let Some(left_out) = self.line(cause) {
+            let backend = &*self.backend;
+            tracing::warn!(
+                backend,
+                cause,
+                left_out,
+                "the backend refuses connections: {cure}"
+            );
+        }
+    }
+
+    /// A line about a connection that the server ends.
+    pub(super) fn ended(&self, cause: &str) {
+        if let Some(left_out) = self.line(cause) {
+            let backend = &*self.backend;
+            tracing::warn!(
+                backend,
+                cause,
+                left_out,
+                "the backend ends connections: see its own log"
+            );
+        }
+    }
+
+    fn line(&self, kind: &str) -> Option<u64> {
+        let now = Time::ZERO + self.begun.elapsed();
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.line(kind.to_owned(), now)
+    }
+}
