@@ -23,7 +23,6 @@ pub use options::{Aims, AttackError, AttackOptions};
 pub use report::{Felt, Row, Waits};
 
 use crowd::Crowd;
-use priority::{ATTACK_PRIORITY, set_priority};
 use rhythm_net::resource::raise_open_files;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
@@ -78,16 +77,13 @@ fn make(attack: &'static Attack, options: &AttackOptions) -> Result<(u64, u64), 
     let options = options.clone();
     let thread = thread::Builder::new().name(attack.name.to_owned());
     let thread = thread.spawn(move || {
-        if options.has_priorities {
-            set_priority(ATTACK_PRIORITY)?;
-        }
         let count = options.connections.unwrap_or(attack.connections).max(1);
         let until = Instant::now() + options.duration;
         let mut crowd = Crowd::new(options.server, count, until);
         (attack.make)(&mut crowd, &options.aims);
-        Ok(crowd.disperse())
+        crowd.disperse()
     })?;
-    thread.join().expect("an attack does not panic")
+    Ok(thread.join().expect("an attack does not panic"))
 }
 
 /// The most memory that a process has had resident.

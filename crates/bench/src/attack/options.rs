@@ -15,9 +15,9 @@ pub struct AttackOptions {
     pub duration: Duration,
     /// Connections of each attack, in the place of its own number.
     pub connections: Option<usize>,
-    /// Whether victims go before the attack wherever the system may choose, by real-time
-    /// priorities; else they wait for the attack's thread as well.
-    pub has_priorities: bool,
+    /// Whether victims go before all others wherever the system may choose, by a real-time
+    /// priority; else they wait for the attack's thread as well.
+    pub victims_first: bool,
     /// What is asked for.
     pub aims: Aims,
 }

@@ -6,7 +6,7 @@
 //! is not the server's doing).
 
 use super::options::{AttackError, AttackOptions};
-use super::priority::{VICTIM_PRIORITY, set_priority};
+use super::priority::go_first;
 use super::report::{Felt, Waits};
 use crate::load::{AnswerReader, latency_histogram};
 use hdrhistogram::Histogram;
@@ -51,15 +51,15 @@ impl Victim {
             .map_err(|error| AttackError::Connect(options.server, error))?;
         (client.answer()).map_err(|error| AttackError::Unanswered(target.to_owned(), error))?;
         let phase = Arc::new(AtomicUsize::new(Phase::Quiet as usize));
-        let has_priorities = options.has_priorities;
+        let goes_first = options.victims_first;
         let thread = thread::Builder::new().name(format!("victim {target}"));
         let thread = thread.spawn({
             let phase = phase.clone();
             move || {
                 // Else the kernel may wake it 50 us late to save power.
                 let _ = set_current_timer_slack(NonZeroU64::new(1_000));
-                if has_priorities {
-                    set_priority(VICTIM_PRIORITY)?;
+                if goes_first {
+                    go_first()?;
                 }
                 Ok(ask(client, &phase))
             }

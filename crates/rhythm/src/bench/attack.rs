@@ -18,8 +18,8 @@ use std::time::Duration;
 /// are counted from when a request was due. The ratio is that of the p99. Unless flags say
 /// otherwise, what is asked for is services/banking's.
 ///
-/// On a machine of two cores, give server and attack one each, and priorities, so that what is
-/// measured is the server: chrt -r 10 taskset -c 0 rhythm serve ..., then taskset -c 1 rhythm bench
+/// On a machine of two cores, give server and attack one each, and the victims a priority, so that
+/// what is measured is the server: taskset -c 0 rhythm serve ..., then taskset -c 1 rhythm bench
 /// attack --priorities ...
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -44,7 +44,8 @@ pub(super) struct Args {
     #[arg(value_parser = super::from_one())]
     connections: Option<usize>,
 
-    /// Give the victims and the attack real-time priorities, 20 and 5 (needs chrt and the right)
+    /// Give the victims a real-time priority, so that they wait for the server alone (needs chrt
+    /// and the right)
     #[arg(long)]
     priorities: bool,
 
@@ -81,7 +82,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         pid: args.pid,
         duration: args.duration,
         connections: args.connections,
-        has_priorities: args.priorities,
+        victims_first: args.priorities,
         aims: Aims {
             page: args.page,
             file: args.file,

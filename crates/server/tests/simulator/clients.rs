@@ -113,13 +113,22 @@ impl Client {
                 self.finished(link, world, shared)
             }
             FarEvent::Reset(link, by_server) if self.link == Some(link) => {
-                // Calls hang for as long as the drain, one behind the other.
+                // Calls hang for as long as the drain, one behind the other; who has his last
+                // answer at its end loses nothing.
                 let hangs = shared.explains.fails_for(self.user)
                     || (self.pending.iter()).any(|pending| self.had_to_wait(pending, shared));
+                let is_done = self.pending.is_empty() && self.budget == 0;
+                let is_late =
+                    shared.explains.drain_short || hangs || is_done || self.manners.pace.is_some();
+                // A form that a host takes piece by piece is late a second after a server was told
+                // to end, also where that was not looked at for longer.
+                let is_stalled = shared.explains.stalls
+                    && shared.draining
+                    && (self.pending.iter()).any(|it| matches!(it.wanted, Wanted::Hosted(_)));
                 let excused = self.stopped_reading
                     || shared.explains.crowded
-                    || world.now >= shared.drain.1
-                        && (shared.explains.drain_short || hangs || self.manners.pace.is_some())
+                    || is_stalled
+                    || world.now >= shared.drain.1 && is_late
                     || shared.explains.disk && self.pending.iter().any(Pending::is_file)
                     || self.pending.iter().any(|pending| !pending.complete);
                 if by_server && !excused {
@@ -144,7 +153,7 @@ impl Client {
     fn had_to_wait(&self, pending: &Pending, shared: &Shared<'_>) -> bool {
         pending.is_page(shared.explains.hangs)
             || pending.begun <= self.hung_until
-            || pending.waits_for_own(&shared.books)
+            || pending.waits_for_own(shared)
     }
 
     fn chance(&mut self, times: usize) -> bool {

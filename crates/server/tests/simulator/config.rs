@@ -78,7 +78,7 @@ const YIELD_AFTER: Duration = Duration::from_secs(1);
 
 /// Longer than others may wait beside a user whose calls hang: a small part of what such a call
 /// takes, and more than all that is asked takes one after the other.
-pub(crate) const SOON: u64 = 10 * SECOND;
+pub(crate) const SOON: u64 = 20 * SECOND;
 
 /// How long a loop is kept from its core: longer than it waits for a connection to be opened.
 pub(crate) const STALL: u64 = 1_100 * MILLISECOND;
@@ -447,10 +447,10 @@ impl Config {
             disk: self.disk.can_fail() && self.disk.kept_max < usize::MAX,
             fails_for: self.remote.map_or(0, |(server, _)| server.fails_for),
             hangs: self.page_hangs.map(|(name, _)| name),
-            hangs_for: (self
-                .remote
-                .is_some_and(|(_, options)| options.connections_max < 8))
-            .then_some(self.backend_timeout + SECOND),
+            hangs_for: self.remote.map(|(_, options)| {
+                let further_max = (options.connections_max / 4).saturating_sub(1);
+                (self.backend_timeout + SECOND, further_max)
+            }),
             hangs_for_first: self.hangs_for_first,
             soon: match (self.some_hang(), self.floods) {
                 (true, _) => Some(SOON),
@@ -495,6 +495,7 @@ impl Config {
                 usize::MAX => None,
                 _ => Some(YIELD_AFTER.as_nanos() as u64),
             },
+            stalls: self.stalls,
             crowded: limits.held_max < HELD_MAX,
         }
     }

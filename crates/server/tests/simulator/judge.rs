@@ -153,7 +153,7 @@ impl Client {
             }
         }
         let is_hated = explains.fails_for(self.user);
-        let hangs = explains.hangs == Some(name) || pending.waits_for_own(&shared.books);
+        let hangs = explains.hangs == Some(name) || pending.waits_for_own(shared);
         let backend = (explains.backend || is_hated || hangs) && has_calls;
         let status = response.status;
         let file = explains.disk && name == "check_detail_image";

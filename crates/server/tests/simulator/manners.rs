@@ -3,7 +3,7 @@
 use crate::backends::Blame;
 use crate::reference::Reference;
 use crate::requests::Wanted;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Requests that clients have under way at a time who are no flood.
 pub(crate) const DEPTH_MAX: usize = 20;
@@ -74,8 +74,9 @@ pub(crate) struct Explains {
     /// The page whose calls hang, if there is one.
     pub(crate) hangs: Option<&'static str>,
     /// Who waits for that page waits with what cannot be sent again, too, for so long after he
-    /// asked for it: of few connections he holds no more than one by such.
-    pub(crate) hangs_for: Option<u64>,
+    /// asked for it, where so many hold further connections by it: of few he holds no more than
+    /// one by such, and of more all together have some beyond their first.
+    pub(crate) hangs_for: Option<(u64, usize)>,
     /// Within so long all are answered who do nothing that others need not wait for, nanoseconds:
     /// that user's calls, that page, and floods.
     pub(crate) soon: Option<u64>,
@@ -103,6 +104,8 @@ pub(crate) struct Explains {
     pub(crate) yield_after: Option<u64>,
     /// Draining may end before everybody has their answers.
     pub(crate) drain_short: bool,
+    /// The loop is kept from its core once, for longer than who sends a form has at the end.
+    pub(crate) stalls: bool,
     /// Connections may hold so little together that some have to give way.
     pub(crate) crowded: bool,
 }
@@ -114,8 +117,8 @@ pub(crate) struct Books {
     pub(crate) live: i64,
     /// Those among them that may have been.
     pub(crate) fading: i64,
-    /// Until when users wait for themselves, who have asked for a page that hangs.
-    pub(crate) hung_until: BTreeMap<i64, u64>,
+    /// Who has asked for a page that hangs, and until when that may keep a connection.
+    pub(crate) hung_until: Vec<(i64, u64)>,
     /// Logins whose answer never came.
     pub(crate) unknown: i64,
     /// Names of pages that were right, and all statuses.
@@ -166,9 +169,14 @@ impl Pending {
     }
 
     /// Whether its user waits for a call of his own that hangs.
-    pub(crate) fn waits_for_own(&self, books: &Books) -> bool {
-        let until = self.user.and_then(|user| books.hung_until.get(&user));
-        until.is_some_and(|until| self.begun <= *until)
+    pub(crate) fn waits_for_own(&self, shared: &Shared<'_>) -> bool {
+        let hung = shared.books.hung_until.iter();
+        let hung = hung.filter(|(_, until)| self.begun <= *until);
+        let askers: Vec<i64> = hung.map(|(user, _)| *user).collect();
+        let firsts = askers.iter().collect::<BTreeSet<_>>().len();
+        let is_his = self.user.is_some_and(|user| askers.contains(&user));
+        let further_max = shared.explains.hangs_for.map_or(0, |(_, further)| further);
+        is_his && askers.len() - firsts >= further_max
     }
 
     /// Whether it is to be answered with a file.

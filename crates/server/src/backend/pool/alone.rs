@@ -56,6 +56,11 @@ impl HeldAlone {
         self.askers.binary_search(&asker).is_ok()
     }
 
+    /// Whether one more may go, of all that there may be, whoever asks.
+    pub(super) fn leaves_one(&self, all: usize) -> bool {
+        self.pipes < most(all, 1)
+    }
+
     /// Whether one more of this asker may go, of all that there may be.
     pub(super) fn leaves_enough(
         &self,
@@ -64,7 +69,7 @@ impl HeldAlone {
         is_doubtful: bool,
         share: &ShareOptions,
     ) -> MayGo {
-        if self.pipes >= most(all, 1) || is_doubtful && self.doubtful >= most(all, 2) {
+        if !self.leaves_one(all) || is_doubtful && self.doubtful >= most(all, 2) {
             MayGo::NotOfIt
         } else if self.is_of(asker) && self.further >= share.further_max(all) {
             MayGo::NotOfHim

@@ -223,8 +223,9 @@ impl<W: Wire> ConnectionPool<W> {
                 .filter(|pipe| *pipe >= from)
                 .min();
             let Some((length, at)) = emptiest else {
-                let is_of_use =
-                    |pool: &mut Self| pool.any_may_go(has_slow, now) || pool.first_waits(now);
+                let is_of_use = |pool: &mut Self| {
+                    pool.any_may_go(has_slow, now) || pool.first_waits(now) || pool.alone_waits(now)
+                };
                 if has_slow && is_of_use(self) && self.take_back(port, now) {
                     from = (0, 0);
                     continue;

@@ -30,13 +30,13 @@ pub(super) struct HeldLong {
 
 impl HeldLong {
     /// What they hold now. Where one alone asks them, it is his doing and not the calls', and
-    /// counts as nothing, unless these are slow.
+    /// counts as nothing, unless these are slow by others' queries, too.
     pub(super) fn of<W: Wire>(pipes: &[Pipe<W>], statements: &Statements, now: Time) -> HeldLong {
         let mut any_call = false;
         let mut owners = Vec::new();
         let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
         for query in slow.filter_map(Pipe::oldest) {
-            any_call |= statements.is_slow(query.call.number());
+            any_call |= statements.is_slow_for_all(query.call.number());
             owners.push(query.asker);
         }
         owners.sort_unstable();
@@ -75,27 +75,43 @@ impl HeldLong {
     }
 }
 
-/// Whether queries of a call take long now: it is slow, or one of them is.
-pub(super) fn is_suspect<W: Wire>(
-    pipes: &[Pipe<W>],
-    call: CallNumber,
-    statements: &Statements,
-    now: Time,
-) -> bool {
-    let is_of_it = |query: &Taken| query.call.number() == call;
-    let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
-    statements.is_slow(call) || slow.filter_map(Pipe::oldest).any(is_of_it)
+/// Calls of which queries take long now.
+pub(super) struct Suspects<'a> {
+    statements: &'a Statements,
+    /// Those of which one holds a pipe.
+    hold: Vec<CallNumber>,
 }
 
-/// Whether queries wait of other calls than this one, that are not slow. What may not go because
-/// of whom it is of does not count: he waits for himself.
+impl<'a> Suspects<'a> {
+    pub(super) fn of<W: Wire>(
+        pipes: &[Pipe<W>],
+        statements: &'a Statements,
+        now: Time,
+    ) -> Suspects<'a> {
+        let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
+        let oldest = slow.filter_map(Pipe::oldest);
+        Suspects {
+            statements,
+            hold: oldest.map(|query| query.call.number()).collect(),
+        }
+    }
+
+    /// Whether this is one: it is slow, or a query of it is.
+    pub(super) fn contain(&self, call: CallNumber) -> bool {
+        self.statements.is_slow(call) || self.hold.contains(&call)
+    }
+}
+
+/// Whether queries wait of other calls than this one, none of which takes long: else two calls that
+/// hang for few would each wait until the other does not. What may not go because of whom it is of
+/// does not count: he waits for himself.
 fn others_wait(
     waiting: &Waiting,
     call: CallNumber,
-    statements: &Statements,
+    suspects: &Suspects<'_>,
     held_alone: &HeldAlone,
 ) -> bool {
-    let is_other = |of| of != call && !statements.is_slow(of);
+    let is_other = |of| of != call && !suspects.contain(of);
     let waits_for_himself = |query: &Taken| query.is_alone && held_alone.is_of(query.asker);
     // Mostly there are none, of few calls.
     waiting.of_calls().any(|(of, _)| is_other(of))
@@ -178,9 +194,9 @@ impl<W: Wire> ConnectionPool<W> {
         let first = pipe.and_then(|at| pipes[at].oldest());
         let held_alone = LazyCell::new(|| HeldAlone::of(pipes, statements, now));
         let held_long = LazyCell::new(|| HeldLong::of(pipes, statements, now));
-        let is_suspect = remembered(|_, call| is_suspect(pipes, call, statements, now));
+        let suspects = LazyCell::new(|| Suspects::of(pipes, statements, now));
         let others_wait =
-            remembered(|waiting, call| others_wait(waiting, call, statements, &held_alone));
+            remembered(|waiting, call| others_wait(waiting, call, &suspects, &held_alone));
         let is_doubtful = remembered(|_, call| {
             let is_of_it = |query: &Taken| query.is_alone && query.call.number() == call;
             let is_first = || {
@@ -193,14 +209,14 @@ impl<W: Wire> ConnectionPool<W> {
             let (asker, call) = (query.asker, query.call.number());
             let is_its_own = first.is_some_and(|first| first.call.number() == call);
             let is_his_own = first.is_some_and(|first| first.asker == asker);
-            if by_call && !is_its_own && is_suspect(waiting, call) {
+            if by_call && !is_its_own && suspects.contain(call) {
                 match held_long.leaves_one_to(asker, all, others_wait(waiting, call)) {
                     MayGo::Yes => {}
                     not => return not,
                 }
             }
             if W::IN_ORDER && query.is_alone {
-                let is_doubtful = is_suspect(waiting, call) || is_doubtful(waiting, call);
+                let is_doubtful = suspects.contain(call) || is_doubtful(waiting, call);
                 match held_alone.leaves_enough(all, asker, is_doubtful, share) {
                     MayGo::Yes => {}
                     not => return not,
@@ -228,11 +244,26 @@ impl<W: Wire> ConnectionPool<W> {
             return false;
         }
         let held_alone = HeldAlone::of(pipes, statements, now);
+        let suspects = Suspects::of(pipes, statements, now);
         let others_wait =
-            remembered(|waiting, call| others_wait(waiting, call, statements, &held_alone));
+            remembered(|waiting, call| others_wait(waiting, call, &suspects, &held_alone));
         let may_be_held = |call| held_long.askers < most_of(all, others_wait(waiting, call));
         let mut queries = waiting.next_of_lines(false, may_be_held);
         queries.any(|query| held_long.of_one(query.asker) == 0)
+    }
+
+    /// Whether one waits who holds no pipe by what cannot be sent again, for one of those that
+    /// there are for such queries, which hold all of these (`alone.rs`).
+    pub(super) fn alone_waits(&self, now: Time) -> bool {
+        let all = self.options.connections_max.max(1);
+        let held_alone = HeldAlone::of(&self.pipes, &self.statements, now);
+        if held_alone.leaves_one(all) {
+            return false;
+        }
+        let suspects = Suspects::of(&self.pipes, &self.statements, now);
+        let is_other = |call| !suspects.contain(call);
+        let mut queries = self.waiting.next_of_lines(true, is_other);
+        queries.any(|query| !held_alone.is_of(query.asker))
     }
 
     /// Takes a pipe back from slow queries that hold more than their part while others wait, or
@@ -244,12 +275,14 @@ impl<W: Wire> ConnectionPool<W> {
         let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
         let slow = slow.count();
         let held_long = HeldLong::of(pipes, statements, now);
-        let first_waits = self.first_waits(now);
-        if !first_waits && held_long.fits(all, true) && slow <= most_of(all, false) {
+        let (first_waits, alone_waits) = (self.first_waits(now), self.alone_waits(now));
+        if !first_waits && !alone_waits && held_long.fits(all, true) && slow <= most_of(all, false)
+        {
             return false;
         }
         let held_alone = HeldAlone::of(pipes, statements, now);
-        let others_wait = |call| others_wait(&self.waiting, call, statements, &held_alone);
+        let suspects = Suspects::of(pipes, statements, now);
+        let others_wait = |call| others_wait(&self.waiting, call, &suspects, &held_alone);
         let may_give = |query: &Taken| {
             first_waits && held_long.of_one(query.asker) > 1 || others_wait(query.call.number())
         };
@@ -268,10 +301,10 @@ impl<W: Wire> ConnectionPool<W> {
                 })
                 .map(|(at, _)| at)
         };
-        // Where they hold all, or all that are for those who ask this, one is sent again however
-        // often it was. That does not go on: its call is known to be slow then, and waits for its
-        // part.
-        let hold_all = first_waits || slow >= all;
+        // Where they hold all, or all that are for those who ask this, or for what is not sent
+        // again, one is sent again however often it was. That does not go on: its call is known to
+        // be slow then, and waits for its part.
+        let hold_all = first_waits || alone_waits || slow >= all;
         let at = find(self.options.retries_max).or_else(|| find(u32::MAX).filter(|_| hold_all));
         let Some(at) = at else {
             return false;
@@ -282,9 +315,16 @@ impl<W: Wire> ConnectionPool<W> {
 
     /// Takes a pipe from the slow query that holds it.
     pub(super) fn take_from_slow(&mut self, port: &mut dyn Port, at: usize, now: Time) {
-        let pipe = &self.pipes[at];
-        if let Some((query, (_, since))) = pipe.oldest().zip(pipe.owed()) {
-            (self.statements).holds_too_much(query.call.number(), now.since(since), now);
+        let (pipes, statements) = (&self.pipes, &mut self.statements);
+        if let Some((query, (_, since))) = pipes[at].oldest().zip(pipes[at].owed()) {
+            let (asker, call) = (query.asker, query.call.number());
+            let long = pipes
+                .iter()
+                .filter(|pipe| pipe.has_taken_long(statements, now));
+            let mut others = long.filter_map(Pipe::oldest).filter(|of| of.asker != asker);
+            let is_of_one = !others.any(|of| of.call.number() == call);
+            let of_one = is_of_one.then_some(asker);
+            statements.holds_too_much(call, of_one, now.since(since), now);
         }
         self.lose(port, at, Loss::Held, now);
     }
@@ -319,12 +359,9 @@ impl<W: Wire> ConnectionPool<W> {
         };
         let all = self.options.connections_max.max(1);
         let held_alone = HeldAlone::of(&self.pipes, &self.statements, now);
-        let others_wait = others_wait(
-            &self.waiting,
-            query.call.number(),
-            &self.statements,
-            &held_alone,
-        );
+        let suspects = Suspects::of(&self.pipes, &self.statements, now);
+        let call = query.call.number();
+        let others_wait = others_wait(&self.waiting, call, &suspects, &held_alone);
         self.pipes[at].is_slow(&self.statements, now)
             && !HeldLong::of(&self.pipes, &self.statements, now).fits(all, others_wait)
     }

@@ -6,7 +6,7 @@ use super::super::awaited::Taken;
 use super::super::failure::Cause;
 use super::super::wire::Wire;
 use super::ConnectionPool;
-use super::next::{HeldLong, is_suspect};
+use super::next::{HeldLong, Suspects};
 use super::overload::Overload;
 use rhythm_net::Time;
 
@@ -23,11 +23,9 @@ impl<W: Wire> ConnectionPool<W> {
         }
         let (pipes, statements, done) = (&self.pipes, &self.statements, &mut self.done);
         // Those of which queries take long now are not waited for by others either.
+        let suspects = Suspects::of(pipes, statements, now);
         let kinds: Vec<(CallNumber, usize, usize)> = (self.waiting.of_calls())
-            .map(|(call, count)| {
-                let is_slow = is_suspect(pipes, call, statements, now);
-                (call, usize::from(is_slow), count)
-            })
+            .map(|(call, count)| (call, usize::from(suspects.contain(call)), count))
             .collect();
         let mut waiting = [0; 2];
         for (_, kind, count) in &kinds {

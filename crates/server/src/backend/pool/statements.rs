@@ -89,6 +89,8 @@ struct Statement {
     /// Whose query took long last.
     long_of: Option<u64>,
     is_slow: bool,
+    /// That is known by queries of this one alone.
+    slow_of: Option<u64>,
     /// A query of it is slow that has taken so long.
     patience: Duration,
 }
@@ -112,7 +114,9 @@ impl Statement {
     /// Of one who asks a query took long. Whether the one before was of another.
     fn is_of_another(&mut self, asker: u64) -> bool {
         let before = self.long_of.replace(asker);
-        before.is_some_and(|before| before != asker)
+        let is_of_another = before.is_some_and(|before| before != asker);
+        self.slow_of = self.slow_of.filter(|_| !is_of_another);
+        is_of_another
     }
 }
 
@@ -159,6 +163,7 @@ impl Statements {
             was_answered: false,
             long_of: None,
             is_slow: false,
+            slow_of: None,
             patience: Duration::MAX,
         });
         self.looked = Time::ZERO;
@@ -190,9 +195,13 @@ impl Statements {
         known.is_slow
     }
 
-    /// A query was not answered in time, for which a pipe was held so long.
+    /// A query was not answered in time, for which a pipe was held so long. What had waited until
+    /// shortly before its deadline says nothing of its call.
     pub(super) fn was_late(&mut self, query: &Taken, took: Duration, now: Time) {
         let known = self.of_mut(query.call.number());
+        if known.patience < Duration::MAX && took < known.patience {
+            return;
+        }
         known.was_long(now);
         if known.is_of_another(query.asker) {
             known.took.add(took, now);
@@ -200,9 +209,21 @@ impl Statements {
     }
 
     /// Queries of this call hold too many pipes, one for so long: what was measured before is past.
-    pub(super) fn holds_too_much(&mut self, call: CallNumber, for_now: Duration, now: Time) {
+    /// `of_one`: who asks them all, if one does.
+    pub(super) fn holds_too_much(
+        &mut self,
+        call: CallNumber,
+        of_one: Option<u64>,
+        for_now: Duration,
+        now: Time,
+    ) {
         let known = self.of_mut(call);
         known.was_long(now);
+        let before = match known.is_slow {
+            true => known.slow_of,
+            false => known.long_of.or(of_one),
+        };
+        known.slow_of = before.filter(|_| before == of_one);
         known.took = Took::default();
         // They would have held them for longer.
         known.took.add(2 * for_now, now);
@@ -243,12 +264,19 @@ impl Statements {
             known.patience = median.map_or(Duration::MAX, slow_beside);
             let is_slow = |took: Duration| took >= known.patience;
             known.is_slow = known.took.mean().is_some_and(is_slow);
+            known.slow_of = known.slow_of.filter(|_| known.is_slow);
         }
     }
 
     /// Whether a call is slow, as was found last.
     pub(super) fn is_slow(&self, call: CallNumber) -> bool {
         self.of(call).is_slow
+    }
+
+    /// Likewise whether it is so whoever asks, for all that is known.
+    pub(super) fn is_slow_for_all(&self, call: CallNumber) -> bool {
+        let known = self.of(call);
+        known.is_slow && known.slow_of.is_none()
     }
 
     /// Whether no query of this call was ever answered, or late.

@@ -95,11 +95,11 @@ impl Client {
             rest: None,
             wanted: ask.wanted,
         };
-        if let Some(hangs_for) = shared.explains.hangs_for
+        if let Some((hangs_for, _)) = shared.explains.hangs_for
             && let Some(user) = pending.user
             && pending.is_page(shared.explains.hangs)
         {
-            (shared.books.hung_until).insert(user, world.now + hangs_for);
+            (shared.books.hung_until).push((user, world.now + hangs_for));
         }
         let mut waits = false;
         if let Wanted::Page { name, .. } = pending.wanted {

@@ -3,9 +3,13 @@
 
 use super::super::*;
 use super::world::*;
+use rhythm_engine::cohort::Argument;
 
-/// Of the call that is asked by its key, these hang.
+/// Of the calls that are asked by a key, these hang.
 const HANGING: std::ops::Range<u64> = 10_000..100_000;
+
+/// These calls are.
+const BY_KEY: [[&str; 2]; 2] = [["1&3&", ""], ["1&5&", ""]];
 
 /// Asked by all: one that is sent again, and one that is not.
 const READS: &str = "1&2";
@@ -37,7 +41,7 @@ fn options_of(connections_max: usize) -> PoolOptions {
 }
 
 fn hangs(query: &str) -> bool {
-    let key = query.strip_prefix("1&3&").and_then(|key| key.parse().ok());
+    let key = (BY_KEY.iter()).find_map(|[call, _]| query.strip_prefix(call)?.parse().ok());
     query.starts_with(HANGS) || key.is_some_and(|key| HANGING.contains(&key))
 }
 
@@ -201,6 +205,107 @@ fn calls_that_hang_together_leave_connections_to_others() {
             others.world.pass(50 * MS);
         }
     }
+}
+
+#[test]
+fn those_who_ask_what_hangs_for_few_do_not_wait_for_each_other() {
+    let mut others = Others::new(8);
+    // Each of two calls, in one turn.
+    let ask_both = |world: &mut World, askers: [u64; 2], first: u64| {
+        let keys = first..first + 2;
+        for ((asker, key), by_key) in askers.into_iter().zip(keys).zip(&BY_KEY) {
+            let argument = [Argument::Int(key as i64)];
+            world.submit_one(asker, key, &call(by_key, false), argument);
+        }
+        world.poll();
+        answer_others(world);
+    };
+    ask_both(&mut others.world, [8, 9], 100);
+    for few in [[0, 1], [2, 3]] {
+        ask_both(&mut others.world, few, HANGING.start + few[0]);
+    }
+    others.world.pass(60 * MS);
+    ask_both(&mut others.world, [10, 11], 200);
+    assert!((200..202).all(|key| others.world.result(key).is_ok()));
+}
+
+#[test]
+fn what_hangs_for_one_alone_leaves_the_other_of_two_connections_to_all_who_ask_the_same() {
+    let mut world = World::new(options_of(2));
+    let hang = |world: &mut World, key: u64| {
+        world.submit_by(1000, HANGING.start + key..HANGING.start + key + 1, true);
+        answer_others(world);
+    };
+    let read = |world: &mut World, key: u64| {
+        world.submit_texts(key, &[READS.to_owned()], true, Time::NEVER);
+        answer_others(world);
+        assert!(world.is_told(key));
+    };
+    world.submit(0..1, true);
+    read(&mut world, 1);
+    // One call is slow, whoever asks.
+    for key in 2..4 {
+        world.submit_texts(key, &[HANGS.to_owned()], false, Time::NEVER);
+        answer_others(&mut world);
+        world.pass(1000 * MS);
+    }
+    // Another hangs for him alone, beside it, and gives its connection to others who wait.
+    hang(&mut world, 0);
+    world.pass(60 * MS);
+    world.submit_texts(4, &[HANGS.to_owned()], false, Time::NEVER);
+    answer_others(&mut world);
+    read(&mut world, 5);
+    assert_eq!(world.backend.counts().retries, 1);
+    world.pass(1000 * MS);
+    // It is his doing.
+    for round in 1..20 {
+        hang(&mut world, round);
+        world.pass(60 * MS);
+        let keys = 10 * round..10 * round + 3;
+        world.submit(keys.clone(), true);
+        answer_others(&mut world);
+        assert!({ keys }.all(|key| world.is_told(key)), "{round}");
+    }
+}
+
+#[test]
+fn reads_that_hang_and_were_sent_again_leave_connections_to_what_is_not() {
+    let mut others = Others::new(4);
+    let world = &mut others.world;
+    for (asker, by_key) in [(0, 0), (1, 0), (2, 1)] {
+        let argument = [Argument::Int((HANGING.start + asker) as i64)];
+        world.submit_one(asker, asker, &call(&BY_KEY[by_key], true), argument);
+    }
+    world.poll();
+    world.connect_all();
+    let mut held = world.take_all();
+    assert_eq!(held.len(), 3);
+    // What comes back last goes first again, and the first of its call goes beside others.
+    held.sort_by_key(|(_, queries)| queries[0].ends_with("10001"));
+    held.into_iter().for_each(|(id, _)| world.reset(id));
+    world.connect_all();
+    assert_eq!(world.take_all().len(), 3);
+    world.pass(60 * MS);
+    for _ in 0..10 {
+        others.are_answered(&[READS, PAYS]);
+        others.world.pass(60 * MS);
+    }
+}
+
+#[test]
+fn a_call_that_had_no_time_is_as_new_as_before() {
+    let mut others = Others::new(4);
+    let new = ["1&7".to_owned()];
+    let soon = others.world.now + MS;
+    (others.world).submit_texts(0, &new, false, soon);
+    assert_eq!(others.world.take_all().len(), 1);
+    others.world.pass(2 * MS);
+    assert!(others.world.told[&0].0.is_err());
+    others.ask(HANGS, 2);
+    answer_others(&mut others.world);
+    (others.world).submit_texts(1, &new, false, Time::NEVER);
+    answer_others(&mut others.world);
+    assert!(others.world.is_told(1));
 }
 
 #[test]

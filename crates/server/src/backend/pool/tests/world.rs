@@ -275,7 +275,8 @@ impl World {
         self.poll();
     }
 
-    fn submit_one<const N: usize>(
+    /// Asks this for a key, at the end of this turn.
+    pub(super) fn submit_one<const N: usize>(
         &mut self,
         asker: u64,
         key: u64,
