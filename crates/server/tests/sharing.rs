@@ -3,14 +3,13 @@
 mod common;
 
 use common::*;
-use rhythm_engine::cohort::LaneError;
 use rhythm_engine::cohort::{Argument, Cell};
 use rhythm_engine::compile::compile;
 use rhythm_engine::kind::{Asks, BackendKind};
 use rhythm_engine::program::{Call, Service};
 use rhythm_engine::source::Sources;
 use rhythm_net::{Port, Time};
-use rhythm_server::backend::{Backend, Batch, Failure, QueryAnswers, Tell};
+use rhythm_server::backend::{Backend, Batch, Cause, QueryAnswers, Tell};
 use rhythm_server::{ConnectionOwner, Handle, Server, ServerParts};
 use std::sync::{Arc, Mutex};
 
@@ -117,7 +116,7 @@ const LOOK_UP: &str = "+++\nroute = \"GET /item\"\n[params]\n\
     merge = true\n+++\n{% for f in found %}[{{ f.id }} {{ f.word }}]{% endfor %}";
 
 /// A database that answers queries with what they ask, as often as the key is; all at once where
-/// they are asked as one, but where one of them is `refused`.
+/// they are asked as one, but where one of them is `refused`; and where one is `lost`, all are.
 struct Merging {
     answers: QueryAnswers,
     /// How many queries each statement asked for.
@@ -133,10 +132,17 @@ impl Backend for Merging {
         for ask in batch.asks {
             self.asked.lock().unwrap().push(ask.count);
             let arguments: Vec<Argument<'_>> = batch.arguments(ask).collect();
-            let is_refused = |pair: &[Argument<'_>]| pair[1] == Argument::Text(b"refused");
-            if arguments.chunks(2).any(is_refused) {
-                let refused: Failure = LaneError::BackendFailed.into();
-                self.answers.push(ask.key, Err(refused));
+            let has = |word: &[u8]| {
+                arguments
+                    .chunks(2)
+                    .any(|pair| pair[1] == Argument::Text(word))
+            };
+            if has(b"lost") {
+                self.answers.push(ask.key, Err(Cause::Lost(None).into()));
+                continue;
+            }
+            if has(b"refused") {
+                self.answers.push(ask.key, Err(Cause::Refused.into()));
                 continue;
             }
             // The last first: in whatever order they come, they are told apart.
@@ -157,8 +163,9 @@ impl Backend for Merging {
         }
     }
 
-    fn merges(&self, call: &Call) -> bool {
-        call.form.arguments.len() == 2
+    fn merges(&mut self, call: &Call) -> usize {
+        assert_eq!(call.form.arguments.len(), 2);
+        40
     }
 
     fn turn_ends(&mut self, _: &mut dyn Port, _: Time) -> bool {
@@ -229,11 +236,25 @@ fn look_ups_of_a_cohort_are_asked_as_one() {
     );
     let many: Vec<(i64, String)> = (0..150).map(|at| (1, format!("w{at}"))).collect();
     let many: Vec<(i64, &str)> = many.iter().map(|(id, word)| (*id, word.as_str())).collect();
-    ask(&many, &[64, 64, 22]);
+    ask(&many, &[40, 40, 40, 30]);
     // Those with much in them are fewer, and one is asked by itself.
     let [long, longer] = [250, 256].map(|length| "x".repeat(length));
     let mut long: Vec<(i64, &str)> = (0..20).map(|id| (id, long.as_str())).collect();
     long.push((1, &longer));
-    ask(&long, &[15, 6]);
+    ask(&long, &[14, 7]);
+    // Where the connection is lost that is the doing of none of them.
+    client.send(
+        &[1, 2, 3]
+            .map(|id| {
+                let word = if id == 2 { "lost" } else { "a" };
+                format!("GET /item?id={id}&word={word} HTTP/1.1\r\nHost: h\r\n\r\n")
+            })
+            .concat(),
+    );
+    asked.lock().unwrap().clear();
+    for _ in 0..3 {
+        assert_eq!(client.response(false).status, 502);
+    }
+    assert_eq!(*asked.lock().unwrap(), [3]);
     stop(server);
 }

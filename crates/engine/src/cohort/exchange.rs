@@ -3,7 +3,7 @@
 use super::Cohort;
 use super::column::{Column, Span};
 use super::error::{LaneError, LaneState};
-use super::queries::{Argument, Queries};
+use super::queries::Queries;
 use super::rows::{Misfit, QueryAnswer, Rows};
 use crate::program::{Call, CallResult, PageProgram};
 
@@ -188,13 +188,8 @@ impl Cohort {
             let lane = (first + moved) as u32;
             let arguments = self.queries.arguments(query);
             if !into.queries.push(lane, arguments.clone()) {
-                // It has been asked already, so that its texts are no longer needed.
-                let without = arguments.map(|argument| match argument {
-                    Argument::Text(_) => Argument::Text(b""),
-                    other => other,
-                });
-                let pushed = into.queries.push(lane, without);
-                debug_assert!(pushed, "no texts need no room");
+                // It has been asked already; only where that was in vain its texts are missed.
+                into.queries.push_without_texts(lane, arguments);
             }
             let answer = self.answers[query].map(|answer| match &call.result {
                 CallResult::Row(_) => answer,

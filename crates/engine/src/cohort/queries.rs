@@ -20,12 +20,11 @@ pub enum Argument<'a> {
 }
 
 impl Argument<'_> {
-    /// How many bytes its value takes.
+    /// How many bytes it takes where it is kept, at most.
     pub fn bytes(self) -> usize {
-        match self {
+        9 + match self {
             Argument::Text(text) => text.len(),
-            Argument::Int(_) | Argument::Float(_) => 8,
-            Argument::Bool(_) => 1,
+            _ => 0,
         }
     }
 }
@@ -50,6 +49,12 @@ macro_rules! each_type {
         }
     };
 }
+
+/// Stands for a text that was given up: a query that was asked already has moved without it.
+const NO_TEXT: View = View {
+    offset: u32::MAX,
+    length: 0,
+};
 
 /// The queries of a stage, in order of lanes, and for one lane in the order asked.
 ///
@@ -102,10 +107,39 @@ impl Queries {
     #[inline]
     pub fn argument(&self, query: usize, argument: usize) -> Argument<'_> {
         match &self.arguments[argument] {
+            Values::Text(views) if views[query] == NO_TEXT => Argument::Text(b""),
             Values::Text(views) => Argument::Text(self.texts.get(views[query])),
             Values::Int(values) => Argument::Int(values[query]),
             Values::Float(values) => Argument::Float(values[query]),
             Values::Bool(values) => Argument::Bool(values[query]),
+        }
+    }
+
+    /// Whether a query still has all that it asks for, and can be asked again.
+    pub fn is_whole(&self, query: usize) -> bool {
+        let lost =
+            |values: &Values| matches!(values, Values::Text(views) if views[query] == NO_TEXT);
+        !self.arguments.iter().any(lost)
+    }
+
+    /// Appends a query that was asked already, without its texts.
+    pub(super) fn push_without_texts<'a>(
+        &mut self,
+        lane: u32,
+        arguments: impl Iterator<Item = Argument<'a>> + Clone,
+    ) {
+        let without = arguments.map(|argument| match argument {
+            Argument::Text(_) => Argument::Text(b""),
+            other => other,
+        });
+        let pushed = self.push(lane, without);
+        debug_assert!(pushed, "no texts need no room");
+        for values in &mut self.arguments {
+            if let Values::Text(views) = values
+                && let Some(last) = views.last_mut()
+            {
+                *last = NO_TEXT;
+            }
         }
     }
 

@@ -17,6 +17,22 @@ pub struct Failure {
     pub address: Option<SocketAddr>,
 }
 
+impl Failure {
+    /// Whether it may be the doing of what was asked, or of who asked: of several queries that were
+    /// asked as one others may be answered.
+    pub(crate) fn is_of_query(self) -> bool {
+        match self.cause {
+            Some(cause) => match cause {
+                Cause::Refused | Cause::Unreadable | Cause::Unfit(_) | Cause::Misfit(_) => true,
+                Cause::Late | Cause::TooLong | Cause::TooMany | Cause::LeftAlone => true,
+                Cause::Unreachable(_) | Cause::Lost(_) | Cause::Unsent | Cause::Status(_) => false,
+                Cause::Unwell | Cause::Undone | Cause::Overload => false,
+            },
+            None => false,
+        }
+    }
+}
+
 impl From<LaneError> for Failure {
     fn from(error: LaneError) -> Failure {
         Failure {

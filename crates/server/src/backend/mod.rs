@@ -130,11 +130,12 @@ pub trait Backend: ConnectionOwner {
         0
     }
 
-    /// Whether several queries of this call can be asked as one now. An answer of another status
-    /// than 0, and none, are of no query then: they are asked one by one.
-    fn merges(&self, call: &Call) -> bool {
+    /// How many queries of this call can be asked as one now; less than 2: none. Where such a one
+    /// is answered with another status than 0, or fails by its own doing, they are asked one by
+    /// one.
+    fn merges(&mut self, call: &Call) -> usize {
         let _ = call;
-        false
+        0
     }
 
     /// The turn ends: sends what was handed over in it, and what could not leave before. Whether

@@ -76,10 +76,11 @@ pub trait Wire {
         Ok(Greeting::Done { used: 0 })
     }
 
-    /// Whether several queries of this call can be asked as one, by the arguments of all of them.
-    fn merges(&self, call: &Call) -> bool {
+    /// How many queries of this call can be asked as one now, by the arguments of all of them; less
+    /// than 2: none. Asked once for the queries of a cohort.
+    fn merges(&mut self, call: &Call) -> usize {
         let _ = call;
-        false
+        0
     }
 
     /// Appends the bytes of a query, which leaves on this connection. It encodes and escapes what

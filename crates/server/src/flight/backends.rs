@@ -44,10 +44,7 @@ const STRAGGLER_DELAY_MIN: Duration = Duration::from_micros(100);
 /// Least time between two lines of the log about a backend's numbers of rows.
 const SAY_ROWS: Duration = Duration::from_secs(60);
 
-/// Most queries that are asked as one.
-const MERGED_MAX: usize = 64;
-
-/// Most bytes of their arguments.
+/// Most bytes of the arguments of queries that are asked as one.
 const MERGED_BYTES_MAX: usize = 4096;
 
 /// A backend, and who it is.
@@ -91,6 +88,7 @@ pub(crate) struct Backends {
     answered: Vec<PendingQuery>,
     /// Those that were asked as one in vain, with their backends.
     again: Vec<(Key, Key)>,
+    waiting: Vec<(Key, PendingQuery)>,
 }
 
 impl Backends {
@@ -106,6 +104,7 @@ impl Backends {
             asks: Vec::new(),
             answered: Vec::new(),
             again: Vec::new(),
+            waiting: Vec::new(),
         }
     }
 
@@ -229,8 +228,9 @@ impl Backends {
                 }
             }
         }
-        if call.merged && self.asks.len() > 1 && slot.backend.merges(call) {
-            slot.merge(&mut self.asks, &self.order, &cohort.queries);
+        if call.merged && call.idempotent && self.asks.len() > 1 {
+            let most = slot.backend.merges(call);
+            slot.merge(&mut self.asks, &self.order, &cohort.queries, most);
         }
         let batch = Batch {
             call,
@@ -276,7 +276,12 @@ impl Backends {
                             tell(together, key.as_u64(), Ok(told.part(rows)));
                         }
                     }
-                    // Whose fault it is nobody knows.
+                    (Err(failure), _) if !failure.is_of_query() => {
+                        for key in merged {
+                            tell(together, key.as_u64(), Err(failure));
+                        }
+                    }
+                    // Whose doing it is nobody knows.
                     _ => (self.again).extend(merged.into_iter().map(|key| (backend, key))),
                 }
             });
@@ -299,27 +304,47 @@ impl Backends {
         let slot = self.slots.get_mut(backend);
         let slot = slot.expect("the backends of a cohort's epoch are kept");
         let all = iter::once(key).chain(slot.together.take_followers(key.as_u64()));
-        let mut waiting: Vec<Key> = all.filter(|key| self.pending.get(*key).is_some()).collect();
-        let Some(key) = waiting.pop() else {
+        self.waiting.clear();
+        self.waiting
+            .extend(all.filter_map(|key| Some((key, *self.pending.get(key)?))));
+        // One that has moved without its texts cannot be asked again; another may have them.
+        let is_whole = |(_, pending): &(Key, PendingQuery)| {
+            let queries = &cohorts.pool.cohort(pending.context).queries;
+            queries.is_whole(pending.query as usize)
+        };
+        let Some(whole) = self.waiting.iter().position(is_whole) else {
+            for (key, pending) in self.waiting.drain(..) {
+                self.pending.remove(key);
+                let why = Err(LaneError::MemoryShort.into());
+                let is_complete = deliver(cohorts, &slot.metrics, &[pending], why, now);
+                self.complete.extend(is_complete);
+            }
             return;
         };
-        (waiting.into_iter()).for_each(|other| slot.together.follow(key.as_u64(), other));
-        let pending = self.pending.get(key).expect("it was found");
+        self.waiting.swap(0, whole);
+        let mut ask: Option<Ask> = None;
+        for (key, pending) in &self.waiting {
+            let asker = asker_of(cohorts, *pending);
+            match &mut ask {
+                Some(ask) => slot.follow(ask, *key, asker),
+                None => {
+                    ask = Some(Ask {
+                        first: 0,
+                        count: 1,
+                        key: key.as_u64(),
+                        asker,
+                    });
+                }
+            }
+        }
+        let (Some(ask), Some((_, pending))) = (ask, self.waiting.first()) else {
+            return;
+        };
         let at = cohorts.pool.key(pending.context);
         let (cohort, flight) = cohorts.pair_mut(pending.context);
-        let epoch = flight.epoch().clone();
-        let call = epoch.call_before(at.page, at.stage);
-        let lane = cohort.queries.lanes()[pending.query as usize] as usize;
-        let client = flight.requests.client(lane);
-        let (Some(call), Some(client)) = (call, client) else {
-            unreachable!("a query that is waited for has its lane and its call");
-        };
-        let asker = asker(cohort, epoch.program(at.page), lane, client);
-        let ask = Ask {
-            first: 0,
-            count: 1,
-            key: key.as_u64(),
-            asker,
+        let epoch = flight.epoch();
+        let Some(call) = epoch.call_before(at.page, at.stage) else {
+            unreachable!("a query that is waited for is asked by a call");
         };
         let batch = Batch {
             call,
@@ -491,6 +516,16 @@ fn deliver(
     (wait.unanswered == 0).then_some(context)
 }
 
+/// Who asks a query that is waited for.
+fn asker_of(cohorts: &mut Cohorts, pending: PendingQuery) -> u64 {
+    let at = cohorts.pool.key(pending.context);
+    let (cohort, flight) = cohorts.pair_mut(pending.context);
+    let lane = cohort.queries.lanes()[pending.query as usize] as usize;
+    let client = flight.requests.client(lane);
+    let client = client.expect("a lane that waits is not answered");
+    asker(cohort, flight.epoch().program(at.page), lane, client)
+}
+
 /// Keeps why answers are none that their page takes, for the log.
 fn keep_misfits(cohort: &mut Cohort, requests: &mut LaneRequests) {
     for (lane, misfit) in cohort.take_misfits() {
@@ -508,8 +543,11 @@ impl NamedBackend {
         ask.asker = self.less_under_way(ask.asker, asker);
     }
 
-    /// Makes queries one, as many as go into one.
-    fn merge(&mut self, asks: &mut Vec<Ask>, order: &[u32], queries: &Queries) {
+    /// Makes queries one, so many at most.
+    fn merge(&mut self, asks: &mut Vec<Ask>, order: &[u32], queries: &Queries, most: usize) {
+        if most < 2 {
+            return;
+        }
         let bytes_of = |ask: &Ask| -> usize {
             let arguments = queries.arguments(order[ask.first] as usize);
             arguments.map(Argument::bytes).sum()
@@ -520,7 +558,7 @@ impl NamedBackend {
             let more = bytes_of(&ask);
             let key = Key::from_u64(ask.key);
             match merged.last_mut() {
-                Some(last) if of_last.len() < MERGED_MAX && bytes + more <= MERGED_BYTES_MAX => {
+                Some(last) if of_last.len() < most && bytes + more <= MERGED_BYTES_MAX => {
                     let last: &mut Ask = last;
                     last.count += 1;
                     last.asker = self.less_under_way(last.asker, ask.asker);

@@ -587,6 +587,12 @@ fn look_ups_that_are_asked_as_one_answer_each_as_if_it_were_alone() {
             "select id, author from note where id > :id order by id limit :id % 3;",
         ),
         (
+            "alias",
+            true,
+            "select merged.id, merged.text from note as merged, (select 5 as a1) m \
+             where merged.id = :id and m.a1 = 5",
+        ),
+        (
             "words",
             true,
             "select :id + 1, :word || ' \\ \"' || :word -- all\n",

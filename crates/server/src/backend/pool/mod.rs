@@ -482,7 +482,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
         self.done.under_way_of(asker)
     }
 
-    fn merges(&self, call: &Call) -> bool {
+    fn merges(&mut self, call: &Call) -> usize {
         self.wire.merges(call)
     }
 

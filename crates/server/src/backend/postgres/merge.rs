@@ -4,19 +4,32 @@
 //! ```text
 //!   select title from item where id = $1
 //!
-//!   select m.n, s.* from unnest($1::pg_catalog.int8[]) with ordinality as m(a1, n)
-//!   cross join lateral (select title from item where id = m.a1) as s
+//!   select merged.of, s.* from unnest($1::pg_catalog.int8[]) with ordinality as merged(a1, of)
+//!   cross join lateral (select title from item where id = merged.a1) as s
 //! ```
 //!
 //! Each query has the rows that it has by itself, in the same order, whatever the server makes of
-//! the join: rows of different queries may come in any order, and are told apart by `n`. The arrays
-//! are of the types that the server has found the values to have; until it was asked for one query,
-//! and where a type is none of those that every database has, queries are asked one by one.
+//! the join: rows of different queries may come in any order, and are told apart by `of`. The names
+//! are others than any in the statement, which would mean what it has by them. The arrays are of
+//! the types that the server has found the values to have; until it was asked for one query, and
+//! where a type is none of those that every database has, queries are asked one by one.
+//!
+//! What fails as one is done twice. So a failure has the next cohorts asked one by one, the more of
+//! them the more often it fails: who sends values that are wrong costs others little.
 
 use super::cells::{oid, write};
 use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::{Form, Type};
 use std::collections::HashMap;
+
+/// Most queries that are asked as one.
+const MERGED_MAX: usize = 64;
+
+/// Most cohorts that are asked one by one after a failure.
+const PAUSE_MAX: u32 = 255;
+
+/// Most bytes of a statement that is merged: what its queries ask for is bounded together with it.
+const STATEMENT_BYTES_MAX: usize = 8192;
 
 /// What is known of statements that may be merged, by their forms.
 #[derive(Debug, Default)]
@@ -31,8 +44,14 @@ const KNOWN_MAX: usize = 1024;
 struct Known {
     /// The statement for several queries; `None` where there is none.
     merged: Option<Form>,
-    /// The server does not take it.
-    is_refused: bool,
+    /// How many go as one: fewer where answers were too long, and none where the server does not
+    /// take the statement.
+    most: usize,
+    /// The statement has changed since.
+    is_old: bool,
+    /// How many cohorts are asked one by one after the next failure, and are now.
+    pause: u32,
+    left: u32,
 }
 
 impl Merging {
@@ -41,55 +60,107 @@ impl Merging {
         self.known.get(form)?.merged.as_ref()
     }
 
-    /// Whether queries of this form can be asked as one.
-    pub(super) fn merges(&self, form: &Form) -> bool {
-        let known = self.known.get(form);
-        known.is_some_and(|known| known.merged.is_some() && !known.is_refused)
+    /// How many queries of this form, of a cohort, go as one now; less than 2: none.
+    pub(super) fn most(&mut self, form: &Form) -> usize {
+        let Some(known) = self.known.get_mut(form) else {
+            return 0;
+        };
+        if known.left > 0 {
+            known.left -= 1;
+            return 0;
+        }
+        match known.merged.is_some() && !known.is_old {
+            true => known.most,
+            false => 0,
+        }
     }
 
     /// A statement's values have these types.
     pub(super) fn learn(&mut self, form: &Form, types: &[u32]) {
-        if self.known.len() < KNOWN_MAX && !self.known.contains_key(form) {
-            let merged = merged(form, types);
-            let known = Known {
-                merged,
-                is_refused: false,
-            };
-            self.known.insert(form.clone(), known);
+        match self.known.get_mut(form) {
+            Some(known) if known.is_old => {
+                // What is on its way still needs one.
+                if let Some(merged) = merged(form, types) {
+                    known.merged = Some(merged);
+                    known.is_old = false;
+                }
+            }
+            None if self.known.len() < KNOWN_MAX => {
+                let known = Known {
+                    merged: merged(form, types),
+                    most: MERGED_MAX,
+                    is_old: false,
+                    pause: 1,
+                    left: 0,
+                };
+                self.known.insert(form.clone(), known);
+            }
+            _ => {}
         }
     }
 
-    /// The server does not take the statement for several queries of this form, or its answers are
-    /// too long. Whether this is news.
+    /// What the statement is has changed: its values may have other types.
+    pub(super) fn forget(&mut self, form: &Form) {
+        if let Some(known) = self.known.get_mut(form) {
+            known.is_old = true;
+        }
+    }
+
+    /// Queries of this form were answered as one, or failed so.
+    pub(super) fn answered(&mut self, form: &Form, is_well: bool) {
+        if let Some(known) = self.known.get_mut(form) {
+            match is_well {
+                true => known.pause = (known.pause - 1).max(1),
+                false => {
+                    known.left = known.pause;
+                    known.pause = (2 * known.pause).min(PAUSE_MAX);
+                }
+            }
+        }
+    }
+
+    /// The server does not take the statement for several queries of this form. Whether this is
+    /// news.
     pub(super) fn refuse(&mut self, form: &Form) -> bool {
         let known = self.known.get_mut(form);
-        known.is_some_and(|known| !std::mem::replace(&mut known.is_refused, true))
+        known.is_some_and(|known| std::mem::replace(&mut known.most, 0) > 0)
+    }
+
+    /// The answer to several queries of this form is too long: fewer go as one.
+    pub(super) fn too_long(&mut self, form: &Form) {
+        if let Some(known) = self.known.get_mut(form) {
+            known.most /= 2;
+        }
     }
 }
 
 /// The statement for several queries, whose arguments are arrays in text; `None` where there is no
 /// value, or one of a type that has another name in each database.
 fn merged(form: &Form, types: &[u32]) -> Option<Form> {
-    if types.is_empty() || types.len() != form.arguments.len() {
+    let bytes: usize = form.pieces.iter().map(|piece| piece.len()).sum();
+    if types.is_empty() || types.len() != form.arguments.len() || bytes > STATEMENT_BYTES_MAX {
         return None;
     }
     let names: Option<Vec<&str>> = types.iter().map(|kind| name_of(*kind)).collect();
     let names = names?;
-    let mut pieces: Vec<Box<[u8]>> = vec![(*b"select m.n, s.* from unnest(").into()];
+    let alias = alias_for(form);
+    let mut pieces: Vec<Box<[u8]>> = vec![
+        format!("select {alias}.of, s.* from unnest(")
+            .into_bytes()
+            .into(),
+    ];
     let (last, others) = names.split_last()?;
-    pieces.extend(
-        others
-            .iter()
-            .map(|name| format!("::pg_catalog.{name}[], ").into_bytes().into()),
-    );
-    let mut rest = format!("::pg_catalog.{last}[]) with ordinality as m(").into_bytes();
+    for name in others {
+        pieces.push(format!("::pg_catalog.{name}[], ").into_bytes().into());
+    }
+    let mut rest = format!("::pg_catalog.{last}[]) with ordinality as {alias}(").into_bytes();
     for number in 1..=types.len() {
         rest.extend_from_slice(format!("a{number}, ").as_bytes());
     }
-    rest.extend_from_slice(b"n) cross join lateral (\n");
+    rest.extend_from_slice(b"of) cross join lateral (\n");
     for (number, piece) in form.pieces.iter().enumerate() {
         if number > 0 {
-            rest.extend_from_slice(format!("m.a{number}").as_bytes());
+            rest.extend_from_slice(format!("{alias}.a{number}").as_bytes());
         }
         rest.extend_from_slice(piece);
     }
@@ -103,6 +174,17 @@ fn merged(form: &Form, types: &[u32]) -> Option<Form> {
         pieces,
         arguments: vec![Type::Text; types.len()],
     })
+}
+
+/// A name that stands nowhere in a statement.
+fn alias_for(form: &Form) -> String {
+    let text = form.pieces.concat().to_ascii_lowercase();
+    let mut names = (0..).map(|number| match number {
+        0 => "merged".to_owned(),
+        number => format!("merged{number}"),
+    });
+    let is_free = |name: &String| memchr::memmem::find(&text, name.as_bytes()).is_none();
+    names.find(is_free).unwrap_or_default()
 }
 
 /// The name of a type, of those that every database has.
@@ -173,24 +255,53 @@ mod tests {
             &[Type::Text, Type::Int],
         );
         let mut merging = Merging::default();
-        assert!(!merging.merges(&one));
+        assert_eq!(merging.most(&one), 0);
         merging.learn(&one, &[2950, oid::INT8]);
         let mut statement = Vec::new();
         numbered(&merging.form(&one).unwrap().pieces, b'$', &mut statement);
         assert_eq!(
             String::from_utf8(statement).unwrap(),
-            "select m.n, s.* from unnest($1::pg_catalog.uuid[], $2::pg_catalog.int8[]) with \
-             ordinality as m(a1, a2, n) cross join lateral (\n\
-             select a from b where c = m.a1 and d < m.a2 --\n) as s"
+            "select merged.of, s.* from unnest($1::pg_catalog.uuid[], $2::pg_catalog.int8[]) \
+             with ordinality as merged(a1, a2, of) cross join lateral (\n\
+             select a from b where c = merged.a1 and d < merged.a2 --\n) as s"
         );
-        assert!(merging.merges(&one));
-        assert!(merging.refuse(&one) && !merging.refuse(&one));
-        assert!(!merging.merges(&one) && merging.form(&one).is_some());
         // A type of the database's own, and no value at all.
         let (other, none) = (form(&["a ", ""], &[Type::Text]), form(&["a"], &[]));
         merging.learn(&other, &[70_000]);
         merging.learn(&none, &[]);
-        assert!(!merging.merges(&other) && !merging.merges(&none));
+        assert_eq!([merging.most(&other), merging.most(&none)], [0; 2]);
+        // A name that the statement has already.
+        let named = form(
+            &["select MERGED.x, merged1.y from b as Merged where c = ", ""],
+            &[Type::Int],
+        );
+        assert_eq!(alias_for(&named), "merged2");
+    }
+
+    #[test]
+    fn what_fails_as_one_is_asked_one_by_one_for_a_while() {
+        let one = form(&["select ", ""], &[Type::Int]);
+        let mut merging = Merging::default();
+        merging.learn(&one, &[oid::INT8]);
+        let mut pauses = Vec::new();
+        for _ in 0..12 {
+            merging.answered(&one, false);
+            let pause = (0..).find(|_| merging.most(&one) > 0);
+            pauses.extend(pause);
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 255, 255, 255, 255]);
+        (0..300).for_each(|_| merging.answered(&one, true));
+        merging.answered(&one, false);
+        assert_eq!([merging.most(&one), merging.most(&one)], [0, MERGED_MAX]);
+        merging.too_long(&one);
+        assert_eq!(merging.most(&one), MERGED_MAX / 2);
+        merging.forget(&one);
+        assert_eq!(merging.most(&one), 0);
+        merging.learn(&one, &[oid::INT4]);
+        assert_eq!(merging.most(&one), MERGED_MAX / 2);
+        assert!(merging.refuse(&one) && !merging.refuse(&one));
+        assert_eq!(merging.most(&one), 0);
+        assert!(merging.form(&one).is_some(), "one may be on its way");
     }
 
     #[test]

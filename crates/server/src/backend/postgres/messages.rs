@@ -118,9 +118,16 @@ impl ServerError {
     }
 
     /// What the server says, for whoever reads the log: of a rule that is broken without the rows
-    /// that would break it, which may be nobody's but a user's.
+    /// that would break it, and of a value that is wrong without it: they may be nobody's but a
+    /// user's.
     pub(super) fn in_words(&self) -> String {
-        let mut words = format!("{} (SQLSTATE {})", self.message, self.code);
+        let message = match (self.message.find('"'), self.message.rfind('"')) {
+            (Some(begin), Some(end)) if self.code.starts_with("22") => {
+                format!("{}\"...{}", &self.message[..begin], &self.message[end..])
+            }
+            _ => self.message.clone(),
+        };
+        let mut words = format!("{message} (SQLSTATE {})", self.code);
         let has_row = self.code.starts_with("23");
         for (more, is_told) in [(&self.detail, !has_row), (&self.hint, true)] {
             if is_told && !more.is_empty() {

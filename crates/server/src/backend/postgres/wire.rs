@@ -158,6 +158,9 @@ impl PostgresWire {
         if outcome != Ok(0) {
             answers.discard();
         }
+        if sent.merges {
+            self.merging.answered(&call.form, outcome == Ok(0));
+        }
         Ok(Verdict {
             query: Which::Oldest,
             outcome,
@@ -176,22 +179,14 @@ impl PostgresWire {
     ) -> (Result<i64, Cause>, bool) {
         let class = error.code.get(..2).unwrap_or_default();
         let judged = match (class, &*error.code) {
-            // What it says of several queries it may not say of each: they are asked one by one.
-            ("42" | "0A", _) if sent.merges && error.routine != "RevalidateCachedQuery" => {
-                if self.merging.refuse(&call.form) {
-                    let words = error.in_words();
-                    self.tell(call, &format!("it is not merged from now on: {words}"));
-                }
-                return (Err(Cause::Refused), true);
-            }
-            ("22" | "23", _) if sent.merges => return (Err(Cause::Refused), true),
-            (_, code) if call.has_name && breaks_rule(code, call.asking) => {
+            (_, code) if !sent.merges && call.has_name && breaks_rule(code, call.asking) => {
                 return (Ok(BROKEN), true);
             }
             // It has to be prepared anew: on all connections where its tables were changed, else
             // where it is not known any more, or as something that another has left.
             (_, "0A000") if error.routine == "RevalidateCachedQuery" => {
                 self.statements.renew(sent.statement);
+                self.merging.forget(&call.form);
                 return (Err(Cause::Undone), true);
             }
             (_, "26000" | "42P05") => {
@@ -200,6 +195,15 @@ impl PostgresWire {
             }
             // It stood in another's way, and was undone.
             (_, "40001" | "40P01") => return (Err(Cause::Undone), true),
+            // What it says of several queries it may not say of each: they are asked one by one.
+            ("42" | "0A" | "54", _) if sent.merges => {
+                if self.merging.refuse(&call.form) {
+                    let words = error.in_words();
+                    self.tell(call, &format!("it is not merged from now on: {words}"));
+                }
+                return (Err(Cause::Refused), true);
+            }
+            ("22" | "23", _) if sent.merges => return (Err(Cause::Refused), true),
             (_, "57014") => (Err(Cause::Late), true),
             ("08" | "53" | "57" | "58" | "XX", _) => (Err(Cause::Unwell), false),
             _ => (Err(Cause::Refused), true),
@@ -318,8 +322,8 @@ impl Wire for PostgresWire {
         });
     }
 
-    fn merges(&self, call: &Call) -> bool {
-        self.merging.merges(&call.form)
+    fn merges(&mut self, call: &Call) -> usize {
+        self.merging.most(&call.form)
     }
 
     fn decode(
@@ -347,14 +351,14 @@ impl Wire for PostgresWire {
         let end = connection.scan.end(bytes, ready, fatal);
         match end {
             Err(Unreadable) => {
-                let call = awaited.call(Which::Oldest);
-                if sent.merges
-                    && let Some(call) = call
-                {
-                    self.merging.refuse(&call.form);
-                }
-                if let Some(call) = call {
-                    let why = "its answer is more than 1 MiB, or none: give it a `limit`";
+                if let Some(call) = awaited.call(Which::Oldest) {
+                    let why = match sent.merges {
+                        true => {
+                            self.merging.too_long(&call.form);
+                            "merged, its answer is more than 1 MiB, or none: fewer go together now"
+                        }
+                        false => "its answer is more than 1 MiB, or none: give it a `limit`",
+                    };
                     self.tell(call, why);
                 }
                 Err(Unreadable)
