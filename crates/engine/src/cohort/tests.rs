@@ -105,6 +105,7 @@ fn lanes_move_as_far_as_there_is_room() {
             let argument = into.queries.argument(lane, 0);
             let room = bytes_max >= 10 * (lane + 1);
             assert_eq!(argument, Argument::Text(if room { text } else { b"" }));
+            assert_eq!(into.queries.is_whole(lane), room);
         }
     }
 }

@@ -77,6 +77,7 @@ impl Merging {
 
     /// A statement's values have these types.
     pub(super) fn learn(&mut self, form: &Form, types: &[u32]) {
+        let is_full = self.known.len() >= KNOWN_MAX;
         match self.known.get_mut(form) {
             Some(known) if known.is_old => {
                 // What is on its way still needs one.
@@ -85,7 +86,7 @@ impl Merging {
                     known.is_old = false;
                 }
             }
-            None if self.known.len() < KNOWN_MAX => {
+            None if !is_full => {
                 let known = Known {
                     merged: merged(form, types),
                     most: MERGED_MAX,
