@@ -244,14 +244,9 @@ fn look_ups_of_a_cohort_are_asked_as_one() {
     long.push((1, &longer));
     ask(&long, &[15, 6]);
     // Where the connection is lost that is the doing of none of them.
-    client.send(
-        &[1, 2, 3]
-            .map(|id| {
-                let word = if id == 2 { "lost" } else { "a" };
-                format!("GET /item?id={id}&word={word} HTTP/1.1\r\nHost: h\r\n\r\n")
-            })
-            .concat(),
-    );
+    let lost = [(1, "a"), (2, "lost"), (3, "a")]
+        .map(|(id, word)| format!("GET /item?id={id}&word={word} HTTP/1.1\r\nHost: h\r\n\r\n"));
+    client.send(lost.concat());
     asked.lock().unwrap().clear();
     for _ in 0..3 {
         assert_eq!(client.response(false).status, 502);
