@@ -153,7 +153,7 @@ impl PostgresWire {
                 (Err(Cause::Unfit(why)), true)
             }
             None => (Ok(0), true),
-            Some(error) => self.judge(connection, sent, call, error),
+            Some(error) => self.judge(sent, call, error),
         };
         if outcome != Ok(0) {
             answers.discard();
@@ -172,7 +172,6 @@ impl PostgresWire {
     /// What becomes of a statement that fails, and whether the database is in order.
     fn judge(
         &mut self,
-        connection: &mut Connection,
         sent: Sent,
         call: &Call,
         error: &ServerError,
@@ -182,15 +181,16 @@ impl PostgresWire {
             (_, code) if !sent.merges && call.has_name && breaks_rule(code, call.asking) => {
                 return (Ok(BROKEN), true);
             }
-            // It has to be prepared anew: on all connections where its tables were changed, else
-            // where it is not known any more, or as something that another has left.
+            // It has to be prepared anew, on all connections: its tables were changed.
             (_, "0A000") if error.routine == "RevalidateCachedQuery" => {
                 self.statements.renew(sent.statement);
                 self.merging.forget(&call.form);
                 return (Err(Cause::Undone), true);
             }
+            // It is not known any more, or as something that another has left: and who made one
+            // connection forget it may have made others, on one of which it is sent again.
             (_, "26000" | "42P05") => {
-                connection.prepared.lost(sent.statement);
+                self.statements.renew(sent.statement);
                 return (Err(Cause::Undone), true);
             }
             // It stood in another's way, and was undone.
