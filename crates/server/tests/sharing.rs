@@ -243,6 +243,11 @@ fn look_ups_of_a_cohort_are_asked_as_one() {
     let mut long: Vec<(i64, &str)> = (0..20).map(|id| (id, long.as_str())).collect();
     long.push((1, &longer));
     ask(&long, &[15, 6]);
+    // Two that ask the same count once, also where what they go with fails.
+    let shared = server.metrics().worker(0).backend("shop");
+    let before = shared.shared.get();
+    ask(&[(1, "a"), (1, "refused"), (1, "a")], &[2, 1, 1]);
+    assert_eq!(shared.shared.get() - before, 1);
     // Where the connection is lost that is the doing of none of them.
     let lost = [(1, "a"), (2, "lost"), (3, "a")]
         .map(|(id, word)| format!("GET /item?id={id}&word={word} HTTP/1.1\r\nHost: h\r\n\r\n"));

@@ -215,18 +215,21 @@ impl Backends {
             let client = client.expect("a lane that asks is not answered");
             let asker = asker(cohort, program, lane, client);
             let first = first_of.map_or(query as u32, |first_of| first_of[query]);
-            match self.order.binary_search(&first) {
-                Ok(at) => slot.follow(&mut self.asks[at], key, asker),
-                Err(first) => {
-                    self.order.push(query as u32);
-                    self.asks.push(Ask {
-                        first,
-                        count: 1,
-                        key: key.as_u64(),
-                        asker,
-                    });
-                }
+            // Most ask what nobody before them did, and are not looked for.
+            if first < query as u32
+                && let Ok(at) = self.order.binary_search(&first)
+            {
+                slot.metrics.shared.add(1);
+                slot.follow(&mut self.asks[at], key, asker);
+                continue;
             }
+            self.order.push(query as u32);
+            self.asks.push(Ask {
+                first: self.asks.len(),
+                count: 1,
+                key: key.as_u64(),
+                asker,
+            });
         }
         if call.merged && call.idempotent && self.asks.len() > 1 {
             let most = slot.backend.merges(call);
@@ -538,7 +541,6 @@ impl NamedBackend {
     /// the one that holds the least of the backend is who asks: none waits behind what the others
     /// have asked besides.
     fn follow(&mut self, ask: &mut Ask, query: Key, asker: u64) {
-        self.metrics.shared.add(1);
         self.together.follow(ask.key, query);
         ask.asker = self.less_under_way(ask.asker, asker);
     }
