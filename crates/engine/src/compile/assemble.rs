@@ -9,8 +9,8 @@ use super::compiler::Compiler;
 use super::query::query;
 use super::step::{Steps, page_named};
 use super::value::{List, Operand};
+use crate::diagnostic::Report;
 use crate::diagnostic::Severity;
-use crate::diagnostic::{Place, Report};
 use crate::kind::{CallPart, Kinds, PageCall};
 use crate::program::{
     Asking, Call, CallResult, FieldId, FieldType, Form, ListParam, PageProgram, Param, ParamTold,
@@ -498,18 +498,11 @@ impl Telling {
 
 /// Compiles the page's own template; a page that answers otherwise has none.
 fn page_body<'a>(compiler: &mut Compiler<'_, 'a>, file: &'a PageFile<'a>, has_body: bool) {
-    if has_body {
-        compiler.body_of(file);
-    } else {
-        let text = &file.template.text[file.template.offset..];
-        let blank = text.len() - text.trim_start().len();
-        if blank < text.len() {
-            let place = Place {
-                offset: file.template.offset + blank,
-                ..file.template
-            };
+    match has_body {
+        true => compiler.body_of(file),
+        false => {
             let hint = "a page that redirects or answers with a file has no template";
-            compiler.error(place, "this is never shown", hint);
+            compiler.no_template(file, hint);
         }
     }
 }

@@ -5,7 +5,7 @@ use super::compiler::{Compiler, Result};
 use super::value::{List, Literal, Operand};
 use crate::diagnostic::{Place, did_you_mean};
 use crate::program::{
-    Arithmetic, Binary, Comparison, Concat, Conversion, Escape, For, Op, Register, Replace,
+    Arithmetic, Binary, Comparison, Concat, Conversion, Escape, Op, Register, Replace,
     TextFunction, Type, Unary,
 };
 use minijinja::machinery::ast::{self, Expr, Spanned};
@@ -551,44 +551,29 @@ impl<'a> Compiler<'_, 'a> {
             to: joined,
             from: empty,
         }));
-        let [position, index, length] = [Type::Int; 3].map(|kind| self.stage.new_register(kind));
-        self.stage.open();
-        let item = Operand::Column {
-            list,
-            column,
-            position,
-        };
-        let item = if safe { self.escaped(item) } else { item };
-        let item = self.text_register(&item);
-        let first = self.stage.compare(Comparison::Equal, index, zero);
-        let mut then = OpenBlock::default();
-        then.ops.push(Op::Copy(Unary {
-            to: joined,
-            from: item,
-        }));
-        self.stage.open();
-        let parts = vec![joined, separator, item];
-        let from = self
-            .stage
-            .other(Type::Text, |to| Op::Concat(Concat { to, parts }));
-        self.stage.push(Op::Copy(Unary { to: joined, from }));
-        let otherwise = self.stage.close(self.fragments);
-        self.stage.push_if(first, then, otherwise, self.fragments);
-        let body = self.stage.close(self.fragments);
-        self.stage.push_for(
-            body,
-            OpenBlock::default(),
-            self.fragments,
-            |body, otherwise| For {
-                count,
-                filter: None,
+        self.repeat(count, |this, position, index| {
+            let item = Operand::Column {
+                list,
+                column,
                 position,
-                index,
-                length,
-                body,
-                otherwise,
-            },
-        );
+            };
+            let item = if safe { this.escaped(item) } else { item };
+            let item = this.text_register(&item);
+            let first = this.stage.compare(Comparison::Equal, index, zero);
+            let mut then = OpenBlock::default();
+            then.ops.push(Op::Copy(Unary {
+                to: joined,
+                from: item,
+            }));
+            this.stage.open();
+            let parts = vec![joined, separator, item];
+            let from = this
+                .stage
+                .other(Type::Text, |to| Op::Concat(Concat { to, parts }));
+            this.stage.push(Op::Copy(Unary { to: joined, from }));
+            let otherwise = this.stage.close(this.fragments);
+            this.stage.push_if(first, then, otherwise, this.fragments);
+        });
         Operand::Register {
             register: joined,
             kind: Type::Text,

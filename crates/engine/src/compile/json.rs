@@ -8,7 +8,7 @@ use super::compiler::{Compiler, Result};
 use super::step::with_expression;
 use super::value::{List, Literal, Operand};
 use crate::diagnostic::{Place, Reported};
-use crate::program::{Arithmetic, Comparison, Escape, For, Type};
+use crate::program::{Arithmetic, Comparison, Escape, Type};
 use crate::source::PageFile;
 use crate::source::declaration::JsonMember;
 use minijinja::machinery::ast::Expr;
@@ -86,6 +86,19 @@ impl<'a> Compiler<'_, 'a> {
         Ok(())
     }
 
+    /// A page that answers otherwise has no template: what there is is reported.
+    pub(super) fn no_template(&mut self, file: &PageFile<'a>, hint: &str) {
+        let text = &file.template.text[file.template.offset..];
+        let blank = text.len() - text.trim_start().len();
+        if blank < text.len() {
+            let place = Place {
+                offset: file.template.offset + blank,
+                ..file.template
+            };
+            self.error(place, "this is never shown", hint);
+        }
+    }
+
     /// Compiles what a page file answers: its template, or what it says by `json`.
     pub(super) fn body_of(&mut self, file: &'a PageFile<'a>) {
         let members = &file.header.json;
@@ -95,16 +108,7 @@ impl<'a> Compiler<'_, 'a> {
             }
             return;
         }
-        let text = &file.template.text[file.template.offset..];
-        let blank = text.len() - text.trim_start().len();
-        if blank < text.len() {
-            let place = Place {
-                offset: file.template.offset + blank,
-                ..file.template
-            };
-            let hint = "a page that says `json` has no template";
-            self.error(place, "this is never shown", hint);
-        }
+        self.no_template(file, "a page that says `json` has no template");
         let _ = self.json_page(members);
     }
 
@@ -176,26 +180,12 @@ impl<'a> Compiler<'_, 'a> {
     fn json_array(&mut self, items: &Operand, count: &Operand, place: Place<'a>) -> Result<()> {
         self.stage.write_text("[");
         let count = self.register(count);
-        let [position, index, length] = [Type::Int; 3].map(|kind| self.stage.new_register(kind));
         self.stage.fork(self.page);
-        self.stage.open();
-        let written = self.json_item(items, position, index, place);
-        self.stage.join(self.page);
-        let body = self.stage.close(self.fragments);
-        self.stage.push_for(
-            body,
-            Default::default(),
-            self.fragments,
-            |body, otherwise| For {
-                count,
-                filter: None,
-                position,
-                index,
-                length,
-                body,
-                otherwise,
-            },
-        );
+        let written = self.repeat(count, |this, position, index| {
+            let written = this.json_item(items, position, index, place);
+            this.stage.join(this.page);
+            written
+        });
         self.stage.write_text("]");
         written
     }

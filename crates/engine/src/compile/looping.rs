@@ -80,6 +80,31 @@ impl<'a> Compiler<'_, 'a> {
         result
     }
 
+    /// A loop of so many turns, without a filter. `turn` compiles one: the item at this position,
+    /// by this index.
+    pub(super) fn repeat<T>(
+        &mut self,
+        count: Register,
+        turn: impl FnOnce(&mut Self, Register, Register) -> T,
+    ) -> T {
+        let [position, index, length] = [Type::Int; 3].map(|kind| self.stage.new_register(kind));
+        self.stage.open();
+        let result = turn(self, position, index);
+        let body = self.stage.close(self.fragments);
+        let otherwise = OpenBlock::default();
+        self.stage
+            .push_for(body, otherwise, self.fragments, |body, otherwise| For {
+                count,
+                filter: None,
+                position,
+                index,
+                length,
+                body,
+                otherwise,
+            });
+        result
+    }
+
     /// Compiles the body of a loop through what is no list, for the mistakes that it may have of
     /// its own.
     fn body_of_nothing(&mut self, node: &'a ast::ForLoop<'a>) -> Reported {

@@ -6,7 +6,7 @@ use super::sql;
 use super::step::{only_when, with_expression};
 use super::value::{List, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean_or};
-use crate::program::{Asking, For, Form, Op, Query, Register, Type};
+use crate::program::{Asking, Form, Op, Query, Register};
 use crate::source::declaration::CallDecl;
 use crate::source::keys::Text;
 use crate::source::template::{TextPlace, parse_template};
@@ -38,28 +38,13 @@ pub(super) fn query<'a>(
     };
     let count = compiler.length_of(&list);
     let count = compiler.register(&count);
-    let [position, index, length] = [Type::Int; 3].map(|kind| compiler.stage.new_register(kind));
-    compiler.stage.open();
-    let operand = compiler.item(&Operand::List(list), position)?;
-    let shadowed = compiler.scope.page.insert(item.clone(), operand);
-    let form = ask(compiler, declaration);
-    unshadow(compiler, item, shadowed);
-    let body = compiler.stage.close(compiler.fragments);
-    compiler.stage.push_for(
-        body,
-        Default::default(),
-        compiler.fragments,
-        |body, otherwise| For {
-            count,
-            filter: None,
-            position,
-            index,
-            length,
-            body,
-            otherwise,
-        },
-    );
-    form
+    compiler.repeat(count, |compiler, position, _| {
+        let operand = compiler.item(&Operand::List(list), position)?;
+        let shadowed = compiler.scope.page.insert(item.clone(), operand);
+        let form = ask(compiler, declaration);
+        unshadow(compiler, item, shadowed);
+        form
+    })
 }
 
 /// The list that a call has a request for each item of.

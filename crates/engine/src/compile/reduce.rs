@@ -1,11 +1,10 @@
 //! Filters that make one value of a list's: `sum`, `min`, `max`; and `map`, by which these and
 //! others get at a column of records.
 
-use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
 use super::value::{List, Literal, Operand};
 use crate::diagnostic::{Place, did_you_mean_or};
-use crate::program::{Arithmetic, Binary, Comparison, For, If, Op, Register, Type, Unary};
+use crate::program::{Arithmetic, Binary, Comparison, If, Op, Register, Type, Unary};
 use minijinja::machinery::ast::Expr;
 use std::rc::Rc;
 
@@ -156,27 +155,12 @@ impl<'a> Compiler<'_, 'a> {
     ) -> Result<()> {
         let count = self.length_of(list);
         let count = self.register(&count);
-        let [position, index, length] = [Type::Int; 3].map(|kind| self.stage.new_register(kind));
-        self.stage.open();
-        let item = self.item(&Operand::List(list.clone()), position)?;
-        let item = self.register(&item);
-        debug_assert_eq!(self.stage.kind_of(item), kind);
-        body(self, item);
-        let block = self.stage.close(self.fragments);
-        self.stage.push_for(
-            block,
-            OpenBlock::default(),
-            self.fragments,
-            |body, otherwise| For {
-                count,
-                filter: None,
-                position,
-                index,
-                length,
-                body,
-                otherwise,
-            },
-        );
-        Ok(())
+        self.repeat(count, |this, position, _| {
+            let item = this.item(&Operand::List(list.clone()), position)?;
+            let item = this.register(&item);
+            debug_assert_eq!(this.stage.kind_of(item), kind);
+            body(this, item);
+            Ok(())
+        })
     }
 }
