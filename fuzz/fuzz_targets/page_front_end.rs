@@ -16,9 +16,14 @@ fuzz_target!(|data: &[u8]| {
     let (template, header, other, service) = (next(), next(), next(), next());
     let mut sources = Sources::default();
     let mut add = |name: &str, text: String| sources.files.insert(name.to_owned(), text);
+    // Forms are looked at where a service has tokens for them.
+    let csrf = match service.contains("[session]") {
+        true => "",
+        false => "[session]\ncsrf = true\n",
+    };
     add(
         "service.toml",
-        format!("[backend.besim]\nkind = \"besim\"\n{service}"),
+        format!("{csrf}[backend.besim]\nkind = \"besim\"\n{service}"),
     );
     add(
         "pages/a.html",

@@ -9,7 +9,7 @@ use common::{ORDERS, emulated};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::device::{Executor, LaneLimits, Work};
 use rhythm_engine::program::{
-    Escape, Field, FieldType, For, If, Load, Op, PageProgram, Put, Service, SessionUse,
+    Csrf, Escape, Field, FieldType, For, If, Load, Op, PageProgram, Put, Service, SessionUse,
     StageProgram, Type, Unary,
 };
 use rhythm_engine_cuda::executor::CudaExecutor;
@@ -102,6 +102,7 @@ fn service(fragment_bytes: [usize; 3]) -> Arc<Service> {
         routes: vec![],
         session: SessionUse::None,
         session_fields: None,
+        csrf: Csrf::default(),
         content_type: "text/html".to_owned(),
         params: vec![],
         list_params: vec![],

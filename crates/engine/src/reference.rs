@@ -7,7 +7,7 @@ use crate::cohort::{Cohort, Column};
 use crate::device::conformance;
 use crate::diagnostic::Report;
 use crate::kind::Kinds;
-use crate::program::{Escape, FieldType, PageProgram, SessionUse};
+use crate::program::{Csrf, Escape, FieldType, PageProgram, SessionUse};
 use crate::source::declaration::{Instead, PageHeader, StepKind};
 use crate::source::{Sources, config, header};
 use md5::{Digest, Md5};
@@ -117,6 +117,11 @@ pub fn lane_context(
             .and_then(|mut record| record.remove("status"));
         context.insert(name.to_owned(), Value::from_object(Rows { rows, status }));
     }
+    if let Some(token) = context.get(Csrf::NAME) {
+        let [before, behind] = Csrf::INPUT_AROUND;
+        let input = Value::from_safe_string(format!("{before}{token}{behind}"));
+        context.insert(Csrf::INPUT.to_owned(), input);
+    }
     for (name, record) in records {
         let pairs = record
             .into_iter()
@@ -166,7 +171,11 @@ pub fn answer(
             Instead::Page(answer) => answer,
             Instead::Redirect(to) => return Ok(redirected(to.status)),
         };
-        let mut with = BTreeMap::new();
+        let is_everywhere = |name: &&String| [Csrf::NAME, Csrf::INPUT].contains(&name.as_str());
+        let everywhere = context.iter().filter(|(name, _)| is_everywhere(name));
+        let mut with: BTreeMap<String, Value> = (everywhere)
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
         for (name, text) in &answer.with {
             let text = text
                 .as_ref()

@@ -316,6 +316,8 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
     let page = "+++\nroute = \"POST /login\"\n[[step]]\nsession = \"create\"\nuser = \"7\"\n\
                 +++\nin";
     std::fs::write(folder.join("pages/login.html"), page).expect("a file can be written");
+    let page = "+++\nroute = \"POST /pay\"\ncsrf = true\n+++\npaid";
+    std::fs::write(folder.join("pages/pay.html"), page).expect("a file can be written");
     let mut serve = rhythm(&["serve", "--listen", "127.0.0.1:0", "--no-admin"]);
     serve.args(["--workers", "1"]).arg(&folder);
     let mut server = serve.stderr(Stdio::piped()).spawn().expect("it runs");
@@ -374,6 +376,15 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
             "403",
             "a request was refused",
             &["path=\"/login\" origin=\"http://other\" host=\"bank\""],
+        ),
+        (
+            "POST /pay HTTP/1.1\r\nContent-Length: 0",
+            "403",
+            "it has no CSRF token of its session",
+            &[
+                "path=\"/pay\" cause=\"it has no session's cookie\"",
+                "{{ csrf_input }}",
+            ],
         ),
         (
             "GET",

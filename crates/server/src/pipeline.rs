@@ -107,6 +107,7 @@ impl Pipeline {
             sessions,
             sign_ins,
             mut random,
+            csrf_key,
             metrics,
             log,
             now,
@@ -120,7 +121,7 @@ impl Pipeline {
         Pipeline {
             epoch,
             clients: Clients::new(options.clients, now),
-            intake: Intake::new(options.clients_by),
+            intake: Intake::new(options.clients_by, csrf_key),
             former: Former::new(options.formation),
             cohorts: Cohorts::new(
                 contexts,

@@ -178,6 +178,7 @@ impl Server {
             readers: Readers::default(),
             sessions,
             sign_ins: Arc::new(SignIns::new(options.sign_ins, system_random()())),
+            csrf_key: system_random()(),
             metrics: metrics.clone(),
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
             options: options.pipeline,

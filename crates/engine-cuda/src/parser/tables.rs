@@ -3,7 +3,8 @@
 //!
 //! Some pages are left to the host altogether, as no service known needs more: those with a
 //! parameter whose name has more than 24 bytes, with more than 96 parameters and columns of lists,
-//! with a list of more than 9999 items, and those beyond the first 12000.
+//! with a list of more than 9999 items, those that have to do with CSRF tokens, and those beyond
+//! the first 12000.
 
 use crate::abi::parse::{
     COUNTERS_MAX, HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PAGES_MAX, PageEntry, PageFlag,
@@ -13,7 +14,9 @@ use crate::abi::parse::{
 use crate::abi::{NO_TEXT, column_slots};
 use crate::gpu::{DeviceBuffer, Extent, GpuError, SharedGpu, Stream};
 use crate::upload::{Bundle, upload};
-use rhythm_engine::program::{Carrier, FieldId, PageProgram, ParamType, Route, Segment, Service};
+use rhythm_engine::program::{
+    Carrier, Csrf, FieldId, PageProgram, ParamType, Route, Segment, Service,
+};
 
 /// Most items of a list: their indices have four digits.
 const ITEMS_MAX: u32 = 9999;
@@ -254,7 +257,7 @@ impl Encoder {
             counters: entry.scalar_count + entry.column_count,
             ..PageParams::default()
         };
-        let mut fits = needs.counters as usize <= COUNTERS_MAX;
+        let mut fits = needs.counters as usize <= COUNTERS_MAX && page.csrf == Csrf::default();
         for param in &page.params {
             let mut scalar = self.param(&param.wire_name, &param.carriers, &param.kind);
             scalar.slot = slots[usize::from(param.field)];

@@ -108,6 +108,7 @@ pub fn wasteful() -> Arc<Service> {
         routes: vec![],
         session: SessionUse::None,
         session_fields: None,
+        csrf: Csrf::default(),
         content_type: "text/html".to_owned(),
         params: vec![],
         list_params: vec![],

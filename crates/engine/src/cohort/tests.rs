@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::program::{
-    Asking, Call, CallResult, Field, FieldType, Form, SessionUse, StageProgram, Type,
+    Asking, Call, CallResult, Csrf, Field, FieldType, Form, SessionUse, StageProgram, Type,
 };
 
 /// A page with a text and a list of texts, whose first stage calls for the latter.
@@ -16,6 +16,7 @@ fn page() -> PageProgram {
         routes: vec![],
         session: SessionUse::None,
         session_fields: None,
+        csrf: Csrf::default(),
         content_type: String::new(),
         params: vec![],
         list_params: vec![],

@@ -13,8 +13,8 @@ use crate::diagnostic::Report;
 use crate::diagnostic::Severity;
 use crate::kind::{CallPart, Kinds, PageCall};
 use crate::program::{
-    Asking, Call, CallResult, FieldId, FieldType, Form, ListParam, PageProgram, Param, ParamTold,
-    ParamType, SessionFields, SessionUse, StageProgram, Type,
+    Asking, Call, CallResult, Csrf, FieldId, FieldType, Form, ListParam, PageProgram, Param,
+    ParamTold, ParamType, SessionFields, SessionUse, StageProgram, Type,
 };
 use crate::source::PageFile;
 use crate::source::declaration::{
@@ -37,6 +37,8 @@ pub(crate) struct Assembly<'r, 'a> {
     /// Whether it is absent for a mistake that is reported.
     pub(crate) missing_lost: bool,
     pub(crate) static_files: &'a BTreeSet<String>,
+    /// Whether pages ask for CSRF tokens that do not say otherwise.
+    pub(crate) csrf: bool,
     /// Files of pages shown in place of others.
     pub(crate) shown: BTreeSet<&'a str>,
 }
@@ -97,6 +99,10 @@ impl<'a> Assembly<'_, 'a> {
                 .collect(),
             session: header.session,
             session_fields: page.session_fields,
+            csrf: Csrf {
+                is_checked: header.csrf.unwrap_or(self.csrf) && !header.only_gets(),
+                token: page.parts.token,
+            },
             content_type: header.content_type.clone(),
             params,
             list_params,
@@ -147,6 +153,7 @@ impl<'a> Assembly<'_, 'a> {
             );
             compiler.nodes = page.nodes;
             compiler.escape = header.escape();
+            compiler.forms.need_tokens = self.csrf;
             compiler.scope.names_lost = page.names_lost;
             let mut others = Steps {
                 pages: self.pages,
@@ -206,8 +213,7 @@ impl<'a> Assembly<'_, 'a> {
             let Some((declaration, form)) = call else {
                 break;
             };
-            let gets = header.routes.iter().all(|(route, _)| route.method == "GET");
-            self.declare_result(page, declaration, form, gets);
+            self.declare_result(page, declaration, form, header.only_gets());
         }
     }
 

@@ -5,8 +5,9 @@
 
 use super::value::{Items, Literal, Operand};
 use crate::program::{
-    Arithmetic, Binary, Comparison, Constant, ConstantItem, Conversion, Field, FieldId, FieldType,
-    FragmentId, Item, Load, Op, Register, StageProgram, TextFunction, TextPool, Type, Unary,
+    Arithmetic, Binary, Comparison, Constant, ConstantItem, Conversion, Csrf, Field, FieldId,
+    FieldType, FragmentId, Item, Load, Op, Register, StageProgram, TextFunction, TextPool, Type,
+    Unary,
 };
 use std::collections::HashMap;
 
@@ -46,9 +47,18 @@ pub(crate) struct PageParts {
     pub(crate) texts: TextPool,
     pub(crate) tables: Vec<Vec<Constant>>,
     pub(crate) header_names: Vec<String>,
+    /// The visitor's CSRF token, once the page has asked for it.
+    pub(crate) token: Option<FieldId>,
 }
 
 impl PageParts {
+    /// The field of the visitor's CSRF token.
+    pub(super) fn token(&mut self) -> FieldId {
+        let known = self.token;
+        let token = known.unwrap_or_else(|| self.field(Csrf::NAME, FieldType::Scalar(Type::Text)));
+        *self.token.insert(token)
+    }
+
     pub(crate) fn field(&mut self, name: impl Into<String>, kind: FieldType) -> FieldId {
         self.fields.push(Field {
             name: name.into(),

@@ -4,7 +4,7 @@ use super::compiler::{Compiler, MacroDefinition, Result};
 use super::filter::{instead_of, is_filter};
 use super::value::{Items, List, Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean, did_you_mean_or};
-use crate::program::{Arithmetic, Type};
+use crate::program::{Arithmetic, Csrf, Type};
 use minijinja::machinery::ast::{self, CallType, Expr};
 use std::rc::Rc;
 
@@ -147,6 +147,7 @@ impl<'a> Compiler<'_, 'a> {
                     "caller" => "a macro takes no block: give it what differs as an argument",
                     "loop" => "recursive loops are not supported",
                     "dict" => "a list may hold maps of constants: [{a: 1}, {a: 2}]",
+                    Csrf::NAME | Csrf::INPUT => "it is no function: without brackets it is printed",
                     _ if self
                         .scope
                         .lookup(name)

@@ -5,6 +5,7 @@
 //! expanded where they are used, and a branch on a constant leaves nothing behind.
 
 use super::build::{Fragments, PageParts, StageBuilder};
+use super::forms::Forms;
 use super::scope::Scope;
 use super::value::Operand;
 use crate::diagnostic::{Place, Report, Reported};
@@ -43,6 +44,7 @@ pub(crate) struct Compiler<'r, 'a> {
     pub(crate) origin: TextPlace<'a>,
     /// How what the page prints is made harmless.
     pub(crate) escape: Escape,
+    pub(crate) forms: Forms<'a>,
     pub(crate) macros: Vec<MacroDefinition<'a>>,
     /// Macros under way, to find those that call themselves.
     pub(crate) expanding: Vec<&'a ast::Macro<'a>>,
@@ -86,6 +88,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
             scope: Scope::new(names),
             origin,
             escape: Escape::Html,
+            forms: Forms::default(),
             macros: Vec::new(),
             expanding: Vec::new(),
             blocks: BTreeMap::new(),

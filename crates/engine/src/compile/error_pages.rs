@@ -9,7 +9,7 @@ use super::step::page_named;
 use super::value::Operand;
 use crate::diagnostic::{How, Report};
 use crate::program::{
-    ERROR_STATUSES, ErrorPages, FieldType, PageProgram, Service, SessionUse, Type,
+    Csrf, ERROR_STATUSES, ErrorPages, FieldType, PageProgram, Service, SessionUse, Type,
 };
 use crate::source::PageFile;
 use crate::source::config::ErrorDecl;
@@ -103,6 +103,7 @@ impl<'a> ErrorAssembly<'_, 'a> {
             origin,
         );
         compiler.escape = file.header.escape();
+        compiler.scope.is_for_all = true;
         compiler.body_of(file);
         let stage = std::mem::replace(&mut compiler.stage, StageBuilder::new());
         drop(compiler);
@@ -112,6 +113,7 @@ impl<'a> ErrorAssembly<'_, 'a> {
             routes: Vec::new(),
             session: SessionUse::None,
             session_fields: None,
+            csrf: Csrf::default(),
             content_type: file.header.content_type.clone(),
             params: Vec::new(),
             list_params: Vec::new(),

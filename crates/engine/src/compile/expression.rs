@@ -4,7 +4,7 @@ use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
 use super::value::{Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean};
-use crate::program::{Comparison, Op, Register, Type, Unary};
+use crate::program::{Comparison, Csrf, Op, Register, Type, Unary};
 use minijinja::machinery::ast::{self, BinOpKind, Expr};
 use minijinja::value::ValueKind;
 use std::collections::BTreeMap;
@@ -45,6 +45,7 @@ impl<'a> Compiler<'_, 'a> {
         };
         match operand {
             Operand::Poison => Err(Reported),
+            Operand::CsrfToken => Ok(self.csrf_token()),
             Operand::Maybe(statement) => {
                 let hint = match statement {
                     // What its turns set lasts for a turn.
@@ -63,6 +64,15 @@ impl<'a> Compiler<'_, 'a> {
                 "set it to one type on all paths: `|string`, `|int` or `|float` changes it",
             )),
             operand => Ok(operand),
+        }
+    }
+
+    /// The visitor's CSRF token.
+    pub(super) fn csrf_token(&mut self) -> Operand {
+        self.forms.token();
+        Operand::Field {
+            field: self.page.token(),
+            kind: Type::Text,
         }
     }
 
@@ -92,6 +102,11 @@ impl<'a> Compiler<'_, 'a> {
                         "session" if self.report.is_of_shown() => {
                             "a page shown in place of another has none: write `session is defined \
                              and session.present`, or have `with` give a value by another name"
+                                .to_owned()
+                        }
+                        Csrf::NAME | Csrf::INPUT => {
+                            "an error page is made before anybody visits it: around such a form, \
+                             {% if csrf_token is defined %}"
                                 .to_owned()
                         }
                         given if self.report.is_of_shown() => {

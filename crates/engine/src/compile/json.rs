@@ -106,6 +106,7 @@ impl<'a> Compiler<'_, 'a> {
             if let Some(Some(template)) = self.library.get(file.path) {
                 self.page_template(file.path, template);
             }
+            self.forms.end(self.report);
             return;
         }
         self.no_template(file, "a page that says `json` has no template");

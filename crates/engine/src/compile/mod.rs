@@ -7,7 +7,8 @@
 //!   syntax tree;
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
 //! - `assemble`, `step`, `query` (with `sql`), `size`: stages, steps and pages; `error_pages`: what
-//!   is shown where no page is; `routes` and `redirect`: pages together.
+//!   is shown where no page is; `forms`: what in forms is missing; `routes` and `redirect`: pages
+//!   together.
 
 mod access;
 mod assemble;
@@ -18,6 +19,7 @@ mod compiler;
 mod error_pages;
 mod expression;
 mod filter;
+mod forms;
 mod inherit;
 mod json;
 mod looping;
@@ -78,6 +80,7 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         missing: service_file.missing.as_ref(),
         missing_lost: service_file.missing_lost,
         static_files: &sources.static_files,
+        csrf: service_file.config.session.csrf,
         shown: BTreeSet::new(),
     };
     let routed = pages.iter().filter(|page| page.header.is_routed);
@@ -100,6 +103,7 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
     // Pages that have mistakes may be the ones that show others, or that a redirect leads to.
     if report.errors() == 0 {
         warn_of_unshown(&files, &shown, service_file.missing.as_ref(), &mut report);
+        warn_of_unchecked(pages, &programs, &mut report);
         let (index, statics) = (&service_file.index, &service_file.config.statics);
         let static_files = &sources.static_files;
         routes::warn_of_hidden(pages, index, statics, static_files, &mut report);
@@ -238,6 +242,19 @@ fn warn_of_unshown(
             false => "route = \"GET /...\", or name it in the `else` of a check",
         };
         report.warning(page.header.place, "this page is never shown", hint);
+    }
+}
+
+/// Warns of a page that shows a CSRF token where no page asks for one.
+fn warn_of_unchecked(pages: &[PageFile<'_>], programs: &[PageProgram], report: &mut Report) {
+    let routed = pages.iter().filter(|page| page.header.is_routed);
+    let shows = |(_, program): &(_, &PageProgram)| program.csrf.token.is_some();
+    if !programs.iter().any(|program| program.csrf.is_checked)
+        && let Some((page, _)) = routed.zip(programs).find(shows)
+    {
+        let message = "this page shows a CSRF token, and no page asks for one";
+        let hint = "in service.toml: [session], and below it csrf = true";
+        report.warning(page.header.place, message, hint);
     }
 }
 

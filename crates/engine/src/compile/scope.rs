@@ -4,6 +4,7 @@
 //! page's names and what was visible where it was defined, nothing of where it is called.
 
 use super::value::{LoopRegisters, Operand};
+use crate::program::Csrf;
 use std::collections::BTreeMap;
 
 /// Names of one level.
@@ -28,6 +29,8 @@ pub(crate) struct Scope {
     pub(crate) names_lost: bool,
     pub(crate) frames: Vec<Frame>,
     pub(crate) closures: Vec<BTreeMap<String, Operand>>,
+    /// Whether there is no visitor for whom there could be a CSRF token.
+    pub(crate) is_for_all: bool,
     /// Names that were asked for, and whether they had a value each time.
     pub(crate) asked: BTreeMap<String, bool>,
 }
@@ -49,6 +52,7 @@ impl Scope {
             }],
             closures: Vec::new(),
             names_lost: false,
+            is_for_all: false,
             asked: BTreeMap::new(),
         }
     }
@@ -88,6 +92,11 @@ impl Scope {
             if let Some(operand) = enclosed.or(page) {
                 return Some(operand.clone());
             }
+        }
+        match name {
+            Csrf::NAME if !self.is_for_all => return Some(Operand::CsrfToken),
+            Csrf::INPUT if !self.is_for_all => return Some(Operand::CsrfInput),
+            _ => {}
         }
         ["range", "dict", "debug", "namespace", "super", "caller"]
             .into_iter()

@@ -7,7 +7,7 @@ use super::compiler::{Compiler, MacroDefinition, Result};
 use super::scope::Frame;
 use super::value::Operand;
 use crate::diagnostic::{Place, Reported};
-use crate::program::Escape;
+use crate::program::{Csrf, Escape};
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, Stmt};
 
@@ -26,7 +26,13 @@ impl<'a> Compiler<'_, 'a> {
     pub(super) fn statement(&mut self, statement: &'a Stmt<'a>) -> Result<()> {
         match statement {
             Stmt::Template(node) => self.statements(&node.children),
-            Stmt::EmitRaw(node) => self.stage.write_text(node.raw),
+            Stmt::EmitRaw(node) => {
+                if !self.stage.is_discarding() {
+                    let (origin, start) = (self.origin, node.span().start_offset as usize);
+                    (self.forms).text(node.raw, |at| origin.place(start + at), self.report);
+                }
+                self.stage.write_text(node.raw);
+            }
             Stmt::EmitExpr(node) => return self.emit(&node.expr),
             Stmt::IfCond(node) => return self.if_statement(node),
             Stmt::ForLoop(node) => return self.for_statement(node),
@@ -162,6 +168,14 @@ impl<'a> Compiler<'_, 'a> {
             Operand::None => self.stage.write_text("None"),
             Operand::Undefined => {}
             Operand::Poison => return Err(Reported),
+            // A token has nothing to escape.
+            Operand::CsrfInput => {
+                let [before, behind] = Csrf::INPUT_AROUND;
+                let token = self.csrf_token();
+                self.stage.write_text(before);
+                self.print(&token, Escape::None, place)?;
+                self.stage.write_text(behind);
+            }
             _ => {
                 if self
                     .stage

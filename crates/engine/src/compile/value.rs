@@ -165,6 +165,10 @@ pub(crate) enum Operand {
         present: FieldId,
         user: FieldId,
     },
+    /// The visitor's CSRF token.
+    CsrfToken,
+    /// The input of a form that sends it.
+    CsrfInput,
     /// `range(...)`: `count` integers from `start` in steps.
     Range {
         start: Box<Operand>,
@@ -242,6 +246,7 @@ impl Operand {
             Operand::Row { .. } | Operand::Record(_) => "take one of its columns: row.column",
             Operand::Errors { .. } => "take that of one parameter: errors.name",
             Operand::Session { .. } => "it has `session.userid` and `session.present`",
+            Operand::CsrfInput => "print it within a form; `csrf_token` is its value",
             Operand::Loop(_) => "it has loop.index, loop.first, loop.last, loop.length, ...",
             Operand::Macro(_) => "call it: {{ name(...) }}",
             Operand::Module(_) => "call one of its macros: {{ file.name(...) }}",
@@ -256,6 +261,7 @@ impl Operand {
             Operand::List(_) | Operand::Range { .. } => "a list",
             Operand::Row { .. } | Operand::Record(_) | Operand::Errors { .. } => "a record",
             Operand::Session { .. } => "the session",
+            Operand::CsrfInput => "the input of a form",
             Operand::Loop(_) => "the loop",
             Operand::Macro(_) => "a macro",
             Operand::Module(_) => "an imported file",

@@ -28,6 +28,26 @@ pub struct SessionFields {
     pub user: FieldId,
 }
 
+/// What a page has to do with the tokens by which requests show that a page of this service had
+/// them sent (CSRF).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Csrf {
+    /// Requests that may change something are refused without one.
+    pub is_checked: bool,
+    /// Text: the visitor's, where the page shows it.
+    pub token: Option<FieldId>,
+}
+
+impl Csrf {
+    /// What a template calls the token, and under which name forms send it.
+    pub const NAME: &str = "csrf_token";
+    /// What a template calls the input of a form that sends it.
+    pub(crate) const INPUT: &str = "csrf_input";
+    /// What of such an input stands before the token, and what behind it.
+    pub(crate) const INPUT_AROUND: [&str; 2] =
+        ["<input type=\"hidden\" name=\"csrf_token\" value=\"", "\">"];
+}
+
 /// A compiled page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageProgram {
@@ -39,6 +59,8 @@ pub struct PageProgram {
     pub session: SessionUse,
     /// Where its session's fields are, unless [`SessionUse::None`].
     pub session_fields: Option<SessionFields>,
+    /// Whether it asks for tokens, and shows them.
+    pub csrf: Csrf,
     /// The answer's Content-Type.
     pub content_type: String,
     /// Its scalar parameters.
@@ -72,9 +94,9 @@ impl PageProgram {
         self.any_op(|op| matches!(op, Op::SessionCreate(_)))
     }
 
-    /// Whether it looks at the session's cookie: it has a session, or ends that of the browser as
-    /// it begins another.
+    /// Whether it looks at the session's cookie: it has a session, ends that of the browser as it
+    /// begins another, or has to do with tokens, which are bound to it.
     pub fn reads_session(&self) -> bool {
-        self.session != SessionUse::None || self.begins_session()
+        self.session != SessionUse::None || self.begins_session() || self.csrf != Csrf::default()
     }
 }

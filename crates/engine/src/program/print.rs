@@ -47,6 +47,9 @@ impl fmt::Display for Listing<'_> {
             SessionUse::Optional => writeln!(f, "  session optional")?,
             SessionUse::Required => writeln!(f, "  session required")?,
         }
+        if page.csrf.is_checked {
+            writeln!(f, "  CSRF token needed")?;
+        }
         writeln!(f, "  content type {}", page.content_type)?;
         for (id, field) in page.fields.iter().enumerate() {
             write!(f, "  field {id} {}: ", field.name)?;

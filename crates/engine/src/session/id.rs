@@ -43,6 +43,11 @@ impl SessionId {
         }
     }
 
+    /// An id of no session, which no array has: what tells visitors apart who have none.
+    pub fn of_nobody(random: u128) -> SessionId {
+        SessionId::new(u32::MAX, random)
+    }
+
     /// The slot.
     pub fn slot(&self) -> u32 {
         self.slot

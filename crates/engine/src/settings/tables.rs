@@ -122,6 +122,10 @@ section! {
         /// pages with a session or that begin one, whose `Origin` is neither `Host` nor in
         /// `origins`. With `cookie_secure`, `Origin` must be https.
         origin_check: bool = true; switch(),
+        /// Refuse (403) requests that are no GET or HEAD and bring no CSRF token of their visitor,
+        /// for all pages but those that say `csrf = false` (docs/pages.md, *Forms of this site
+        /// alone*).
+        csrf: bool = false; switch(),
         /// More origins that are this service's, separated by spaces, such as
         /// `https://bank.example`.
         origins: String = String::new(); text(origins),

@@ -6,9 +6,10 @@ use crate::program::{self, Asking, Escape, ParamType, Route, SessionUse, Type};
 use std::collections::BTreeSet;
 
 /// The keys of a page.
-pub(super) const PAGE_KEYS: [&str; 7] = [
+pub(super) const PAGE_KEYS: [&str; 8] = [
     "route",
     "session",
+    "csrf",
     "content_type",
     "params",
     "errors",
@@ -31,6 +32,8 @@ pub(crate) struct PageHeader<'a> {
     /// Whether it has routes, or would have without mistakes that are reported.
     pub(crate) is_routed: bool,
     pub(crate) session: SessionUse,
+    /// Whether it asks for CSRF tokens, where it says so.
+    pub(crate) csrf: Option<bool>,
     pub(crate) content_type: String,
     /// What it answers where it has no template: the members of an object.
     pub(crate) json: Vec<JsonMember<'a>>,
@@ -50,6 +53,11 @@ pub(crate) struct JsonMember<'a> {
 }
 
 impl PageHeader<'_> {
+    /// Whether it answers no method but GET.
+    pub(crate) fn only_gets(&self) -> bool {
+        self.routes.iter().all(|(route, _)| route.method == "GET")
+    }
+
     /// How what it prints is made harmless.
     pub(crate) fn escape(&self) -> Escape {
         let media_type = self
@@ -239,8 +247,26 @@ pub(crate) fn is_name(text: &str) -> bool {
 /// Reports a name that cannot be used in templates. Whether it could be written there.
 pub(crate) fn check_name(name: &Text<'_>, report: &mut Report) -> bool {
     let reserved = [
-        "session", "loop", "self", "super", "range", "true", "false", "none", "True", "False",
-        "None", "not", "and", "or", "in", "is", "if", "else",
+        "session",
+        "csrf_token",
+        "csrf_input",
+        "loop",
+        "self",
+        "super",
+        "range",
+        "true",
+        "false",
+        "none",
+        "True",
+        "False",
+        "None",
+        "not",
+        "and",
+        "or",
+        "in",
+        "is",
+        "if",
+        "else",
     ];
     if !is_name(&name.value) {
         let hint = "letters, digits and `_`; `name = \"...\"` gives another name on the wire";

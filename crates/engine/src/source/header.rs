@@ -125,6 +125,7 @@ pub(crate) fn read<'a>(
         routes: Vec::new(),
         is_routed: keys.has("route"),
         session: SessionUse::None,
+        csrf: keys.bool("csrf", report),
         content_type: match keys.has("json") {
             true => "application/json".to_owned(),
             false => "text/html; charset=utf-8".to_owned(),
@@ -151,6 +152,7 @@ pub(crate) fn read<'a>(
     check_path_params(&header, report);
     check_errors(&keys, &header, report);
     check_forms(&header, report);
+    check_csrf(&keys, &header, report);
     read_steps(&keys, kinds, &mut header, report);
     if !header.is_routed && report.errors() == before {
         warn_of_no_route(&keys, report);
@@ -321,7 +323,7 @@ fn read_steps<'a>(
 
 /// Warns of what means nothing to a page that is shown in place of others.
 fn warn_of_no_route(keys: &Keys<'_, '_>, report: &mut Report) {
-    let all = ["params", "step", "session"];
+    let all = ["params", "step", "session", "csrf"];
     if let Some(key) = all.into_iter().find(|key| keys.has(key)) {
         let message = format!("`{key}` means nothing to a page without a route");
         let hint = "route = \"GET /path\"; without one it is shown in place of others, \
@@ -394,8 +396,7 @@ fn read_route(text: &Text<'_>, report: &mut Report) -> Option<Route> {
 
 /// A page that answers GET alone is sent no forms.
 fn check_forms(header: &PageHeader<'_>, report: &mut Report) {
-    let gets = header.routes.iter().all(|(route, _)| route.method == "GET");
-    if !gets || header.routes.is_empty() {
+    if !header.only_gets() || header.routes.is_empty() {
         return;
     }
     for param in &header.params {
@@ -408,6 +409,16 @@ fn check_forms(header: &PageHeader<'_>, report: &mut Report) {
             let hint = "in = \"query\" (a form with method=get sends that), or a route with POST";
             report.warning(param.name.place, message, hint);
         }
+    }
+}
+
+/// A page that answers GET alone asks for no CSRF token.
+fn check_csrf(keys: &Keys<'_, '_>, header: &PageHeader<'_>, report: &mut Report) {
+    if keys.has("csrf") && header.only_gets() && !header.routes.is_empty() {
+        let message = "this page answers GET, for which no CSRF token is asked";
+        let hint = "leave `csrf` out: {{ csrf_input }} goes where the form is, and `csrf` where it \
+                    leads";
+        report.warning(keys.key_place("csrf"), message, hint);
     }
 }
 

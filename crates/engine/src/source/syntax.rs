@@ -242,6 +242,10 @@ fn unknown_statement(
             let hint = "{% if ... %} begins one; is it ended too early?";
             Mistake::new(offset, "`else` stands in no `if` and no `for`", hint)
         }
+        ("csrf_token", ..) => {
+            let hint = "it is an output: {{ csrf_input }}";
+            Mistake::new(offset, "unknown statement csrf_token", hint)
+        }
         ("elif", ..) => {
             let hint = "{% if ... %} begins one; is it ended too early?";
             Mistake::new(offset, "`elif` stands in no `if`", hint)

@@ -160,6 +160,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// It says that the connection ends with it.
     pub(crate) closes: bool,
+    /// The first cookie that it sets, by name and value, in small letters.
+    pub(crate) cookie: Option<String>,
     pub(crate) body: String,
 }
 
@@ -215,7 +217,9 @@ impl Client {
         let length = field("content-length").map_or(0, |length| length.parse().expect("a number"));
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body)?;
+        let cookie = field("set-cookie").and_then(|cookie| cookie.split(';').next());
         Ok(Answer {
+            cookie: cookie.map(str::to_owned),
             status: head[9..12].parse().expect("a status"),
             closes: field("connection") == Some("close"),
             body: String::from_utf8(body).expect("text"),

@@ -11,7 +11,8 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A copy of services/notes, in a folder of the test's own, with other lines for its backend.
+/// A copy of services/notes, in a folder of the test's own, with other lines for its backend. Its
+/// forms need no tokens, since most tests are of the database.
 pub(crate) fn notes(test: &str, settings: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     // What an earlier run has left.
@@ -30,6 +31,7 @@ pub(crate) fn notes(test: &str, settings: &str) -> PathBuf {
     let service = folder.join("service.toml");
     let text = fs::read_to_string(&service).expect("a text");
     let (before, table) = text.split_once("kind   =").expect("a backend's table");
+    let before = before.replace("csrf = true", "csrf = false");
     fs::write(service, format!("{before}{settings}kind   ={table}")).expect("a file");
     folder
 }
@@ -86,6 +88,59 @@ fn what_is_typed_is_a_value_and_what_breaks_a_rule_changes_nothing() {
         assert_eq!(post(&mut client, "/notes/1/like", "topic=1").unwrap(), 303);
     }
     assert!(get(&server, "/topics/1").1.contains("Like (3)"));
+}
+
+#[test]
+fn forms_are_taken_from_their_own_pages_alone() {
+    let folder = notes("notes_csrf", "");
+    let service = folder.join("service.toml");
+    let text = fs::read_to_string(&service).expect("a text");
+    fs::write(&service, text.replace("csrf = false", "csrf = true")).expect("a file");
+    let server = Server::start(&folder, &[]);
+    let mut client = server.client();
+    let notes = || {
+        let sql = "select count(*) from note where author = 'a'";
+        let count = database(&folder).query_row(sql, [], |row| row.get::<_, i64>(0));
+        count.expect("a table")
+    };
+    let mut send = |headers: &str, form: &str| {
+        let length = form.len();
+        let request = format!(
+            "POST /topics/1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n{headers}\r\n{form}"
+        );
+        client.send(&request).expect("it listens");
+        client.answer().expect("an answer")
+    };
+    let refused = send("", "author=a&text=b");
+    assert_eq!(refused.status, 403);
+    assert!(
+        refused.body.contains("form is out of date"),
+        "{}",
+        refused.body
+    );
+    assert_eq!(notes(), 0);
+    let page = server
+        .client()
+        .ask("GET", "/topics/1", "")
+        .expect("an answer");
+    let cookie = page.cookie.expect("who has none is given one");
+    let part = |text: &str| {
+        let (_, rest) = page.body.split_once(text).expect("a form");
+        rest.split_once('"').expect("a value").0.to_owned()
+    };
+    let token = part("name=\"csrf_token\" value=\"");
+    let cookie = format!("Cookie: {cookie}\r\n");
+    let form = format!("author=a&csrf_token={token}&text=b");
+    assert_eq!(send("", &form).status, 403, "the token without its cookie");
+    assert_eq!(send(&cookie, "author=a&text=b").status, 403);
+    // A form that is shown again has one, too.
+    let again = send(&cookie, &format!("author=&text=b&csrf_token={token}"));
+    assert_eq!(again.status, 422);
+    assert!(again.body.contains("name=\"csrf_token\""), "{}", again.body);
+    assert_eq!(notes(), 0);
+    assert_eq!(send(&cookie, &form).status, 303);
+    assert_eq!(notes(), 1);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Lines of the log about requests that are refused for what they are: a client's mistake, most
 //! often, or a setting's.
 
+use crate::intake::csrf::NoToken;
 use crate::intake::params::BadParameter;
 use rhythm_http::Incoming;
 use rhythm_net::Time;
@@ -57,6 +58,29 @@ impl Refusals {
                 "a request was refused: a page of another site sent it. Where that site is this \
                  service's, too, name it in `session.origins`; behind a proxy, have it pass `Host` \
                  on"
+            );
+        }
+    }
+
+    /// 403, because it has no CSRF token of its session.
+    pub(crate) fn no_token(
+        &mut self,
+        request: Incoming<'_>,
+        peer: IpAddr,
+        NoToken(cause): NoToken,
+        now: Time,
+    ) {
+        if let Some(left_out) = self.0.line((403, cause), now) {
+            let path = shown(request.head.path(request.bytes));
+            tracing::warn!(
+                status = 403,
+                path = &*path,
+                cause,
+                %peer,
+                left_out,
+                "a request was refused: it has no CSRF token of its session. Forms send one where \
+                 they have {{{{ csrf_input }}}} in them, scripts as X-CSRF-Token; a page that is \
+                 for other programs says csrf = false"
             );
         }
     }

@@ -17,7 +17,7 @@ use crate::site::Site;
 use crate::site::lengths::Lengths;
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::Cohort;
-use rhythm_engine::session::TooMany;
+use rhythm_engine::session::{SessionId, TooMany};
 use rhythm_http::{AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed, Reading};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
@@ -101,6 +101,11 @@ impl Responder {
         self.sessions.may_try(address, now)
     }
 
+    /// An id for a visitor who has no session, and no cookie.
+    pub(crate) fn visitor(&mut self) -> SessionId {
+        self.sessions.visitor()
+    }
+
     /// Answers the lanes of a cohort that are finished or failed. Whether any is left.
     pub(crate) fn answer_lanes(
         &mut self,
@@ -161,6 +166,7 @@ impl Responder {
             SiteAnswer::BadParameter(bad) => {
                 (self.refusals).bad_parameter(request, peer.ip(), bad, now);
             }
+            SiteAnswer::NoToken(why) => self.refusals.no_token(request, peer.ip(), *why, now),
             // Nothing else forbids what it asks for.
             SiteAnswer::Error(403) => self.refusals.foreign(request, peer.ip(), now),
             _ => {}

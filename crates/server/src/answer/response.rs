@@ -232,6 +232,7 @@ impl LaneAnswers<'_> {
             change: output.session,
             begins: page.begins_session,
             earlier: self.requests.session(lane),
+            is_new: request.is_new_visitor,
             address: match page.begins_session {
                 true => (self.clients.peer(slot.connection)).map(|peer| peer.ip()),
                 false => None,

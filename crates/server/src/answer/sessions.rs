@@ -34,6 +34,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) begins: bool,
     /// The session that its cookie names, known or not.
     pub(crate) earlier: Option<&'a SessionId>,
+    /// It is one that the cookie is yet to name.
+    pub(crate) is_new: bool,
     /// Whom it is for; `None` where the client is gone.
     pub(crate) address: Option<IpAddr>,
 }
@@ -86,6 +88,11 @@ impl Sessions {
         &self.array
     }
 
+    /// An id for a visitor who has no session.
+    pub(crate) fn visitor(&mut self) -> SessionId {
+        SessionId::of_nobody((self.random)())
+    }
+
     /// Whether an address may try to sign in.
     ///
     /// # Errors
@@ -117,7 +124,10 @@ impl Sessions {
             self.heed(tried, asked.address, now)?;
         }
         match asked.change {
-            SessionChange::None => Ok(None),
+            SessionChange::None => {
+                let new = asked.earlier.filter(|_| asked.is_new);
+                Ok(new.map(|id| Cookie::Id(id.to_text())))
+            }
             // Whose client is gone would never hear of it.
             SessionChange::Create(_) if asked.address.is_none() => Ok(None),
             SessionChange::Create(user) => {
@@ -202,6 +212,7 @@ mod tests {
                 change: SessionChange::Create(42),
                 begins: true,
                 earlier: None,
+                is_new: false,
                 address,
             };
             let cookie = sessions.change(asked, Time::ZERO);

@@ -31,6 +31,8 @@ pub(crate) struct LaneRequest {
     pub(crate) key: RequestKey,
     /// What is kept of its bytes.
     kept: Kept,
+    /// Who sends it has no session, and is yet to be told by which id he is known.
+    pub(crate) is_new_visitor: bool,
     /// Which failure a backend told of, by its index.
     failure: Option<u8>,
 }
@@ -154,6 +156,7 @@ impl LaneRequests {
             client,
             key,
             kept: Kept::default(),
+            is_new_visitor: false,
             failure: None,
         };
         self.lanes.push(Some(request));
@@ -162,9 +165,14 @@ impl LaneRequests {
     }
 
     /// The last lane's, to keep more of it.
-    fn last(&mut self) -> &mut Kept {
+    fn last(&mut self) -> &mut LaneRequest {
         let last = self.lanes.last_mut().and_then(Option::as_mut);
-        &mut last.expect("the request that was just taken in").kept
+        last.expect("the request that was just taken in")
+    }
+
+    /// The id of the last lane's visitor is new to him.
+    pub(crate) fn is_of_new_visitor(&mut self) {
+        self.last().is_new_visitor = true;
     }
 
     /// Keeps what the access log will say of the last lane's request.
@@ -172,7 +180,7 @@ impl LaneRequests {
         let view = self
             .arena
             .push_with(|out| LogEntry::write(head, bytes, out));
-        self.last().line = Some((peer, view));
+        self.last().kept.line = Some((peer, view));
     }
 
     /// Keeps the conditions of the last lane's request, if it has any.
@@ -189,7 +197,7 @@ impl LaneRequests {
             let kept = values.map(|value| value.map(|bytes| self.arena.push(bytes)));
             let index = self.conditions.len() as u32;
             self.conditions.push(kept);
-            self.last().conditions = Some(index);
+            self.last().kept.conditions = Some(index);
         }
     }
 
@@ -275,9 +283,10 @@ impl LaneRequests {
                 ..
             } = request;
             into.push(slot, shape, arrived, session, client, key);
+            into.last().is_new_visitor = request.is_new_visitor;
             if let Some((peer, view)) = request.kept.line {
                 let view = into.arena.push(self.arena.get(view));
-                into.last().line = Some((peer, view));
+                into.last().kept.line = Some((peer, view));
             }
             into.keep_conditions(&self.conditions(&request));
         }

@@ -18,6 +18,11 @@ const LOCATION: HeaderName<'static> = HeaderName::new("Location").expect("a toke
 /// What whoever signs in too often is told.
 pub(crate) const TOO_MANY: &str = "There were too many sign-ins. Please try again later.";
 
+/// What is told whoever sends a form without a token of his session: most often, one that was
+/// loaded before he signed in or out.
+const NO_TOKEN: &str = "This form is out of date, or of another site. Please go back, load its \
+                        page again, and send it once more.";
+
 /// Appends the head of the answer to a request, and gives what the log says of it, and its body.
 pub(crate) fn write<'s>(
     answer: &SiteAnswer,
@@ -54,6 +59,7 @@ pub(crate) fn write<'s>(
             };
             site.write_error(out, 400, shape, date, &detail, |_| {})
         }
+        SiteAnswer::NoToken(_) => site.write_error(out, 403, shape, date, NO_TOKEN, |_| {}),
         SiteAnswer::TooMany(TooMany(seconds)) => {
             site.write_error(out, 429, shape, date, TOO_MANY, |head| {
                 head.retry_after(*seconds);
@@ -85,6 +91,7 @@ impl SiteAnswer {
             },
             SiteAnswer::Error(status) => Source::Memory(site.error_bytes(*status)),
             SiteAnswer::BadParameter(_) => Source::Memory(site.error_bytes(400)),
+            SiteAnswer::NoToken(_) => Source::Memory(site.error_bytes(403)),
             SiteAnswer::OtherMethod(_) => Source::Memory(site.error_bytes(405)),
             SiteAnswer::TooMany(_) => Source::Memory(site.error_bytes(429)),
             SiteAnswer::Redirect(_) | SiteAnswer::Options(_) => Source::Memory(0),

@@ -2,6 +2,7 @@
 //! the host path, where what is not data-parallel is answered: at once, as static files, redirects
 //! and errors are, or by a host.
 
+use crate::intake::csrf::NoToken;
 use crate::intake::origin;
 use crate::intake::params::BadParameter;
 use crate::intake::parser::form_fits;
@@ -24,6 +25,8 @@ pub(crate) enum SiteAnswer {
     OtherMethod(String),
     /// 400 because of a parameter.
     BadParameter(BadParameter),
+    /// 403: it has no CSRF token of its session.
+    NoToken(NoToken),
     /// 429: too many sign-ins.
     TooMany(TooMany),
     /// An error by its status.

@@ -11,14 +11,18 @@ use rhythm_protocol::http::request::{Method, RequestHead};
 
 /// Whether a request may do what it asks for.
 pub(crate) fn is_allowed(settings: &SiteSettings, head: &RequestHead, bytes: &[u8]) -> bool {
-    let is_safe = matches!(head.method(), Method::Get | Method::Head | Method::Options);
-    is_safe || !settings.origin_check || {
+    is_safe(head) || !settings.origin_check || {
         let host = head
             .known(Known::Host)
             .map_or(&[][..], |host| host.of(bytes));
         let mut origins = head.values(bytes, "origin");
         origins.all(|origin| is_ours(settings, origin, host))
     }
+}
+
+/// Whether a request's method says that it changes nothing.
+pub(crate) fn is_safe(head: &RequestHead) -> bool {
+    matches!(head.method(), Method::Get | Method::Head | Method::Options)
 }
 
 fn is_ours(settings: &SiteSettings, origin: &[u8], host: &[u8]) -> bool {

@@ -74,7 +74,7 @@ impl Parser {
 }
 
 /// The session that a request's cookie names, known or not.
-fn session_of(site: &Site, head: &RequestHead, bytes: &[u8]) -> Option<SessionId> {
+pub(crate) fn session_of(site: &Site, head: &RequestHead, bytes: &[u8]) -> Option<SessionId> {
     SessionId::parse(session_text(site, head, bytes)?)
 }
 

@@ -8,6 +8,7 @@ use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::host::site_answer::Source;
+use crate::intake::csrf::Tokens;
 use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
 use crate::intake::parser::Parser;
 use crate::site::Site;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 /// See the module's text.
 pub(super) struct Intake {
     parser: Parser,
+    tokens: Tokens,
     /// What tells clients apart.
     clients_by: ClientsBy,
 }
@@ -60,9 +62,11 @@ pub(super) enum Taken {
 }
 
 impl Intake {
-    pub(super) fn new(clients_by: ClientsBy) -> Intake {
+    /// One whose CSRF tokens are of this key.
+    pub(super) fn new(clients_by: ClientsBy, csrf_key: u128) -> Intake {
         Intake {
             parser: Parser::default(),
+            tokens: Tokens::new(csrf_key),
             clients_by,
         }
     }
@@ -95,7 +99,15 @@ impl Intake {
         let epoch = lanes.epoch;
         let found = self.parser.route(&epoch.site, head, bytes);
         let taken = match dispatch(&epoch.site, found, head, bytes) {
-            Way::Lane(page, pattern) => self.take_lane(reader, lanes, page, pattern, now),
+            Way::Lane(page, pattern) => {
+                match self
+                    .tokens
+                    .check(&epoch.site, page, reader.reading.request())
+                {
+                    Ok(()) => self.take_lane(reader, lanes, page, pattern, now),
+                    Err(why) => Taken::BySite(SiteAnswer::NoToken(why)),
+                }
+            }
             Way::Host(route) => Taken::ByHost(epoch.hosts[route as usize]),
             Way::Site(answer) => Taken::BySite(answer),
         };
@@ -169,15 +181,26 @@ impl Intake {
             flight.deserted = reader.deserted();
         }
         let lane = (self.parser).lane(&epoch.site, page, pattern, request, cohort);
-        let session = match lane {
+        let mut session = match lane {
             Ok(session) => session,
             Err(bad) => {
                 cohorts.take_back_lane(context);
                 return Taken::BySite(SiteAnswer::BadParameter(bad));
             }
         };
+        let program = epoch.program(page);
+        let is_new_visitor = session.is_none() && program.csrf.token.is_some();
+        if let Some(field) = program.csrf.token {
+            let id = session.get_or_insert_with(|| responder.visitor());
+            let token = cohort.arena.push(&self.tokens.next(id));
+            let last = cohort.len() - 1;
+            cohort.fields[usize::from(field)].set_text(last, token);
+        }
         let client = self.clients_by.number(peer.ip(), slot.connection);
         (flight.requests).push(slot, shape, now, session, client, key);
+        if is_new_visitor {
+            flight.requests.is_of_new_visitor();
+        }
         if responder.logs() {
             flight.requests.keep_line(peer.ip(), head, bytes);
         }

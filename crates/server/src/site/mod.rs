@@ -19,6 +19,7 @@ use crate::site::error_pages::ErrorPages;
 use crate::site::routes::{Routes, Target};
 use crate::site::statics::Statics;
 use rhythm_engine::program::{Carrier, Op, PROBLEM_BYTES_MAX, PageProgram, Segment, Service};
+use rhythm_engine::session::SessionId;
 use rhythm_http::{AnswerShape, Answered, RequestLimits, write_error};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::Method;
@@ -43,7 +44,8 @@ pub(crate) struct PageInfo {
     /// How often a byte of a request may be stored, at most: a cookie or header by each parameter
     /// that reads it, and what is typed as it was typed, too, where the page is told.
     pub(crate) copies_max: usize,
-    /// Bytes that are stored, at most, for parameters that a request does not have or has wrongly.
+    /// Bytes that are stored, at most, for parameters that a request does not have or has wrongly,
+    /// and for its visitor's token.
     pub(crate) default_bytes: usize,
     /// It can answer with a file, so that conditions and ranges of its requests matter.
     pub(crate) has_files: bool,
@@ -53,7 +55,8 @@ pub(crate) struct PageInfo {
     pub(crate) replaces_fields: bool,
     /// It can begin a session.
     pub(crate) begins_session: bool,
-    /// It has a session or can begin one: it is kept out of caches, and refused to other sites.
+    /// It has a session or can begin one, or has to do with CSRF tokens: it is kept out of caches,
+    /// and refused to other sites.
     pub(crate) is_private: bool,
 }
 
@@ -96,7 +99,9 @@ impl PageInfo {
             has_form: carriers().any(|carrier| *carrier == Carrier::Form),
             has_others: carriers().any(|carrier| is_other(&carrier)),
             copies_max: copies_max * if told > 0 { 2 } else { 1 },
-            default_bytes: defaults + told * PROBLEM_BYTES_MAX,
+            default_bytes: defaults
+                + told * PROBLEM_BYTES_MAX
+                + page.csrf.token.map_or(0, |_| SessionId::TEXT_LEN),
             has_files: page.any_op(|op| matches!(op, Op::File(_))),
             replaces_fields: (headers.iter())
                 .any(|(kind, _)| !matches!(kind, HeaderKind::Plain | HeaderKind::Framing)),

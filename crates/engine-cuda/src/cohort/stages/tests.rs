@@ -10,7 +10,7 @@ use crate::gpu::{Address, Extent, PinnedBuffer, SharedGpu, scope};
 use crate::plain::{Plain, bytes_of};
 use rhythm_engine::cohort::{Cohort, Column, LaneError, LaneState, Span, View};
 use rhythm_engine::program::{
-    Asking, Call, CallResult, Field, FieldType, Form, PageProgram, Service, SessionUse,
+    Asking, Call, CallResult, Csrf, Field, FieldType, Form, PageProgram, Service, SessionUse,
     StageProgram, Type,
 };
 use std::marker::PhantomData;
@@ -61,6 +61,7 @@ fn service() -> Service {
             routes: vec![],
             session: SessionUse::None,
             session_fields: None,
+            csrf: Csrf::default(),
             content_type: String::new(),
             params: vec![],
             list_params: vec![],

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::cohort::Cohort;
-use crate::program::{Asking, Field, FieldType, Form, PageProgram, SessionUse, StageProgram, Type};
+use crate::program::{
+    Asking, Csrf, Field, FieldType, Form, PageProgram, SessionUse, StageProgram, Type,
+};
 use proptest::prelude::*;
 
 /// A page that asks for rows of these columns.
@@ -17,6 +19,7 @@ fn page(columns: &[Type]) -> PageProgram {
         routes: vec![],
         session: SessionUse::None,
         session_fields: None,
+        csrf: Csrf::default(),
         content_type: String::new(),
         params: vec![],
         list_params: vec![],

@@ -511,6 +511,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
         routes: vec![],
         session: SessionUse::None,
         session_fields: None,
+        csrf: Csrf::default(),
         content_type: "text/html".to_owned(),
         params: vec![],
         list_params: vec![],

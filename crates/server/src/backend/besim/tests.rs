@@ -11,7 +11,7 @@ use rhythm_engine::cohort::{Argument, Cohort, Column, LaneState, Queries, Rows};
 use rhythm_engine::compile::compile;
 use rhythm_engine::program::Form;
 use rhythm_engine::program::{
-    Asking, Call, CallResult, Field, FieldType, PageProgram, SessionUse, StageProgram, Type,
+    Asking, Call, CallResult, Csrf, Field, FieldType, PageProgram, SessionUse, StageProgram, Type,
 };
 use rhythm_engine::source::Sources;
 use rhythm_protocol::besim;
@@ -30,6 +30,7 @@ fn page(form: Form, columns: u16) -> PageProgram {
         routes: vec![],
         session: SessionUse::None,
         session_fields: None,
+        csrf: Csrf::default(),
         content_type: "text/html".to_owned(),
         params: vec![],
         list_params: vec![],
