@@ -102,6 +102,9 @@ fn service(fragment_bytes: [usize; 3]) -> Arc<Service> {
         routes: vec![],
         session: SessionUse::None,
         session_fields: None,
+        stored: vec![],
+        cookies: Vec::new(),
+        flash: None,
         csrf: Csrf::default(),
         content_type: "text/html".to_owned(),
         params: vec![],
@@ -109,7 +112,7 @@ fn service(fragment_bytes: [usize; 3]) -> Arc<Service> {
         calls: vec![],
         tables: vec![],
         texts: vec![],
-        header_names: vec![],
+        asides: vec![],
         fields: vec![
             field("text", Type::Text),
             field("turns", Type::Int),

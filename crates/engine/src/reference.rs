@@ -8,6 +8,7 @@ use crate::device::conformance;
 use crate::diagnostic::Report;
 use crate::kind::Kinds;
 use crate::program::{Csrf, Escape, FieldType, PageProgram, SessionUse};
+use crate::settings::StoredKind;
 use crate::source::declaration::{Instead, PageHeader, StepKind};
 use crate::source::{Sources, config, header};
 use md5::{Digest, Md5};
@@ -77,6 +78,9 @@ pub fn lane_context(
         Column::Int(values) => Value::from(values[index]),
         Column::List(_) => Value::UNDEFINED,
     };
+    let flags = (program.stored.iter()).filter(|stored| stored.kind == StoredKind::Bool);
+    let flags = flags.map(|stored| &*program.fields[usize::from(stored.field)].name);
+    let flags: Vec<&str> = flags.collect();
     let mut context: BTreeMap<String, Value> = BTreeMap::new();
     let mut records: BTreeMap<&str, BTreeMap<&str, Value>> = BTreeMap::new();
     let mut lists: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
@@ -99,7 +103,9 @@ pub fn lane_context(
                 lists.insert(&field.name, rows.collect());
             }
             _ => {
-                let value = scalar(column, lane, field.name == "session.present");
+                let is_flag =
+                    field.name == "session.present" || flags.contains(&field.name.as_str());
+                let value = scalar(column, lane, is_flag);
                 match field.name.split_once('.') {
                     Some((record, name)) => {
                         records.entry(record).or_default().insert(name, value);
@@ -171,7 +177,8 @@ pub fn answer(
             Instead::Page(answer) => answer,
             Instead::Redirect(to) => return Ok(redirected(to.status)),
         };
-        let is_everywhere = |name: &&String| [Csrf::NAME, Csrf::INPUT].contains(&name.as_str());
+        let known = [Csrf::NAME, Csrf::INPUT, "cookies", "flash"];
+        let is_everywhere = |name: &&String| known.contains(&name.as_str());
         let everywhere = context.iter().filter(|(name, _)| is_everywhere(name));
         let mut with: BTreeMap<String, Value> = (everywhere)
             .map(|(name, value)| (name.clone(), value.clone()))

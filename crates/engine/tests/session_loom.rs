@@ -11,6 +11,8 @@
 mod array;
 #[path = "session_loom/atomic.rs"]
 mod atomic;
+#[path = "../src/session/fields.rs"]
+mod fields;
 #[path = "../src/session/free.rs"]
 mod free;
 #[path = "../src/session/id.rs"]
@@ -23,6 +25,7 @@ mod slot;
 mod users;
 
 use array::{Full, SessionArray, SessionRules};
+use fields::FieldStore;
 use free::FreeList;
 use id::SessionId;
 use loom::sync::Arc;
@@ -283,5 +286,44 @@ fn a_sign_in_and_a_sign_out_free_a_slot_once() {
         assert_eq!(array.lookup(&new, 0), Some(7));
         assert_eq!(array.live(), 1);
         assert_intact(&array);
+    });
+}
+
+#[test]
+fn fields_are_read_as_one_change_has_left_them() {
+    check(2, || {
+        let array = array(1);
+        let store = Arc::new(FieldStore::new(1, 2));
+        let id = array.create(1, 0x1_0000_0000_0000_0001, 0).unwrap();
+        let (others, its) = (array.clone(), store.clone());
+        let writer = thread::spawn(move || {
+            its.write(&id, &[(0, 7), (1, 7)], || others.has(&id));
+        });
+        let mut words = [9; 2];
+        store.read(&id, &mut words);
+        assert!(words == [0; 2] || words == [7; 2], "{words:?}");
+        writer.join().unwrap();
+        store.read(&id, &mut words);
+        assert_eq!(words, [7; 2]);
+    });
+}
+
+#[test]
+fn a_change_that_is_late_leaves_the_next_session_as_it_is() {
+    check(2, || {
+        let array = array(1);
+        let store = Arc::new(FieldStore::new(1, 1));
+        let old = array.create(1, 0x1_0000_0000_0000_0001, 0).unwrap();
+        let (others, its) = (array.clone(), store.clone());
+        let late = thread::spawn(move || its.write(&old, &[(0, 7)], || others.has(&old)));
+        assert!(array.destroy(&old));
+        let new = array.create(2, 0x2_0000_0000_0000_0002, 0).unwrap();
+        let mut word = [9];
+        store.read(&new, &mut word);
+        assert_eq!(word, [0], "it begins empty");
+        store.write(&new, &[(0, 5)], || array.has(&new));
+        late.join().unwrap();
+        store.read(&new, &mut word);
+        assert_eq!(word, [5]);
     });
 }

@@ -61,9 +61,17 @@ fn value(definition: &'static Definition) -> BoxedStrategy<Value> {
                 .prop_map(Value::Text)
                 .boxed()
         }
-        SettingKind::Map(_) => prop::collection::btree_map("/.{0,9}", any::<String>(), 0..4)
-            .prop_map(Value::Map)
-            .boxed(),
+        SettingKind::Map(check) => {
+            let types = ["int", "bool", "text(7)"].map(str::to_owned);
+            let entry = prop_oneof![
+                ("/.{0,9}", any::<String>()),
+                ("[a-z][a-z0-9_]{0,9}", select(types.to_vec())),
+            ];
+            let is_right = move |(name, text): &(String, String)| check(name, Some(text)).is_ok();
+            (prop::collection::vec(entry, 0..8))
+                .prop_map(move |all| Value::Map(all.into_iter().filter(is_right).collect()))
+                .boxed()
+        }
     };
     match definition.rule.none {
         Some(_) if definition.may_be_none() => prop_oneof![some, Just(Value::None)].boxed(),

@@ -9,16 +9,18 @@
 //!   ended here, too, for a whole cohort at a time;
 //! - `host/`: what is answered without a cohort: files, redirects, hosts, the admin listener.
 //!
-//! What goes along: `site/` is everything that a reload replaces, [`observe`] figures and the
-//! access log; `limits/` is what is allowed, and its sums. `pipeline.rs` joins the parts, without
-//! I/O and clock (`pipeline/events.rs`: what each event sets going; `pipeline/process.rs`: the
-//! paper's *Process*); `server.rs` starts workers, each of which drives one pipeline on a thread's
-//! loop (`server/worker.rs`); `drain.rs` is how they end.
+//! What goes along: `flash.rs` is messages that one page leaves for the next, `seal.rs` how what
+//! browsers keep is known again; `site/` is everything that a reload replaces, [`observe`] figures
+//! and the access log; `limits/` is what is allowed, and its sums. `pipeline.rs` joins the parts,
+//! without I/O and clock (`pipeline/events.rs`: what each event sets going; `pipeline/process.rs`:
+//! the paper's *Process*); `server.rs` starts workers, each of which drives one pipeline on a
+//! thread's loop (`server/worker.rs`); `drain.rs` is how they end.
 #![forbid(unsafe_code)]
 
 mod answer;
 pub mod backend;
 mod drain;
+mod flash;
 mod flight;
 mod host;
 mod intake;
@@ -28,6 +30,7 @@ mod owner;
 mod pipeline;
 #[doc(hidden)]
 pub mod reference;
+mod seal;
 mod server;
 mod site;
 

@@ -56,6 +56,7 @@ use crate::flight::device::Device;
 use crate::flight::former::Former;
 use crate::limits::options::PipelineOptions;
 use crate::observe::metrics::WorkerMetrics;
+use crate::seal::Sealer;
 use crate::site::epoch::Epoch;
 use crate::site::lengths::Lengths;
 use crate::site::{HostRoute, Site};
@@ -107,13 +108,14 @@ impl Pipeline {
             sessions,
             sign_ins,
             mut random,
-            csrf_key,
+            seal_key,
             metrics,
             log,
             now,
         } = parts;
         let lengths = Lengths::new(random());
-        let sessions = Sessions::new(sessions, sign_ins, random, metrics.clone());
+        let sealer = Sealer::new(seal_key);
+        let sessions = Sessions::new(sessions, sign_ins, random, sealer.clone(), metrics.clone());
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
         let host_path = HostPath::new(hosts, disk, options.clients.held_max);
@@ -121,7 +123,7 @@ impl Pipeline {
         Pipeline {
             epoch,
             clients: Clients::new(options.clients, now),
-            intake: Intake::new(options.clients_by, csrf_key),
+            intake: Intake::new(options.clients_by, sealer),
             former: Former::new(options.formation),
             cohorts: Cohorts::new(
                 contexts,

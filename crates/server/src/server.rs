@@ -167,6 +167,8 @@ impl Server {
         let inherited = parts.inherited.places();
         let Inherited { clients, admin } = parts.inherited;
         let (local, entrances) = listeners::entrances(clients, &options)?;
+        // Memory for it is taken here, not while it is served.
+        parts.site.stored(sessions.capacity());
         let current = Arc::new(Current::new(parts.site));
         let host_names = HostNames::default();
         let factory = WorkerFactory {
@@ -178,7 +180,7 @@ impl Server {
             readers: Readers::default(),
             sessions,
             sign_ins: Arc::new(SignIns::new(options.sign_ins, system_random()())),
-            csrf_key: system_random()(),
+            seal_key: system_random()(),
             metrics: metrics.clone(),
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
             options: options.pipeline,

@@ -161,7 +161,7 @@ impl Stage {
                     .wrapping_add(1);
                 seed
             }),
-            csrf_key: 0,
+            seal_key: 0,
             metrics: Metrics::new(1, Arc::default(), Box::new(NoGauge)).worker(0),
             log: None,
             now: Time::ZERO,

@@ -3,8 +3,9 @@
 //!
 //! Some pages are left to the host altogether, as no service known needs more: those with a
 //! parameter whose name has more than 24 bytes, with more than 96 parameters and columns of lists,
-//! with a list of more than 9999 items, those that have to do with CSRF tokens, and those beyond
-//! the first 12000.
+//! with a list of more than 9999 items, those that have to do with CSRF tokens, with cookies by
+//! their names, with messages or with what sessions keep beside their user, and those beyond the
+//! first 12000.
 
 use crate::abi::parse::{
     COUNTERS_MAX, HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PAGES_MAX, PageEntry, PageFlag,
@@ -257,7 +258,13 @@ impl Encoder {
             counters: entry.scalar_count + entry.column_count,
             ..PageParams::default()
         };
-        let mut fits = needs.counters as usize <= COUNTERS_MAX && page.csrf == Csrf::default();
+        let mut fits = needs.counters as usize <= COUNTERS_MAX
+            && page.csrf == Csrf::default()
+            && page.stored.is_empty()
+            && page.cookies.is_empty()
+            && !page.sets_stored()
+            && page.flash.is_none()
+            && !page.sets_flash();
         for param in &page.params {
             let mut scalar = self.param(&param.wire_name, &param.carriers, &param.kind);
             scalar.slot = slots[usize::from(param.field)];

@@ -7,7 +7,7 @@ use crate::cohort::bodies::HeadsOf;
 use crate::cohort::stages::DeviceCohort;
 use crate::gpu::{DeviceBuffer, Extent, GpuError, Queue, SharedGpu, Slice, Stream};
 use crate::upload::{Bundle, upload};
-use rhythm_engine::program::{PageProgram, Service};
+use rhythm_engine::program::{Aside, PageProgram, Service};
 use rhythm_engine::settings::HeaderSettings;
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter, SameSite, SetCookie};
@@ -85,11 +85,12 @@ impl Heads {
         let mut pages = Vec::new();
         for page in &service.pages {
             let fields = fields(page, &service.config.headers, &date);
-            let names: Vec<Vec<u8>> = page
-                .header_names
-                .iter()
-                .map(|name| format!("{name}: ").into_bytes())
-                .collect();
+            let line = |aside: &Aside| match aside {
+                Aside::Header(name) => format!("{name}: ").into_bytes(),
+                // Its pages are the host's.
+                Aside::Stored(_) | Aside::Flash => Vec::new(),
+            };
+            let names: Vec<Vec<u8>> = page.asides.iter().map(line).collect();
             let cookie: u32 = cookie.iter().map(|text| text.length).sum();
             let named: usize = names.iter().map(Vec::len).sum();
             let placed: Vec<HeadText> = names.iter().map(|name| texts.push(name)).collect();
@@ -191,8 +192,11 @@ fn fields(page: &PageProgram, headers: &HeaderSettings, date: &DateCache) -> Vec
     }
     // One that the page gives itself goes before, as in the server.
     for (name, value) in headers.lines() {
-        let is_own = |own: &String| own.eq_ignore_ascii_case(name.as_str());
-        if !page.header_names.iter().any(is_own) {
+        let is_own = |own: &Aside| match own {
+            Aside::Header(own) => own.eq_ignore_ascii_case(name.as_str()),
+            Aside::Stored(_) | Aside::Flash => false,
+        };
+        if !page.asides.iter().any(is_own) {
             head.header(name, value.as_bytes());
         }
     }

@@ -17,7 +17,7 @@ use crate::service::DeviceService;
 use crate::sessions::DeviceSessions;
 use crate::upload::upload;
 use rhythm_besim::Bank;
-use rhythm_engine::program::Service;
+use rhythm_engine::program::{Aside, Service};
 use rhythm_protocol::http::response::SENDERS_HEADERS;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -112,11 +112,14 @@ impl Resident {
         let (options, program) = (*options, &service.pages[page]);
         let name = program.name.clone();
         let refuse = |why| ResidentError::Page { page: name, why };
-        let is_own = |name: &String| {
-            let mut own = OWN_HEADERS.iter().chain(&SENDERS_HEADERS);
-            own.any(|own| name.eq_ignore_ascii_case(own))
+        let is_own = |aside: &Aside| match aside {
+            Aside::Header(name) => {
+                let mut own = OWN_HEADERS.iter().chain(&SENDERS_HEADERS);
+                own.any(|own| name.eq_ignore_ascii_case(own))
+            }
+            Aside::Stored(_) | Aside::Flash => true,
         };
-        if program.header_names.iter().any(is_own) {
+        if program.asides.iter().any(is_own) {
             return Err(refuse("it replaces headers that the device writes itself"));
         }
         let mut needs = PageNeeds {

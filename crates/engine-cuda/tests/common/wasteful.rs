@@ -108,6 +108,9 @@ pub fn wasteful() -> Arc<Service> {
         routes: vec![],
         session: SessionUse::None,
         session_fields: None,
+        stored: vec![],
+        cookies: Vec::new(),
+        flash: None,
         csrf: Csrf::default(),
         content_type: "text/html".to_owned(),
         params: vec![],
@@ -137,7 +140,7 @@ pub fn wasteful() -> Arc<Service> {
         stages: vec![ask, show],
         tables: vec![],
         texts: vec![],
-        header_names: vec!["X-Made".to_owned()],
+        asides: vec![Aside::Header("X-Made".to_owned())],
     };
     Arc::new(Service {
         pages: vec![page],

@@ -42,11 +42,15 @@ lane_errors! {
     Overflow = 2, 500, "overflow", "an overflow: a number of the page that has more than 64 bits";
     /// An index past the end of a list.
     OutOfRange = 3, 500, "out_of_range", "an index past the end of a list in the page";
-    /// A text that the `int` or `float` filter cannot read.
-    NotANumber = 4, 500, "not_a_number", "a text that is no number in the page";
-    /// The page is larger than the limit, or the arena is full.
+    /// A text that the `int` or `float` filter cannot read; a session for user 0, which is nobody.
+    NotANumber = 4, 500, "not_a_number", "a text that is no number in the page, or a session for \
+        user 0, which is nobody's number";
+    /// The page is larger than the limit, or the arena is full; or a text is too long for what it
+    /// is to be kept in.
     TooLarge = 5, 500, "too_large", "the page is longer than `limits.response_bytes_max`, or makes \
-        more text than `limits.stage_text_bytes_max`, or finds no room in `cohort.arena_bytes_max`";
+        more text than `limits.stage_text_bytes_max`, or finds no room in \
+        `cohort.arena_bytes_max`; or a text is longer than its field of `session.fields`, or than \
+        a `flash` may be";
     /// A loop of more turns than the limit.
     TooManyTurns = 6, 500, "too_many_turns", "the page's loops take more turns than \
         `limits.stage_turns_max`";

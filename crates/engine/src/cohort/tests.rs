@@ -16,6 +16,9 @@ fn page() -> PageProgram {
         routes: vec![],
         session: SessionUse::None,
         session_fields: None,
+        stored: vec![],
+        cookies: Vec::new(),
+        flash: None,
         csrf: Csrf::default(),
         content_type: String::new(),
         params: vec![],
@@ -43,7 +46,7 @@ fn page() -> PageProgram {
         }],
         texts: b"four".to_vec(),
         tables: vec![],
-        header_names: vec![],
+        asides: vec![],
     }
 }
 

@@ -6,7 +6,9 @@ use super::filter::is_filter;
 use super::value::{Items, List, Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean, did_you_mean_or};
 use crate::program::{Arithmetic, Comparison, Constant, Type};
+use crate::settings::StoredKind;
 use minijinja::machinery::ast::{self, Expr};
+use rhythm_protocol::http::head::is_token;
 use std::rc::Rc;
 
 impl<'a> Compiler<'_, 'a> {
@@ -39,6 +41,15 @@ impl<'a> Compiler<'_, 'a> {
                     place,
                 )?)
             }
+            Operand::Cookies => is_token(name.as_bytes()).then(|| Operand::Field {
+                field: self.page.cookie(name),
+                kind: Type::Text,
+            }),
+            Operand::Session { .. } => match self.page.stored_named(name) {
+                Some((stored, kind)) => Some(self.stored(stored, kind)?),
+                None if self.page.fields_lost => Some(Operand::Poison),
+                None => None,
+            },
             Operand::Loop(registers) => {
                 let index = Operand::register(registers.index, Type::Int);
                 let length = Operand::register(registers.length, Type::Int);
@@ -69,6 +80,26 @@ impl<'a> Compiler<'_, 'a> {
         })
     }
 
+    /// A field of the session.
+    pub(super) fn stored(&mut self, stored: u16, kind: StoredKind) -> Result<Operand> {
+        let field = self.page.stored(stored, kind);
+        let number = Operand::Field {
+            field,
+            kind: Type::Int,
+        };
+        Ok(match kind {
+            StoredKind::Text(_) => Operand::Field {
+                field,
+                kind: Type::Text,
+            },
+            StoredKind::Int => number,
+            StoredKind::Bool => {
+                let place = self.origin.place(0);
+                self.compare(Comparison::NotEqual, &number, &Operand::int(0), place)?
+            }
+        })
+    }
+
     pub(super) fn no_attribute(
         &mut self,
         base: &Operand,
@@ -89,7 +120,11 @@ impl<'a> Compiler<'_, 'a> {
             Operand::List(_) => {
                 "go through the list with `for`, or take an item: rows[0]".to_owned()
             }
-            Operand::Session { .. } => did_you_mean(name, ["userid", "present"]),
+            Operand::Session { .. } => {
+                let stored = self.page.fields_of_sessions.iter();
+                let stored = stored.map(|field| field.name.as_str());
+                did_you_mean(name, stored.chain(["userid", "present"]))
+            }
             Operand::Loop(_) if ["previtem", "nextitem", "changed"].contains(&name) => {
                 format!("`loop.{name}` is not supported: let the backend answer it in a column")
             }

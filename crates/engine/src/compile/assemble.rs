@@ -16,6 +16,7 @@ use crate::program::{
     Asking, Call, CallResult, Csrf, FieldId, FieldType, Form, ListParam, PageProgram, Param,
     ParamTold, ParamType, SessionFields, SessionUse, StageProgram, Type,
 };
+use crate::settings::{SessionSettings, StoredField};
 use crate::source::PageFile;
 use crate::source::declaration::{
     CallDecl, ERRORS, Instead, PageHeader, ParamKind, Step, StepKind,
@@ -37,8 +38,12 @@ pub(crate) struct Assembly<'r, 'a> {
     /// Whether it is absent for a mistake that is reported.
     pub(crate) missing_lost: bool,
     pub(crate) static_files: &'a BTreeSet<String>,
-    /// Whether pages ask for CSRF tokens that do not say otherwise.
-    pub(crate) csrf: bool,
+    /// What service.toml says of sessions.
+    pub(crate) session: &'a SessionSettings,
+    /// What sessions keep beside their user.
+    pub(crate) stored: Rc<[StoredField]>,
+    /// Whether some of it is unknown for mistakes that are reported.
+    pub(crate) stored_lost: bool,
     /// Files of pages shown in place of others.
     pub(crate) shown: BTreeSet<&'a str>,
 }
@@ -61,7 +66,11 @@ impl<'a> Assembly<'_, 'a> {
     pub(crate) fn page(&mut self, file: &'a PageFile<'a>) -> PageProgram {
         let header = &file.header;
         let mut page = PageUnderWay {
-            parts: PageParts::default(),
+            parts: PageParts {
+                fields_of_sessions: self.stored.clone(),
+                fields_lost: self.stored_lost,
+                ..PageParts::default()
+            },
             names: BTreeMap::new(),
             session_fields: None,
             calls: Vec::new(),
@@ -99,8 +108,11 @@ impl<'a> Assembly<'_, 'a> {
                 .collect(),
             session: header.session,
             session_fields: page.session_fields,
+            stored: page.parts.stored,
+            cookies: page.parts.cookies,
+            flash: page.parts.flash,
             csrf: Csrf {
-                is_checked: header.csrf.unwrap_or(self.csrf) && !header.only_gets(),
+                is_checked: header.csrf.unwrap_or(self.session.csrf) && !header.only_gets(),
                 token: page.parts.token,
             },
             content_type: header.content_type.clone(),
@@ -111,7 +123,7 @@ impl<'a> Assembly<'_, 'a> {
             stages: page.stages,
             texts: page.parts.texts.into_bytes(),
             tables: page.parts.tables,
-            header_names: page.parts.header_names,
+            asides: page.parts.asides,
         }
     }
 
@@ -153,13 +165,14 @@ impl<'a> Assembly<'_, 'a> {
             );
             compiler.nodes = page.nodes;
             compiler.escape = header.escape();
-            compiler.forms.need_tokens = self.csrf;
+            compiler.forms.need_tokens = self.session.csrf;
             compiler.scope.names_lost = page.names_lost;
             let mut others = Steps {
                 pages: self.pages,
                 lost_pages: self.lost_pages,
                 shown: &mut self.shown,
                 content_type: &header.content_type,
+                session: self.session,
             };
             if page.stages.is_empty() && header.session == SessionUse::Required {
                 match (self.missing, page.session_fields) {

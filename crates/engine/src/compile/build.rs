@@ -5,11 +5,13 @@
 
 use super::value::{Items, Literal, Operand};
 use crate::program::{
-    Arithmetic, Binary, Comparison, Constant, ConstantItem, Conversion, Csrf, Field, FieldId,
-    FieldType, FragmentId, Item, Load, Op, Register, StageProgram, TextFunction, TextPool, Type,
-    Unary,
+    Arithmetic, Aside, Binary, Comparison, Constant, ConstantItem, Conversion, CookieUse, Csrf,
+    Field, FieldId, FieldType, FragmentId, Item, Load, Op, Register, StageProgram, StoredUse,
+    TextFunction, TextPool, Type, Unary,
 };
+use crate::settings::{StoredField, StoredKind};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// The static texts of a service, each once.
 #[derive(Debug, Default)]
@@ -46,12 +48,77 @@ pub(crate) struct PageParts {
     pub(crate) fields: Vec<Field>,
     pub(crate) texts: TextPool,
     pub(crate) tables: Vec<Vec<Constant>>,
-    pub(crate) header_names: Vec<String>,
+    pub(crate) asides: Vec<Aside>,
+    /// What sessions keep beside their user.
+    pub(crate) fields_of_sessions: Rc<[StoredField]>,
+    /// Whether some of it is unknown for mistakes that are reported.
+    pub(crate) fields_lost: bool,
+    /// Which of it the page has asked for.
+    pub(crate) stored: Vec<StoredUse>,
+    /// The cookies that it has asked for.
+    pub(crate) cookies: Vec<CookieUse>,
+    /// The message that a page before has left, once the page has asked for it.
+    pub(crate) flash: Option<FieldId>,
     /// The visitor's CSRF token, once the page has asked for it.
     pub(crate) token: Option<FieldId>,
 }
 
 impl PageParts {
+    /// Which of a session's fields has a name.
+    pub(super) fn stored_named(&self, name: &str) -> Option<(u16, StoredKind)> {
+        let mut all = (0..).zip(&*self.fields_of_sessions);
+        let (index, field) = all.find(|(_, field)| field.name == name)?;
+        Some((index, field.kind))
+    }
+
+    /// The page's field for one of a session's.
+    pub(super) fn stored(&mut self, stored: u16, kind: StoredKind) -> FieldId {
+        if let Some(known) = self.stored.iter().find(|known| known.stored == stored) {
+            return known.field;
+        }
+        let name = &self.fields_of_sessions[usize::from(stored)].name;
+        let of_page = match kind {
+            StoredKind::Text(_) => Type::Text,
+            StoredKind::Int | StoredKind::Bool => Type::Int,
+        };
+        let field = self.field(format!("session.{name}"), FieldType::Scalar(of_page));
+        self.stored.push(StoredUse {
+            stored,
+            kind,
+            field,
+        });
+        field
+    }
+
+    /// The field of a cookie.
+    pub(super) fn cookie(&mut self, name: &str) -> FieldId {
+        if let Some(known) = self.cookies.iter().find(|known| known.name == name) {
+            return known.field;
+        }
+        let field = self.field(format!("cookies.{name}"), FieldType::Scalar(Type::Text));
+        self.cookies.push(CookieUse {
+            name: name.to_owned(),
+            field,
+        });
+        field
+    }
+
+    /// The field of the message that a page before has left.
+    pub(super) fn flash(&mut self) -> FieldId {
+        let known = self.flash;
+        let flash = known.unwrap_or_else(|| self.field("flash", FieldType::Scalar(Type::Text)));
+        *self.flash.insert(flash)
+    }
+
+    /// The index of what is given beside the body.
+    pub(super) fn aside(&mut self, aside: Aside) -> u16 {
+        let known = self.asides.iter().position(|known| *known == aside);
+        index_of(known.unwrap_or_else(|| {
+            self.asides.push(aside);
+            self.asides.len() - 1
+        }))
+    }
+
     /// The field of the visitor's CSRF token.
     pub(super) fn token(&mut self) -> FieldId {
         let known = self.token;
@@ -73,11 +140,7 @@ impl PageParts {
             FieldType::List(columns) => columns.len(),
             FieldType::Scalar(_) => 1,
         };
-        let counts = [
-            self.fields.len(),
-            self.tables.len(),
-            self.header_names.len(),
-        ];
+        let counts = [self.fields.len(), self.tables.len(), self.asides.len()];
         let most = counts.into_iter().chain(self.fields.iter().map(columns));
         most.max() > Some(INDEXED_MAX)
     }

@@ -113,6 +113,9 @@ impl<'a> ErrorAssembly<'_, 'a> {
             routes: Vec::new(),
             session: SessionUse::None,
             session_fields: None,
+            stored: Vec::new(),
+            cookies: Vec::new(),
+            flash: None,
             csrf: Csrf::default(),
             content_type: file.header.content_type.clone(),
             params: Vec::new(),
@@ -122,7 +125,7 @@ impl<'a> ErrorAssembly<'_, 'a> {
             stages: vec![stage],
             texts: parts.texts.into_bytes(),
             tables: parts.tables,
-            header_names: Vec::new(),
+            asides: Vec::new(),
         }
     }
 }

@@ -46,6 +46,10 @@ impl<'a> Compiler<'_, 'a> {
         match operand {
             Operand::Poison => Err(Reported),
             Operand::CsrfToken => Ok(self.csrf_token()),
+            Operand::Flash => Ok(Operand::Field {
+                field: self.page.flash(),
+                kind: Type::Text,
+            }),
             Operand::Maybe(statement) => {
                 let hint = match statement {
                     // What its turns set lasts for a turn.
@@ -104,11 +108,11 @@ impl<'a> Compiler<'_, 'a> {
                              and session.present`, or have `with` give a value by another name"
                                 .to_owned()
                         }
-                        Csrf::NAME | Csrf::INPUT => {
-                            "an error page is made before anybody visits it: around such a form, \
-                             {% if csrf_token is defined %}"
-                                .to_owned()
-                        }
+                        Csrf::NAME | Csrf::INPUT | "flash" | "cookies" => format!(
+                            "an error page is made before anybody visits it: around this, \
+                             {{% if {} is defined %}}",
+                            name.id
+                        ),
                         given if self.report.is_of_shown() => {
                             format!("who shows this page gives it: with = {{ {given} = \"...\" }}")
                         }

@@ -44,10 +44,15 @@ impl<'a> Compiler<'_, 'a> {
                     kind: Type::Int,
                 });
                 let present = self.compare(Comparison::NotEqual, &present, &Operand::int(0), place);
-                let members = [
+                let mut members = vec![
                     ("present".to_owned(), present?),
                     ("userid".to_owned(), user),
                 ];
+                let stored = self.page.fields_of_sessions.clone();
+                for (index, field) in (0..).zip(&*stored) {
+                    members.push((field.name.clone(), self.stored(index, field.kind)?));
+                }
+                members.sort_by(|(one, _), (other, _)| one.cmp(other));
                 return self.json_object(&members, place);
             }
             _ => match operand.scalar() {

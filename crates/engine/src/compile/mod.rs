@@ -80,7 +80,9 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         missing: service_file.missing.as_ref(),
         missing_lost: service_file.missing_lost,
         static_files: &sources.static_files,
-        csrf: service_file.config.session.csrf,
+        session: &service_file.config.session,
+        stored: service_file.config.session.stored().into(),
+        stored_lost: service_file.fields_lost,
         shown: BTreeSet::new(),
     };
     let routed = pages.iter().filter(|page| page.header.is_routed);

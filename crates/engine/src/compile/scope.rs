@@ -95,6 +95,8 @@ impl Scope {
         }
         match name {
             Csrf::NAME if !self.is_for_all => return Some(Operand::CsrfToken),
+            "flash" if !self.is_for_all => return Some(Operand::Flash),
+            "cookies" if !self.is_for_all => return Some(Operand::Cookies),
             Csrf::INPUT if !self.is_for_all => return Some(Operand::CsrfInput),
             _ => {}
         }

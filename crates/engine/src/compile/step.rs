@@ -1,13 +1,14 @@
 //! Steps: requests, checks and the pages they show, sessions, headers, redirects and files.
 
-use super::build::{Sink, index_of};
+use super::build::Sink;
 use super::compiler::{Compiler, Result};
 use super::redirect;
 use super::value::{Literal, Operand};
 use crate::diagnostic::{How, Report, Reported, did_you_mean, did_you_mean_or};
-use crate::program::{Comparison, Escape, Header, Op, SessionFields, Type};
+use crate::program::{Aside, Comparison, Conversion, Escape, Header, Op, SessionFields, Type};
+use crate::settings::{SessionSettings, StoredKind};
 use crate::source::PageFile;
-use crate::source::declaration::{AnswerDecl, Instead, RedirectDecl, Step, StepKind};
+use crate::source::declaration::{AnswerDecl, CookieDecl, Instead, RedirectDecl, Step, StepKind};
 use crate::source::keys::Text;
 use crate::source::template::{TextPlace, parse_expression, parse_template};
 use minijinja::machinery::ast::Stmt;
@@ -21,6 +22,8 @@ pub(crate) struct Steps<'r, 'a> {
     pub(crate) shown: &'r mut BTreeSet<&'a str>,
     /// The page's own.
     pub(crate) content_type: &'a str,
+    /// What service.toml says of sessions.
+    pub(crate) session: &'a SessionSettings,
 }
 
 impl<'a> Steps<'_, 'a> {
@@ -141,7 +144,7 @@ impl<'a> Steps<'_, 'a> {
                 let answered = self.otherwise(compiler, operand.as_ref().unwrap_or(&any), instead);
                 return operand.and(answered);
             }
-            StepKind::SessionCreate { user } => {
+            StepKind::SessionCreate { user, set } => {
                 let operand = with_expression(compiler, user, |this, expression| {
                     this.expression(expression)
                 })?;
@@ -155,22 +158,31 @@ impl<'a> Steps<'_, 'a> {
                 }
                 let user = compiler.register(&operand);
                 compiler.stage.push(Op::SessionCreate(user));
+                set_stored(compiler, set)?;
+            }
+            StepKind::Set { fields } => {
+                if session.is_none() {
+                    return Err(no_session(compiler, step));
+                }
+                set_stored(compiler, fields)?;
             }
             StepKind::SessionDestroy => {
                 if session.is_none() {
-                    let hint = "session = \"optional\" at the top of the header";
-                    return Err(compiler.error(
-                        step.place,
-                        "this page does not look at the session",
-                        hint,
-                    ));
+                    return Err(no_session(compiler, step));
                 }
                 compiler.stage.push(Op::SessionDestroy);
+            }
+            StepKind::Cookies(cookies) => {
+                let mut result = Ok(());
+                for cookie in cookies {
+                    result = result.and(self.set_cookie(compiler, cookie));
+                }
+                return result;
             }
             StepKind::Redirect(to) => redirect_to(compiler, to)?,
             StepKind::Head { headers, status } => {
                 for (name, text) in headers {
-                    let Ok(text) = text_template(compiler, text, Escape::Header) else {
+                    let Ok(text) = text_template(compiler, text, Escape::Header, Goal::Text) else {
                         continue;
                     };
                     add_header(compiler, &name.value, text);
@@ -180,7 +192,7 @@ impl<'a> Steps<'_, 'a> {
                 }
             }
             StepKind::File { path } => {
-                let operand = text_template(compiler, path, Escape::None)?;
+                let operand = text_template(compiler, path, Escape::None, Goal::Text)?;
                 if let Operand::Literal(Literal::Text { text, .. }) = &operand
                     && !static_files.contains(&**text)
                 {
@@ -197,6 +209,63 @@ impl<'a> Steps<'_, 'a> {
             }
         }
         Ok(())
+    }
+}
+
+fn no_session<'a>(compiler: &mut Compiler<'_, 'a>, step: &Step<'a>) -> Reported {
+    let hint = "session = \"optional\" at the top of the header";
+    compiler.error(step.place, "this page does not look at the session", hint)
+}
+
+impl<'a> Steps<'_, 'a> {
+    /// Sets a cookie: a header whose value has the template's outputs encoded, so that no text ends
+    /// it.
+    fn set_cookie(&self, compiler: &mut Compiler<'_, 'a>, cookie: &CookieDecl<'a>) -> Result<()> {
+        let name = &cookie.name;
+        if name.value == self.session.cookie {
+            let hint = "session = \"create\" and session = \"destroy\" set it";
+            let message = format!("the cookie `{}` is the session's", name.value);
+            return Err(compiler.error(name.place, message, hint));
+        }
+        let value = text_template(compiler, &cookie.value, Escape::Percent, Goal::Cookie)?;
+        let mut attributes = format!("; Path={}", cookie.path);
+        if let Some(seconds) = cookie.max_age {
+            attributes += &format!("; Max-Age={seconds}");
+        }
+        if cookie.http_only {
+            attributes += "; HttpOnly";
+        }
+        if cookie.secure.unwrap_or(self.session.cookie_secure) {
+            attributes += "; Secure";
+        }
+        attributes += &format!("; SameSite={}", cookie.same_site);
+        let begin = Operand::text(&format!("{}=", name.value));
+        let parts = [begin, value, Operand::text(&attributes)];
+        let text = compiler.stage.concat(&parts, false, compiler.page);
+        add_header(compiler, "Set-Cookie", text);
+        Ok(())
+    }
+}
+
+/// What a template of the header is for, beside what escapes its outputs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goal {
+    /// A text, in which anything may stand.
+    Text,
+    Url,
+    /// A cookie's value (RFC 6265, section 4.1.1).
+    Cookie,
+}
+
+impl Goal {
+    /// What of the template's own text cannot stand in it: where, and the character.
+    fn unfit(self, text: &str) -> Option<(usize, char)> {
+        let is_octet = |c: char| c.is_ascii_graphic() && !"\",;\\".contains(c);
+        match self {
+            Goal::Text => None,
+            Goal::Url => redirect::unfit(text),
+            Goal::Cookie => text.char_indices().find(|(_, c)| !is_octet(*c)),
+        }
     }
 }
 
@@ -236,9 +305,15 @@ pub(super) fn only_when<'a, T>(
 
 /// Compiles an answer that leads elsewhere.
 fn redirect_to<'a>(compiler: &mut Compiler<'_, 'a>, redirect: &RedirectDecl<'a>) -> Result<()> {
-    let text = text_template(compiler, &redirect.to, Escape::Percent)?;
+    let text = text_template(compiler, &redirect.to, Escape::Percent, Goal::Url)?;
     compiler.stage.push(Op::Status(redirect.status));
     add_header(compiler, "Location", text);
+    if let Some(flash) = &redirect.flash {
+        let text = text_template(compiler, flash, Escape::None, Goal::Text)?;
+        let value = compiler.text_register(&text);
+        let name = compiler.page.aside(Aside::Flash);
+        compiler.stage.push(Op::Header(Header { name, value }));
+    }
     Ok(())
 }
 
@@ -288,7 +363,7 @@ fn with_value<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Op
     let output = match &body {
         Stmt::Template(body) => match &body.children[..] {
             [Stmt::EmitExpr(output)] => output,
-            _ => return text_template(compiler, text, Escape::None),
+            _ => return text_template(compiler, text, Escape::None, Goal::Text),
         },
         _ => return Err(Reported),
     };
@@ -311,6 +386,7 @@ fn text_template<'a>(
     compiler: &mut Compiler<'_, 'a>,
     text: &Text<'a>,
     escape: Escape,
+    goal: Goal,
 ) -> Result<Operand> {
     let origin = TextPlace::of_text(text);
     let body = parse_template(&text.value, origin, compiler.report)?;
@@ -326,9 +402,7 @@ fn text_template<'a>(
     for statement in &body.children {
         match statement {
             Stmt::EmitRaw(raw) => {
-                if escape == Escape::Percent
-                    && let Some((at, unfit)) = redirect::unfit(raw.raw)
-                {
+                if let Some((at, unfit)) = goal.unfit(raw.raw) {
                     let place = origin.place(raw.span().start_offset as usize + at);
                     let bytes = unfit.to_string();
                     let encoded: String = bytes.bytes().map(|b| format!("%{b:02X}")).collect();
@@ -336,7 +410,11 @@ fn text_template<'a>(
                         '{' | '}' => "{{ name }}, in two braces each, puts a value in".to_owned(),
                         _ => format!("write {encoded}; outputs are encoded without that"),
                     };
-                    let message = format!("`{unfit}` cannot stand in a URL");
+                    let place_of = match goal {
+                        Goal::Cookie => "a cookie's value",
+                        Goal::Url | Goal::Text => "a URL",
+                    };
+                    let message = format!("`{unfit}` cannot stand in {place_of}");
                     result = Err(compiler.error(place, message, hint));
                 }
                 compiler.stage.write_text(raw.raw);
@@ -379,14 +457,6 @@ pub(super) fn with_expression<'a, T>(
 }
 
 fn add_header(compiler: &mut Compiler<'_, '_>, name: &str, text: Operand) {
-    let names = &mut compiler.page.header_names;
-    let index = names
-        .iter()
-        .position(|known| known == name)
-        .unwrap_or_else(|| {
-            names.push(name.to_owned());
-            names.len() - 1
-        });
     let text = match text {
         // A constant's own text is not escaped by being printed.
         Operand::Literal(literal) => Operand::text(&super::output::escape_literal(
@@ -396,8 +466,61 @@ fn add_header(compiler: &mut Compiler<'_, '_>, name: &str, text: Operand) {
         text => text,
     };
     let value = compiler.text_register(&text);
-    compiler.stage.push(Op::Header(Header {
-        name: index_of(index),
-        value,
-    }));
+    let name = compiler.page.aside(Aside::Header(name.to_owned()));
+    compiler.stage.push(Op::Header(Header { name, value }));
+}
+
+/// Sets fields of the session, each to an expression's value.
+fn set_stored<'a>(compiler: &mut Compiler<'_, 'a>, fields: &[(Text<'a>, Text<'a>)]) -> Result<()> {
+    let mut result = Ok(());
+    for (name, value) in fields {
+        result = result.and(set_one(compiler, name, value));
+    }
+    result
+}
+
+fn set_one<'a>(compiler: &mut Compiler<'_, 'a>, name: &Text<'a>, value: &Text<'a>) -> Result<()> {
+    let Some((stored, kind)) = compiler.page.stored_named(&name.value) else {
+        if compiler.page.fields_lost {
+            return Err(Reported);
+        }
+        let all = compiler.page.fields_of_sessions.clone();
+        let names = all.iter().map(|field| field.name.as_str());
+        let otherwise = format!(
+            "in service.toml: [session], and below it fields = {{ {} = \"text(40)\" }}",
+            name.value
+        );
+        let hint = did_you_mean_or(&name.value, names, &otherwise);
+        let message = format!("a session has no field `{}`", name.value);
+        return Err(compiler.error(name.place, message, hint));
+    };
+    let operand = with_expression(compiler, value, |this, expression| {
+        this.expression(expression)
+    })?;
+    let (wanted, hint) = match kind {
+        StoredKind::Text(_) => (Type::Text, "`|string` makes it a text"),
+        StoredKind::Int => (Type::Int, "`|int` makes it an integer"),
+        StoredKind::Bool => (Type::Bool, "compare it: level > 0"),
+    };
+    if operand.scalar().is_none_or(|(kind, _)| kind != wanted) {
+        let message = format!(
+            "`{}` is {}, not {}",
+            name.value,
+            super::value::describe(wanted),
+            operand.describe()
+        );
+        return Err(compiler.error(value.place, message, hint));
+    }
+    let operand = match kind {
+        StoredKind::Bool => {
+            let from = compiler.register(&operand);
+            let number = compiler.stage.convert(Conversion::BoolToInt, from);
+            Operand::register(number, Type::Int)
+        }
+        _ => operand,
+    };
+    let value = compiler.text_register(&operand);
+    let name = compiler.page.aside(Aside::Stored(stored));
+    compiler.stage.push(Op::Header(Header { name, value }));
+    Ok(())
 }

@@ -169,6 +169,10 @@ pub(crate) enum Operand {
     CsrfToken,
     /// The input of a form that sends it.
     CsrfInput,
+    /// The message that a page before has left.
+    Flash,
+    /// The request's cookies, by their names.
+    Cookies,
     /// `range(...)`: `count` integers from `start` in steps.
     Range {
         start: Box<Operand>,
@@ -246,6 +250,7 @@ impl Operand {
             Operand::Row { .. } | Operand::Record(_) => "take one of its columns: row.column",
             Operand::Errors { .. } => "take that of one parameter: errors.name",
             Operand::Session { .. } => "it has `session.userid` and `session.present`",
+            Operand::Cookies => "take one by its name: cookies.theme",
             Operand::CsrfInput => "print it within a form; `csrf_token` is its value",
             Operand::Loop(_) => "it has loop.index, loop.first, loop.last, loop.length, ...",
             Operand::Macro(_) => "call it: {{ name(...) }}",
@@ -262,6 +267,7 @@ impl Operand {
             Operand::Row { .. } | Operand::Record(_) | Operand::Errors { .. } => "a record",
             Operand::Session { .. } => "the session",
             Operand::CsrfInput => "the input of a form",
+            Operand::Cookies => "all cookies",
             Operand::Loop(_) => "the loop",
             Operand::Macro(_) => "a macro",
             Operand::Module(_) => "an imported file",

@@ -41,7 +41,7 @@ pub use op::{
     Binary, Block, Concat, ConstantItem, For, Header, If, Item, Load, LoopFilter, Op, Put, Query,
     Replace, Unary,
 };
-pub use page::{Csrf, PageProgram, SessionFields, SessionUse};
+pub use page::{Aside, CookieUse, Csrf, PageProgram, SessionFields, SessionUse, StoredUse};
 pub use param::{Carrier, ListParam, PROBLEM_BYTES_MAX, Param, ParamTold, ParamType};
 pub use print::Listing;
 pub use route::{Route, Segment};

@@ -63,7 +63,7 @@ pub enum Op {
     Query(Query),
     /// Sets the answer's status, 100 to 599.
     Status(u16),
-    /// Adds a header to the answer.
+    /// Adds a header to the answer, or gives something else beside its body.
     Header(Header),
     /// The answer's body is this file of the service's static files: its path, Text, relative to
     /// `static/`.
@@ -211,7 +211,7 @@ pub struct Query {
 /// [`Op::Header`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Index into [`PageProgram::header_names`](super::PageProgram::header_names).
+    /// Index into [`PageProgram::asides`](super::PageProgram::asides).
     pub name: u16,
     /// The value, Text, escaped already.
     pub value: Register,

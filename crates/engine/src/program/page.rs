@@ -5,6 +5,7 @@ use super::param::{ListParam, Param};
 use super::route::Route;
 use super::stage::{Call, StageProgram};
 use super::value::{Constant, Field, FieldId};
+use crate::settings::StoredKind;
 
 /// Whether a page needs a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +49,38 @@ impl Csrf {
         ["<input type=\"hidden\" name=\"csrf_token\" value=\"", "\">"];
 }
 
+/// A field of sessions that a page reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredUse {
+    /// Which of those that service.toml declares, in the order of their names.
+    pub stored: u16,
+    /// Its type.
+    pub kind: StoredKind,
+    /// Where the page has it: Text, or Int, of which 1 is true.
+    pub field: FieldId,
+}
+
+/// A cookie that a page reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CookieUse {
+    /// Its name, a token.
+    pub name: String,
+    /// Text: where the page has its value, which is empty where a request has none.
+    pub field: FieldId,
+}
+
+/// What an [`Op::Header`] gives beside the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Aside {
+    /// A header of this name, in the case given.
+    Header(String),
+    /// What a field of the session is set to, by its number in the order of the names: a text, or a
+    /// number as a text, of which 1 is true.
+    Stored(u16),
+    /// The message that the next page of the visitor shows that shows any.
+    Flash,
+}
+
 /// A compiled page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageProgram {
@@ -59,6 +92,12 @@ pub struct PageProgram {
     pub session: SessionUse,
     /// Where its session's fields are, unless [`SessionUse::None`].
     pub session_fields: Option<SessionFields>,
+    /// Which of its other fields it reads.
+    pub stored: Vec<StoredUse>,
+    /// Which cookies it reads, beside parameters and the session's.
+    pub cookies: Vec<CookieUse>,
+    /// Text: where it has the message that a page before has left, if it shows it.
+    pub flash: Option<FieldId>,
     /// Whether it asks for tokens, and shows them.
     pub csrf: Csrf,
     /// The answer's Content-Type.
@@ -78,8 +117,8 @@ pub struct PageProgram {
     pub texts: Vec<u8>,
     /// Tables of constants, each of one type (`for x in ["a", "b"]`).
     pub tables: Vec<Vec<Constant>>,
-    /// Names of the headers it can add, in the case given.
-    pub header_names: Vec<String>,
+    /// What it can give beside its body.
+    pub asides: Vec<Aside>,
 }
 
 impl PageProgram {
@@ -94,9 +133,24 @@ impl PageProgram {
         self.any_op(|op| matches!(op, Op::SessionCreate(_)))
     }
 
+    /// Whether it sets fields of the session.
+    pub fn sets_stored(&self) -> bool {
+        let is_stored = |aside: &Aside| matches!(aside, Aside::Stored(_));
+        self.asides.iter().any(is_stored)
+    }
+
+    /// Whether it leaves a message for a page that follows.
+    pub fn sets_flash(&self) -> bool {
+        self.asides.contains(&Aside::Flash)
+    }
+
     /// Whether it looks at the session's cookie: it has a session, ends that of the browser as it
-    /// begins another, or has to do with tokens, which are bound to it.
+    /// begins another, or has to do with tokens or messages, which are bound to it.
     pub fn reads_session(&self) -> bool {
-        self.session != SessionUse::None || self.begins_session() || self.csrf != Csrf::default()
+        self.session != SessionUse::None
+            || self.begins_session()
+            || self.csrf != Csrf::default()
+            || self.flash.is_some()
+            || self.sets_flash()
     }
 }

@@ -11,7 +11,7 @@
 
 use super::function::{Arithmetic, Comparison, Escape};
 use super::op::{Binary, ConstantItem, For, Load, LoopFilter, Op, Put, Unary};
-use super::page::{PageProgram, SessionUse};
+use super::page::{Aside, PageProgram, SessionUse};
 use super::param::{Carrier, ParamType};
 use super::service::Service;
 use super::stage::{CallResult, StageProgram};
@@ -134,6 +134,12 @@ impl fmt::Display for Listing<'_> {
 }
 
 impl Listing<'_> {
+    /// The name of a session's field.
+    fn stored(&self, stored: u16) -> &str {
+        let mut names = self.service.config.session.fields.keys();
+        names.nth(usize::from(stored)).map_or("?", |name| name)
+    }
+
     fn field(&self, field: FieldId) -> &str {
         self.page
             .fields
@@ -284,9 +290,16 @@ impl StagePrinter<'_> {
             }
             Op::Status(status) => write!(f, "status {status}"),
             Op::Header(op) => {
-                let names = &self.listing.page.header_names;
-                let name = names.get(usize::from(op.name)).map_or("?", |name| name);
-                write!(f, "header {name}: {}", of(op.value))
+                let value = of(op.value);
+                match self.listing.page.asides.get(usize::from(op.name)) {
+                    Some(Aside::Header(name)) => write!(f, "header {name}: {value}"),
+                    Some(Aside::Stored(stored)) => {
+                        let name = self.listing.stored(*stored);
+                        write!(f, "set session.{name} {value}")
+                    }
+                    Some(Aside::Flash) => write!(f, "flash {value}"),
+                    None => write!(f, "header ?: {value}"),
+                }
             }
             Op::File(path) => write!(f, "file {}", of(*path)),
             Op::SessionCreate(user) => write!(f, "create session {}", of(*user)),

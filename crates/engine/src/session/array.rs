@@ -237,6 +237,12 @@ impl SessionArray {
         }
     }
 
+    /// Whether a session exists, expired or not. It counts as no use.
+    pub fn has(&self, id: &SessionId) -> bool {
+        let slot = self.slots.get(id.slot as usize);
+        slot.is_some_and(|slot| slot.find(id.secret).is_some())
+    }
+
     /// Ends a session, and tells whether it was still there (expired or not). Of several threads
     /// that end the same session, one is told so.
     pub fn destroy(&self, id: &SessionId) -> bool {

@@ -16,6 +16,7 @@
 //! - `free`: the lists of free slots;
 //! - `users`: which slots a user's sessions are in;
 //! - `sign_ins`: how often users sign in, and addresses fail to;
+//! - `fields`: what they keep beside their user, and `layout`: where in that each field is;
 //! - `array`: creating, looking up, destroying and expiring.
 //!
 //! It departs from the paper, whose array is a hash table with a bucket for each lane of a cohort
@@ -29,8 +30,10 @@
 
 mod array;
 mod atomic;
+mod fields;
 mod free;
 mod id;
+mod layout;
 pub(crate) mod prefetch;
 mod sign_ins;
 mod slot;
@@ -40,4 +43,5 @@ mod users;
 
 pub use array::{Full, Millis, SessionArray, SessionRules};
 pub use id::SessionId;
+pub use layout::{StoredFields, StoredValue, TooLong};
 pub use sign_ins::{SignInRules, SignIns, TooMany};

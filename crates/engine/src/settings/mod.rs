@@ -9,7 +9,8 @@
 //! - `definition`: what is known of a setting, and how its value is read;
 //! - `value`: values before they have their types, and the types;
 //! - `section`: [`section!`](crate::section), which declares a table of settings as a struct;
-//! - `tables`: the tables of `service.toml`; `together`: what of them does not go together;
+//! - `tables`: the tables of `service.toml`; `stored`: a session's fields; `together`: what of them
+//!   does not go together;
 //! - `service`: all of them, and where each value comes from;
 //! - `backend`: the backends';
 //! - `document`: the documentation's tables; [`duration`]: durations as people write them.
@@ -23,6 +24,7 @@ pub mod document;
 pub mod duration;
 mod section;
 mod service;
+mod stored;
 mod tables;
 mod together;
 mod value;
@@ -34,6 +36,8 @@ pub use definition::{
 };
 pub use section::Section;
 pub use service::{Origin, ServiceConfig};
+pub(crate) use stored::STORED_MAX;
+pub use stored::{StoredField, StoredKind};
 pub use tables::{
     AccessLogFormat, CohortPolicy, CohortSettings, HeaderSettings, Limits, LogFormat,
     ServerSettings, ServiceSettings, SessionSettings, StaticSettings,

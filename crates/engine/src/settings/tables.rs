@@ -3,6 +3,7 @@
 use super::definition::{
     Mistake, address, bytes, choice, count, file, map, switch, text, time, timeout,
 };
+use super::stored::{self, StoredField};
 use crate::{choice, section};
 use rhythm_protocol::http::head::{HEAD_CAPACITY, HEADERS_CAPACITY, is_token};
 use rhythm_protocol::http::response::HeaderName;
@@ -96,6 +97,11 @@ section! {
         cookie_secure: bool = false; switch().flag("secure-cookie"),
         /// Sessions at once, of 48 bytes each. A sign-in beyond them answers 503.
         sessions_max: u32 = 262_144; count(1, 1 << 28).restart().was("capacity"),
+        /// What a session keeps beside its user, by name: `"int"`, `"bool"` or `"text(40)"`, a text
+        /// of at most so many bytes (docs/pages.md, *What a session keeps*). Memory for it is there
+        /// for all of `sessions_max`. Values stay over a reload with the same fields, and are lost
+        /// with others.
+        fields: BTreeMap<String, String> = BTreeMap::new(); map(stored::check),
         /// A session unused for so long is over.
         idle_timeout: Duration = Duration::from_secs(30 * 60); timeout().restart(),
         /// A session that was never used after its sign-in is over sooner.
@@ -288,6 +294,13 @@ fn index_path(from: &str, to: Option<&str>) -> Result<(), Mistake> {
         return Err(Mistake::new(message, "index = { \"/\" = \"/home\" }"));
     }
     Ok(())
+}
+
+impl SessionSettings {
+    /// What `fields` declares, in the order of the names.
+    pub fn stored(&self) -> Vec<StoredField> {
+        stored::declared(&self.fields)
+    }
 }
 
 impl HeaderSettings {

@@ -7,7 +7,7 @@ use crate::diagnostic::Report;
 use crate::kind::BackendKind;
 use crate::program::ERROR_STATUSES;
 use crate::settings::{
-    BackendConfig, Definition, Origin, PoolSettings, Section, ServiceConfig, Setting,
+    BackendConfig, Definition, Origin, PoolSettings, STORED_MAX, Section, ServiceConfig, Setting,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,6 +23,8 @@ pub(crate) struct ServiceFile<'a> {
     pub(crate) index: Vec<(Text<'a>, Text<'a>)>,
     /// The pages of `[errors]`.
     pub(crate) errors: Vec<ErrorDecl<'a>>,
+    /// Whether its mistakes are why sessions may lack a field.
+    pub(crate) fields_lost: bool,
     /// Whether its mistakes are why there is no answer for a missing session.
     pub(crate) missing_lost: bool,
     /// Whether its mistakes are why a backend may be absent.
@@ -46,6 +48,7 @@ impl ServiceFile<'_> {
             missing: None,
             index: Vec::new(),
             errors: Vec::new(),
+            fields_lost: true,
             missing_lost: true,
             backends_lost: true,
         }
@@ -102,6 +105,11 @@ pub(crate) fn read<'a>(
             }
         }
         warn_of_together(section.name(), config, &keys, report);
+        if section.name() == "session" && config.session.fields.len() > STORED_MAX {
+            let message = "a session has too many fields";
+            let hint = format!("at most {STORED_MAX}; what is more belongs into a database");
+            report.error(keys.place_of("fields"), message, hint);
+        }
         if let Some(index) = keys
             .get("index")
             .and_then(|index| index.get_ref().as_table())
@@ -118,7 +126,7 @@ pub(crate) fn read<'a>(
                 toml,
                 missing,
                 offset,
-                &["page", "status", "with", "redirect"],
+                &["page", "status", "with", "redirect", "flash"],
                 report,
             );
             service.missing = read_instead(&keys, "page", report);
@@ -127,6 +135,7 @@ pub(crate) fn read<'a>(
     service.errors = read_errors(&root, report);
     let backends_lost = read_backends(&root, kinds, &mut service.backends, report);
     let is_mistaken = report.errors() > before;
+    service.fields_lost = is_mistaken;
     service.missing_lost = is_mistaken && service.missing.is_none();
     service.backends_lost = backends_lost || is_mistaken && service.backends.is_empty();
     service

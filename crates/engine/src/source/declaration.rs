@@ -18,9 +18,9 @@ pub(super) const PAGE_KEYS: [&str; 8] = [
 ];
 
 /// The keys of steps, but those of calls that say what is asked, which are their kinds'.
-pub(super) const STEP_KEYS: [&str; 17] = [
+pub(super) const STEP_KEYS: [&str; 20] = [
     "call", "rows", "row", "each", "retry", "share", "merge", "check", "else", "with", "status",
-    "session", "user", "redirect", "file", "headers", "when",
+    "session", "user", "set", "redirect", "file", "headers", "cookies", "flash", "when",
 ];
 
 /// A page's header.
@@ -153,6 +153,8 @@ pub(crate) struct RedirectDecl<'a> {
     /// A template.
     pub(crate) to: Text<'a>,
     pub(crate) status: u16,
+    /// What the page there is to tell: a template.
+    pub(crate) flash: Option<Text<'a>>,
 }
 
 /// An answer by another page.
@@ -185,6 +187,12 @@ pub(crate) enum StepKind<'a> {
     },
     SessionCreate {
         user: Text<'a>,
+        /// What its fields are, by their names: expressions.
+        set: Vec<(Text<'a>, Text<'a>)>,
+    },
+    /// The session's fields are set, by their names, to expressions.
+    Set {
+        fields: Vec<(Text<'a>, Text<'a>)>,
     },
     SessionDestroy,
     Redirect(RedirectDecl<'a>),
@@ -196,6 +204,22 @@ pub(crate) enum StepKind<'a> {
     File {
         path: Text<'a>,
     },
+    Cookies(Vec<CookieDecl<'a>>),
+}
+
+/// A cookie that is set.
+#[derive(Debug)]
+pub(crate) struct CookieDecl<'a> {
+    pub(crate) name: Text<'a>,
+    /// A template.
+    pub(crate) value: Text<'a>,
+    pub(crate) path: String,
+    /// For how many seconds browsers keep it; while they run, where it is not said.
+    pub(crate) max_age: Option<u64>,
+    pub(crate) http_only: bool,
+    /// As the session's, where it is not said.
+    pub(crate) secure: Option<bool>,
+    pub(crate) same_site: &'static str,
 }
 
 #[derive(Debug)]
@@ -221,10 +245,10 @@ pub(crate) struct CallDecl<'a> {
 impl Step<'_> {
     /// Whether it does something to the answer, whatever that will be.
     pub(crate) fn is_effect(&self) -> bool {
-        use StepKind::{Head, SessionCreate, SessionDestroy};
+        use StepKind::{Cookies, Head, SessionCreate, SessionDestroy, Set};
         matches!(
             self.kind,
-            Head { .. } | SessionCreate { .. } | SessionDestroy
+            Head { .. } | SessionCreate { .. } | SessionDestroy | Set { .. } | Cookies(_)
         )
     }
 

@@ -3,12 +3,14 @@
 //! - `keys`: TOML, with the place of each mistake; `toml_syntax` tells what is wrong where it is
 //!   none;
 //! - `config`: `service.toml`;
-//! - `declaration`: what a page's header says; `header`, `param` and `step` read it;
+//! - `declaration`: what a page's header says; `header`, `param`, `step`, `call` and
+//!   `cookie` read it;
 //! - `page_file`: a page file, split into header and template;
 //! - `template`: MiniJinja's parser; `syntax` tells what is wrong where it cannot go on.
 
 mod call;
 pub(crate) mod config;
+mod cookie;
 pub(crate) mod declaration;
 pub(crate) mod header;
 pub(crate) mod keys;

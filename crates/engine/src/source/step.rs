@@ -1,6 +1,7 @@
 //! Steps as a page's header has them, read but not yet compiled.
 
 use super::call::{self, read_call};
+use super::cookie::read_cookies;
 use super::declaration::{
     AnswerDecl, Instead, Lost, PAGE_KEYS, RedirectDecl, STEP_KEYS, Step, StepKind, check_name,
     is_name,
@@ -20,6 +21,11 @@ pub(crate) fn read_instead<'a>(
     report: &mut Report,
 ) -> Option<Instead<'a>> {
     if !keys.has("redirect") {
+        if keys.has("flash") {
+            let hint = "`with` gives it variables";
+            let message = "`flash` is for the page that a redirect leads to, not one shown here";
+            report.error(keys.key_place("flash"), message, hint);
+        }
         return read_answer(keys, page_key, report).map(Instead::Page);
     }
     for key in [page_key, "with"] {
@@ -36,7 +42,12 @@ pub(crate) fn read_instead<'a>(
 fn read_redirect<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Option<RedirectDecl<'a>> {
     let to = keys.text("redirect", report);
     let status = keys.status(300..=399, 303, report);
-    Some(RedirectDecl { to: to?, status })
+    let flash = keys.text("flash", report);
+    Some(RedirectDecl {
+        to: to?,
+        status,
+        flash,
+    })
 }
 
 /// Reads who answers: the page under `page_key`, and `status` and `with`.
@@ -86,13 +97,19 @@ pub(crate) fn read_step<'a>(
     let known: &[&str] = if has("call") {
         &call
     } else if has("check") {
-        &["check", "else", "with", "status", "redirect", "when"]
+        &[
+            "check", "else", "with", "status", "redirect", "flash", "when",
+        ]
     } else if has("session") {
-        &["session", "user", "when"]
+        &["session", "user", "set", "when"]
+    } else if has("set") {
+        &["set", "when"]
     } else if has("redirect") {
-        &["redirect", "status", "when"]
+        &["redirect", "status", "flash", "when"]
     } else if has("file") {
         &["file", "when"]
+    } else if has("cookies") {
+        &["cookies", "when"]
     } else if has("headers") || has("status") {
         &["headers", "status", "when"]
     } else {
@@ -128,18 +145,23 @@ pub(crate) fn read_step<'a>(
                 let hint = "user = \"userid\", an expression for the user's number";
                 StepKind::SessionCreate {
                     user: keys.required("user", hint, report)?,
+                    set: read_set(&keys, report),
                 }
             } else {
-                if has("user") {
+                for key in ["user", "set"].into_iter().filter(|key| has(key)) {
                     report.error(
-                        keys.place_of("user"),
-                        "`user` is for session = \"create\"",
+                        keys.place_of(key),
+                        format!("`{key}` is for session = \"create\""),
                         "remove it: the session that there is ends, whose it may be",
                     );
                 }
                 StepKind::SessionDestroy
             }
         }
+        "set" => StepKind::Set {
+            fields: read_set(&keys, report),
+        },
+        "cookies" => StepKind::Cookies(read_cookies(&keys, report)),
         "redirect" => StepKind::Redirect(read_redirect(&keys, report)?),
         "file" => StepKind::File {
             path: keys.text("file", report)?,
@@ -159,8 +181,8 @@ pub(crate) fn read_step<'a>(
 }
 
 /// The keys that say what a step does. `status` stands beside some of the others, too.
-const HEADS: [&str; 7] = [
-    "call", "check", "session", "redirect", "headers", "file", "status",
+const HEADS: [&str; 9] = [
+    "call", "check", "session", "set", "redirect", "headers", "cookies", "file", "status",
 ];
 
 /// Refuses a step of which more than one key says what it does.
@@ -174,7 +196,9 @@ fn refuse_several(toml: TomlText<'_>, table: &DeTable<'_>, report: &mut Report) 
         return false;
     };
     // A check may lead elsewhere.
-    if heads.len() == 2 && table.contains_key("check") && table.contains_key("redirect") {
+    let are = |one: &str, other: &str| table.contains_key(one) && table.contains_key(other);
+    // And a session that begins has fields.
+    if heads.len() == 2 && (are("check", "redirect") || are("session", "set")) {
         return false;
     }
     let message = format!("a step is one thing, and this is `{first}` and `{second}`");
@@ -185,7 +209,8 @@ fn refuse_several(toml: TomlText<'_>, table: &DeTable<'_>, report: &mut Report) 
 
 /// Refuses a step of which no key says what it does: one is misspelled, or missing beside others.
 fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, report: &mut Report) {
-    let one_of = "a step has one of: call, check, session, redirect, headers, status, file";
+    let one_of =
+        "a step has one of: call, check, session, set, redirect, headers, cookies, status, file";
     let mut keys: Vec<(usize, &str)> = (table.iter())
         .map(|(key, _)| (key.span().start, key.get_ref().as_ref()))
         .collect();
@@ -201,11 +226,12 @@ fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, repor
         }
         (None, Some((at, key))) => {
             let of = match *key {
+                "flash" => "redirect = \"...\"",
                 "else" | "with" => "check = \"...\"",
                 "user" => "session = \"create\"",
                 "rows" | "row" | "each" | "retry" | "share" | "merge" | "query" | "exec"
                 | "args" => "call = \"...\"",
-                _ => "call, check, session, redirect, headers, status or file",
+                _ => "call, check, session, set, redirect, headers, cookies, status or file",
             };
             let message = format!("this step has `{key}`, but nothing says what it does");
             (*at, message, format!("it needs {of}"))
@@ -216,6 +242,25 @@ fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, repor
         }
     };
     report.error(toml.place(place), message, hint);
+}
+
+/// Reads `set`: expressions by the names of fields.
+fn read_set<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, Text<'a>)> {
+    let mut fields = Vec::new();
+    let Some((table, _)) = keys.table("set", "{ name = \"known.name\" }", report) else {
+        return fields;
+    };
+    for (name, value) in Keys::entries(&keys.toml, table) {
+        match text_of(&keys.toml, value) {
+            Some(text) => fields.push((name, text)),
+            None => {
+                let hint = format!("{0} = \"...\": a number is {0} = \"7\"", name.value);
+                let message = "values of `set` are expressions, in strings";
+                report.error(name.place, message, hint);
+            }
+        }
+    }
+    fields
 }
 
 fn read_headers<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, Text<'a>)> {
@@ -236,7 +281,7 @@ fn read_headers<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Vec<(Text<'a>, 
         } else if (SERVERS_OWN.iter().chain(&SENDERS_HEADERS)).any(|own| *own == lower) {
             let hint = match lower.as_str() {
                 "content-type" => "content_type = \"...\" at the top of the header sets it",
-                "set-cookie" => "session = \"create\" and session = \"destroy\" set the cookie",
+                "set-cookie" => "`cookies` of a step sets cookies, `session` that of the session",
                 _ => "remove it",
             };
             report.error(

@@ -11,6 +11,11 @@
 use loom::sync::atomic::{self, AtomicUsize};
 pub(super) use loom::sync::atomic::{Ordering, fence};
 
+/// Another thread is to go on before this one can.
+pub(super) fn pause() {
+    loom::thread::yield_now();
+}
+
 loom::lazy_static! {
     static ref SHARED: AtomicUsize = AtomicUsize::new(0);
 }

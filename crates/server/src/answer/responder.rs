@@ -16,8 +16,9 @@ use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::site::Site;
 use crate::site::lengths::Lengths;
 use rhythm_cohort::ContextId;
-use rhythm_engine::cohort::Cohort;
-use rhythm_engine::session::{SessionId, TooMany};
+use rhythm_engine::cohort::{Cohort, LaneError};
+use rhythm_engine::program::PageProgram;
+use rhythm_engine::session::{SessionId, StoredFields, StoredValue, TooMany};
 use rhythm_http::{AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed, Reading};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
@@ -45,6 +46,7 @@ pub(crate) struct Responder {
     // Memory kept from call to call.
     line: Vec<u8>,
     users: Vec<Option<i64>>,
+    words: Vec<u64>,
 }
 
 impl Responder {
@@ -67,6 +69,7 @@ impl Responder {
             lengths,
             line: Vec::new(),
             users: Vec::new(),
+            words: Vec::new(),
         }
     }
 
@@ -78,7 +81,8 @@ impl Responder {
         page: u32,
         now: Time,
     ) {
-        let Some(fields) = flight.epoch().program(page).session_fields else {
+        let program = flight.epoch().program(page);
+        let Some(fields) = program.session_fields else {
             return;
         };
         let ids = flight.requests.sessions();
@@ -89,6 +93,16 @@ impl Responder {
             if let Some(user) = user {
                 cohort.fields[usize::from(fields.present)].set_int(lane, 1);
                 cohort.fields[usize::from(fields.user)].set_int(lane, *user);
+            }
+        }
+        if !program.stored.is_empty() {
+            let capacity = self.sessions.array().capacity();
+            let stored = flight.epoch().site.stored(capacity);
+            for (lane, id) in ids.iter().enumerate() {
+                if let (Some(id), Some(_)) = (id, self.users[lane]) {
+                    stored.read(id, &mut self.words);
+                    fill_in(cohort, lane, program, stored, &self.words);
+                }
             }
         }
     }
@@ -330,5 +344,29 @@ impl Responder {
         // Of a turn whose end nobody told of.
         self.turn_ended(now);
         self.date.update(unix_seconds);
+    }
+}
+
+/// Fills in what a lane's page reads of what its session keeps, which lies in these words.
+fn fill_in(
+    cohort: &mut Cohort,
+    lane: usize,
+    program: &PageProgram,
+    stored: &StoredFields,
+    words: &[u64],
+) {
+    for of_page in &program.stored {
+        let field = &mut cohort.fields[usize::from(of_page.field)];
+        match stored.value(usize::from(of_page.stored), words) {
+            StoredValue::Int(value) => field.set_int(lane, value),
+            StoredValue::Text(start) => {
+                // Of this alone nothing was known when its request was taken.
+                if !cohort.arena.reserve(words[start] as usize) {
+                    return cohort.fail(lane, LaneError::MemoryShort);
+                }
+                let text = (cohort.arena).push_with(|out| StoredFields::text(words, start, out));
+                field.set_text(lane, text);
+            }
+        }
     }
 }

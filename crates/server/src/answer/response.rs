@@ -6,6 +6,7 @@
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::sessions::{Asked, Cookie, Refused, Sessions};
 use crate::backend::{Cause, Failure};
+use crate::flash::{AGE_MAX, FLASH_BYTES_MAX};
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
 use crate::host::files::{FileStream, STREAM_BYTES_EXPECTED};
 use crate::host::site_answer::TOO_MANY;
@@ -13,7 +14,7 @@ use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
 use crate::site::lengths::Lengths;
-use crate::site::{BackendSettings, HeaderKind, Site};
+use crate::site::{BackendSettings, HeaderKind, SentAside, Site};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output};
 use rhythm_engine::session::TooMany;
 use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces};
@@ -219,16 +220,36 @@ impl LaneAnswers<'_> {
             lane,
             fragments: &self.site.service.fragments,
         };
-        let lane_headers = (cohort.output.headers.get(headers..).unwrap_or(&[]).iter())
+        let asides = (cohort.output.headers.get(headers..).unwrap_or(&[]).iter())
             .take_while(|&&(of, ..)| of as usize == lane)
-            .filter_map(|&(_, name, value)| {
-                let (kind, name) = &page.headers[usize::from(name)];
-                let is_sent = *kind != HeaderKind::Framing;
-                is_sent.then(|| (*kind, name.get(), cohort.arena.get(value)))
-            });
+            .map(|&(_, aside, value)| (&page.asides[usize::from(aside)], cohort.arena.get(value)));
+        let lane_headers = asides.clone().filter_map(|(aside, value)| match aside {
+            SentAside::Header(HeaderKind::Framing, _) => None,
+            SentAside::Stored(_) | SentAside::Flash => None,
+            SentAside::Header(kind, name) => Some((*kind, name.get(), value)),
+        });
         let (site, date, now) = (self.site, self.date, self.now);
         let LaneRequest { slot, shape, .. } = *request;
+        let stored = site.stored(self.sessions.array().capacity());
+        self.sessions.begin();
+        let mut message = None;
+        if page.sets_session {
+            for (aside, value) in asides {
+                let fits = match aside {
+                    SentAside::Stored(field) => self.sessions.set(stored, *field, value).is_ok(),
+                    SentAside::Flash => {
+                        message = Some(value);
+                        value.len() <= FLASH_BYTES_MAX
+                    }
+                    SentAside::Header(..) => true,
+                };
+                if !fits {
+                    return Given::Whole(self.failed(port, request, LaneError::TooLarge));
+                }
+            }
+        }
         let asked = Asked {
+            stored,
             change: output.session,
             begins: page.begins_session,
             earlier: self.requests.session(lane),
@@ -238,16 +259,29 @@ impl LaneAnswers<'_> {
                 false => None,
             },
         };
-        let cookie = match self.sessions.change(asked, now) {
+        let mut cookie = match self.sessions.change(asked, now) {
             Ok(cookie) => cookie,
             Err(Refused::Full) => {
                 return Given::Whole(self.failed(port, request, LaneError::SessionsFull));
+            }
+            Err(Refused::NoUser) => {
+                return Given::Whole(self.failed(port, request, LaneError::NotANumber));
             }
             Err(Refused::TooMany(too_many)) => {
                 return Given::Whole(self.too_many(port, request, too_many));
             }
         };
+        let is_redirect = (300..400).contains(&output.status);
+        let flash = match message {
+            Some(message) => {
+                let earlier = self.requests.session(lane);
+                Some(self.sessions.flash(message, earlier, &mut cookie))
+            }
+            // It is shown once, by a page.
+            None => (request.has_flash && !is_redirect).then(Vec::new),
+        };
         let page = PageAnswer {
+            flash,
             site,
             page: self.page,
             status: output.status,
@@ -325,6 +359,8 @@ struct PageAnswer<'a, H> {
     headers: H,
     /// The session's cookie, if it is set.
     cookie: Option<Cookie>,
+    /// What the cookie with a message is set to, if it is; empty: it is removed.
+    flash: Option<Vec<u8>>,
 }
 
 impl<'a, H> PageAnswer<'a, H>
@@ -356,7 +392,20 @@ where
             head.header(name, value);
         }
         if let Some(cookie) = &self.cookie {
-            write_cookie(head, self.site, cookie.value());
+            match cookie {
+                Cookie::Id(id) => write_cookie(head, self.site, &id.to_text()),
+                Cookie::Removed => write_cookie(head, self.site, b""),
+            }
+        }
+        if let Some(value) = &self.flash {
+            head.set_cookie(&SetCookie {
+                name: self.site.flash_cookie.get(),
+                value,
+                max_age: Some(if value.is_empty() { 0 } else { AGE_MAX }),
+                http_only: true,
+                secure: self.site.settings.cookie_secure,
+                same_site: SameSite::Lax,
+            });
         }
     }
 
@@ -426,7 +475,8 @@ where
             status,
             body_length: length,
         };
-        let sets_fields = self.cookie.is_some() || self.headers.clone().next().is_some();
+        let sets_cookie = self.cookie.is_some() || self.flash.is_some();
+        let sets_fields = sets_cookie || self.headers.clone().next().is_some();
         if status == 200 && shape.is_plain() && !sets_fields {
             info.head.write(self.date, length, out);
             return (answered, Body::Stitched(body));

@@ -5,9 +5,13 @@
 //! guesses under way together learn no more than guesses one after the other. A user who signs in
 //! too often is refused when the session would begin.
 
+use crate::flash;
 use crate::observe::metrics::WorkerMetrics;
+use crate::seal::Sealer;
 use rhythm_engine::cohort::SessionChange;
-use rhythm_engine::session::{Millis, SessionArray, SessionId, SignIns, TooMany};
+use rhythm_engine::session::{
+    Millis, SessionArray, SessionId, SignIns, StoredFields, TooLong, TooMany,
+};
 use rhythm_net::Time;
 use rhythm_net::sparse::Sparse;
 use std::net::IpAddr;
@@ -22,8 +26,11 @@ pub(crate) struct Sessions {
     array: Arc<SessionArray>,
     sign_ins: Arc<SignIns>,
     random: Random,
+    sealer: Sealer,
     metrics: Arc<WorkerMetrics>,
     refusals: Sparse,
+    /// What the lane at hand sets fields to, for [`StoredFields::write`].
+    changes: Vec<(usize, u64)>,
 }
 
 /// What a lane's answer does to sessions.
@@ -36,6 +43,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) earlier: Option<&'a SessionId>,
     /// It is one that the cookie is yet to name.
     pub(crate) is_new: bool,
+    /// Of which fields those are that [`Sessions::set`] was told of.
+    pub(crate) stored: &'a StoredFields,
     /// Whom it is for; `None` where the client is gone.
     pub(crate) address: Option<IpAddr>,
 }
@@ -43,18 +52,9 @@ pub(crate) struct Asked<'a> {
 /// What a session's cookie is set to.
 pub(crate) enum Cookie {
     /// A session's id.
-    Id([u8; SessionId::TEXT_LEN]),
+    Id(SessionId),
     /// Nothing: it is removed.
     Removed,
-}
-
-impl Cookie {
-    pub(crate) fn value(&self) -> &[u8] {
-        match self {
-            Cookie::Id(text) => text,
-            Cookie::Removed => b"",
-        }
-    }
 }
 
 /// Why an answer is another than the page's.
@@ -64,6 +64,8 @@ pub(crate) enum Refused {
     Full,
     /// There were too many sign-ins.
     TooMany(TooMany),
+    /// A session of nobody was to begin.
+    NoUser,
 }
 
 impl Sessions {
@@ -72,14 +74,17 @@ impl Sessions {
         array: Arc<SessionArray>,
         sign_ins: Arc<SignIns>,
         random: Random,
+        sealer: Sealer,
         metrics: Arc<WorkerMetrics>,
     ) -> Sessions {
         Sessions {
             array,
             sign_ins,
             random,
+            sealer,
             metrics,
             refusals: Sparse::default(),
+            changes: Vec::new(),
         }
     }
 
@@ -100,6 +105,53 @@ impl Sessions {
     pub(crate) fn may_try(&mut self, address: IpAddr, now: Time) -> Result<(), TooMany> {
         let may = self.sign_ins.may_try(address, milliseconds(now));
         may.inspect_err(|too_many| self.refused(Some(address), *too_many, now))
+    }
+
+    /// A lane comes of which nothing is known yet.
+    pub(crate) fn begin(&mut self) {
+        self.changes.clear();
+    }
+
+    /// The lane at hand sets a field of its session, or of that which it begins.
+    ///
+    /// # Errors
+    /// The text is too long for it.
+    pub(crate) fn set(
+        &mut self,
+        stored: &StoredFields,
+        field: usize,
+        text: &[u8],
+    ) -> Result<(), TooLong> {
+        stored.change(field, text, &mut self.changes)
+    }
+
+    /// Makes the changes in a session.
+    fn store(&self, stored: &StoredFields, id: &SessionId) {
+        if !self.changes.is_empty() {
+            stored.write(id, &self.changes, || self.array.has(id));
+        }
+    }
+
+    /// The value of the cookie with a message, for the session that the browser will have: that of
+    /// the cookie that is set now, else the one it came with. Who signs out has none, and is given
+    /// an id instead.
+    pub(crate) fn flash(
+        &mut self,
+        message: &[u8],
+        earlier: Option<&SessionId>,
+        cookie: &mut Option<Cookie>,
+    ) -> Vec<u8> {
+        let id = match (&*cookie, earlier) {
+            (Some(Cookie::Id(id)), _) => *id,
+            (None, Some(id)) => *id,
+            (Some(Cookie::Removed), _) | (None, None) => self.visitor(),
+        };
+        if matches!(cookie, Some(Cookie::Removed)) {
+            *cookie = Some(Cookie::Id(id));
+        }
+        let mut value = Vec::new();
+        flash::write(&self.sealer, &id, message, &mut value);
+        value
     }
 
     /// Does what a lane asks for, and gives what the cookie is set to.
@@ -125,11 +177,15 @@ impl Sessions {
         }
         match asked.change {
             SessionChange::None => {
+                if let Some(session) = asked.earlier {
+                    self.store(asked.stored, session);
+                }
                 let new = asked.earlier.filter(|_| asked.is_new);
-                Ok(new.map(|id| Cookie::Id(id.to_text())))
+                Ok(new.copied().map(Cookie::Id))
             }
             // Whose client is gone would never hear of it.
             SessionChange::Create(_) if asked.address.is_none() => Ok(None),
+            SessionChange::Create(0) => Err(Refused::NoUser),
             SessionChange::Create(user) => {
                 let counted = self.sign_ins.signs_in(user, at);
                 self.heed(counted, asked.address, now)?;
@@ -140,7 +196,8 @@ impl Sessions {
                     self.array.destroy(earlier);
                 }
                 self.metrics.sign_ins.add(1);
-                Ok(Some(Cookie::Id(id.to_text())))
+                self.store(asked.stored, &id);
+                Ok(Some(Cookie::Id(id)))
             }
             SessionChange::Destroy => {
                 if let Some(session) = asked.earlier {
@@ -206,13 +263,21 @@ mod tests {
         let array = Arc::new(SessionArray::new(4, 1_000));
         let sign_ins = Arc::new(SignIns::new(SignInRules::NONE, 0));
         let metrics = Metrics::new(1, Arc::default(), Box::new(NoGauge)).worker(0);
-        let mut sessions = Sessions::new(array.clone(), sign_ins, Box::new(|| 7), metrics);
+        let mut sessions = Sessions::new(
+            array.clone(),
+            sign_ins,
+            Box::new(|| 7),
+            Sealer::new(7),
+            metrics,
+        );
+        let stored = StoredFields::new(Vec::new(), 4);
         for (address, live) in [(None, 0), (Some(Ipv4Addr::LOCALHOST.into()), 1)] {
             let asked = Asked {
                 change: SessionChange::Create(42),
                 begins: true,
                 earlier: None,
                 is_new: false,
+                stored: &stored,
                 address,
             };
             let cookie = sessions.change(asked, Time::ZERO);

@@ -33,6 +33,8 @@ pub(crate) struct LaneRequest {
     kept: Kept,
     /// Who sends it has no session, and is yet to be told by which id he is known.
     pub(crate) is_new_visitor: bool,
+    /// It came with a message, which its page shows.
+    pub(crate) has_flash: bool,
     /// Which failure a backend told of, by its index.
     failure: Option<u8>,
 }
@@ -157,6 +159,7 @@ impl LaneRequests {
             key,
             kept: Kept::default(),
             is_new_visitor: false,
+            has_flash: false,
             failure: None,
         };
         self.lanes.push(Some(request));
@@ -173,6 +176,11 @@ impl LaneRequests {
     /// The id of the last lane's visitor is new to him.
     pub(crate) fn is_of_new_visitor(&mut self) {
         self.last().is_new_visitor = true;
+    }
+
+    /// The last lane's page shows the message that its request came with.
+    pub(crate) fn took_flash(&mut self) {
+        self.last().has_flash = true;
     }
 
     /// Keeps what the access log will say of the last lane's request.
@@ -284,6 +292,7 @@ impl LaneRequests {
             } = request;
             into.push(slot, shape, arrived, session, client, key);
             into.last().is_new_visitor = request.is_new_visitor;
+            into.last().has_flash = request.has_flash;
             if let Some((peer, view)) = request.kept.line {
                 let view = into.arena.push(self.arena.get(view));
                 into.last().kept.line = Some((peer, view));

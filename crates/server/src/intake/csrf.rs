@@ -14,13 +14,12 @@
 
 use crate::intake::origin::is_safe;
 use crate::intake::parser::{form_fits, session_of};
+use crate::seal::{Purpose, Sealer};
 use crate::site::Site;
-use hmac::{Hmac, KeyInit, Mac};
 use rhythm_engine::program::Csrf;
 use rhythm_engine::session::SessionId;
 use rhythm_http::Incoming;
 use rhythm_protocol::http::uri;
-use sha2::Sha256;
 
 /// The header in which scripts send a token.
 const HEADER: &str = "x-csrf-token";
@@ -32,7 +31,7 @@ pub(crate) struct NoToken(pub(crate) &'static str);
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    keyed: Hmac<Sha256>,
+    sealer: Sealer,
     /// Of the token made last.
     number: u32,
     // Memory kept from request to request.
@@ -41,11 +40,10 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Those of a key, which all who serve the same sessions have in common.
-    pub(crate) fn new(key: u128) -> Tokens {
-        let key = key.to_be_bytes();
+    /// Those of a key.
+    pub(crate) fn new(sealer: Sealer) -> Tokens {
         Tokens {
-            keyed: Hmac::new_from_slice(&key).expect("a key of any length will do"),
+            sealer,
             number: 0,
             name: Vec::new(),
             value: Vec::new(),
@@ -61,13 +59,8 @@ impl Tokens {
     /// The token of a number. It is spelled, and compared, as ids are: a number of 32 bits, and 128
     /// bits that nobody can guess.
     fn numbered(&self, of: &SessionId, number: u32) -> SessionId {
-        let mut hash = self.keyed.clone();
-        hash.update(&of.to_text());
-        hash.update(&number.to_be_bytes());
-        let hash = hash.finalize().into_bytes();
-        let (first, _) = hash.split_at(size_of::<u128>());
-        let first = first.try_into().expect("so many bytes");
-        SessionId::new(number, u128::from_be_bytes(first))
+        let seal = (self.sealer).seal(Purpose::Token, of, &number.to_be_bytes());
+        SessionId::new(number, seal)
     }
 
     /// Whether a request may do what it asks its page for.
@@ -130,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_token_is_of_one_session_and_one_key() {
-        let mut tokens = Tokens::new(7);
+        let mut tokens = Tokens::new(Sealer::new(7));
         let [one, other] = [1, 2].map(|random| SessionId::new(3, random));
         let [first, second] = [tokens.next(&one), tokens.next(&one)];
         assert_ne!(first, second, "no page shows what another has shown");
@@ -139,7 +132,7 @@ mod tests {
             let is_of = |tokens: &Tokens, of| token == tokens.numbered(of, token.slot());
             assert!(is_of(&tokens, &one));
             assert!(!is_of(&tokens, &other));
-            assert!(!is_of(&Tokens::new(8), &one));
+            assert!(!is_of(&Tokens::new(Sealer::new(8)), &one));
         }
     }
 }

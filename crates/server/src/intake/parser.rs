@@ -8,10 +8,12 @@ use crate::intake::params::{BadParameter, ParamReader, Sources};
 use crate::site::Site;
 use crate::site::routes::{Captures, Found, PatternId};
 use rhythm_engine::cohort::Cohort;
+use rhythm_engine::program::{CookieUse, PageProgram};
 use rhythm_engine::session::SessionId;
 use rhythm_http::Incoming;
 use rhythm_protocol::http::head::Known;
 use rhythm_protocol::http::request::{Framing, RequestHead};
+use rhythm_protocol::http::response::OwnedHeaderName;
 use rhythm_protocol::http::uri;
 
 /// The content type of forms.
@@ -22,6 +24,8 @@ const FORM: &[u8] = b"application/x-www-form-urlencoded";
 pub(crate) struct Parser {
     captures: Captures,
     params: ParamReader,
+    /// A cookie, decoded.
+    cookie: Vec<u8>,
 }
 
 impl Parser {
@@ -66,6 +70,9 @@ impl Parser {
             captures: &self.captures,
         };
         (self.params).read(program, &sources, info.has_others, cohort, lane)?;
+        if !program.cookies.is_empty() {
+            self.cookies(program, head, bytes, cohort, lane);
+        }
         Ok(match info.is_private {
             false => None,
             true => session_of(site, head, bytes),
@@ -73,15 +80,49 @@ impl Parser {
     }
 }
 
-/// The session that a request's cookie names, known or not.
-pub(crate) fn session_of(site: &Site, head: &RequestHead, bytes: &[u8]) -> Option<SessionId> {
-    SessionId::parse(session_text(site, head, bytes)?)
+/// Most bytes of a cookie that a page reads by its name, encoded; longer ones it does not have.
+const COOKIE_BYTES_MAX: usize = 4096;
+
+impl Parser {
+    /// Fills in the cookies that a page reads by their names. One that is no text is none.
+    #[cold]
+    fn cookies(
+        &mut self,
+        program: &PageProgram,
+        head: &RequestHead,
+        bytes: &[u8],
+        cohort: &mut Cohort,
+        lane: usize,
+    ) {
+        let cookies = head
+            .known(Known::Cookie)
+            .map_or(&[][..], |all| all.of(bytes));
+        for CookieUse { name, field } in &program.cookies {
+            let given = uri::cookie(cookies, name.as_bytes());
+            let given = given.filter(|given| given.len() <= COOKIE_BYTES_MAX);
+            self.cookie.clear();
+            let decoded = given.map(|given| uri::decode(given, &mut self.cookie));
+            if matches!(decoded, Some(Ok(()))) && std::str::from_utf8(&self.cookie).is_ok() {
+                let view = cohort.arena.push(&self.cookie);
+                cohort.fields[usize::from(*field)].set_text(lane, view);
+            }
+        }
+    }
 }
 
-/// What a request's cookie names a session by, if it does.
-fn session_text<'a>(site: &Site, head: &RequestHead, bytes: &'a [u8]) -> Option<&'a [u8]> {
+/// The session that a request's cookie names, known or not.
+pub(crate) fn session_of(site: &Site, head: &RequestHead, bytes: &[u8]) -> Option<SessionId> {
+    SessionId::parse(cookie_of(head, bytes, &site.cookie)?)
+}
+
+/// The value of a request's cookie.
+pub(crate) fn cookie_of<'a>(
+    head: &RequestHead,
+    bytes: &'a [u8],
+    name: &OwnedHeaderName,
+) -> Option<&'a [u8]> {
     let cookies = head.known(Known::Cookie)?;
-    uri::cookie(cookies.of(bytes), site.settings.cookie.as_bytes())
+    uri::cookie(cookies.of(bytes), name.get().as_str().as_bytes())
 }
 
 /// Whether a page that reads a form can read this request's content.

@@ -10,7 +10,7 @@ use crate::site::lengths::Lengths;
 use crate::site::statics::{READ_BYTES_MAX, Statics};
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
-use rhythm_engine::session::SignIns;
+use rhythm_engine::session::{SignIns, StoredFields};
 use rhythm_http::Clients;
 use rhythm_net::DriverOptions;
 
@@ -53,7 +53,14 @@ impl Memory {
         let parts = [
             (
                 "sessions",
-                session_rules(&config.session).bytes() + SignIns::BYTES,
+                sum([
+                    session_rules(&config.session).bytes(),
+                    StoredFields::bytes(
+                        &config.session.stored(),
+                        config.session.sessions_max as usize,
+                    ),
+                    SignIns::BYTES,
+                ]),
             ),
             ("static_files", statics.bytes()),
             (

@@ -4,13 +4,15 @@
 //! or what becomes of the request instead. Nothing is written to any connection here.
 
 use crate::answer::responder::Responder;
+use crate::flash;
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::{Cohorts, NotOpen};
 use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::host::site_answer::Source;
 use crate::intake::csrf::Tokens;
 use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
-use crate::intake::parser::Parser;
+use crate::intake::parser::{Parser, cookie_of};
+use crate::seal::Sealer;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::lengths::RequestKey;
@@ -24,6 +26,9 @@ use std::sync::Arc;
 pub(super) struct Intake {
     parser: Parser,
     tokens: Tokens,
+    sealer: Sealer,
+    /// A message, read from its cookie.
+    flash: Vec<u8>,
     /// What tells clients apart.
     clients_by: ClientsBy,
 }
@@ -62,11 +67,12 @@ pub(super) enum Taken {
 }
 
 impl Intake {
-    /// One whose CSRF tokens are of this key.
-    pub(super) fn new(clients_by: ClientsBy, csrf_key: u128) -> Intake {
+    pub(super) fn new(clients_by: ClientsBy, sealer: Sealer) -> Intake {
         Intake {
             parser: Parser::default(),
-            tokens: Tokens::new(csrf_key),
+            tokens: Tokens::new(sealer.clone()),
+            sealer,
+            flash: Vec::new(),
             clients_by,
         }
     }
@@ -189,17 +195,33 @@ impl Intake {
             }
         };
         let program = epoch.program(page);
-        let is_new_visitor = session.is_none() && program.csrf.token.is_some();
-        if let Some(field) = program.csrf.token {
-            let id = session.get_or_insert_with(|| responder.visitor());
+        let is_new_visitor = session.is_none() && info.names_visitor;
+        let last = cohort.len() - 1;
+        if is_new_visitor {
+            session = Some(responder.visitor());
+        }
+        if let (Some(field), Some(id)) = (program.csrf.token, &session) {
             let token = cohort.arena.push(&self.tokens.next(id));
-            let last = cohort.len() - 1;
             cohort.fields[usize::from(field)].set_text(last, token);
+        }
+        let site = &epoch.site;
+        let flash = program
+            .flash
+            .zip(cookie_of(head, bytes, &site.flash_cookie));
+        if let (Some((field, value)), Some(id)) = (flash, &session) {
+            self.flash.clear();
+            if flash::read(&self.sealer, id, value, &mut self.flash) {
+                let message = cohort.arena.push(&self.flash);
+                cohort.fields[usize::from(field)].set_text(last, message);
+            }
         }
         let client = self.clients_by.number(peer.ip(), slot.connection);
         (flight.requests).push(slot, shape, now, session, client, key);
         if is_new_visitor {
             flight.requests.is_of_new_visitor();
+        }
+        if flash.is_some() {
+            flight.requests.took_flash();
         }
         if responder.logs() {
             flight.requests.keep_line(peer.ip(), head, bytes);

@@ -30,8 +30,9 @@ pub struct PipelineParts {
     pub sign_ins: Arc<SignIns>,
     /// 128 bits that nobody can predict, for session ids.
     pub random: Random,
-    /// As many, for the tokens that forms send: the same for all who share the sessions.
-    pub csrf_key: u128,
+    /// As many, by which it knows again what it gave to browsers, such as CSRF tokens: the same for
+    /// all who share the sessions.
+    pub seal_key: u128,
     /// Where it counts.
     pub metrics: Arc<WorkerMetrics>,
     /// The access log, if there is one.

@@ -45,7 +45,7 @@ pub(super) struct WorkerFactory {
     pub(super) readers: Readers,
     pub(super) sessions: Arc<SessionArray>,
     pub(super) sign_ins: Arc<SignIns>,
-    pub(super) csrf_key: u128,
+    pub(super) seal_key: u128,
     pub(super) metrics: Arc<Metrics>,
     /// Makes a worker's end of the access log.
     pub(super) sinks: Option<Box<dyn Fn() -> LogSink + Send + Sync>>,
@@ -80,7 +80,7 @@ impl WorkerFactory {
             sessions: self.sessions.clone(),
             sign_ins: self.sign_ins.clone(),
             random: system_random(),
-            csrf_key: self.csrf_key,
+            seal_key: self.seal_key,
             metrics,
             log: self.sinks.as_ref().map(|make| make()),
             now,

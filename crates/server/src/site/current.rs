@@ -44,7 +44,11 @@ impl Current {
         let mut config = (self.config.lock()).unwrap_or_else(PoisonError::into_inner);
         let (reloaded, kept) = config.reloaded(&site.service().config);
         *config = reloaded;
-        *self.site.lock().unwrap_or_else(PoisonError::into_inner) = site;
+        let mut before = self.site.lock().unwrap_or_else(PoisonError::into_inner);
+        if !site.keep_stored(&before) {
+            tracing::warn!("`session.fields` has changed: what sessions had in them is lost");
+        }
+        *before = site;
         kept
     }
 

@@ -15,18 +15,21 @@ pub(crate) mod statics;
 
 pub use settings::{BackendSettings, HostRoute, SiteSettings};
 
+use crate::flash;
 use crate::site::error_pages::ErrorPages;
 use crate::site::routes::{Routes, Target};
 use crate::site::statics::Statics;
-use rhythm_engine::program::{Carrier, Op, PROBLEM_BYTES_MAX, PageProgram, Segment, Service};
-use rhythm_engine::session::SessionId;
+use rhythm_engine::program::{
+    Aside, Carrier, Op, PROBLEM_BYTES_MAX, PageProgram, Segment, Service,
+};
+use rhythm_engine::session::{SessionId, StoredFields};
 use rhythm_http::{AnswerShape, Answered, RequestLimits, write_error};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{
     HeaderName, OwnedHeaderName, PreparedHead, ResponseWriter, SENDERS_HEADERS,
 };
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What is computed ahead for a page.
 #[derive(Debug)]
@@ -49,8 +52,12 @@ pub(crate) struct PageInfo {
     pub(crate) default_bytes: usize,
     /// It can answer with a file, so that conditions and ranges of its requests matter.
     pub(crate) has_files: bool,
-    /// The headers that it can add, and what is special about each.
-    pub(crate) headers: Vec<(HeaderKind, OwnedHeaderName)>,
+    /// What it can give beside its body.
+    pub(crate) asides: Vec<SentAside>,
+    /// It can set fields of the session, or leave a message.
+    pub(crate) sets_session: bool,
+    /// Visitors who have no session are given an id.
+    pub(crate) names_visitor: bool,
     /// Whether it can add a header of the fixed ones, which it then replaces.
     pub(crate) replaces_fields: bool,
     /// It can begin a session.
@@ -74,8 +81,15 @@ impl PageInfo {
             head.no_store();
         }
         settings.write_headers(&mut head);
-        let headers = (page.header_names.iter())
-            .map(|name| Ok((kind_of(name, settings), header_name(name)?)))
+        let asides = (page.asides.iter())
+            .map(|aside| match aside {
+                Aside::Header(name) => Ok(SentAside::Header(
+                    kind_of(name, settings),
+                    header_name(name)?,
+                )),
+                Aside::Stored(stored) => Ok(SentAside::Stored(usize::from(*stored))),
+                Aside::Flash => Ok(SentAside::Flash),
+            })
             .collect::<Result<Vec<_>, String>>()
             .map_err(|error| format!("page {}: {error}", page.name))?;
         let carriers = || {
@@ -91,7 +105,9 @@ impl PageInfo {
         let told = (page.params.iter().map(|param| param.told))
             .chain(page.list_params.iter().map(|list| list.told));
         let told = told.flatten().count();
-        let copies_max = 2.max(1 + carriers().filter(is_other).count());
+        let others = carriers().filter(is_other).count() + page.cookies.len();
+        let others = others + usize::from(page.flash.is_some());
+        let copies_max = 2.max(1 + others);
         Ok(PageInfo {
             head: PreparedHead::new(&fields),
             fields: fields.into(),
@@ -103,9 +119,10 @@ impl PageInfo {
                 + told * PROBLEM_BYTES_MAX
                 + page.csrf.token.map_or(0, |_| SessionId::TEXT_LEN),
             has_files: page.any_op(|op| matches!(op, Op::File(_))),
-            replaces_fields: (headers.iter())
-                .any(|(kind, _)| !matches!(kind, HeaderKind::Plain | HeaderKind::Framing)),
-            headers,
+            replaces_fields: asides.iter().any(SentAside::replaces_field),
+            asides,
+            sets_session: page.sets_stored() || page.sets_flash(),
+            names_visitor: page.csrf.token.is_some() || page.sets_flash(),
             begins_session: page.begins_session(),
             is_private,
         })
@@ -114,6 +131,27 @@ impl PageInfo {
     /// The fields of its answers with a file that are always the same.
     pub(crate) fn file_fields(&self) -> &[u8] {
         &self.fields[self.of_files..]
+    }
+}
+
+/// What a page can give beside its body.
+#[derive(Debug)]
+pub(crate) enum SentAside {
+    /// A header, and what is special about it.
+    Header(HeaderKind, OwnedHeaderName),
+    /// What this field of the session is set to.
+    Stored(usize),
+    /// A message for the next page.
+    Flash,
+}
+
+impl SentAside {
+    /// Whether it takes the place of a field that all answers have.
+    fn replaces_field(&self) -> bool {
+        match self {
+            SentAside::Header(kind, _) => !matches!(kind, HeaderKind::Plain | HeaderKind::Framing),
+            SentAside::Stored(_) | SentAside::Flash => false,
+        }
     }
 }
 
@@ -165,10 +203,15 @@ pub struct Site {
     pub(crate) request_limits: RequestLimits,
     /// The session cookie's name.
     pub(crate) cookie: OwnedHeaderName,
+    /// That of the cookie with a message.
+    pub(crate) flash_cookie: OwnedHeaderName,
     pub(crate) routes: Routes,
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) pages: Vec<PageInfo>,
     error_pages: ErrorPages,
+    /// What sessions keep beside their user: made, or taken from the site before, as it is first
+    /// served.
+    stored: OnceLock<Arc<StoredFields>>,
 }
 
 impl Site {
@@ -217,6 +260,7 @@ impl Site {
         };
         Ok(Site {
             error_pages,
+            stored: OnceLock::new(),
             pages: (service.pages.iter())
                 .map(|page| PageInfo::new(page, &settings))
                 .collect::<Result<_, _>>()?,
@@ -224,10 +268,32 @@ impl Site {
             statics,
             request_limits: settings.requests,
             cookie: header_name(&settings.cookie)?,
+            flash_cookie: header_name(&format!("{}{}", settings.cookie, flash::SUFFIX))?,
             settings,
             routes,
             redirects,
         })
+    }
+
+    /// What sessions keep beside their user, of which there are so many at most.
+    pub(crate) fn stored(&self, sessions_max: usize) -> &Arc<StoredFields> {
+        let declared = || self.service.config.session.stored();
+        (self.stored).get_or_init(|| Arc::new(StoredFields::new(declared(), sessions_max)))
+    }
+
+    /// Keeps what sessions have, of a site that was served before, if it declares the same. Whether
+    /// nothing is lost.
+    pub(crate) fn keep_stored(&self, before: &Site) -> bool {
+        let Some(stored) = before.stored.get() else {
+            return true;
+        };
+        let is_same = stored.fields() == self.service.config.session.stored();
+        let kept = match is_same {
+            true => stored,
+            false => self.stored(stored.sessions_max()),
+        };
+        let _ = self.stored.set(kept.clone());
+        is_same || stored.fields().is_empty()
     }
 
     /// Whether each of its routes to a host is to one of these.
@@ -320,7 +386,8 @@ mod tests {
         let site = |cookie: &str, header: &str| {
             let mut service = compile(&sources, &[]).expect("it is sound");
             service.config.session.cookie = cookie.to_owned();
-            service.pages[0].header_names = vec!["X-Sound".to_owned(), header.to_owned()];
+            let names = ["X-Sound", header].map(|name| Aside::Header(name.to_owned()));
+            service.pages[0].asides = names.into();
             let settings = SiteSettings::of(&service);
             let statics = Statics::new("/static", Vec::new());
             Site::new(Arc::new(service), statics, settings).map(drop)

@@ -184,7 +184,7 @@ pub(crate) fn run(
         sessions: sessions.clone(),
         sign_ins: Arc::new(SignIns::new(sign_ins, 0)),
         random: Box::new(move || u128::from(random.roll()) << 64 | u128::from(random.roll())),
-        csrf_key: 0,
+        seal_key: 0,
         metrics: metrics.clone(),
         log: None,
         now: world.time(),

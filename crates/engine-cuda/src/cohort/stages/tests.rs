@@ -61,6 +61,9 @@ fn service() -> Service {
             routes: vec![],
             session: SessionUse::None,
             session_fields: None,
+            stored: vec![],
+            cookies: Vec::new(),
+            flash: None,
             csrf: Csrf::default(),
             content_type: String::new(),
             params: vec![],
@@ -92,7 +95,7 @@ fn service() -> Service {
             ],
             texts: vec![],
             tables: vec![],
-            header_names: vec![],
+            asides: vec![],
         }
     };
     Service {

@@ -19,6 +19,9 @@ fn page(columns: &[Type]) -> PageProgram {
         routes: vec![],
         session: SessionUse::None,
         session_fields: None,
+        stored: vec![],
+        cookies: Vec::new(),
+        flash: None,
         csrf: Csrf::default(),
         content_type: String::new(),
         params: vec![],
@@ -45,7 +48,7 @@ fn page(columns: &[Type]) -> PageProgram {
         }],
         texts: vec![],
         tables: vec![],
-        header_names: vec![],
+        asides: vec![],
     }
 }
 

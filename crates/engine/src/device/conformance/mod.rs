@@ -20,7 +20,7 @@ use super::scalar::ScalarExecutor;
 use crate::cohort::{AnswerWriter, Arena, Cell, Cohort, Column, LaneState, Span, View};
 use crate::kind::{Asks, BackendKey, BackendKind};
 use crate::program::Service;
-use crate::program::{CallResult, Field, FieldType, PageProgram, ParamType, Type};
+use crate::program::{Aside, CallResult, Field, FieldType, PageProgram, ParamType, Type};
 use crate::settings::Setting;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -354,11 +354,11 @@ fn compare(
     if asked(theirs) != asked(ours) {
         return Err("asks other queries".to_owned());
     }
-    let headers = |cohort: &Cohort| -> Vec<(u32, String, Vec<u8>)> {
+    let headers = |cohort: &Cohort| -> Vec<(u32, Aside, Vec<u8>)> {
         let own = |(lane, name, value): &(u32, u16, View)| {
             (
                 *lane,
-                program.header_names[usize::from(*name)].clone(),
+                program.asides[usize::from(*name)].clone(),
                 text(&cohort.arena, *value),
             )
         };

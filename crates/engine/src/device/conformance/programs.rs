@@ -511,6 +511,9 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
         routes: vec![],
         session: SessionUse::None,
         session_fields: None,
+        stored: vec![],
+        cookies: Vec::new(),
+        flash: None,
         csrf: Csrf::default(),
         content_type: "text/html".to_owned(),
         params: vec![],
@@ -531,7 +534,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
         stages,
         tables: vec![(0..5).map(|i| Constant::Int(i * 10)).collect()],
         texts: maker.texts.into_bytes(),
-        header_names: vec!["X-Made".to_owned()],
+        asides: vec![Aside::Header("X-Made".to_owned())],
     };
     let fragments = [
         "short",

@@ -1,6 +1,7 @@
 //! Tests of the array as its users see it. What depends on how threads interleave is checked with
 //! loom, in `tests/session_loom.rs`.
 
+mod fields;
 mod limits;
 mod threads;
 

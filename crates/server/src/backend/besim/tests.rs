@@ -30,6 +30,9 @@ fn page(form: Form, columns: u16) -> PageProgram {
         routes: vec![],
         session: SessionUse::None,
         session_fields: None,
+        stored: vec![],
+        cookies: Vec::new(),
+        flash: None,
         csrf: Csrf::default(),
         content_type: "text/html".to_owned(),
         params: vec![],
@@ -59,7 +62,7 @@ fn page(form: Form, columns: u16) -> PageProgram {
         ],
         texts: vec![],
         tables: vec![],
-        header_names: vec![],
+        asides: vec![],
     }
 }
 
