@@ -51,6 +51,19 @@ pub(crate) fn read(sealer: &Sealer, of: &SessionId, value: &[u8], message: &mut 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever a browser sends, nobody has a seal for it but this server.
+        #[test]
+        fn no_other_bytes_are_a_message(value: Vec<u8>, digits in "[0-9a-f]{32}", text: String) {
+            let (sealer, id) = (Sealer::new(7), SessionId::of_nobody(1));
+            let made = [digits.as_bytes(), text.as_bytes()].concat();
+            for value in [&value, &made] {
+                prop_assert!(!read(&sealer, &id, value, &mut Vec::new()));
+            }
+        }
+    }
 
     #[test]
     fn a_message_is_for_whom_it_was_left_alone() {

@@ -204,10 +204,10 @@ impl Intake {
             let token = cohort.arena.push(&self.tokens.next(id));
             cohort.fields[usize::from(field)].set_text(last, token);
         }
-        let site = &epoch.site;
-        let flash = program
-            .flash
-            .zip(cookie_of(head, bytes, &site.flash_cookie));
+        let flash = (program.flash).and_then(|field| {
+            let value = cookie_of(head, bytes, &epoch.site.flash_cookie)?;
+            Some((field, value))
+        });
         if let (Some((field, value)), Some(id)) = (flash, &session) {
             self.flash.clear();
             if flash::read(&self.sealer, id, value, &mut self.flash) {
