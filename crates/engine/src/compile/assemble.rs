@@ -18,7 +18,7 @@ use crate::program::{
 };
 use crate::source::PageFile;
 use crate::source::declaration::{
-    CallDecl, ERRORS, Instead, PageHeader, ParamKind, Step, StepKind,
+    Asked, CallDecl, ERRORS, Instead, PageHeader, ParamKind, Step, StepKind,
 };
 use crate::source::template::{Library, TextPlace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -273,7 +273,10 @@ impl<'a> Assembly<'_, 'a> {
     fn is_shared(&mut self, declaration: &CallDecl<'a>) -> bool {
         match declaration.share {
             Some((true, place)) if declaration.asking == Asking::Exec => {
-                let hint = "leave it out, or ask by `query` what only reads";
+                let hint = match declaration.asked {
+                    Asked::Statement(..) => "leave it out, or ask by `query` what only reads",
+                    _ => "leave it out",
+                };
                 let message = "what changes something is done for each request";
                 self.report.error(place, message, hint);
                 false
@@ -286,7 +289,10 @@ impl<'a> Assembly<'_, 'a> {
     /// Whether several of a cohort's queries may be asked as one.
     fn is_merged(&mut self, declaration: &CallDecl<'a>) -> bool {
         match declaration.merge {
-            Some((true, place)) if declaration.asking != Asking::Query => {
+            Some((true, place))
+                if declaration.asking != Asking::Query
+                    || !matches!(declaration.asked, Asked::Statement(..)) =>
+            {
                 let hint = "leave it out: it is for a `query` of SQL";
                 let message = "only statements that read are merged";
                 self.report.error(place, message, hint);
@@ -315,7 +321,7 @@ impl<'a> Assembly<'_, 'a> {
             return;
         };
         let place = match mistake.part {
-            CallPart::Asked => declaration.asked.place,
+            CallPart::Asked => declaration.asked.first().place,
             CallPart::Columns => declaration.result_name.place,
         };
         match mistake.severity {

@@ -1,13 +1,13 @@
-//! What calls ask: the outputs of a template, or the named arguments of a statement of SQL, are
-//! the arguments of its queries.
+//! What calls ask: the outputs of a template or of a command's words, or the named arguments of a
+//! statement of SQL, are the arguments of its queries.
 
 use super::compiler::{Compiler, Result};
 use super::sql;
 use super::step::{only_when, with_expression};
 use super::value::{List, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean_or};
-use crate::program::{Asking, Form, Op, Query, Register};
-use crate::source::declaration::CallDecl;
+use crate::program::{Form, Op, Query, Register};
+use crate::source::declaration::{Asked, CallDecl};
 use crate::source::keys::Text;
 use crate::source::template::{TextPlace, parse_template};
 use minijinja::machinery::ast::Stmt;
@@ -85,23 +85,26 @@ fn unshadow(compiler: &mut Compiler<'_, '_>, item: &str, shadowed: Option<Operan
 /// other, it is.
 type Parts = (Vec<String>, Vec<Vec<Operand>>);
 
-/// Compiles a template whose outputs are arguments. Outputs that nothing keeps apart are one
-/// argument.
-fn template<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Parts> {
+/// Compiles a template whose outputs are arguments, to follow on others; `write` appends what
+/// stands between them to a piece. Outputs that nothing keeps apart are one argument.
+fn template<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    text: &Text<'a>,
+    (pieces, arguments): &mut Parts,
+    write: fn(&str, &mut String),
+) -> Result<()> {
     let origin = TextPlace::of_text(text);
     let body = parse_template(&text.value, origin, compiler.report)?;
     let Stmt::Template(body) = &body else {
         return Err(Reported);
     };
     let around = std::mem::replace(&mut compiler.origin, origin);
-    let mut pieces = vec![String::new()];
-    let mut arguments: Vec<Vec<Operand>> = Vec::new();
     let mut result = Ok(());
     for statement in &body.children {
         match statement {
             Stmt::EmitRaw(raw) => {
                 if let Some(piece) = pieces.last_mut() {
-                    piece.push_str(raw.raw);
+                    write(raw.raw, piece);
                 }
             }
             Stmt::EmitExpr(output) => match argument(compiler, &output.expr) {
@@ -140,13 +143,31 @@ fn template<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Part
         }
     }
     compiler.origin = around;
-    result.map(|()| (pieces, arguments))
+    result
+}
+
+/// Compiles the words of a command, templates.
+fn command<'a>(compiler: &mut Compiler<'_, 'a>, words: &[Text<'a>]) -> Result<Parts> {
+    let mut parts = (vec![String::new()], Vec::new());
+    let mut result = Ok(());
+    for (number, word) in words.iter().enumerate() {
+        if number > 0
+            && let Some(piece) = parts.0.last_mut()
+        {
+            piece.push(Form::WORD_END);
+        }
+        result = result.and(template(compiler, word, &mut parts, Form::write_word));
+    }
+    result.map(|()| parts)
 }
 
 /// Compiles a statement of SQL: its named arguments are expressions of `args`, or, if those have
 /// no such name, what the page knows by the name.
-fn statement<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) -> Result<Parts> {
-    let text = &declaration.asked;
+fn statement<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    text: &Text<'a>,
+    args: &[(Text<'a>, Text<'a>)],
+) -> Result<Parts> {
     let origin = TextPlace::of_text(text);
     let around = std::mem::replace(&mut compiler.origin, origin);
     let statement = sql::read(&text.value).map_err(|mistake| {
@@ -157,10 +178,7 @@ fn statement<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) ->
     let mut parts = (Vec::new(), Vec::new());
     let mut result = statement.as_ref().map(|_| ()).map_err(|_| Reported);
     for (piece, name) in statement.iter().flat_map(|statement| &statement.arguments) {
-        let given = declaration
-            .args
-            .iter()
-            .find(|(known, _)| known.value == name.name);
+        let given = args.iter().find(|(known, _)| known.value == name.name);
         let own = Text {
             value: name.name.to_owned(),
             place: place_of(compiler, name.at + 1),
@@ -191,11 +209,7 @@ fn statement<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) ->
                 .iter()
                 .any(|(_, used)| used.name == name)
         };
-        for (name, _) in declaration
-            .args
-            .iter()
-            .filter(|(name, _)| !is_used(&name.value))
-        {
+        for (name, _) in args.iter().filter(|(name, _)| !is_used(&name.value)) {
             let message = format!("the statement has no :{}", name.value);
             let hint = did_you_mean_or(
                 &name.value,
@@ -211,9 +225,14 @@ fn statement<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) ->
 
 /// Compiles what is asked, and asks.
 fn ask<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) -> Result<Form> {
-    let (pieces, arguments) = match declaration.asking {
-        Asking::Request => template(compiler, &declaration.asked)?,
-        Asking::Query | Asking::Exec => statement(compiler, declaration)?,
+    let (pieces, arguments) = match &declaration.asked {
+        Asked::Template(text) => {
+            let mut parts = (vec![String::new()], Vec::new());
+            template(compiler, text, &mut parts, |raw, piece| piece.push_str(raw))?;
+            parts
+        }
+        Asked::Statement(text, args) => statement(compiler, text, args)?,
+        Asked::Words(words) => command(compiler, words)?,
     };
     let registers: Vec<Register> = arguments
         .into_iter()

@@ -52,9 +52,9 @@ pub enum Asking {
     /// By a request whose form is the kind's own.
     #[default]
     Request,
-    /// By a statement of SQL that only reads.
+    /// By a statement or a command that only reads.
     Query,
-    /// By a statement of SQL that changes something.
+    /// By a statement or a command that changes something.
     Exec,
 }
 

@@ -1,9 +1,9 @@
 //! Steps that ask a backend, as a page's header has them.
 
-use super::declaration::{CallDecl, STEP_KEYS, check_name, is_name};
+use super::declaration::{Asked, CallDecl, STEP_KEYS, check_name, is_name};
 use super::keys::{Keys, Text, text_of};
 use crate::diagnostic::Report;
-use crate::kind::{Asks, Kinds, SQL_KEYS};
+use crate::kind::{Asks, Kinds, SQL_KEYS, Verb};
 use crate::program::{Asking, Type};
 use toml::de::DeTable;
 
@@ -20,11 +20,19 @@ pub(super) fn asks<'t>(table: &'t DeTable<'_>, kinds: Kinds<'t>) -> Asks<'t> {
         Some((_, kind)) => kind.asks,
         None if SQL_KEYS.iter().any(|key| table.contains_key(*key)) => Asks::Sql,
         None => {
+            let all = || kinds.kinds.iter().map(|kind| kind.asks);
+            let is = |asks: &Asks<'_>| {
+                let mut keys = asks.keys().into_iter();
+                keys.any(|key| table.contains_key(key))
+            };
+            if let Some(asks) = all().find(is) {
+                return asks;
+            }
             let others = table.keys().map(|key| key.get_ref().as_ref());
             let mut others = others.filter(|key| !STEP_KEYS.contains(key));
-            let first = kinds.kinds.iter().find_map(|kind| match kind.asks {
+            let first = all().find_map(|asks| match asks {
                 Asks::Template(key) => Some(key),
-                Asks::Sql => None,
+                _ => None,
             });
             let only = others.next().filter(|_| others.next().is_none());
             Asks::Template(only.or(first).unwrap_or("request"))
@@ -32,35 +40,47 @@ pub(super) fn asks<'t>(table: &'t DeTable<'_>, kinds: Kinds<'t>) -> Asks<'t> {
     }
 }
 
-/// What a call asks.
-struct Asked<'a> {
-    text: Text<'a>,
-    asking: Asking,
-    args: Vec<(Text<'a>, Text<'a>)>,
+/// Reads what a call asks, and tells how. `None`: it could not be read, which is reported.
+fn read_asked<'a>(
+    keys: &Keys<'_, 'a>,
+    asks: Asks<'_>,
+    report: &mut Report,
+) -> (Asking, Option<Asked<'a>>) {
+    match asks {
+        Asks::Template(key) => {
+            let text = keys.required(key, &format!("{key} = \"...\", a template"), report);
+            (Asking::Request, text.map(Asked::Template))
+        }
+        Asks::Sql => read_statement(keys, report),
+        Asks::Command(command) => {
+            let form = "[\"...\", \"{{ name }}\"]";
+            if keys.lacks(command.key) {
+                let message = format!("`{}` is missing", command.key);
+                let hint = format!("{} = {form}, the words of a command", command.key);
+                report.error(keys.place, message, hint);
+            }
+            let words = keys.words(command.key, form, report);
+            let said = words.iter().flatten().map(|word| word.value.as_str());
+            (command.asking(said), words.map(Asked::Words))
+        }
+        Asks::Verbs(verbs) => read_verb(keys, verbs, report),
+    }
 }
 
-/// Reads what a call asks.
-fn read_asked<'a>(keys: &Keys<'_, 'a>, asks: Asks<'_>, report: &mut Report) -> Option<Asked<'a>> {
-    let (key, asking, hint) = match asks {
-        Asks::Template(key) => (key, Asking::Request, format!("{key} = \"...\", a template")),
-        Asks::Sql => {
-            let is_exec = keys.has("exec");
-            if is_exec && keys.has("query") {
-                let hint = "`query` for a statement that only reads, `exec` for one that changes \
-                            something";
-                let message = "a call has `query` or `exec`, not both";
-                report.error(keys.place_of("exec"), message, hint);
-                return None;
-            }
-            let hint =
-                "query = \"select ...\", or exec = \"insert ...\" for what changes something";
-            match is_exec {
-                true => ("exec", Asking::Exec, hint.to_owned()),
-                false => ("query", Asking::Query, hint.to_owned()),
-            }
-        }
+/// Reads a statement of SQL.
+fn read_statement<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> (Asking, Option<Asked<'a>>) {
+    let (key, asking) = match keys.has("exec") {
+        true => ("exec", Asking::Exec),
+        false => ("query", Asking::Query),
     };
-    let text = keys.required(key, &hint, report);
+    if asking == Asking::Exec && keys.has("query") {
+        let hint = "`query` for a statement that only reads, `exec` for one that changes something";
+        let message = "a call has `query` or `exec`, not both";
+        report.error(keys.place_of("exec"), message, hint);
+        return (asking, None);
+    }
+    let hint = "query = \"select ...\", or exec = \"insert ...\" for what changes something";
+    let text = keys.required(key, hint, report);
     let mut args = Vec::new();
     if let Some((table, _)) = keys.table("args", "{ name = \"expression\" }", report) {
         for (name, value) in Keys::entries(&keys.toml, table) {
@@ -70,16 +90,75 @@ fn read_asked<'a>(keys: &Keys<'_, 'a>, asks: Asks<'_>, report: &mut Report) -> O
                     let hint = format!("{0} = \"...\": a number is {0} = \"7\"", name.value);
                     let message = "values of `args` are expressions, in strings";
                     report.error(name.place, message, hint);
-                    return None;
+                    return (asking, None);
                 }
             }
         }
     }
-    Some(Asked {
-        text: text?,
-        asking,
-        args,
-    })
+    (asking, text.map(|text| Asked::Statement(text, args)))
+}
+
+/// Reads a verb, and what stands beside it.
+fn read_verb<'a>(
+    keys: &Keys<'_, 'a>,
+    verbs: &[Verb],
+    report: &mut Report,
+) -> (Asking, Option<Asked<'a>>) {
+    let mut said = verbs.iter().filter(|verb| keys.has(verb.key));
+    let Some(verb) = said.next() else {
+        let known: Vec<&str> = verbs.iter().map(|verb| verb.key).collect();
+        let any = |key: &&str| !keys.lacks(key);
+        if !known.iter().any(any) {
+            let hint = format!("it has one of: {}", known.join(", "));
+            report.error(keys.place, "the call does not say what it asks", hint);
+        }
+        return (Asking::Query, None);
+    };
+    let asking = match verb.reads {
+        true => Asking::Query,
+        false => Asking::Exec,
+    };
+    if let Some(other) = said.next() {
+        let message = format!(
+            "a call is one thing, and this is `{}` and `{}`",
+            verb.key, other.key
+        );
+        report.error(keys.key_place(other.key), message, "make two steps of it");
+        return (Asking::Exec, None);
+    }
+    let beside = |key: &str| verb.beside.iter().any(|(known, _)| *known == key);
+    let others = Asks::Verbs(verbs).keys();
+    for key in others
+        .iter()
+        .filter(|key| **key != verb.key && keys.has(key) && !beside(key))
+    {
+        let takes: Vec<&str> = verb.beside.iter().map(|(key, _)| *key).collect();
+        let hint = match &takes[..] {
+            [] => format!("`{}` stands alone", verb.key),
+            takes => format!("beside `{}` there are: {}", verb.key, takes.join(", ")),
+        };
+        let message = format!("`{key}` does not go with `{}`", verb.key);
+        report.error(keys.key_place(key), message, hint);
+    }
+    let mut words = vec![Some(keys.key_text(verb.key)), keys.word(verb.key, report)];
+    for (key, absent) in verb.beside {
+        words.push(match absent {
+            Some(absent) if !keys.has(key) => Some(Text {
+                value: (*absent).to_owned(),
+                ..keys.key_text(verb.key)
+            }),
+            _ => {
+                if keys.lacks(key) {
+                    let message = format!("`{key}` is missing");
+                    let hint = format!("{key} = \"...\", a template");
+                    report.error(keys.place, message, hint);
+                }
+                keys.word(key, report)
+            }
+        });
+    }
+    let words: Option<Vec<_>> = words.into_iter().collect();
+    (asking, words.map(Asked::Words))
 }
 
 /// Reads a call.
@@ -97,9 +176,9 @@ pub(super) fn read_call<'a>(
             hint,
         );
     }
-    let asked = read_asked(keys, asks, report);
-    // Of what changes something, nobody need look at the answer: how many rows are changed.
-    let has_name = one_row || keys.has("rows") || asks != Asks::Sql || !keys.has("exec");
+    let (asking, asked) = read_asked(keys, asks, report);
+    // Of what changes something, nobody need look at the answer.
+    let has_name = one_row || keys.has("rows") || asking != Asking::Exec;
     let result = match has_name {
         true => keys.required(if one_row { "row" } else { "rows" }, hint, report),
         false => None,
@@ -151,16 +230,15 @@ pub(super) fn read_call<'a>(
         false => {
             let nameless = Text {
                 value: String::new(),
-                ..asked.text.clone()
+                ..asked.first().clone()
             };
             (nameless, vec![("changed".to_owned(), Type::Int)])
         }
     };
     Some(CallDecl {
         backend: backend?,
-        asked: asked.text,
-        asking: asked.asking,
-        args: asked.args,
+        asked,
+        asking,
         each: each?,
         result_name,
         columns,

@@ -194,10 +194,8 @@ pub(crate) enum StepKind<'a> {
 pub(crate) struct CallDecl<'a> {
     pub(crate) backend: Text<'a>,
     /// What is asked, and how.
-    pub(crate) asked: Text<'a>,
+    pub(crate) asked: Asked<'a>,
     pub(crate) asking: Asking,
-    /// Of a statement of SQL, what its named arguments are: expressions.
-    pub(crate) args: Vec<(Text<'a>, Text<'a>)>,
     /// The name given to each item, and the list's.
     pub(crate) each: Option<(Text<'a>, String, String)>,
     /// Empty where the call has no name.
@@ -208,6 +206,27 @@ pub(crate) struct CallDecl<'a> {
     pub(crate) retry: Option<bool>,
     pub(crate) share: Option<(bool, Place<'a>)>,
     pub(crate) merge: Option<(bool, Place<'a>)>,
+}
+
+/// What a call asks.
+#[derive(Debug)]
+pub(crate) enum Asked<'a> {
+    /// A template.
+    Template(Text<'a>),
+    /// A statement of SQL, and what its named arguments are: expressions.
+    Statement(Text<'a>, Vec<(Text<'a>, Text<'a>)>),
+    /// The words of a command, templates; one at least.
+    Words(Vec<Text<'a>>),
+}
+
+impl<'a> Asked<'a> {
+    /// Its text, or the first of its words.
+    pub(crate) fn first(&self) -> &Text<'a> {
+        match self {
+            Asked::Template(text) | Asked::Statement(text, _) => text,
+            Asked::Words(words) => &words[0],
+        }
+    }
 }
 
 impl Step<'_> {

@@ -7,9 +7,11 @@ mod keyspace;
 mod kv;
 mod namespaces;
 mod postgres;
+mod redis;
 mod reproduce;
 mod ring;
 mod server;
+mod site;
 mod sqlite;
 
 use rustix::process::Signal;

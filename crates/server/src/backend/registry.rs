@@ -19,6 +19,7 @@ macro_rules! kinds {
 kinds! {
     besim = "besim/mod.rs",
     postgres = "postgres/mod.rs",
+    redis = "redis/mod.rs",
     sqlite = "sqlite/mod.rs",
 }
 

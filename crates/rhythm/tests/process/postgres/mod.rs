@@ -6,13 +6,13 @@
 mod database;
 
 use super::server::{Client, NEVER, Server};
+use super::site::{check, until};
 use super::sqlite::{get, notes, post};
 use database::{Database, PASSWORD};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,22 +36,6 @@ fn page(folder: &Path, name: &str, step: &str, body: &str) {
     let page =
         format!("+++\nroute = \"GET /{name}\"\n[[step]]\ncall = \"board\"\n{step}\n+++\n{body}\n");
     fs::write(folder.join(format!("pages/{name}.html")), page).expect("a file can be written");
-}
-
-/// What `rhythm check` says of a folder.
-fn check(folder: &Path) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
-    let run = command.arg("check").arg(folder).output().expect("it runs");
-    String::from_utf8_lossy(&run.stderr).into_owned() + &String::from_utf8_lossy(&run.stdout)
-}
-
-/// Asks until it is answered with this status.
-fn until(server: &Server, path: &str, status: u16) {
-    let start = Instant::now();
-    while get(server, path).0 != status {
-        assert!(start.elapsed() < NEVER, "{path} is never {status}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn like(client: &mut Client, note: usize) -> std::io::Result<u16> {

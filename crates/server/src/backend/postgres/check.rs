@@ -8,19 +8,13 @@ use super::greeting::Refusal;
 use super::messages::ServerError;
 use super::statements::types;
 use crate::backend::sql::numbered;
+use crate::backend::waited::Absent;
 use rhythm_engine::diagnostic::Severity;
 use rhythm_engine::kind::{CallMistake, CallPart, PageCall};
 use rhythm_engine::program::{Asking, Type};
-use rhythm_engine::settings::BackendConfig;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-/// A database that cannot be asked is not tried again for so long, so that a site of many pages
-/// does not wait for it at each.
-const LEFT_ALONE: Duration = Duration::from_secs(5);
-
-/// Those that could not be asked, since when, and why.
-static ABSENT: Mutex<Vec<(BackendConfig, Instant, Refusal)>> = Mutex::new(Vec::new());
+/// Those that could not be asked.
+static ABSENT: Absent<Refusal> = Absent::new();
 
 /// Tells what is wrong with a call, if the database can be asked.
 pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
@@ -107,28 +101,18 @@ fn so_many(count: usize) -> String {
 /// Asks the database what a call's statement is.
 fn ask(call: &PageCall<'_>, statement: &[u8]) -> Result<Result<Described, ServerError>, Refusal> {
     let config = call.backend;
-    // It is held while the database is asked: one at a time does.
-    let mut absent = ABSENT.lock().unwrap_or_else(PoisonError::into_inner);
-    absent.retain(|(_, since, _)| since.elapsed() < LEFT_ALONE);
-    if let Some((_, _, refusal)) = absent.iter().find(|(known, _, _)| known == config) {
-        return Err(refusal.clone());
-    }
-    let access = Access::of(config).map_err(|cause| Refusal {
-        cause,
-        cure: "mend it in service.toml",
-    });
-    let described = access.and_then(|access| {
+    ABSENT.unless_absent(config, || {
+        let access = Access::of(config).map_err(|cause| Refusal {
+            cause,
+            cure: "mend it in service.toml",
+        })?;
         let client = Client::open(&access)?;
         match client.describe(types(call.form), statement)? {
             // Somebody holds a table, say: that is no mistake of the page's.
             Err(error) if is_of_server(&error.code) => Err(error.into()),
             described => Ok(described),
         }
-    });
-    if let Err(refusal) = &described {
-        absent.push((config.clone(), Instant::now(), refusal.clone()));
-    }
-    described
+    })
 }
 
 /// Whether an error is about what the server can do now, by its SQLSTATE.

@@ -1,12 +1,13 @@
 //! What a server might say, in any pieces, and what becomes of it.
 
-use super::access::{Access, Address, Password};
+use super::access::{Access, Address};
 use super::greeting::Greeter;
 use super::messages::{message, text, value};
 use super::wire::{ANSWER_MAX, Connection, PostgresWire};
 use crate::backend::answers::{QueryAnswers, Told};
 use crate::backend::awaited::Awaited;
 use crate::backend::failure::Cause;
+use crate::backend::password::Password;
 use crate::backend::wire::{Unreadable, Verdict, Wire};
 use postgres_protocol::authentication::md5_hash;
 use proptest::prelude::*;
