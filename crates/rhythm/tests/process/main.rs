@@ -5,6 +5,7 @@ mod etcd;
 #[cfg(feature = "consensus")]
 mod keyspace;
 mod kv;
+mod memcached;
 mod namespaces;
 mod postgres;
 mod redis;
