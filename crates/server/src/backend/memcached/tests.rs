@@ -257,6 +257,27 @@ fn read_set(bytes: &[u8]) -> (Vec<u8>, Vec<u8>) {
 
 proptest! {
     #[test]
+    fn whatever_comes_is_read_the_same_in_any_pieces(
+        bytes in proptest::collection::vec(
+            prop_oneof![
+                proptest::sample::select(vec![
+                    "EN\r\n", "HD\r\n", "VA 3\r\na\r\n\r\n", "VA 2 b\r\n7 \r\n", "MN\r\n",
+                    "CLIENT_ERROR x\r\n", "SERVER_ERROR x\r\n",
+                ]).prop_map(str::to_owned),
+                "[VAEN 0-9\r\n]{1,3}",
+            ],
+            0..12,
+        ),
+        cut in 1..9_usize,
+        verb in proptest::sample::select(vec!["get ?", "set ? v 0", "incr ? 1  0"]),
+    ) {
+        let bytes = bytes.concat();
+        let (call, arguments) = (call(verb), [&b"k"[..]; 64]);
+        let whole = decoded(&call, &arguments, [bytes.as_bytes()].into_iter());
+        prop_assert_eq!(decoded(&call, &arguments, bytes.as_bytes().chunks(cut)), whole);
+    }
+
+    #[test]
     fn whatever_is_typed_is_a_key_or_a_value(
         key in proptest::collection::vec(any::<u8>(), 1..186),
         value in any::<Vec<u8>>(),

@@ -1,5 +1,5 @@
-//! Replies, in RESP3 (https://github.com/redis/redis-specifications, protocol/RESP3.md): values, of
-//! which some hold others.
+//! Replies, in RESP3 (protocol/RESP3.md of <https://github.com/redis/redis-specifications>):
+//! values, of which some hold others.
 
 use crate::backend::wire::Unreadable;
 
