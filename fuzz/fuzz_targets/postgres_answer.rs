@@ -47,6 +47,7 @@ fn call(asking: Asking) -> Call {
         result: CallResult::Rows(0),
         status: 1,
         has_name: true,
+        statements: Box::default(),
         idempotent: asking == Asking::Query,
         shared: false,
         merged: false,

@@ -87,7 +87,7 @@ pub(super) fn read(statement: &str) -> Result<Statement<'_>, Mistake> {
 }
 
 const MORE: &str = "what stands behind this is another statement";
-const ONE_EACH: &str = "a step has one: write another step";
+const ONE_EACH: &str = "a step has one: write another step, or `transaction` for several";
 
 /// The length of a name that begins here; 0 where none does.
 fn name_length(bytes: &[u8]) -> usize {

@@ -198,6 +198,8 @@ pub(crate) struct CallDecl<'a> {
     pub(crate) asking: Asking,
     /// Of a statement of SQL, what its named arguments are: expressions.
     pub(crate) args: Vec<(Text<'a>, Text<'a>)>,
+    /// The statements of a transaction.
+    pub(crate) transaction: Vec<StatementDecl<'a>>,
     /// The name given to each item, and the list's.
     pub(crate) each: Option<(Text<'a>, String, String)>,
     /// Empty where the call has no name.
@@ -209,6 +211,18 @@ pub(crate) struct CallDecl<'a> {
     pub(crate) share: Option<(bool, Place<'a>)>,
     pub(crate) merge: Option<(bool, Place<'a>)>,
 }
+
+/// A statement of a transaction.
+#[derive(Debug)]
+pub(crate) struct StatementDecl<'a> {
+    pub(crate) text: Text<'a>,
+    pub(crate) asking: Asking,
+    /// The name and the columns of the one row that it answers, where it is looked at.
+    pub(crate) row: Option<NamedRow<'a>>,
+}
+
+/// The name of what is answered, and its columns.
+pub(crate) type NamedRow<'a> = (Text<'a>, Vec<(String, Type)>);
 
 impl Step<'_> {
     /// Whether it does something to the answer, whatever that will be.

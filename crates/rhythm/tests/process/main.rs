@@ -11,6 +11,7 @@ mod reproduce;
 mod ring;
 mod server;
 mod sqlite;
+mod transactions;
 
 use rustix::process::Signal;
 use server::{Client, NEVER, Server, service};

@@ -2,6 +2,7 @@
 //! stands in the database's way.
 
 use super::server::{Client, Server};
+use super::transactions;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs;
@@ -183,6 +184,31 @@ fn a_statement_that_never_ends_is_stopped_and_others_go_on() {
     while server.is_busy() {
         assert!(start.elapsed() < super::NEVER, "a statement goes on");
     }
+}
+
+#[test]
+fn a_transaction_is_done_whole_or_not_at_all() {
+    let folder = notes("notes_transactions", "");
+    let schema = folder.join("schema.sql");
+    let tables = "create table purchase (id integer primary key, buyer text not null);";
+    let text = fs::read_to_string(&schema).expect("a text");
+    fs::write(schema, text + tables + transactions::TABLES).expect("a file can be written");
+    transactions::write_pages(&folder);
+    let server = Server::start(&folder, &[]);
+    let count = |sql: &str| -> i64 {
+        let row = database(&folder).query_row(sql, [], |row| row.get(0));
+        row.expect("a number")
+    };
+    let look = || {
+        [
+            count("select sum(stock) from item"),
+            count("select count(*) from purchase"),
+            count("select count(*) from line"),
+            count("select count(*) from told"),
+        ]
+    };
+    transactions::trade(&server, &look);
+    transactions::compete(&server, &look);
 }
 
 #[test]

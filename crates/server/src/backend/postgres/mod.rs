@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A statement is prepared on a connection as it is first asked for there (`statements.rs`), in the
-//! same write. Several queries of a cohort go as one where their page says so (`merge.rs`).
+//! same write. Several queries of a cohort go as one where their page says so (`merge.rs`), and
+//! several statements of one request are a transaction (`transaction.rs`).
 
 mod access;
 mod answer;
@@ -16,9 +17,11 @@ mod client;
 mod greeting;
 mod merge;
 mod messages;
+mod scan;
 mod statements;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod wire;
 
 use crate::backend::kind::{Kind, Opened, peers};
