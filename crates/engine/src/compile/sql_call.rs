@@ -76,6 +76,21 @@ fn statement_here<'a>(
         (used.0).extend(declaration.args.iter().map(|(name, _)| name.value.clone()));
         compiler.error(place, mistake.message, mistake.hint)
     })?;
+    for quoted in &read.quoted {
+        let is_given = declaration
+            .args
+            .iter()
+            .any(|(name, _)| name.value == quoted.name);
+        if is_given || compiler.scope.page.contains_key(quoted.name) {
+            let name = quoted.name;
+            let place = compiler.origin.place(quoted.at);
+            let message = format!("`:{name}` in a string stands for itself");
+            let hint = format!("put it together: '...' || :{name} || '...'");
+            compiler.report.warning(place, message, hint);
+            // It is meant to be used.
+            used.0.push(name.to_owned());
+        }
+    }
     let (mut parts, mut sources) = (Parts::default(), Vec::new());
     let mut result = Ok(());
     for (piece, name) in &read.arguments {
