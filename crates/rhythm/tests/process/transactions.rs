@@ -34,12 +34,12 @@ pub(crate) fn write_pages(folder: &Path) {
           \"insert into line values (:order, :item, :other)\",
           { exec = \"update item set stock = stock - :other where id = :item returning stock\",
             row = \"left(stock:int)\" },
-          { query = \"select count(*) from line where purchase = :order\", row = \"all(lines:int)\" },
+          { query = \"select count(*) from line where purchase = :order\", row = \"all(n:int)\" },
           \"insert into told values (:whose || ' ' || :order || ' ' || :twice)\",
         ]"
     .replace(",\n            row", ", row");
     let shown = "+++\n{{ made.id }}|{{ made.buyer }}|{{ made.nothing }}|{{ left.stock }}|\
-                 {{ all.lines }}|{{ all.status }}\n";
+                 {{ all.n }}|{{ all.status }}\n";
     page("buy", "POST /buy", &buy, &format!("{check}{shown}"));
     // Nobody looks at what these answer: they are one way to the database.
     let swap = "transaction = [

@@ -12,8 +12,8 @@ const OTHERS: usize = 64;
 /// What each worker has open: its loop, its wakers, its listener.
 const OF_WORKER: usize = 8;
 
-/// A connection of a backend: its socket, and where the backend is a file, the other end of that, the
-/// file and its log.
+/// A connection of a backend: its socket, and where the backend is a file, the other end of that,
+/// the file and its log.
 const OF_BACKEND: usize = 4;
 
 /// Files that are kept from clients: for backends, twice because a reload connects to the new ones

@@ -203,8 +203,8 @@ impl<W: Wire> Pipe<W> {
         self.awaited.push(query, end, now);
     }
 
-    /// Goes on with a query that takes several ways, to leave with the next flush. Whether there was
-    /// something to be said.
+    /// Goes on with a query that takes several ways, to leave with the next flush. Whether there
+    /// was something to be said.
     pub(super) fn go_on(&mut self, wire: &mut W) -> bool {
         let (connection, before) = (&mut self.connection, self.unsent.unsent());
         self.unsent.write(|out| wire.goes_on(connection, out));

@@ -4,6 +4,7 @@ use super::access::Access;
 use super::answer;
 use super::greeting::{Greeter, Refusal};
 use super::messages::{self, Fields, ServerError};
+use super::scan::ANSWER_MAX;
 use crate::backend::http_client::UrlPlace;
 use crate::backend::wire::Unreadable;
 use std::io::{self, Read, Write};
@@ -13,9 +14,6 @@ use std::time::{Duration, Instant};
 
 /// How long opening a connection and asking may take.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Most bytes of an answer.
-const ANSWER_MAX: usize = 1 << 20;
 
 trait Stream: Read + Write {
     fn wait_at_most(&self, time: Duration) -> io::Result<()>;

@@ -13,8 +13,8 @@ pub(super) struct Message<'a> {
     pub(super) body: &'a [u8],
 }
 
-/// The tag that a message begins with, and how many bytes follow its length; `None` where these have
-/// not come.
+/// The tag that a message begins with, and how many bytes follow its length; `None` where these
+/// have not come.
 ///
 /// # Errors
 /// It is none.

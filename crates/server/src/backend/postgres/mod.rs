@@ -30,8 +30,9 @@ use access::{Access, Address};
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
+use scan::ANSWER_MAX;
 use std::time::Duration;
-use wire::{ANSWER_MAX, PostgresWire};
+use wire::PostgresWire;
 
 /// Most queries at a time on a connection. The server carries them out one after the other, but
 /// sleeps and wakes less.

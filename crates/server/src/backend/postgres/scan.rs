@@ -1,8 +1,10 @@
 //! Where an answer ends, and what is done with one that is too long.
 
 use super::messages::{self, ServerError};
-use super::wire::ANSWER_MAX;
 use crate::backend::wire::Unreadable;
+
+/// Most bytes of an answer.
+pub(super) const ANSWER_MAX: usize = 1 << 20;
 
 /// How far an answer was looked at for its end.
 #[derive(Debug, Default)]

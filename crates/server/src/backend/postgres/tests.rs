@@ -3,7 +3,8 @@
 use super::access::{Access, Address, Password};
 use super::greeting::Greeter;
 use super::messages::{message, text, value};
-use super::wire::{ANSWER_MAX, Connection, PostgresWire};
+use super::scan::ANSWER_MAX;
+use super::wire::{Connection, PostgresWire};
 use crate::backend::answers::{QueryAnswers, Told};
 use crate::backend::awaited::Awaited;
 use crate::backend::failure::Cause;

@@ -31,9 +31,6 @@ use rhythm_engine::program::{Asking, Call};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Most bytes of an answer.
-pub(super) const ANSWER_MAX: usize = 1 << 20;
-
 /// The status of a statement that would break a rule of the database.
 const BROKEN: i64 = 1;
 

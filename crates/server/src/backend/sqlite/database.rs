@@ -58,7 +58,11 @@ impl Schema {
                 _ => None,
             };
             let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-            format!("`schema` fails: {}{line}: {}", self.path.display(), in_words(&why))
+            format!(
+                "`schema` fails: {}{line}: {}",
+                self.path.display(),
+                in_words(&why)
+            )
         })
     }
 }
