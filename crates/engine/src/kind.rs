@@ -25,7 +25,8 @@ pub enum Asks<'k> {
     /// By a template under this key: its outputs are the arguments.
     Template(&'k str),
     /// By a statement of SQL: under `query` where it only reads, under `exec` where it changes
-    /// something. Its arguments have names, `:name`, and `args` says what each is.
+    /// something; or by several that are one `transaction`. Their arguments have names, `:name`,
+    /// and `args` says what each is.
     Sql,
     /// By the words of a command, a list of templates.
     Command(Command<'k>),
@@ -95,9 +96,10 @@ impl<'k> Asks<'k> {
 }
 
 /// The keys of a call in SQL that say what is asked.
-pub(crate) const SQL_KEYS: [&str; 3] = ["query", "exec", "args"];
+pub(crate) const SQL_KEYS: [&str; 4] = ["query", "exec", "transaction", "args"];
 
-/// A page's call, as its kind looks at it when the page is compiled.
+/// A page's call, as its kind looks at it when the page is compiled. Of a transaction each
+/// statement is one.
 #[derive(Clone, Copy, Debug)]
 pub struct PageCall<'a> {
     /// The backend, as service.toml has it.

@@ -108,6 +108,7 @@ pub fn call(before: &[u8], after: &[u8], asking: Asking, result: CallResult) -> 
         result,
         status: 1,
         has_name: true,
+        statements: Box::default(),
         idempotent: asking == Asking::Query,
         shared: false,
         merged: false,

@@ -10,6 +10,7 @@
 //!   is shown where no page is; `routes` and `redirect`: pages together.
 
 mod access;
+mod argument;
 mod assemble;
 mod branch;
 mod build;
@@ -30,6 +31,7 @@ mod routes;
 mod scope;
 mod size;
 mod sql;
+mod sql_call;
 mod statement;
 mod step;
 mod test;

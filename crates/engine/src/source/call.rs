@@ -1,11 +1,13 @@
 //! Steps that ask a backend, as a page's header has them.
 
-use super::declaration::{Asked, CallDecl, STEP_KEYS, check_name, is_name};
-use super::keys::{Keys, Text, text_of};
+use super::command::{Words, read_command, read_verb};
+use super::declaration::{CallDecl, NamedRow, STEP_KEYS, StatementDecl, check_name, is_name};
+use super::keys::{Keys, Text, TomlText, text_of};
 use crate::diagnostic::Report;
-use crate::kind::{Asks, Kinds, SQL_KEYS, Verb};
+use crate::kind::{Asks, Kinds, SQL_KEYS};
 use crate::program::{Asking, Type};
-use toml::de::DeTable;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// The keys of every call.
 pub(super) const KEYS: [&str; 8] = [
@@ -40,47 +42,54 @@ pub(super) fn asks<'t>(table: &'t DeTable<'_>, kinds: Kinds<'t>) -> Asks<'t> {
     }
 }
 
-/// Reads what a call asks, and tells how. `None`: it could not be read, which is reported.
-fn read_asked<'a>(
-    keys: &Keys<'_, 'a>,
-    asks: Asks<'_>,
-    report: &mut Report,
-) -> (Asking, Option<Asked<'a>>) {
-    match asks {
-        Asks::Template(key) => {
-            let text = keys.required(key, &format!("{key} = \"...\", a template"), report);
-            (Asking::Request, text.map(Asked::Template))
-        }
-        Asks::Sql => read_statement(keys, report),
-        Asks::Command(command) => {
-            let form = "[\"...\", \"{{ name }}\"]";
-            if keys.lacks(command.key) {
-                let message = format!("`{}` is missing", command.key);
-                let hint = format!("{} = {form}, the words of a command", command.key);
-                report.error(keys.place, message, hint);
-            }
-            let words = keys.words(command.key, form, report);
-            let said = words.iter().flatten().map(|word| word.value.as_str());
-            (command.asking(said), words.map(Asked::Words))
-        }
-        Asks::Verbs(verbs) => read_verb(keys, verbs, report),
-    }
+/// What a call asks.
+struct Asked<'a> {
+    /// Of a transaction its first statement, of a command its first word.
+    text: Text<'a>,
+    asking: Asking,
+    /// Of a command.
+    words: Vec<Text<'a>>,
+    args: Vec<(Text<'a>, Text<'a>)>,
+    transaction: Vec<StatementDecl<'a>>,
 }
 
-/// Reads a statement of SQL.
-fn read_statement<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> (Asking, Option<Asked<'a>>) {
-    let (key, asking) = match keys.has("exec") {
-        true => ("exec", Asking::Exec),
-        false => ("query", Asking::Query),
+/// The keys that say in SQL what is asked: one of them does.
+const STATEMENTS: [(&str, Asking); 3] = [
+    ("transaction", Asking::Transaction),
+    ("exec", Asking::Exec),
+    ("query", Asking::Query),
+];
+
+/// Reads what a call asks.
+fn read_asked<'a>(keys: &Keys<'_, 'a>, asks: Asks<'_>, report: &mut Report) -> Option<Asked<'a>> {
+    let (key, asking, hint) = match asks {
+        Asks::Template(key) => (key, Asking::Request, format!("{key} = \"...\", a template")),
+        Asks::Sql => {
+            let mut given = STATEMENTS.into_iter().filter(|(key, _)| keys.has(key));
+            let first = given.next();
+            if let (Some((key, _)), Some((other, _))) = (first, given.next()) {
+                let hint = "`query` for a statement that only reads, `exec` for one that changes \
+                            something, `transaction` for several";
+                let message = format!("a call has `{other}` or `{key}`, not both");
+                report.error(keys.place_of(key), message, hint);
+                return None;
+            }
+            let (key, asking) = first.unwrap_or(("query", Asking::Query));
+            let hint =
+                "query = \"select ...\", or exec = \"insert ...\" for what changes something";
+            (key, asking, hint.to_owned())
+        }
+        Asks::Command(command) => return of_words(read_command(keys, command, report)?),
+        Asks::Verbs(verbs) => return of_words(read_verb(keys, verbs, report)?),
     };
-    if asking == Asking::Exec && keys.has("query") {
-        let hint = "`query` for a statement that only reads, `exec` for one that changes something";
-        let message = "a call has `query` or `exec`, not both";
-        report.error(keys.place_of("exec"), message, hint);
-        return (asking, None);
-    }
-    let hint = "query = \"select ...\", or exec = \"insert ...\" for what changes something";
-    let text = keys.required(key, hint, report);
+    let transaction = match asking {
+        Asking::Transaction => read_transaction(keys, report)?,
+        _ => Vec::new(),
+    };
+    let text = match transaction.first() {
+        Some(first) => Some(first.text.clone()),
+        None => keys.required(key, &hint, report),
+    };
     let mut args = Vec::new();
     if let Some((table, _)) = keys.table("args", "{ name = \"expression\" }", report) {
         for (name, value) in Keys::entries(&keys.toml, table) {
@@ -90,75 +99,149 @@ fn read_statement<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> (Asking, Opti
                     let hint = format!("{0} = \"...\": a number is {0} = \"7\"", name.value);
                     let message = "values of `args` are expressions, in strings";
                     report.error(name.place, message, hint);
-                    return (asking, None);
+                    return None;
                 }
             }
         }
     }
-    (asking, text.map(|text| Asked::Statement(text, args)))
+    Some(Asked {
+        text: text?,
+        asking,
+        words: Vec::new(),
+        args,
+        transaction,
+    })
 }
 
-/// Reads a verb, and what stands beside it.
-fn read_verb<'a>(
+/// What a call asks by the words of a command.
+fn of_words<'a>((words, asking): Words<'a>) -> Option<Asked<'a>> {
+    Some(Asked {
+        text: words.first()?.clone(),
+        asking,
+        words,
+        args: Vec::new(),
+        transaction: Vec::new(),
+    })
+}
+
+/// Reads the statements of a transaction.
+fn read_transaction<'a>(
     keys: &Keys<'_, 'a>,
-    verbs: &[Verb],
     report: &mut Report,
-) -> (Asking, Option<Asked<'a>>) {
-    let mut said = verbs.iter().filter(|verb| keys.has(verb.key));
-    let Some(verb) = said.next() else {
-        let known: Vec<&str> = verbs.iter().map(|verb| verb.key).collect();
-        let any = |key: &&str| !keys.lacks(key);
-        if !known.iter().any(any) {
-            let hint = format!("it has one of: {}", known.join(", "));
-            report.error(keys.place, "the call does not say what it asks", hint);
+) -> Option<Vec<StatementDecl<'a>>> {
+    let hint = "transaction = [\"update ...\", { exec = \"insert ... returning id\", row = \
+                \"made(id:int)\" }]";
+    let items = match keys.get("transaction").map(|value| value.get_ref()) {
+        Some(DeValue::Array(items)) if !items.is_empty() => items,
+        _ => {
+            let message = "`transaction` is a list of statements";
+            report.error(keys.place_of("transaction"), message, hint);
+            return None;
         }
-        return (Asking::Query, None);
     };
-    let asking = match verb.reads {
-        true => Asking::Query,
-        false => Asking::Exec,
+    let statements: Vec<_> = (items.iter())
+        .map(|item| read_statement(&keys.toml, item, hint, report))
+        .collect();
+    if items.len() > STATEMENTS_MAX {
+        let message = format!("a transaction has {STATEMENTS_MAX} statements at most");
+        let hint = "it holds what it changes from all others: let one statement do what several do";
+        report.error(keys.place_of("transaction"), message, hint);
+        return None;
+    }
+    statements.into_iter().collect()
+}
+
+/// So many statements are one transaction at most.
+const STATEMENTS_MAX: usize = 16;
+
+/// Reads a statement of a transaction: its text, or a table of `exec` or `query` and `row`.
+fn read_statement<'a>(
+    toml: &TomlText<'a>,
+    item: &Spanned<DeValue<'a>>,
+    hint: &str,
+    report: &mut Report,
+) -> Option<StatementDecl<'a>> {
+    let table = match item.get_ref() {
+        DeValue::String(_) => {
+            let text = text_of(toml, item)?;
+            let asking = Asking::Exec;
+            return Some(StatementDecl {
+                text,
+                asking,
+                row: None,
+            });
+        }
+        DeValue::Table(table) => table,
+        _ => {
+            let place = toml.place(item.span().start);
+            report.error(place, "this is no statement", hint);
+            return None;
+        }
     };
-    if let Some(other) = said.next() {
-        let message = format!(
-            "a call is one thing, and this is `{}` and `{}`",
-            verb.key, other.key
-        );
-        report.error(keys.key_place(other.key), message, "make two steps of it");
-        return (Asking::Exec, None);
+    let keys = Keys::new(
+        *toml,
+        table,
+        item.span().start,
+        &["exec", "query", "row"],
+        report,
+    );
+    if keys.has("exec") && keys.has("query") {
+        let message = "a statement is `exec` or `query`, not both";
+        report.error(keys.place_of("query"), message, hint);
+        return None;
     }
-    let beside = |key: &str| verb.beside.iter().any(|(known, _)| *known == key);
-    let others = Asks::Verbs(verbs).keys();
-    for key in others
-        .iter()
-        .filter(|key| **key != verb.key && keys.has(key) && !beside(key))
-    {
-        let takes: Vec<&str> = verb.beside.iter().map(|(key, _)| *key).collect();
-        let hint = match &takes[..] {
-            [] => format!("`{}` stands alone", verb.key),
-            takes => format!("beside `{}` there are: {}", verb.key, takes.join(", ")),
-        };
-        let message = format!("`{key}` does not go with `{}`", verb.key);
-        report.error(keys.key_place(key), message, hint);
+    let (key, asking) = match keys.has("query") {
+        true => ("query", Asking::Query),
+        false => ("exec", Asking::Exec),
+    };
+    let text = keys.required(key, hint, report);
+    let row = match keys.has("row") {
+        true => Some(read_named(keys.text("row", report)?, hint, report)?),
+        false => None,
+    };
+    Some(StatementDecl {
+        text: text?,
+        asking,
+        row,
+    })
+}
+
+/// Reads `name(col, col:int)`.
+fn read_named<'a>(text: Text<'a>, hint: &str, report: &mut Report) -> Option<NamedRow<'a>> {
+    let (name, columns) = read_columns(&text, hint, report)?;
+    Some((
+        Text {
+            value: name,
+            ..text
+        },
+        columns,
+    ))
+}
+
+/// Refuses what a transaction does not take: its statements have rows, and it is done once.
+fn refuse_beside_transaction(keys: &Keys<'_, '_>, report: &mut Report) {
+    for (key, hint) in [
+        (
+            "row",
+            "a statement has it: { exec = \"...\", row = \"...\" }",
+        ),
+        ("rows", "ask by a `query` of its own, in another step"),
+        (
+            "each",
+            "let one statement do it for all rows, as `insert ... select`",
+        ),
+        (
+            "retry",
+            "remove it: what was undone is done again, and nothing else",
+        ),
+        ("share", "remove it: a transaction is done for each request"),
+        ("merge", "remove it: a transaction is done for each request"),
+    ] {
+        if keys.has(key) {
+            let message = format!("a transaction has no `{key}`");
+            report.error(keys.key_place(key), message, hint);
+        }
     }
-    let mut words = vec![Some(keys.key_text(verb.key)), keys.word(verb.key, report)];
-    for (key, absent) in verb.beside {
-        words.push(match absent {
-            Some(absent) if !keys.has(key) => Some(Text {
-                value: (*absent).to_owned(),
-                ..keys.key_text(verb.key)
-            }),
-            _ => {
-                if keys.lacks(key) {
-                    let message = format!("`{key}` is missing");
-                    let hint = format!("{key} = \"...\", a template");
-                    report.error(keys.place, message, hint);
-                }
-                keys.word(key, report)
-            }
-        });
-    }
-    let words: Option<Vec<_>> = words.into_iter().collect();
-    (asking, words.map(Asked::Words))
 }
 
 /// Reads a call.
@@ -176,9 +259,20 @@ pub(super) fn read_call<'a>(
             hint,
         );
     }
-    let (asking, asked) = read_asked(keys, asks, report);
-    // Of what changes something, nobody need look at the answer.
-    let has_name = one_row || keys.has("rows") || asking != Asking::Exec;
+    let asked = read_asked(keys, asks, report);
+    let is_transaction = asks == Asks::Sql && keys.has("transaction");
+    if is_transaction {
+        refuse_beside_transaction(keys, report);
+    }
+    // Of what changes something, nobody need look at the answer: how many rows are changed.
+    let may_lack_name = match asks {
+        Asks::Template(_) => false,
+        Asks::Sql => keys.has("exec") || is_transaction,
+        Asks::Command(_) | Asks::Verbs(_) => {
+            (asked.as_ref()).is_none_or(|asked| asked.asking == Asking::Exec)
+        }
+    };
+    let has_name = !is_transaction && (one_row || keys.has("rows")) || !may_lack_name;
     let result = match has_name {
         true => keys.required(if one_row { "row" } else { "rows" }, hint, report),
         false => None,
@@ -209,7 +303,7 @@ pub(super) fn read_call<'a>(
     let share = keys.bool("share", report);
     let merge = keys.bool("merge", report);
     let backend = keys.text("call", report);
-    let columns = (result.as_ref()).and_then(|result| read_columns(result, hint, report));
+    let result = result.and_then(|result| read_named(result, hint, report));
     if one_row && keys.has("each") {
         report.error(
             keys.place_of("row"),
@@ -219,26 +313,22 @@ pub(super) fn read_call<'a>(
     }
     let asked = asked?;
     let (result_name, columns) = match has_name {
-        true => {
-            let (name, columns) = columns?;
-            let name = Text {
-                value: name,
-                ..result?
-            };
-            (name, columns)
-        }
+        true => result?,
         false => {
             let nameless = Text {
                 value: String::new(),
-                ..asked.first().clone()
+                ..asked.text.clone()
             };
             (nameless, vec![("changed".to_owned(), Type::Int)])
         }
     };
     Some(CallDecl {
         backend: backend?,
-        asked,
-        asking,
+        asked: asked.text,
+        asking: asked.asking,
+        words: asked.words,
+        args: asked.args,
+        transaction: asked.transaction,
         each: each?,
         result_name,
         columns,

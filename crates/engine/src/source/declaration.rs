@@ -193,9 +193,15 @@ pub(crate) enum StepKind<'a> {
 #[derive(Debug)]
 pub(crate) struct CallDecl<'a> {
     pub(crate) backend: Text<'a>,
-    /// What is asked, and how.
-    pub(crate) asked: Asked<'a>,
+    /// What is asked, and how: of a command its first word.
+    pub(crate) asked: Text<'a>,
     pub(crate) asking: Asking,
+    /// The words of a command, templates.
+    pub(crate) words: Vec<Text<'a>>,
+    /// Of a statement of SQL, what its named arguments are: expressions.
+    pub(crate) args: Vec<(Text<'a>, Text<'a>)>,
+    /// The statements of a transaction.
+    pub(crate) transaction: Vec<StatementDecl<'a>>,
     /// The name given to each item, and the list's.
     pub(crate) each: Option<(Text<'a>, String, String)>,
     /// Empty where the call has no name.
@@ -208,26 +214,17 @@ pub(crate) struct CallDecl<'a> {
     pub(crate) merge: Option<(bool, Place<'a>)>,
 }
 
-/// What a call asks.
+/// A statement of a transaction.
 #[derive(Debug)]
-pub(crate) enum Asked<'a> {
-    /// A template.
-    Template(Text<'a>),
-    /// A statement of SQL, and what its named arguments are: expressions.
-    Statement(Text<'a>, Vec<(Text<'a>, Text<'a>)>),
-    /// The words of a command, templates; one at least.
-    Words(Vec<Text<'a>>),
+pub(crate) struct StatementDecl<'a> {
+    pub(crate) text: Text<'a>,
+    pub(crate) asking: Asking,
+    /// The name and the columns of the one row that it answers, where it is looked at.
+    pub(crate) row: Option<NamedRow<'a>>,
 }
 
-impl<'a> Asked<'a> {
-    /// Its text, or the first of its words.
-    pub(crate) fn first(&self) -> &Text<'a> {
-        match self {
-            Asked::Template(text) | Asked::Statement(text, _) => text,
-            Asked::Words(words) => &words[0],
-        }
-    }
-}
+/// The name of what is answered, and its columns.
+pub(crate) type NamedRow<'a> = (Text<'a>, Vec<(String, Type)>);
 
 impl Step<'_> {
     /// Whether it does something to the answer, whatever that will be.

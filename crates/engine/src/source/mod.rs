@@ -8,6 +8,7 @@
 //! - `template`: MiniJinja's parser; `syntax` tells what is wrong where it cannot go on.
 
 mod call;
+mod command;
 pub(crate) mod config;
 pub(crate) mod declaration;
 pub(crate) mod header;

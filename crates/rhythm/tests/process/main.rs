@@ -14,6 +14,7 @@ mod ring;
 mod server;
 mod site;
 mod sqlite;
+mod transactions;
 
 use rustix::process::Signal;
 use server::{Client, NEVER, Server, service};

@@ -26,6 +26,7 @@ fn call(words: &str) -> Call {
         result: CallResult::Rows(0),
         status: 1,
         has_name: true,
+        statements: Box::default(),
         idempotent: false,
         shared: false,
         merged: false,

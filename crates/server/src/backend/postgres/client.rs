@@ -4,12 +4,10 @@ use super::access::Access;
 use super::answer;
 use super::greeting::{Greeter, Refusal};
 use super::messages::{self, Fields, ServerError};
+use super::scan::ANSWER_MAX;
 use crate::backend::waited::{Waited, in_words};
 use crate::backend::wire::Unreadable;
 use std::io;
-
-/// Most bytes of an answer.
-const ANSWER_MAX: usize = 1 << 20;
 
 /// An open connection.
 pub(super) struct Client {

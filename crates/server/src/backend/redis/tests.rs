@@ -34,6 +34,7 @@ fn call(asking: Asking, result: CallResult) -> Call {
         result,
         status: 1,
         has_name: true,
+        statements: Box::default(),
         idempotent: false,
         shared: false,
         merged: false,

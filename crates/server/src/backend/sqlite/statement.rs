@@ -8,8 +8,7 @@ use rhythm_engine::kind::{CallMistake, CallPart, PageCall};
 use rhythm_engine::program::Asking;
 use rusqlite::ffi::ErrorCode;
 
-/// Tells what is wrong with a call, if the database can be looked at. What is wrong with that is
-/// told when it is opened.
+/// Tells what is wrong with a call, or with the database that it asks.
 pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let error = |part, message: String, hint: String| {
         let severity = Severity::Error;
@@ -23,7 +22,15 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let mut statement = Vec::new();
     numbered(&call.form.pieces, b'?', &mut statement);
     let statement = String::from_utf8(statement).ok()?;
-    let connection = database::for_checks(call.backend)?;
+    let (connection, place) = match database::for_checks(call.backend) {
+        Ok(tried) => tried,
+        Err(why) => {
+            let name = &call.backend.name;
+            let message = format!("the database of the backend `{name}` cannot be asked: {why}");
+            let hint = "mend that, and statements are tried";
+            return error(CallPart::Asked, message, hint.to_owned());
+        }
+    };
     let prepared = match connection.prepare(&statement) {
         Ok(prepared) => prepared,
         Err(why) => {
@@ -35,8 +42,7 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
                         .to_owned(),
                 ),
                 _ => {
-                    let path = database::path(call.backend);
-                    let hint = format!("it is tried in {}", path.display());
+                    let hint = format!("it is tried in {}", place.display());
                     (database::in_words(&why), hint)
                 }
             };

@@ -1,6 +1,7 @@
 //! What a pool's connections to a database's threads say.
 
-use super::frames::{self, Outcome, Query};
+use super::frames::{self, Outcome};
+use super::query::Query;
 use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::{Awaited, Which};
 use crate::backend::failure::Cause;
@@ -31,7 +32,7 @@ impl Wire for SqliteWire {
         out: &mut Vec<u8>,
     ) {
         let columns = if call.has_name { call.columns } else { 0 };
-        Query::write(call.asking, columns, &call.form.pieces, arguments, out);
+        Query::write(call, columns, arguments, out);
     }
 
     fn decode(
