@@ -1,6 +1,7 @@
 //! The server's process, from outside: how it ends, what it inherits, and what it does where the
 //! system gives it less than it wants.
 
+mod begin;
 mod etcd;
 #[cfg(feature = "consensus")]
 mod keyspace;

@@ -24,15 +24,12 @@ use super::transaction::{self, Next, Transaction};
 use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::{Awaited, Which};
 use crate::backend::failure::Cause;
-use crate::backend::sql::numbered;
+use crate::backend::sql::{BROKEN, numbered};
 use crate::backend::wire::{Greeting, Unreadable, Verdict, Wire};
 use rhythm_engine::cohort::{Argument, ROWS_MAX};
 use rhythm_engine::program::{Asking, Call};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// The status of a statement that would break a rule of the database.
-const BROKEN: i64 = 1;
 
 /// See the module's text.
 #[derive(Debug)]

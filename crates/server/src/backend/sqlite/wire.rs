@@ -5,12 +5,10 @@ use super::query::Query;
 use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::{Awaited, Which};
 use crate::backend::failure::Cause;
+use crate::backend::sql::BROKEN;
 use crate::backend::wire::{Unreadable, Verdict, Wire};
 use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::Call;
-
-/// The status of a statement that would break a rule of the database.
-const BROKEN: i64 = 1;
 
 /// See the module's text.
 #[derive(Debug, Default)]
