@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use rhythm_engine::cohort::{Argument, Queries};
-use rhythm_engine::program::{Asking, Call, CallResult, Form, Type};
+use rhythm_engine::program::{Asking, Call, CallResult, Form, Source, Statement, Type};
 use rhythm_engine::settings::{BackendConfig, PoolSettings, Setting};
 use rhythm_net::testing::TestPort;
 use rhythm_net::{Peer, Time};
@@ -47,9 +47,30 @@ fn call(asking: Asking) -> Call {
         result: CallResult::Rows(0),
         status: 1,
         has_name: true,
+        statements: match asking {
+            Asking::Transaction => [
+                statement(Source::Argument(0), 2),
+                statement(Source::Cell(0), 0),
+                statement(Source::Cell(1), 1),
+            ]
+            .into(),
+            _ => Box::default(),
+        },
         idempotent: asking == Asking::Query,
         shared: false,
-        merged: false,
+        merged: asking == Asking::Query,
+    }
+}
+
+fn statement(source: Source, columns: u16) -> Statement {
+    Statement {
+        asking: Asking::Exec,
+        form: Form {
+            pieces: vec![(*b"select ").into(), (*b"").into()],
+            arguments: vec![Type::Int],
+        },
+        arguments: [source].into(),
+        columns,
     }
 }
 
@@ -90,11 +111,12 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     let (config, peers) = &*AT;
     let mut backend = backend::open(config, peers).expect("it was looked up");
     let (mut port, mut told, now) = (TestPort::default(), BTreeSet::new(), Time::ZERO);
-    let asking = if how & 1 == 0 {
-        Asking::Query
-    } else {
-        Asking::Exec
+    let asking = match how & 0x11 {
+        0x10 => Asking::Transaction,
+        1 | 0x11 => Asking::Exec,
+        _ => Asking::Query,
     };
+    let call = call(asking);
     let mut queries = Queries::default();
     for number in 0..4 {
         assert!(queries.push(0, [Argument::Int(number)].into_iter()));
@@ -107,15 +129,15 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
             asker: number,
         })
         .collect();
-    let batch = Batch {
-        call: &call(asking),
+    let batch = |asks| Batch {
+        call: &call,
         queries: &queries,
         order: &[0, 1, 2, 3],
-        asks: &asks,
+        asks,
         step: 0,
         deadline: Time::NEVER,
     };
-    backend.submit(&mut port, batch, now);
+    backend.submit(&mut port, batch(&asks), now);
     backend.turn_ends(&mut port, now);
     let mut said = Vec::new();
     if how & 2 != 0 {
@@ -133,6 +155,7 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
         .chunks(64 + usize::from(cut))
         .chain(framed.chunks(1 + usize::from(cut)));
     let mut connected = BTreeSet::new();
+    let mut expected = 4;
     for piece in [&b""[..]].into_iter().chain(pieces) {
         let Some((&id, _)) = port.connections.iter().next_back() else {
             break;
@@ -144,6 +167,17 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
         if !piece.is_empty() {
             backend.received(&mut port, id, piece, now);
         }
+        // Once it is known what the statement is, several of it go as one.
+        if call.merged && expected == 4 && backend.merges(&call) > 3 {
+            expected = 5;
+            let as_one = Ask {
+                first: 0,
+                count: 4,
+                key: 4,
+                asker: 0,
+            };
+            backend.submit(&mut port, batch(&[as_one]), now);
+        }
         backend.turn_ends(&mut port, now);
         poll(&mut *backend, &mut told);
     }
@@ -151,6 +185,6 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     backend.tick(&mut port, over);
     backend.turn_ends(&mut port, over);
     poll(&mut *backend, &mut told);
-    assert_eq!(told.len(), 4, "all are told of");
+    assert_eq!(told.len(), expected, "all are told of");
     backend.close(&mut port);
 });

@@ -25,8 +25,50 @@ pub enum Asks<'k> {
     /// By a template under this key: its outputs are the arguments.
     Template(&'k str),
     /// By a statement of SQL: under `query` where it only reads, under `exec` where it changes
-    /// something. Its arguments have names, `:name`, and `args` says what each is.
+    /// something; or by several that are one `transaction`. Their arguments have names, `:name`,
+    /// and `args` says what each is.
     Sql,
+    /// By the words of a command, a list of templates.
+    Command(Command<'k>),
+    /// By one of these keys, each a verb: what is asked are the words of a command, the verb first.
+    Verbs(&'k [Verb]),
+}
+
+/// A command whose words are templates. What outputs print is part of their word, whatever it
+/// holds ([`Form::words`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command<'k> {
+    /// The key with the list of its words.
+    pub key: &'k str,
+    /// The commands that only read, in capital letters: their first word, or their first two, with
+    /// a blank between. Others count as changing something.
+    pub reads: &'k [&'k str],
+}
+
+impl Command<'_> {
+    /// How a command of these words asks.
+    pub(crate) fn asking<'w>(&self, words: impl IntoIterator<Item = &'w str>) -> Asking {
+        let mut words = words.into_iter().map(str::to_ascii_uppercase);
+        let name = words.next().unwrap_or_default();
+        let both = format!("{name} {}", words.next().unwrap_or_default());
+        let is = |known: &&str| **known == name || **known == both;
+        match self.reads.iter().any(is) {
+            true => Asking::Query,
+            false => Asking::Exec,
+        }
+    }
+}
+
+/// A verb by which a kind is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verb {
+    /// Its key; the value, a template, is the word behind it.
+    pub key: &'static str,
+    /// The words that follow, each under a key of its own: the key, and what it is where it is
+    /// absent, if it may be.
+    pub beside: &'static [(&'static str, Option<&'static str>)],
+    /// It only reads.
+    pub reads: bool,
 }
 
 impl<'k> Asks<'k> {
@@ -35,14 +77,29 @@ impl<'k> Asks<'k> {
         match self {
             Asks::Template(key) => vec![key],
             Asks::Sql => SQL_KEYS.to_vec(),
+            Asks::Command(command) => vec![command.key],
+            Asks::Verbs(verbs) => {
+                let keys = verbs.iter().flat_map(|verb| {
+                    let beside = verb.beside.iter().map(|(key, _)| *key);
+                    [verb.key].into_iter().chain(beside)
+                });
+                let mut all: Vec<&str> = Vec::new();
+                for key in keys {
+                    if !all.contains(&key) {
+                        all.push(key);
+                    }
+                }
+                all
+            }
         }
     }
 }
 
 /// The keys of a call in SQL that say what is asked.
-pub(crate) const SQL_KEYS: [&str; 3] = ["query", "exec", "args"];
+pub(crate) const SQL_KEYS: [&str; 4] = ["query", "exec", "transaction", "args"];
 
-/// A page's call, as its kind looks at it when the page is compiled.
+/// A page's call, as its kind looks at it when the page is compiled. Of a transaction each
+/// statement is one.
 #[derive(Clone, Copy, Debug)]
 pub struct PageCall<'a> {
     /// The backend, as service.toml has it.

@@ -7,7 +7,7 @@ use crate::cohort::{Cohort, Column};
 use crate::device::conformance;
 use crate::diagnostic::Report;
 use crate::kind::Kinds;
-use crate::program::{Csrf, Escape, FieldType, PageProgram, SessionUse};
+use crate::program::{CallResult, Csrf, Escape, FieldType, PageProgram, SessionUse};
 use crate::settings::StoredKind;
 use crate::source::declaration::{Instead, PageHeader, StepKind};
 use crate::source::{Sources, config, header};
@@ -114,6 +114,20 @@ pub fn lane_context(
                         context.insert(field.name.clone(), value);
                     }
                 }
+            }
+        }
+    }
+    // All names of a transaction have its status.
+    for call in &program.calls {
+        let CallResult::Row(fields) = &call.result else {
+            continue;
+        };
+        let status = scalar(&cohort.fields[usize::from(call.status)], lane, false);
+        for field in fields {
+            let name = &program.fields[usize::from(*field)].name;
+            if let Some((record, _)) = name.split_once('.') {
+                let record = records.entry(record).or_default();
+                record.insert("status", status.clone());
             }
         }
     }

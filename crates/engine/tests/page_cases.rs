@@ -17,7 +17,7 @@ use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::conformance;
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::scalar::ScalarExecutor;
-use rhythm_engine::kind::{Asks, BackendKind};
+use rhythm_engine::kind::{Asks, BackendKind, Command, Verb};
 use rhythm_engine::settings::Mistake;
 use rhythm_engine::source::Sources;
 use rhythm_protocol::scan::Level;
@@ -36,15 +36,30 @@ const MISSING: &str = "\
 missing = { page = \"missing.html\", with = { message = \"Sign in.\" } }
 ";
 
-/// BeSim, and a kind whose calls are in SQL.
+/// BeSim, and kinds whose calls are in SQL, the words of a command, and verbs.
 fn kinds() -> Vec<BackendKind> {
-    let sql = BackendKind {
-        name: "sql",
+    let kind = |name, asks| BackendKind {
+        name,
         keys: &[],
-        asks: Asks::Sql,
+        asks,
         check: |_| None,
     };
-    [conformance::BESIM, &[sql]].concat()
+    let command = Asks::Command(Command {
+        key: "command",
+        reads: &["GET", "OBJECT FREQ"],
+    });
+    let verb = |key, beside, reads| Verb { key, beside, reads };
+    let verbs = [
+        verb("get", &[][..], true),
+        verb("set", &[("value", None), ("ttl", Some("0"))], false),
+    ];
+    let verbs = Asks::Verbs(Box::leak(Box::new(verbs)));
+    let others = [
+        kind("sql", Asks::Sql),
+        kind("words", command),
+        kind("verbs", verbs),
+    ];
+    [conformance::BESIM, &others].concat()
 }
 
 /// A case's sections, in order.

@@ -112,6 +112,14 @@ impl Folder {
         Ok(Folder { sources, statics })
     }
 
+    /// One of nothing but these.
+    pub(crate) fn of_sources(sources: Sources) -> Folder {
+        Folder {
+            sources,
+            statics: PathBuf::new(),
+        }
+    }
+
     /// Reads the static files that are kept in memory, and opens the others.
     ///
     /// # Errors

@@ -17,9 +17,11 @@ mod kv;
 mod load;
 mod logs;
 mod machine;
+mod new;
 mod output;
 mod reproduce;
 mod serve;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -43,6 +45,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    New(new::Args),
     Check(check::Args),
     Besim(besim::Args),
     Kv(Box<kv::Args>),
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
     }
     let result = match command {
         Command::Serve(args) => serve::run(args),
+        Command::New(args) => new::run(args),
         Command::Check(args) => check::run(args),
         Command::Besim(args) => besim::run(args),
         Command::Kv(args) => kv::run(*args),

@@ -5,6 +5,7 @@ use crate::device::{CudaArgs, Device};
 use crate::flags::Overrides;
 use crate::folder::{Folder, told_once};
 use crate::logs::{self, simd_mistake};
+use crate::watch;
 use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
 use rhythm_engine::device::LaneLimits;
@@ -15,7 +16,7 @@ use rhythm_net::{ListenOptions, Listener, Waker};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{self, Backend, KINDS};
 use rhythm_server::{
-    Control, Inherited, LogOpener, Server, ServerOptions, ServerParts, Site, SiteSettings,
+    Control, Inherited, Loader, LogOpener, Server, ServerOptions, ServerParts, Site, SiteSettings,
 };
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -41,6 +42,10 @@ pub(crate) struct Args {
     /// Where pages are rendered
     #[arg(long, value_name = "DEVICE", default_value = "host")]
     device: Device,
+
+    /// Reload as files change, and show mistakes in the browser: for writing pages
+    #[arg(long)]
+    watch: bool,
 
     /// Where a backend is: http://HOST:PORT/PATH, or "embedded"
     #[arg(long = "backend", value_name = "NAME=URL", value_parser = parse_backend)]
@@ -84,14 +89,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         ..ServerOptions::of(site.service())
     };
     let makes = device.clone();
-    let reload = args.clone();
     let parts = ServerParts {
         site: Arc::clone(&site),
-        loader: Box::new(move || {
-            let site = load(&reload).map_err(|error| format!("{error:#}"))?;
-            warn(&site);
-            Ok(site)
-        }),
+        loader: loader(args.clone(), Arc::clone(&site)),
         devices: Arc::new(move |_, waker: Waker| {
             let executor = makes.executor(limits, Arc::new(move || waker.wake()))?;
             Ok(Box::new(executor))
@@ -106,6 +106,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let server = Server::start(options, parts)?;
     // Before anybody is told that it serves, and may tell it to stop.
     lock(&signals).started(obey(server.control()));
+    if args.watch {
+        let control = server.control();
+        let begun = watch::begin(args.folder, move || control.ask_reload());
+        begun.context("cannot watch the folder")?;
+    }
     tracing::info!(
         service = site.service().config.service.name,
         address = %server.local_addr(),
@@ -226,6 +231,24 @@ fn exit_after(limit: Duration) {
         logs::finish();
         process::exit(1);
     });
+}
+
+/// What a reload serves. Where files are watched, that may be what is wrong with them.
+fn loader(args: Args, first: Arc<Site>) -> Loader {
+    let mut last = first;
+    Box::new(move || match load(&args) {
+        Ok(site) => {
+            warn(&site);
+            last = Arc::clone(&site);
+            Ok(site)
+        }
+        Err(error) if args.watch => {
+            let message = format!("{error:#}");
+            tracing::error!("{message}");
+            watch::site_of_mistakes(&message, last.service()).map_err(|why| format!("{why:#}"))
+        }
+        Err(error) => Err(format!("{error:#}")),
+    })
 }
 
 /// Reads and compiles the folder, with the flags that override its service.toml.

@@ -129,6 +129,7 @@ pub fn wasteful() -> Arc<Service> {
             backend: 0,
             asking: Asking::Request,
             has_name: true,
+            statements: Box::default(),
             form: Form::plain(&[Text]),
             columns: 2,
             result: CallResult::Rows(ROWS),

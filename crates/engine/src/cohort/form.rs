@@ -5,6 +5,9 @@
 //! text form of a query is the pieces and between them the arguments, percent-encoded (RFC 3986,
 //! section 2.1). Between two arguments stands a byte that no encoded one holds, so that a query
 //! can be read back.
+//!
+//! A command's text form are its words with a blank between them, each percent-encoded
+//! ([`Form::words`]).
 
 use super::queries::{Argument, Queries};
 use super::text;
@@ -52,6 +55,72 @@ impl Form {
         }
     }
 
+    /// Appends a word of a command to the piece of its form that is under way.
+    pub(crate) fn write_word(word: &str, piece: &mut String) {
+        let mut encoded = Vec::new();
+        uri::encode(word.as_bytes(), &mut encoded);
+        piece.extend(encoded.into_iter().map(char::from));
+    }
+
+    /// What ends a word of a command.
+    pub(crate) const WORD_END: char = ' ';
+
+    /// Calls `each` with the words of a command with these arguments, which are printed as pages
+    /// print them. An argument is part of one word, whatever it holds.
+    pub fn words<'a>(
+        &self,
+        mut arguments: impl Iterator<Item = Argument<'a>>,
+        mut each: impl FnMut(&[u8]),
+    ) {
+        let mut word = Vec::new();
+        for piece in &self.pieces {
+            for (number, literal) in literals(piece).enumerate() {
+                if number > 0 {
+                    each(&word);
+                    word.clear();
+                }
+                decode_word(literal, &mut word);
+            }
+            match arguments.next() {
+                Some(Argument::Text(text)) => word.extend_from_slice(text),
+                Some(Argument::Int(value)) => text::print_int(value, &mut word),
+                Some(Argument::Float(value)) => text::print_float(value, &mut word),
+                Some(Argument::Bool(value)) => word.extend_from_slice(text::print_bool(value)),
+                None => {}
+            }
+        }
+        each(&word);
+    }
+
+    /// The words of a command, each if no argument is part of it.
+    pub fn literal_words(&self) -> Vec<Option<Vec<u8>>> {
+        let mut words = vec![Some(Vec::new())];
+        for (index, piece) in self.pieces.iter().enumerate() {
+            if index > 0
+                && let Some(last) = words.last_mut()
+            {
+                *last = None;
+            }
+            for (number, literal) in literals(piece).enumerate() {
+                if number > 0 {
+                    words.push(Some(Vec::new()));
+                }
+                if let Some(Some(word)) = words.last_mut() {
+                    decode_word(literal, word);
+                }
+            }
+        }
+        words
+    }
+
+    /// How many words a command has.
+    pub fn word_count(&self) -> usize {
+        let pieces = self.pieces.iter();
+        1 + pieces
+            .map(|piece| literals(piece).count() - 1)
+            .sum::<usize>()
+    }
+
     /// Reads a query's arguments from its text form; texts are decoded into `texts`, each with
     /// its place in it. `None` where the text is of another form.
     fn read(&self, query: &[u8], texts: &mut Vec<u8>) -> Option<Vec<ReadArgument>> {
@@ -86,6 +155,17 @@ impl Form {
             times: 1 + times,
         }
     }
+}
+
+/// What of a command's words stands in a piece of its form.
+fn literals(piece: &[u8]) -> impl Iterator<Item = &[u8]> {
+    piece.split(|byte| char::from(*byte) == Form::WORD_END)
+}
+
+/// Appends what stands of a word in a piece.
+fn decode_word(literal: &[u8], word: &mut Vec<u8>) {
+    let decoded = uri::decode_bytes(literal, word);
+    debug_assert_eq!(decoded, Ok(()), "the compiler has encoded it");
 }
 
 /// What the queries of a form are charged: see [`Form::charge`].
@@ -215,7 +295,58 @@ mod tests {
         }
     }
 
+    fn words(form: &Form, arguments: &[Argument<'_>]) -> Vec<Vec<u8>> {
+        let mut words = Vec::new();
+        form.words(arguments.iter().copied(), |word| words.push(word.to_vec()));
+        words
+    }
+
+    #[test]
+    fn a_command_is_words() {
+        let mut pieces = vec![String::new()];
+        Form::write_word("SET", &mut pieces[0]);
+        pieces[0].push(Form::WORD_END);
+        Form::write_word("a b:\u{0}\u{e9}%20", &mut pieces[0]);
+        pieces.push(format!("{0}{0}", Form::WORD_END));
+        pieces.push(String::new());
+        Form::write_word(" x", &mut pieces[2]);
+        let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+        let form = form(&pieces, &[Type::Int, Type::Float]);
+        let key = "a b:\u{0}\u{e9}%20".as_bytes();
+        let arguments = [Argument::Int(-7), Argument::Float(2.0)];
+        assert_eq!(
+            words(&form, &arguments),
+            [&b"SET"[..], &[key, b"-7"].concat(), b"", b"2.0 x"]
+        );
+        assert_eq!(
+            form.literal_words(),
+            [Some(b"SET".to_vec()), None, Some(Vec::new()), None]
+        );
+        assert_eq!(form.word_count(), 4);
+    }
+
     proptest! {
+        #[test]
+        fn an_argument_is_a_part_of_one_word(
+            literals in proptest::collection::vec(any::<String>(), 1..5),
+            one in any::<Vec<u8>>(),
+            two in any::<Vec<u8>>(),
+        ) {
+            let mut piece = String::new();
+            for literal in &literals {
+                Form::write_word(literal, &mut piece);
+                piece.push(Form::WORD_END);
+            }
+            let form = form(&[&piece, " x%20", ""], &[Type::Text, Type::Text]);
+            let arguments = [Argument::Text(&one), Argument::Text(&two)];
+            let mut expected: Vec<Vec<u8>> =
+                literals.iter().map(|literal| literal.clone().into_bytes()).collect();
+            expected.push(one.clone());
+            expected.push([&b"x "[..], &two].concat());
+            prop_assert_eq!(form.word_count(), expected.len());
+            prop_assert_eq!(words(&form, &arguments), expected);
+        }
+
         #[test]
         fn what_is_written_is_read(
             one in any::<String>(),

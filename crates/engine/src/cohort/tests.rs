@@ -32,6 +32,7 @@ fn page() -> PageProgram {
             backend: 0,
             asking: Asking::Request,
             has_name: true,
+            statements: Box::default(),
             form: Form::plain(&[Type::Text]),
             columns: 1,
             result: CallResult::Rows(1),

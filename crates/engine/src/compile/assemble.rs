@@ -6,12 +6,11 @@
 
 use super::build::{Fragments, INDEXED_MAX, PageParts, StageBuilder, index_of};
 use super::compiler::Compiler;
-use super::query::query;
+use super::query::{Asked, query};
 use super::step::{Steps, page_named};
 use super::value::{List, Operand};
-use crate::diagnostic::Report;
-use crate::diagnostic::Severity;
-use crate::kind::{CallPart, Kinds, PageCall};
+use crate::diagnostic::{Place, Report, Severity};
+use crate::kind::{BackendKind, CallPart, Kinds, PageCall};
 use crate::program::{
     Asking, Call, CallResult, Csrf, FieldId, FieldType, Form, ListParam, PageProgram, Param,
     ParamTold, ParamType, SessionFields, SessionUse, StageProgram, Type,
@@ -21,6 +20,7 @@ use crate::source::PageFile;
 use crate::source::declaration::{
     CallDecl, ERRORS, Instead, PageHeader, ParamKind, Step, StepKind,
 };
+use crate::source::keys::Text;
 use crate::source::template::{Library, TextPlace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -204,8 +204,8 @@ impl<'a> Assembly<'_, 'a> {
                     );
                 }
                 if let StepKind::Call(declaration) = &step.kind {
-                    let form = query(&mut compiler, declaration, step.when.as_ref());
-                    call = Some((declaration, form.ok()));
+                    let asked = query(&mut compiler, declaration, step.when.as_ref());
+                    call = Some((declaration, asked.ok()));
                     break;
                 }
                 if step.is_effect() {
@@ -223,10 +223,10 @@ impl<'a> Assembly<'_, 'a> {
             let call_index = call.is_some().then_some(page.calls.len());
             page.stages
                 .push(stage.finish(self.fragments, call_index, step_number));
-            let Some((declaration, form)) = call else {
+            let Some((declaration, asked)) = call else {
                 break;
             };
-            self.declare_result(page, declaration, form, header.only_gets());
+            self.declare_result(page, declaration, asked, header.only_gets());
         }
     }
 
@@ -235,56 +235,64 @@ impl<'a> Assembly<'_, 'a> {
         &mut self,
         page: &mut PageUnderWay<'a>,
         declaration: &CallDecl<'a>,
-        form: Option<Form>,
+        asked: Option<Asked>,
         gets: bool,
     ) {
-        let CallDecl {
-            backend,
-            result_name,
-            columns,
-            ..
-        } = declaration;
-        let name = &result_name.value;
-        let known = page.names.get(name);
-        let is_taken = known.is_some_and(|known| *known != Operand::Poison);
-        if is_taken {
-            // Whatever name was meant is not known now.
-            page.names_lost = true;
-            self.report.error(
-                result_name.place,
-                format!("the name `{name}` is taken already"),
-                "a parameter or another call has it: choose another",
-            );
-        }
-        self.check_call(declaration, form.as_ref());
+        self.check_call(declaration, asked.as_ref());
+        let backend = &declaration.backend;
         let backend = (self.kinds).find(&backend.value, backend.place, self.report);
-        let (result, status, operand) = self.result_fields(page, declaration);
-        // Which of two of one name is meant is not known.
-        let operand = match is_taken {
-            true => Operand::Poison,
-            false => operand,
-        };
-        if !name.is_empty() {
-            page.names.insert(name.clone(), operand);
+        let (result, status, names) = self.result_fields(page, declaration);
+        let has_name = !names.is_empty();
+        for (name, operand) in names {
+            self.name_result(page, name, operand);
         }
         let shared = self.is_shared(declaration);
         let merged = self.is_merged(declaration);
+        let columns = match &result {
+            CallResult::Row(fields) => fields.len(),
+            CallResult::Rows(_) => declaration.columns.len(),
+        };
+        let (form, statements) = match asked {
+            Some(asked) => (asked.form, asked.statements),
+            None => (Form::plain(&[]), Box::default()),
+        };
         page.calls.push(Call {
             backend: backend.unwrap_or(0),
             asking: declaration.asking,
-            form: form.unwrap_or_else(|| Form::plain(&[])),
-            columns: index_of(columns.len()),
+            form,
+            columns: index_of(columns),
             result,
             status,
-            has_name: !name.is_empty(),
+            has_name,
+            statements,
             idempotent: declaration.retry.unwrap_or(match declaration.asking {
                 Asking::Request => gets,
                 Asking::Query => true,
-                Asking::Exec => false,
+                Asking::Exec | Asking::Transaction => false,
             }),
             shared,
             merged,
         });
+    }
+
+    /// Has the page know what a call answers by a name.
+    fn name_result(&mut self, page: &mut PageUnderWay<'a>, name: &Text<'a>, operand: Operand) {
+        let known = page.names.get(&name.value);
+        let is_taken = known.is_some_and(|known| *known != Operand::Poison);
+        let operand = match is_taken {
+            false => operand,
+            true => {
+                // Whatever name was meant is not known now, nor which of two of one name is.
+                page.names_lost = true;
+                self.report.error(
+                    name.place,
+                    format!("the name `{}` is taken already", name.value),
+                    "a parameter or another call has it: choose another",
+                );
+                Operand::Poison
+            }
+        };
+        page.names.insert(name.value.clone(), operand);
     }
 
     /// Whether requests of a cohort that ask the same share an answer: by default where it is known
@@ -292,7 +300,10 @@ impl<'a> Assembly<'_, 'a> {
     fn is_shared(&mut self, declaration: &CallDecl<'a>) -> bool {
         match declaration.share {
             Some((true, place)) if declaration.asking == Asking::Exec => {
-                let hint = "leave it out, or ask by `query` what only reads";
+                let hint = match declaration.words.is_empty() {
+                    true => "leave it out, or ask by `query` what only reads",
+                    false => "leave it out",
+                };
                 let message = "what changes something is done for each request";
                 self.report.error(place, message, hint);
                 false
@@ -305,7 +316,9 @@ impl<'a> Assembly<'_, 'a> {
     /// Whether several of a cohort's queries may be asked as one.
     fn is_merged(&mut self, declaration: &CallDecl<'a>) -> bool {
         match declaration.merge {
-            Some((true, place)) if declaration.asking != Asking::Query => {
+            Some((true, place))
+                if declaration.asking != Asking::Query || !declaration.words.is_empty() =>
+            {
                 let hint = "leave it out: it is for a `query` of SQL";
                 let message = "only statements that read are merged";
                 self.report.error(place, message, hint);
@@ -317,25 +330,50 @@ impl<'a> Assembly<'_, 'a> {
     }
 
     /// Reports what a call's kind finds wrong with it.
-    fn check_call(&mut self, declaration: &CallDecl<'a>, form: Option<&Form>) {
-        let (Some(form), Some((backend, kind))) = (form, self.kinds.of(&declaration.backend.value))
+    fn check_call(&mut self, declaration: &CallDecl<'a>, asked: Option<&Asked>) {
+        let (Some(asked), Some((backend, kind))) =
+            (asked, self.kinds.of(&declaration.backend.value))
         else {
             return;
         };
-        let call = PageCall {
+        let whole = PageCall {
             backend,
-            form,
+            form: &asked.form,
             asking: declaration.asking,
             columns: &declaration.columns,
             has_name: !declaration.result_name.value.is_empty(),
             one_row: declaration.one_row,
         };
-        let Some(mistake) = (kind.check)(&call) else {
+        if declaration.transaction.is_empty() {
+            let places = [declaration.asked.place, declaration.result_name.place];
+            return self.check_asked(kind, &whole, places);
+        }
+        for (declared, statement) in declaration.transaction.iter().zip(&asked.statements) {
+            let (place, columns) = match &declared.row {
+                Some((name, columns)) => (name.place, columns),
+                None => (declared.text.place, &declaration.columns),
+            };
+            let call = PageCall {
+                form: &statement.form,
+                asking: statement.asking,
+                columns,
+                has_name: declared.row.is_some(),
+                one_row: declared.row.is_some(),
+                ..whole
+            };
+            self.check_asked(kind, &call, [declared.text.place, place]);
+        }
+    }
+
+    /// Reports what a call's kind finds wrong with what it asks, or with its columns, which stand
+    /// there.
+    fn check_asked(&mut self, kind: &BackendKind, call: &PageCall<'_>, places: [Place<'a>; 2]) {
+        let Some(mistake) = (kind.check)(call) else {
             return;
         };
         let place = match mistake.part {
-            CallPart::Asked => declaration.asked.place,
-            CallPart::Columns => declaration.result_name.place,
+            CallPart::Asked => places[0],
+            CallPart::Columns => places[1],
         };
         match mistake.severity {
             Severity::Warning => self.report.warning(place, mistake.message, mistake.hint),
@@ -345,51 +383,59 @@ impl<'a> Assembly<'_, 'a> {
         }
     }
 
-    /// Makes the fields of a call's rows, or of its one row, and of its status; gives what the
-    /// result's name means.
-    fn result_fields(
+    /// Makes the fields of a call's rows, or of its one row, or of those of a transaction's
+    /// statements, and of its status; gives what the names of its answer mean.
+    fn result_fields<'d>(
         &mut self,
         page: &mut PageUnderWay<'a>,
-        declaration: &CallDecl<'a>,
-    ) -> (CallResult, FieldId, Operand) {
-        let (name, columns) = (&declaration.result_name.value, &declaration.columns);
-        let parts = &mut page.parts;
+        declaration: &'d CallDecl<'a>,
+    ) -> (CallResult, FieldId, Vec<(&'d Text<'a>, Operand)>) {
+        let rows: Vec<(&Text<'a>, &Vec<(String, Type)>)> = match declaration.one_row {
+            true => vec![(&declaration.result_name, &declaration.columns)],
+            false => (declaration.transaction.iter())
+                .filter_map(|statement| statement.row.as_ref())
+                .map(|(name, columns)| (name, columns))
+                .collect(),
+        };
+        let first = rows
+            .first()
+            .map_or(&declaration.result_name, |(name, _)| name);
+        let status_name = format!("{}.status", first.value);
         let status_kind = FieldType::Scalar(Type::Int);
-        if !declaration.one_row {
-            let field = parts.field(name.clone(), FieldType::List(columns.clone()));
-            let status = parts.field(format!("{name}.status"), status_kind);
+        if rows.is_empty() {
+            let (name, columns) = (&declaration.result_name, &declaration.columns);
+            let rows_kind = FieldType::List(columns.clone());
+            let field = page.parts.field(name.value.clone(), rows_kind);
+            let status = page.parts.field(status_name, status_kind);
             let list = List::of_field(field, columns.clone(), Some(status));
-            return (
-                CallResult::Rows(field),
-                status,
-                Operand::List(Rc::new(list)),
-            );
+            let named = (!name.value.is_empty()).then(|| (name, Operand::List(Rc::new(list))));
+            return (CallResult::Rows(field), status, named.into_iter().collect());
         }
-        let (mut names, mut fields) = (BTreeMap::new(), Vec::new());
-        for (column, kind) in columns {
-            if column == "status" {
-                let place = declaration.result_name.place;
-                let message = "a column of one row cannot be named `status`";
-                (self.report).error(place, message, "`status` is the backend's status");
+        let mut fields = Vec::new();
+        let mut records = Vec::new();
+        for (name, columns) in rows {
+            let mut record = BTreeMap::new();
+            for (column, kind) in columns {
+                if column == "status" {
+                    let message = "a column of one row cannot be named `status`";
+                    (self.report).error(name.place, message, "`status` is the backend's status");
+                }
+                let field_name = format!("{}.{column}", name.value);
+                let field = (page.parts).field(field_name, FieldType::Scalar(*kind));
+                fields.push(field);
+                record.insert(column.clone(), Operand::Field { field, kind: *kind });
             }
-            let field = parts.field(format!("{name}.{column}"), FieldType::Scalar(*kind));
-            fields.push(field);
-            names.insert(column.clone(), Operand::Field { field, kind: *kind });
+            records.push((name, record));
         }
-        let status = parts.field(format!("{name}.status"), status_kind);
+        let field = page.parts.field(status_name, status_kind);
         let kind = Type::Int;
-        names.insert(
-            "status".to_owned(),
-            Operand::Field {
-                field: status,
-                kind,
-            },
-        );
-        (
-            CallResult::Row(fields),
-            status,
-            Operand::Record(Rc::new(names)),
-        )
+        let named = (records.into_iter())
+            .map(|(name, mut record)| {
+                record.insert("status".to_owned(), Operand::Field { field, kind });
+                (name, Operand::Record(Rc::new(record)))
+            })
+            .collect();
+        (CallResult::Row(fields), field, named)
     }
 }
 

@@ -119,6 +119,9 @@ impl<'a> Compiler<'_, 'a> {
                         "params" | "request" | "query" | "form" | "args" => {
                             "parameters go by their names alone, as in [params]".to_owned()
                         }
+                        "errors" | "typed" => "errors = \"values\" at the top of the header has \
+                                               the page told of wrong parameters"
+                            .to_owned(),
                         "session" => "session = \"optional\" at the top of the header".to_owned(),
                         _ if near.is_empty() => {
                             "a page knows its [params], its session, and the rows of its calls"

@@ -11,6 +11,7 @@
 //!   together.
 
 mod access;
+mod argument;
 mod assemble;
 mod branch;
 mod build;
@@ -32,6 +33,7 @@ mod routes;
 mod scope;
 mod size;
 mod sql;
+mod sql_call;
 mod statement;
 mod step;
 mod test;

@@ -1,12 +1,13 @@
-//! What calls ask: the outputs of a template, or the named arguments of a statement of SQL, are
-//! the arguments of its queries.
+//! What calls ask: the outputs of a template or of a command's words, or the named arguments of a
+//! statement of SQL, are the arguments of its queries.
 
+use super::argument::{Parts, bytes_of, scalar};
 use super::compiler::{Compiler, Result};
-use super::sql;
-use super::step::{only_when, with_expression};
+use super::sql_call::{Used, statement, transaction};
+use super::step::only_when;
 use super::value::{List, Operand};
-use crate::diagnostic::{Place, Reported, did_you_mean_or};
-use crate::program::{Asking, Form, Op, Query, Register};
+use crate::diagnostic::{Reported, did_you_mean_or};
+use crate::program::{Asking, Form, Op, Query, Register, Statement};
 use crate::source::declaration::CallDecl;
 use crate::source::keys::Text;
 use crate::source::template::{TextPlace, parse_template};
@@ -14,12 +15,12 @@ use minijinja::machinery::ast::Stmt;
 use rhythm_protocol::http::uri;
 use std::rc::Rc;
 
-/// Compiles what a call asks, of the lanes where `when` is true, and gives its form.
+/// Compiles what a call asks, of the lanes where `when` is true, and gives what it looks like.
 pub(super) fn query<'a>(
     compiler: &mut Compiler<'_, 'a>,
     declaration: &CallDecl<'a>,
     when: Option<&Text<'a>>,
-) -> Result<Form> {
+) -> Result<Asked> {
     if let Some(when) = when {
         return only_when(compiler, when, |compiler| {
             query(compiler, declaration, None)
@@ -41,9 +42,9 @@ pub(super) fn query<'a>(
     compiler.repeat(count, |compiler, position, _| {
         let operand = compiler.item(&Operand::List(list), position)?;
         let shadowed = compiler.scope.page.insert(item.clone(), operand);
-        let form = ask(compiler, declaration);
+        let asked = ask(compiler, declaration);
         unshadow(compiler, item, shadowed);
-        form
+        asked
     })
 }
 
@@ -81,27 +82,26 @@ fn unshadow(compiler: &mut Compiler<'_, '_>, item: &str, shadowed: Option<Operan
     };
 }
 
-/// Literal pieces, and between them the arguments: of each the parts whose texts, one after the
-/// other, it is.
-type Parts = (Vec<String>, Vec<Vec<Operand>>);
-
-/// Compiles a template whose outputs are arguments. Outputs that nothing keeps apart are one
-/// argument.
-fn template<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Parts> {
+/// Compiles a template whose outputs are arguments, to follow on others; `write` appends what
+/// stands between them to a piece. Outputs that nothing keeps apart are one argument.
+fn template<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    text: &Text<'a>,
+    (pieces, arguments): &mut Parts,
+    write: fn(&str, &mut String),
+) -> Result<()> {
     let origin = TextPlace::of_text(text);
     let body = parse_template(&text.value, origin, compiler.report)?;
     let Stmt::Template(body) = &body else {
         return Err(Reported);
     };
     let around = std::mem::replace(&mut compiler.origin, origin);
-    let mut pieces = vec![String::new()];
-    let mut arguments: Vec<Vec<Operand>> = Vec::new();
     let mut result = Ok(());
     for statement in &body.children {
         match statement {
             Stmt::EmitRaw(raw) => {
                 if let Some(piece) = pieces.last_mut() {
-                    piece.push_str(raw.raw);
+                    write(raw.raw, piece);
                 }
             }
             Stmt::EmitExpr(output) => match argument(compiler, &output.expr) {
@@ -140,80 +140,49 @@ fn template<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Part
         }
     }
     compiler.origin = around;
-    result.map(|()| (pieces, arguments))
+    result
 }
 
-/// Compiles a statement of SQL: its named arguments are expressions of `args`, or, if those have
-/// no such name, what the page knows by the name.
-fn statement<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) -> Result<Parts> {
-    let text = &declaration.asked;
-    let origin = TextPlace::of_text(text);
-    let around = std::mem::replace(&mut compiler.origin, origin);
-    let statement = sql::read(&text.value).map_err(|mistake| {
-        let place = compiler.origin.place(mistake.at);
-        compiler.error(place, mistake.message, mistake.hint)
-    });
-    let place_of = |compiler: &Compiler<'_, 'a>, at| compiler.origin.place(at);
-    let mut parts = (Vec::new(), Vec::new());
-    let mut result = statement.as_ref().map(|_| ()).map_err(|_| Reported);
-    for (piece, name) in statement.iter().flat_map(|statement| &statement.arguments) {
-        let given = declaration
-            .args
-            .iter()
-            .find(|(known, _)| known.value == name.name);
-        let own = Text {
-            value: name.name.to_owned(),
-            place: place_of(compiler, name.at + 1),
-            exact: text.exact,
-        };
-        let expression = given.map_or(&own, |(_, expression)| expression);
-        let operand = with_expression(compiler, expression, |compiler, expression| {
-            let place = compiler.place_of(expression);
-            match compiler.expression(expression)? {
-                Operand::None => {
-                    let hint = "write `null` in the statement";
-                    Err(compiler.error(place, "none is no value of an argument", hint))
-                }
-                operand => scalar(compiler, operand, place),
-            }
-        });
-        match operand {
-            Ok(operand) => parts.1.push(vec![operand]),
-            Err(reported) => result = Err(reported),
-        }
-        parts.0.push((*piece).to_owned());
-    }
-    if let Ok(statement) = &statement {
-        parts.0.push(statement.rest.to_owned());
-        let is_used = |name: &str| {
-            statement
-                .arguments
-                .iter()
-                .any(|(_, used)| used.name == name)
-        };
-        for (name, _) in declaration
-            .args
-            .iter()
-            .filter(|(name, _)| !is_used(&name.value))
+/// Compiles the words of a command, templates.
+fn command<'a>(compiler: &mut Compiler<'_, 'a>, words: &[Text<'a>]) -> Result<Parts> {
+    let mut parts = (vec![String::new()], Vec::new());
+    let mut result = Ok(());
+    for (number, word) in words.iter().enumerate() {
+        if number > 0
+            && let Some(piece) = parts.0.last_mut()
         {
-            let message = format!("the statement has no :{}", name.value);
-            let hint = did_you_mean_or(
-                &name.value,
-                statement.arguments.iter().map(|(_, used)| used.name),
-                "remove it, or write it where its value goes",
-            );
-            result = Err(compiler.error(name.place, message, hint));
+            piece.push(Form::WORD_END);
         }
+        result = result.and(template(compiler, word, &mut parts, Form::write_word));
     }
-    compiler.origin = around;
     result.map(|()| parts)
 }
 
+/// What a page's call asks, compiled.
+pub(super) struct Asked {
+    pub(super) form: Form,
+    /// Of a transaction.
+    pub(super) statements: Box<[Statement]>,
+}
+
 /// Compiles what is asked, and asks.
-fn ask<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) -> Result<Form> {
-    let (pieces, arguments) = match declaration.asking {
-        Asking::Request => template(compiler, &declaration.asked)?,
-        Asking::Query | Asking::Exec => statement(compiler, declaration)?,
+fn ask<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) -> Result<Asked> {
+    let ((pieces, arguments), statements) = match declaration.asking {
+        _ if !declaration.words.is_empty() => (command(compiler, &declaration.words)?, Vec::new()),
+        Asking::Request => {
+            let mut parts = (vec![String::new()], Vec::new());
+            let as_it_is = |raw: &str, piece: &mut String| piece.push_str(raw);
+            template(compiler, &declaration.asked, &mut parts, as_it_is)?;
+            (parts, Vec::new())
+        }
+        Asking::Query | Asking::Exec => {
+            let mut used = Used::default();
+            let statement = statement(compiler, declaration, &declaration.asked, &[], &mut used);
+            used.refuse_others(compiler, declaration)?;
+            let (parts, _) = statement?;
+            (parts, Vec::new())
+        }
+        Asking::Transaction => transaction(compiler, declaration)?,
     };
     let registers: Vec<Register> = arguments
         .into_iter()
@@ -230,15 +199,15 @@ fn ask<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) -> Resul
     }
     let kind = |register: &Register| compiler.stage.kind_of(*register);
     let form = Form {
-        pieces: pieces
-            .into_iter()
-            .map(|piece| piece.into_bytes().into())
-            .collect(),
+        pieces: bytes_of(pieces),
         arguments: registers.iter().map(kind).collect(),
     };
+    let statements = (statements.into_iter())
+        .map(|statement| statement.finish(&form.arguments))
+        .collect();
     let arguments = registers;
     compiler.stage.push(Op::Query(Query { arguments }));
-    Ok(form)
+    Ok(Asked { form, statements })
 }
 
 /// An output that is an argument.
@@ -252,23 +221,6 @@ fn argument<'a>(
         Operand::None => Ok(Operand::text("None")),
         Operand::Undefined => Ok(Operand::text("")),
         operand => scalar(compiler, operand, place),
-    }
-}
-
-/// A value that can be an argument.
-fn scalar<'a>(
-    compiler: &mut Compiler<'_, 'a>,
-    operand: Operand,
-    place: Place<'a>,
-) -> Result<Operand> {
-    match operand {
-        Operand::Poison => Err(Reported),
-        operand if operand.is_safe() => {
-            let hint = "values are escaped for where they are put";
-            Err(compiler.error(place, "`|safe` does not belong here", hint))
-        }
-        operand if operand.scalar().is_some() => Ok(operand),
-        operand => Err(compiler.not_printable(&operand, place)),
     }
 }
 

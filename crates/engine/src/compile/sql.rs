@@ -9,6 +9,8 @@ pub(super) struct Statement<'s> {
     pub(super) arguments: Vec<(&'s str, Name<'s>)>,
     /// What stands behind the last.
     pub(super) rest: &'s str,
+    /// What would be arguments, if it did not stand in strings.
+    pub(super) quoted: Vec<Name<'s>>,
 }
 
 /// An argument's name, and where its colon is.
@@ -33,7 +35,7 @@ pub(super) struct Mistake {
 pub(super) fn read(statement: &str) -> Result<Statement<'_>, Mistake> {
     let bytes = statement.as_bytes();
     let mistake = |at, message, hint| Err(Mistake { at, message, hint });
-    let (mut arguments, mut begin, mut at) = (Vec::new(), 0, 0);
+    let (mut arguments, mut quoted, mut begin, mut at) = (Vec::new(), Vec::new(), 0, 0);
     let mut ended = None;
     while let Some(&byte) = bytes.get(at) {
         if let Some(end) = passed_over(bytes, at) {
@@ -46,6 +48,9 @@ pub(super) fn read(statement: &str) -> Result<Statement<'_>, Mistake> {
             };
             if let (Some(semicolon), true) = (ended, !is_comment(bytes, at)) {
                 return mistake(semicolon, MORE, ONE_EACH);
+            }
+            if byte == b'\'' {
+                quoted.extend(names_in(statement, at, end));
             }
             at = end;
             continue;
@@ -83,11 +88,26 @@ pub(super) fn read(statement: &str) -> Result<Statement<'_>, Mistake> {
         at += 1;
     }
     let rest = &statement[begin..];
-    Ok(Statement { arguments, rest })
+    Ok(Statement {
+        arguments,
+        rest,
+        quoted,
+    })
+}
+
+/// What looks like arguments between two places of a statement.
+fn names_in(statement: &str, begin: usize, end: usize) -> impl Iterator<Item = Name<'_>> {
+    let colons = memchr::memchr_iter(b':', &statement.as_bytes()[begin..end]);
+    colons.filter_map(move |colon| {
+        let at = begin + colon;
+        let length = name_length(&statement.as_bytes()[at + 1..end]);
+        let name = &statement[at + 1..at + 1 + length];
+        (length > 0).then_some(Name { name, at })
+    })
 }
 
 const MORE: &str = "what stands behind this is another statement";
-const ONE_EACH: &str = "a step has one: write another step";
+const ONE_EACH: &str = "a step has one: write another step, or `transaction` for several";
 
 /// The length of a name that begins here; 0 where none does.
 fn name_length(bytes: &[u8]) -> usize {

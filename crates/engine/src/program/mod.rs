@@ -47,6 +47,6 @@ pub use print::Listing;
 pub use route::{Route, Segment};
 pub(crate) use service::ERROR_STATUSES;
 pub use service::{ErrorPages, Service};
-pub use stage::{Asking, Call, CallResult, Form, StageProgram};
+pub use stage::{Asking, Call, CallResult, Form, Source, StageProgram, Statement};
 pub(crate) use texts::TextPool;
 pub use value::{Constant, Field, FieldId, FieldType, FragmentId, Register, Type};

@@ -38,6 +38,8 @@ pub struct Call {
     pub status: FieldId,
     /// Whether its answer has a name by which the page can look at it, and at its status.
     pub has_name: bool,
+    /// Of a transaction the statements, in the order in which they are done.
+    pub statements: Box<[Statement]>,
     /// May the query be sent again after a failure that leaves open whether it was carried out?
     pub idempotent: bool,
     /// May one answer be that of all queries of a cohort that ask the same?
@@ -52,10 +54,36 @@ pub enum Asking {
     /// By a request whose form is the kind's own.
     #[default]
     Request,
-    /// By a statement of SQL that only reads.
+    /// By a statement or a command that only reads.
     Query,
-    /// By a statement of SQL that changes something.
+    /// By a statement or a command that changes something.
     Exec,
+    /// By several statements, of which all are done or none: [`Call::statements`]. The call's form
+    /// is theirs, one behind the other.
+    Transaction,
+}
+
+/// A statement of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// Whether it changes something.
+    pub asking: Asking,
+    /// What it looks like, with the types of all of its arguments.
+    pub form: Form,
+    /// Where each of its arguments comes from.
+    pub arguments: Box<[Source]>,
+    /// How many columns are looked at of the one row that it must answer, or all is undone; 0:
+    /// nobody looks at what it answers.
+    pub columns: u16,
+}
+
+/// Where the argument of a statement comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// It is this one of the query's arguments.
+    Argument(usize),
+    /// It is this one of the cells that statements before it have answered.
+    Cell(usize),
 }
 
 /// What stands around the arguments of a call's queries, and the arguments' types.

@@ -1,11 +1,13 @@
 //! Steps that ask a backend, as a page's header has them.
 
-use super::declaration::{CallDecl, STEP_KEYS, check_name, is_name};
-use super::keys::{Keys, Text, text_of};
+use super::command::{Words, read_command, read_verb};
+use super::declaration::{CallDecl, NamedRow, STEP_KEYS, StatementDecl, check_name, is_name};
+use super::keys::{Keys, Text, TomlText, text_of};
 use crate::diagnostic::Report;
 use crate::kind::{Asks, Kinds, SQL_KEYS};
 use crate::program::{Asking, Type};
-use toml::de::DeTable;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// The keys of every call.
 pub(super) const KEYS: [&str; 8] = [
@@ -20,11 +22,19 @@ pub(super) fn asks<'t>(table: &'t DeTable<'_>, kinds: Kinds<'t>) -> Asks<'t> {
         Some((_, kind)) => kind.asks,
         None if SQL_KEYS.iter().any(|key| table.contains_key(*key)) => Asks::Sql,
         None => {
+            let all = || kinds.kinds.iter().map(|kind| kind.asks);
+            let is = |asks: &Asks<'_>| {
+                let mut keys = asks.keys().into_iter();
+                keys.any(|key| table.contains_key(key))
+            };
+            if let Some(asks) = all().find(is) {
+                return asks;
+            }
             let others = table.keys().map(|key| key.get_ref().as_ref());
             let mut others = others.filter(|key| !STEP_KEYS.contains(key));
-            let first = kinds.kinds.iter().find_map(|kind| match kind.asks {
+            let first = all().find_map(|asks| match asks {
                 Asks::Template(key) => Some(key),
-                Asks::Sql => None,
+                _ => None,
             });
             let only = others.next().filter(|_| others.next().is_none());
             Asks::Template(only.or(first).unwrap_or("request"))
@@ -34,33 +44,52 @@ pub(super) fn asks<'t>(table: &'t DeTable<'_>, kinds: Kinds<'t>) -> Asks<'t> {
 
 /// What a call asks.
 struct Asked<'a> {
+    /// Of a transaction its first statement, of a command its first word.
     text: Text<'a>,
     asking: Asking,
+    /// Of a command.
+    words: Vec<Text<'a>>,
     args: Vec<(Text<'a>, Text<'a>)>,
+    transaction: Vec<StatementDecl<'a>>,
 }
+
+/// The keys that say in SQL what is asked: one of them does.
+const STATEMENTS: [(&str, Asking); 3] = [
+    ("transaction", Asking::Transaction),
+    ("exec", Asking::Exec),
+    ("query", Asking::Query),
+];
 
 /// Reads what a call asks.
 fn read_asked<'a>(keys: &Keys<'_, 'a>, asks: Asks<'_>, report: &mut Report) -> Option<Asked<'a>> {
     let (key, asking, hint) = match asks {
         Asks::Template(key) => (key, Asking::Request, format!("{key} = \"...\", a template")),
         Asks::Sql => {
-            let is_exec = keys.has("exec");
-            if is_exec && keys.has("query") {
+            let mut given = STATEMENTS.into_iter().filter(|(key, _)| keys.has(key));
+            let first = given.next();
+            if let (Some((key, _)), Some((other, _))) = (first, given.next()) {
                 let hint = "`query` for a statement that only reads, `exec` for one that changes \
-                            something";
-                let message = "a call has `query` or `exec`, not both";
-                report.error(keys.place_of("exec"), message, hint);
+                            something, `transaction` for several";
+                let message = format!("a call has `{other}` or `{key}`, not both");
+                report.error(keys.place_of(key), message, hint);
                 return None;
             }
+            let (key, asking) = first.unwrap_or(("query", Asking::Query));
             let hint =
                 "query = \"select ...\", or exec = \"insert ...\" for what changes something";
-            match is_exec {
-                true => ("exec", Asking::Exec, hint.to_owned()),
-                false => ("query", Asking::Query, hint.to_owned()),
-            }
+            (key, asking, hint.to_owned())
         }
+        Asks::Command(command) => return of_words(read_command(keys, command, report)?),
+        Asks::Verbs(verbs) => return of_words(read_verb(keys, verbs, report)?),
     };
-    let text = keys.required(key, &hint, report);
+    let transaction = match asking {
+        Asking::Transaction => read_transaction(keys, report)?,
+        _ => Vec::new(),
+    };
+    let text = match transaction.first() {
+        Some(first) => Some(first.text.clone()),
+        None => keys.required(key, &hint, report),
+    };
     let mut args = Vec::new();
     if let Some((table, _)) = keys.table("args", "{ name = \"expression\" }", report) {
         for (name, value) in Keys::entries(&keys.toml, table) {
@@ -78,8 +107,141 @@ fn read_asked<'a>(keys: &Keys<'_, 'a>, asks: Asks<'_>, report: &mut Report) -> O
     Some(Asked {
         text: text?,
         asking,
+        words: Vec::new(),
         args,
+        transaction,
     })
+}
+
+/// What a call asks by the words of a command.
+fn of_words<'a>((words, asking): Words<'a>) -> Option<Asked<'a>> {
+    Some(Asked {
+        text: words.first()?.clone(),
+        asking,
+        words,
+        args: Vec::new(),
+        transaction: Vec::new(),
+    })
+}
+
+/// Reads the statements of a transaction.
+fn read_transaction<'a>(
+    keys: &Keys<'_, 'a>,
+    report: &mut Report,
+) -> Option<Vec<StatementDecl<'a>>> {
+    let hint = "transaction = [\"update ...\", { exec = \"insert ... returning id\", row = \
+                \"made(id:int)\" }]";
+    let items = match keys.get("transaction").map(|value| value.get_ref()) {
+        Some(DeValue::Array(items)) if !items.is_empty() => items,
+        _ => {
+            let message = "`transaction` is a list of statements";
+            report.error(keys.place_of("transaction"), message, hint);
+            return None;
+        }
+    };
+    let statements: Vec<_> = (items.iter())
+        .map(|item| read_statement(&keys.toml, item, hint, report))
+        .collect();
+    if items.len() > STATEMENTS_MAX {
+        let message = format!("a transaction has {STATEMENTS_MAX} statements at most");
+        let hint = "it holds what it changes from all others: let one statement do what several do";
+        report.error(keys.place_of("transaction"), message, hint);
+        return None;
+    }
+    statements.into_iter().collect()
+}
+
+/// So many statements are one transaction at most.
+const STATEMENTS_MAX: usize = 16;
+
+/// Reads a statement of a transaction: its text, or a table of `exec` or `query` and `row`.
+fn read_statement<'a>(
+    toml: &TomlText<'a>,
+    item: &Spanned<DeValue<'a>>,
+    hint: &str,
+    report: &mut Report,
+) -> Option<StatementDecl<'a>> {
+    let table = match item.get_ref() {
+        DeValue::String(_) => {
+            let text = text_of(toml, item)?;
+            let asking = Asking::Exec;
+            return Some(StatementDecl {
+                text,
+                asking,
+                row: None,
+            });
+        }
+        DeValue::Table(table) => table,
+        _ => {
+            let place = toml.place(item.span().start);
+            report.error(place, "this is no statement", hint);
+            return None;
+        }
+    };
+    let keys = Keys::new(
+        *toml,
+        table,
+        item.span().start,
+        &["exec", "query", "row"],
+        report,
+    );
+    if keys.has("exec") && keys.has("query") {
+        let message = "a statement is `exec` or `query`, not both";
+        report.error(keys.place_of("query"), message, hint);
+        return None;
+    }
+    let (key, asking) = match keys.has("query") {
+        true => ("query", Asking::Query),
+        false => ("exec", Asking::Exec),
+    };
+    let text = keys.required(key, hint, report);
+    let row = match keys.has("row") {
+        true => Some(read_named(keys.text("row", report)?, hint, report)?),
+        false => None,
+    };
+    Some(StatementDecl {
+        text: text?,
+        asking,
+        row,
+    })
+}
+
+/// Reads `name(col, col:int)`.
+fn read_named<'a>(text: Text<'a>, hint: &str, report: &mut Report) -> Option<NamedRow<'a>> {
+    let (name, columns) = read_columns(&text, hint, report)?;
+    Some((
+        Text {
+            value: name,
+            ..text
+        },
+        columns,
+    ))
+}
+
+/// Refuses what a transaction does not take: its statements have rows, and it is done once.
+fn refuse_beside_transaction(keys: &Keys<'_, '_>, report: &mut Report) {
+    for (key, hint) in [
+        (
+            "row",
+            "a statement has it: { exec = \"...\", row = \"...\" }",
+        ),
+        ("rows", "ask by a `query` of its own, in another step"),
+        (
+            "each",
+            "let one statement do it for all rows, as `insert ... select`",
+        ),
+        (
+            "retry",
+            "remove it: what was undone is done again, and nothing else",
+        ),
+        ("share", "remove it: a transaction is done for each request"),
+        ("merge", "remove it: a transaction is done for each request"),
+    ] {
+        if keys.has(key) {
+            let message = format!("a transaction has no `{key}`");
+            report.error(keys.key_place(key), message, hint);
+        }
+    }
 }
 
 /// Reads a call.
@@ -98,8 +260,19 @@ pub(super) fn read_call<'a>(
         );
     }
     let asked = read_asked(keys, asks, report);
+    let is_transaction = asks == Asks::Sql && keys.has("transaction");
+    if is_transaction {
+        refuse_beside_transaction(keys, report);
+    }
     // Of what changes something, nobody need look at the answer: how many rows are changed.
-    let has_name = one_row || keys.has("rows") || asks != Asks::Sql || !keys.has("exec");
+    let may_lack_name = match asks {
+        Asks::Template(_) => false,
+        Asks::Sql => keys.has("exec") || is_transaction,
+        Asks::Command(_) | Asks::Verbs(_) => {
+            (asked.as_ref()).is_none_or(|asked| asked.asking == Asking::Exec)
+        }
+    };
+    let has_name = !is_transaction && (one_row || keys.has("rows")) || !may_lack_name;
     let result = match has_name {
         true => keys.required(if one_row { "row" } else { "rows" }, hint, report),
         false => None,
@@ -130,7 +303,7 @@ pub(super) fn read_call<'a>(
     let share = keys.bool("share", report);
     let merge = keys.bool("merge", report);
     let backend = keys.text("call", report);
-    let columns = (result.as_ref()).and_then(|result| read_columns(result, hint, report));
+    let result = result.and_then(|result| read_named(result, hint, report));
     if one_row && keys.has("each") {
         report.error(
             keys.place_of("row"),
@@ -140,14 +313,7 @@ pub(super) fn read_call<'a>(
     }
     let asked = asked?;
     let (result_name, columns) = match has_name {
-        true => {
-            let (name, columns) = columns?;
-            let name = Text {
-                value: name,
-                ..result?
-            };
-            (name, columns)
-        }
+        true => result?,
         false => {
             let nameless = Text {
                 value: String::new(),
@@ -160,7 +326,9 @@ pub(super) fn read_call<'a>(
         backend: backend?,
         asked: asked.text,
         asking: asked.asking,
+        words: asked.words,
         args: asked.args,
+        transaction: asked.transaction,
         each: each?,
         result_name,
         columns,

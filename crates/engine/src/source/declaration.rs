@@ -225,11 +225,15 @@ pub(crate) struct CookieDecl<'a> {
 #[derive(Debug)]
 pub(crate) struct CallDecl<'a> {
     pub(crate) backend: Text<'a>,
-    /// What is asked, and how.
+    /// What is asked, and how: of a command its first word.
     pub(crate) asked: Text<'a>,
     pub(crate) asking: Asking,
+    /// The words of a command, templates.
+    pub(crate) words: Vec<Text<'a>>,
     /// Of a statement of SQL, what its named arguments are: expressions.
     pub(crate) args: Vec<(Text<'a>, Text<'a>)>,
+    /// The statements of a transaction.
+    pub(crate) transaction: Vec<StatementDecl<'a>>,
     /// The name given to each item, and the list's.
     pub(crate) each: Option<(Text<'a>, String, String)>,
     /// Empty where the call has no name.
@@ -241,6 +245,18 @@ pub(crate) struct CallDecl<'a> {
     pub(crate) share: Option<(bool, Place<'a>)>,
     pub(crate) merge: Option<(bool, Place<'a>)>,
 }
+
+/// A statement of a transaction.
+#[derive(Debug)]
+pub(crate) struct StatementDecl<'a> {
+    pub(crate) text: Text<'a>,
+    pub(crate) asking: Asking,
+    /// The name and the columns of the one row that it answers, where it is looked at.
+    pub(crate) row: Option<NamedRow<'a>>,
+}
+
+/// The name of what is answered, and its columns.
+pub(crate) type NamedRow<'a> = (Text<'a>, Vec<(String, Type)>);
 
 impl Step<'_> {
     /// Whether it does something to the answer, whatever that will be.

@@ -218,6 +218,15 @@ impl<'t, 'a> Keys<'t, 'a> {
         self.table.contains_key(key)
     }
 
+    /// A key that is there, as a text.
+    pub(crate) fn key_text(&self, key: &str) -> Text<'a> {
+        Text {
+            value: key.to_owned(),
+            place: self.key_place(key),
+            exact: false,
+        }
+    }
+
     /// The place of a key, or of the table where it is absent.
     pub(crate) fn key_place(&self, key: &str) -> Place<'a> {
         let found = self.table.get_key_value(key);
@@ -294,6 +303,33 @@ impl<'t, 'a> Keys<'t, 'a> {
             report.error(self.place, format!("`{key}` is missing"), hint);
         }
         self.text(key, report)
+    }
+
+    /// A word of a command: a string, or an integer.
+    pub(crate) fn word(&self, key: &str, report: &mut Report) -> Option<Text<'a>> {
+        let word = word_of(&self.toml, self.get(key)?);
+        if word.is_none() {
+            self.mistyped(key, "a string", &self.quoted(key), report);
+        }
+        word
+    }
+
+    /// A list of words, one at least, which looks like `form`.
+    pub(crate) fn words(
+        &self,
+        key: &str,
+        form: &str,
+        report: &mut Report,
+    ) -> Option<Vec<Text<'a>>> {
+        let words: Option<Vec<_>> = match self.get(key)?.get_ref() {
+            DeValue::Array(items) => items.iter().map(|item| word_of(&self.toml, item)).collect(),
+            _ => None,
+        };
+        let words = words.filter(|words| !words.is_empty());
+        if words.is_none() {
+            self.mistyped(key, "a list of strings", form, report);
+        }
+        words
     }
 
     /// A string or a list of strings.
@@ -430,6 +466,15 @@ fn integer_of(value: &Spanned<DeValue<'_>>) -> Option<i64> {
         DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix()).ok(),
         _ => None,
     }
+}
+
+/// The word of a command that a value is.
+fn word_of<'a>(toml: &TomlText<'a>, value: &Spanned<DeValue<'a>>) -> Option<Text<'a>> {
+    let number = || {
+        let number = integer_of(value)?.to_string();
+        Some(Text::new(toml, &number, value.span()))
+    };
+    text_of(toml, value).or_else(number)
 }
 
 /// The string that a value is.

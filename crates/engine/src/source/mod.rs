@@ -9,6 +9,7 @@
 //! - `template`: MiniJinja's parser; `syntax` tells what is wrong where it cannot go on.
 
 mod call;
+mod command;
 pub(crate) mod config;
 mod cookie;
 pub(crate) mod declaration;

@@ -110,7 +110,7 @@ pub(crate) fn read_step<'a>(
         &["file", "when"]
     } else if has("cookies") {
         &["cookies", "when"]
-    } else if has("headers") || has("status") {
+    } else if has("headers") || has("status") && misspelled(table).is_none() {
         &["headers", "status", "when"]
     } else {
         refuse_headless(toml, table, offset, report);
@@ -207,6 +207,16 @@ fn refuse_several(toml: TomlText<'_>, table: &DeTable<'_>, report: &mut Report) 
     true
 }
 
+/// The first of a step's unknown keys that is nearly one that says what a step does, and where it
+/// stands.
+fn misspelled<'t>(table: &'t DeTable<'_>) -> Option<(usize, &'t str)> {
+    (table.iter())
+        .map(|(key, _)| (key.span().start, key.get_ref().as_ref()))
+        .filter(|(_, key)| !STEP_KEYS.contains(key))
+        .filter(|(_, key)| did_you_mean(key, HEADS).starts_with("did you mean"))
+        .min()
+}
+
 /// Refuses a step of which no key says what it does: one is misspelled, or missing beside others.
 fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, report: &mut Report) {
     let one_of =
@@ -216,11 +226,8 @@ fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, repor
         .collect();
     keys.sort_unstable();
     let unknown = |(_, key): &&(usize, &str)| !STEP_KEYS.contains(key);
-    let near = |key: &str| did_you_mean(key, HEADS);
-    let is_near = |(_, key): &&(usize, &str)| near(key).starts_with("did you mean");
-    let misspelled = keys.iter().filter(unknown).find(is_near);
-    let (place, message, hint) = match (misspelled, keys.first()) {
-        (Some((at, key)), _) => (*at, format!("unknown key `{key}`"), near(key)),
+    let (place, message, hint) = match (misspelled(table), keys.first()) {
+        (Some((at, key)), _) => (at, format!("unknown key `{key}`"), did_you_mean(key, HEADS)),
         (None, Some((at, key))) if unknown(&&(*at, *key)) => {
             (*at, format!("unknown key `{key}`"), one_of.to_owned())
         }

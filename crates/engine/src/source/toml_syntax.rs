@@ -102,6 +102,11 @@ fn explain(message: &str, toml: &str, offset: usize) -> (String, &'static str) {
             false => told("a text stands in quotes", "key = \"text\""),
         };
     }
+    // A word that begins as a number or a truth value does: `id` as `inf`.
+    let is_word = rest.starts_with(|first: char| first.is_ascii_alphabetic());
+    if is_word && (begins("invalid float") || begins("invalid boolean")) {
+        return told("a text stands in quotes", "key = \"text\"");
+    }
     if begins("invalid basic string") || begins("invalid literal string") {
         let hint = "it ends in its line, with the quote that it began with";
         return told("this string does not end", hint);

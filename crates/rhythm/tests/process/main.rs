@@ -1,16 +1,21 @@
 //! The server's process, from outside: how it ends, what it inherits, and what it does where the
 //! system gives it less than it wants.
 
+mod begin;
 mod etcd;
 #[cfg(feature = "consensus")]
 mod keyspace;
 mod kv;
+mod memcached;
 mod namespaces;
 mod postgres;
+mod redis;
 mod reproduce;
 mod ring;
 mod server;
+mod site;
 mod sqlite;
+mod transactions;
 
 use rustix::process::Signal;
 use server::{Client, NEVER, Server, service};

@@ -2,6 +2,7 @@
 //! stands in the database's way.
 
 use super::server::{Client, Server};
+use super::transactions;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs;
@@ -241,6 +242,31 @@ fn a_statement_that_never_ends_is_stopped_and_others_go_on() {
 }
 
 #[test]
+fn a_transaction_is_done_whole_or_not_at_all() {
+    let folder = notes("notes_transactions", "");
+    let schema = folder.join("schema.sql");
+    let tables = "create table purchase (id integer primary key, buyer text not null);";
+    let text = fs::read_to_string(&schema).expect("a text");
+    fs::write(schema, text + tables + transactions::TABLES).expect("a file can be written");
+    transactions::write_pages(&folder);
+    let server = Server::start(&folder, &[]);
+    let count = |sql: &str| -> i64 {
+        let row = database(&folder).query_row(sql, [], |row| row.get(0));
+        row.expect("a number")
+    };
+    let look = || {
+        [
+            count("select sum(stock) from item"),
+            count("select count(*) from purchase"),
+            count("select count(*) from line"),
+            count("select count(*) from told"),
+        ]
+    };
+    transactions::trade(&server, &look);
+    transactions::compete(&server, &look);
+}
+
+#[test]
 fn statements_are_checked_where_they_stand() {
     let folder = notes("notes_check", "");
     let check = || {
@@ -303,20 +329,46 @@ fn statements_are_checked_where_they_stand() {
         assert!(!folder.join("notes.db").exists(), "a check makes nothing");
     }
     fs::remove_file(folder.join("pages/tried.html")).unwrap();
+    // A schema that fails is told of where it does, and leaves nothing behind.
+    let schema = fs::read_to_string(folder.join("schema.sql")).unwrap();
+    fs::write(
+        folder.join("schema.sql"),
+        format!("create table first(a);\n{schema}\ncreate tabel b(c);\n"),
+    )
+    .unwrap();
+    let serve = || {
+        let run = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--no-admin"])
+            .arg(&folder)
+            .output()
+            .expect("it runs");
+        assert!(!run.status.success());
+        String::from_utf8_lossy(&run.stderr).into_owned()
+    };
+    let line = schema.lines().count() + 3;
+    let told = format!("schema.sql:{line}: near \"tabel\": syntax error");
+    for said in [check(), serve()] {
+        assert!(said.contains(&told), "{said}");
+        assert!(!folder.join("notes.db").exists());
+    }
+    fs::remove_file(folder.join("schema.sql")).unwrap();
+    assert!(check().contains("cannot read `schema`"));
+    fs::write(folder.join("schema.sql"), schema).unwrap();
+    // One without tables is one that is not made yet.
+    fs::write(folder.join("notes.db"), "").unwrap();
+    let said = check();
+    assert!(!said.contains("error"), "{said}");
+    drop(Server::start(&folder, &[]));
+    for end in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(folder.join(format!("notes.db{end}")));
+    }
     let service = fs::read_to_string(folder.join("service.toml")).unwrap();
     fs::write(
         folder.join("service.toml"),
         service.replace("schema = \"schema.sql\"", ""),
     )
     .unwrap();
-    let run = Command::new(env!("CARGO_BIN_EXE_rhythm"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--no-admin"])
-        .arg(&folder)
-        .output()
-        .expect("it runs");
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(
-        !run.status.success() && said.contains("name a file of SQL"),
-        "{said}"
-    );
+    for said in [check(), serve()] {
+        assert!(said.contains("name a file of SQL"), "{said}");
+    }
 }

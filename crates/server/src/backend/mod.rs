@@ -20,6 +20,7 @@
 //!    answers    cells until the pipeline polls          answers.rs, failure.rs
 //! ```
 
+mod address;
 mod answers;
 mod arguments;
 mod asked;
@@ -27,9 +28,13 @@ mod awaited;
 mod failure;
 pub mod http_client;
 mod kind;
+mod located;
+mod password;
 mod pool;
 mod registry;
 mod sql;
+mod waited;
+mod whole;
 mod wire;
 mod words;
 

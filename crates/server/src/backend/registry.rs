@@ -18,7 +18,9 @@ macro_rules! kinds {
 
 kinds! {
     besim = "besim/mod.rs",
+    memcached = "memcached/mod.rs",
     postgres = "postgres/mod.rs",
+    redis = "redis/mod.rs",
     sqlite = "sqlite/mod.rs",
 }
 

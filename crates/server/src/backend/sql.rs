@@ -1,4 +1,72 @@
-//! Statements of SQL as databases are sent them.
+//! Statements of SQL as databases are sent them, and what their answers must be for pages.
+
+use rhythm_engine::diagnostic::Severity;
+use rhythm_engine::kind::{CallMistake, CallPart, PageCall};
+use rhythm_engine::program::Asking;
+
+/// The status of a statement that would break a rule of the database.
+pub(super) const BROKEN: i64 = 1;
+
+/// What a database says of a statement that it has prepared.
+pub(super) struct Described {
+    /// How many values it wants.
+    pub(super) values: usize,
+    /// How many columns it answers; 0 where it returns nothing.
+    pub(super) columns: usize,
+    /// Whether it only reads, as far as is known.
+    pub(super) reads: bool,
+}
+
+/// A mistake of a call's.
+pub(super) fn mistake(
+    part: CallPart,
+    message: impl Into<String>,
+    hint: impl Into<String>,
+) -> CallMistake {
+    CallMistake {
+        part,
+        severity: Severity::Error,
+        message: message.into(),
+        hint: hint.into(),
+    }
+}
+
+/// What is wrong with a call whose statement is this. `names` is a hint where columns are too many
+/// or too few.
+pub(super) fn unlike(
+    call: &PageCall<'_>,
+    described: &Described,
+    names: impl Into<String>,
+) -> Option<CallMistake> {
+    if described.values != call.form.arguments.len() {
+        let message = "it has values that are not given by name";
+        let hint = "`:name` where a value goes, and args = { name = \"expression\" }";
+        return Some(mistake(CallPart::Asked, message, hint));
+    }
+    if call.asking == Asking::Query && !described.reads {
+        let message = "this statement changes something, and `query` only reads";
+        return Some(mistake(
+            CallPart::Asked,
+            message,
+            "exec = \"...\" is for such",
+        ));
+    }
+    let (given, answered) = (call.columns.len(), described.columns);
+    if answered == 0 && given != 1 {
+        let message =
+            "a statement that returns nothing answers 1 column: how many rows it has changed";
+        let hint = "row = \"done(changed:int)\", or neither `row` nor `rows`";
+        return Some(mistake(CallPart::Columns, message, hint));
+    }
+    // Where it has no name, nobody looks at what it answers.
+    let differs = answered != 0 && call.has_name && answered != given;
+    let so_many = match answered {
+        1 => "1 column".to_owned(),
+        count => format!("{count} columns"),
+    };
+    let message = format!("the statement answers {so_many}, not {given}");
+    differs.then(|| mistake(CallPart::Columns, message, names))
+}
 
 /// Appends a statement: its pieces, and between them its arguments by number, `?1` or `$1`.
 pub(super) fn numbered(pieces: &[Box<[u8]>], mark: u8, out: &mut Vec<u8>) {

@@ -110,6 +110,13 @@ pub trait Wire {
         answers: &mut QueryAnswers,
     ) -> Result<(usize, Option<Verdict>), Unreadable>;
 
+    /// What is to be said now that all that came was read, for a query that takes several ways:
+    /// appends it to `out`. Such a query is one that cannot be sent again, which has its connection
+    /// alone.
+    fn goes_on(&mut self, connection: &mut Self::Connection, out: &mut Vec<u8>) {
+        let _ = (connection, out);
+    }
+
     /// The connection ended in order: what this completes, if anything.
     fn finish(
         &mut self,

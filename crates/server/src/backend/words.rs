@@ -1,9 +1,21 @@
 //! What the log is told of statements that fail, at most a line a second of each.
 
+use rhythm_engine::cohort::Argument;
+use rhythm_engine::program::Form;
 use rhythm_net::Time;
 use rhythm_net::sparse::SparseByKind;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+
+/// A command as the log has it: its words, with `?` for each argument.
+pub(super) fn of_command(form: &Form) -> String {
+    let arguments = form.arguments.iter().map(|_| Argument::Text(b"?"));
+    let mut words = Vec::new();
+    form.words(arguments, |word| {
+        words.push(String::from_utf8_lossy(word).into_owned());
+    });
+    words.join(" ")
+}
 
 /// See the module's text.
 #[derive(Debug)]

@@ -38,7 +38,8 @@ pub(crate) fn asker(cohort: &Cohort, program: &PageProgram, lane: usize, client:
     });
     match user {
         Some(user) => user as u64,
-        // Others than those of all users.
+        // Others than those of users, whose numbers are seldom below 0: those that are share what
+        // is theirs with an address, no more.
         None => !client,
     }
 }

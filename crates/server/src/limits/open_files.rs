@@ -12,13 +12,17 @@ const OTHERS: usize = 64;
 /// What each worker has open: its loop, its wakers, its listener.
 const OF_WORKER: usize = 8;
 
+/// A connection of a backend: its socket, and where the backend is a file, the other end of that,
+/// the file and its log.
+const OF_BACKEND: usize = 4;
+
 /// Files that are kept from clients: for backends, twice because a reload connects to the new ones
-/// before the old ones are done with, and opens static files that are held open, for the admin
+/// before the old ones are done with and opens static files that are held open, for the admin
 /// listener, and for all else.
 fn reserve(options: &ServerOptions, site: &Site) -> usize {
     let backends = site.service().backends.iter();
     let of_backends: usize = backends.map(|it| it.pool.connections_max as usize).sum();
-    let of_worker = OF_WORKER + 2 * of_backends;
+    let of_worker = OF_WORKER + 2 * OF_BACKEND * of_backends;
     let of_statics = 2 * site.statics.streamed();
     OTHERS + of_statics + admin::CONNECTIONS_MAX + options.workers.max(1) * of_worker
 }

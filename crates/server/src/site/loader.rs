@@ -92,6 +92,10 @@ impl Reloads {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    /// A test that waits longer has failed.
+    const NEVER: Duration = Duration::from_secs(60);
 
     #[test]
     fn one_reload_that_hangs_is_followed_by_one_and_nobody_waits() {
@@ -110,12 +114,12 @@ mod tests {
         };
         let reloads = Reloads::start(loader, serve).expect("a thread");
         reloads.ask();
-        begun.recv().expect("it begins");
+        begun.recv_timeout(NEVER).expect("it begins");
         for _ in 0..5 {
             reloads.ask();
         }
         free.send(()).expect("it waits");
-        begun.recv().expect("another follows");
+        begun.recv_timeout(NEVER).expect("another follows");
         free.send(()).expect("it waits");
         drop(free);
         assert_eq!(reloads.wait(), Err("not freed".to_owned()));

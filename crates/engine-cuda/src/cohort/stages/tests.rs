@@ -78,6 +78,7 @@ fn service() -> Service {
                 backend: 0,
                 asking: Asking::Request,
                 has_name: true,
+                statements: Box::default(),
                 form: Form::plain(&[]),
                 columns: 2,
                 result,

@@ -34,6 +34,7 @@ fn page(columns: &[Type]) -> PageProgram {
             backend: 0,
             asking: Asking::Request,
             has_name: true,
+            statements: Box::default(),
             form: Form::plain(&[]),
             columns: columns.len() as u16,
             result: CallResult::Rows(0),

@@ -523,6 +523,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
             backend: 0,
             asking: Asking::Request,
             has_name: true,
+            statements: Box::default(),
             form,
             columns: 2,
             result: CallResult::Rows(ROWS_FIELD),

@@ -6,13 +6,14 @@
 mod database;
 
 use super::server::{Client, NEVER, Server};
+use super::site::{check, until};
 use super::sqlite::{get, notes, post};
+use super::transactions;
 use database::{Database, PASSWORD};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,22 +37,6 @@ fn page(folder: &Path, name: &str, step: &str, body: &str) {
     let page =
         format!("+++\nroute = \"GET /{name}\"\n[[step]]\ncall = \"board\"\n{step}\n+++\n{body}\n");
     fs::write(folder.join(format!("pages/{name}.html")), page).expect("a file can be written");
-}
-
-/// What `rhythm check` says of a folder.
-fn check(folder: &Path) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
-    let run = command.arg("check").arg(folder).output().expect("it runs");
-    String::from_utf8_lossy(&run.stderr).into_owned() + &String::from_utf8_lossy(&run.stdout)
-}
-
-/// Asks until it is answered with this status.
-fn until(server: &Server, path: &str, status: u16) {
-    let start = Instant::now();
-    while get(server, path).0 != status {
-        assert!(start.elapsed() < NEVER, "{path} is never {status}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn like(client: &mut Client, note: usize) -> std::io::Result<u16> {
@@ -191,6 +176,36 @@ fn a_query_changes_nothing_and_an_exec_is_done_whole_or_not_at_all() {
     );
     assert_eq!(database.ask("select count(*) from topic").unwrap(), "3");
     assert_eq!(database.ask("select count(*) from late").unwrap(), "0");
+}
+
+#[test]
+fn a_transaction_is_done_whole_or_not_at_all() {
+    let database = Database::start("pg_transactions", &["deadlock_timeout=20ms"]);
+    database.carry_out(TABLES);
+    database.carry_out(
+        "create table purchase (
+           id bigint generated always as identity primary key, buyer text not null)",
+    );
+    database.carry_out(transactions::TABLES);
+    // Those that stand in each other's way are many here.
+    let settings = "timeout = \"20s\"\nretries_max = 10\n";
+    let folder = site("pg_transactions", &database.url(), settings);
+    transactions::write_pages(&folder);
+    let server = Server::start(&folder, &[]);
+    let count = |sql: &str| -> i64 {
+        let answer = database.ask(sql).expect("an answer");
+        answer.parse().expect("a number")
+    };
+    let look = || {
+        [
+            count("select sum(stock) from item"),
+            count("select count(*) from purchase"),
+            count("select count(*) from line"),
+            count("select count(*) from told"),
+        ]
+    };
+    transactions::trade(&server, &look);
+    transactions::compete(&server, &look);
 }
 
 #[test]

@@ -45,6 +45,7 @@ fn page(form: Form, columns: u16) -> PageProgram {
             backend: 0,
             asking: Asking::Request,
             has_name: true,
+            statements: Box::default(),
             form,
             columns,
             result: CallResult::Rows(0),

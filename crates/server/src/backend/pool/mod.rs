@@ -260,6 +260,13 @@ impl<W: Wire> ConnectionPool<W> {
         }
     }
 
+    /// Says what a query needs that takes several ways, and how the pipe ended if it did.
+    fn go_on(&mut self, at: usize, port: &mut dyn Port) -> Option<Loss> {
+        let pipe = &mut self.pipes[at];
+        let is_said = !pipe.go_on(&mut self.wire) || pipe.flush(port);
+        (!is_said).then_some(Loss::Broken(None))
+    }
+
     /// Takes the answers out of what came in, and says how the pipe ended if it did.
     fn read(&mut self, at: usize, mut input: &[u8], now: Time) -> Option<Loss> {
         let ConnectionPool {
@@ -353,7 +360,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
             if let Some(loss) = self.greet(at, bytes, port, now) {
                 self.lose_or_drop(port, at, loss, now);
             }
-        } else if let Some(loss) = self.read(at, bytes, now) {
+        } else if let Some(loss) = (self.read(at, bytes, now)).or_else(|| self.go_on(at, port)) {
             self.lose(port, at, loss, now);
         }
         self.has_news = true;

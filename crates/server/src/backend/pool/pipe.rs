@@ -203,6 +203,14 @@ impl<W: Wire> Pipe<W> {
         self.awaited.push(query, end, now);
     }
 
+    /// Goes on with a query that takes several ways, to leave with the next flush. Whether there
+    /// was something to be said.
+    pub(super) fn go_on(&mut self, wire: &mut W) -> bool {
+        let (connection, before) = (&mut self.connection, self.unsent.unsent());
+        self.unsent.write(|out| wire.goes_on(connection, out));
+        self.unsent.unsent() > before
+    }
+
     /// Sends what the socket takes. False: the connection is gone.
     #[must_use]
     pub(super) fn flush(&mut self, port: &mut dyn Port) -> bool {

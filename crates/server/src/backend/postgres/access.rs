@@ -1,16 +1,17 @@
 //! Where a database is, and as whom it is asked.
 
+use crate::backend::address::{decoded, host_and_port};
 use crate::backend::http_client::UrlPlace;
+use crate::backend::located::Located;
+use crate::backend::password::LoadedPassword;
+#[cfg(test)]
+use crate::backend::password::Password;
 use crate::backend::words::Words;
 use rhythm_engine::settings::BackendConfig;
-use rhythm_protocol::http::uri;
-use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The port of PostgreSQL.
@@ -43,18 +44,7 @@ impl FromStr for Address {
         if database.contains(['/', '?', '#']) {
             return Err("nothing may follow the database's name");
         }
-        let (host, port) = match host.strip_prefix('[') {
-            Some(rest) => rest.split_once(']').ok_or(form)?,
-            None => host.split_at(host.find(':').unwrap_or(host.len())),
-        };
-        let port = match port.strip_prefix(':') {
-            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-                digits.parse().ok().filter(|port| *port != 0)
-            }
-            None if port.is_empty() => Some(PORT),
-            _ => None,
-        };
-        let (port, host) = (port.ok_or(form)?, decoded(host).ok_or(form)?);
+        let (host, port) = host_and_port(host, PORT).ok_or(form)?;
         let place = match host.starts_with('/') {
             true => UrlPlace::Socket(Path::new(&host).join(format!(".s.PGSQL.{port}"))),
             false => UrlPlace::Port { host, port },
@@ -69,47 +59,11 @@ impl FromStr for Address {
     }
 }
 
-/// What a percent-encoded part stands for; `None` where it is nothing that a name can be.
-fn decoded(part: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    uri::decode(part.as_bytes(), &mut bytes).ok()?;
-    let text = String::from_utf8(bytes).ok()?;
-    (!text.is_empty() && !text.contains('\0')).then_some(text)
-}
-
-/// A password, which nothing prints.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct Password(pub(super) String);
-
-/// Most bytes of a file with a password.
-const PASSWORD_FILE_MAX: u64 = 4096;
-
-impl Password {
-    /// The first line of a file.
-    fn read(path: &Path) -> io::Result<Password> {
-        let mut text = String::new();
-        let file = File::open(path)?;
-        file.take(PASSWORD_FILE_MAX).read_to_string(&mut text)?;
-        let line = text.lines().next().unwrap_or_default();
-        match line.is_empty() {
-            true => Err(io::Error::other("its first line is empty")),
-            false => Ok(Password(line.to_owned())),
-        }
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a password")
-    }
-}
-
 /// All that it takes to open a connection.
 #[derive(Debug)]
 pub(super) struct Access {
     pub(super) address: Address,
-    /// As its file had it when the service was loaded last, for connections from then on.
-    password: Mutex<Option<Password>>,
+    pub(super) password: LoadedPassword,
     pub(super) application_name: String,
     /// How long the server lets a statement take.
     pub(super) statement_timeout: Duration,
@@ -118,7 +72,7 @@ pub(super) struct Access {
 }
 
 /// What was found as services were loaded.
-static LOCATED: Mutex<Vec<(BackendConfig, Arc<Access>)>> = Mutex::new(Vec::new());
+static LOCATED: Located<Access> = Located::new();
 
 impl Access {
     /// What a backend's table says now, for those who open it later, too.
@@ -127,18 +81,8 @@ impl Access {
     /// What is wrong with it, in words.
     pub(super) fn locate(config: &BackendConfig) -> Result<Arc<Access>, String> {
         let access = Access::of(config)?;
-        let mut located = LOCATED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = located.iter().find(|(known, _)| known == config) {
-            let mut password = known
-                .password
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            *password = access.password();
-            return Ok(known.clone());
-        }
-        let access = Arc::new(access);
-        located.push((config.clone(), access.clone()));
-        Ok(access)
+        let renew = |known: &Access, now: Access| known.password.renew(&now.password);
+        Ok(LOCATED.put(config, access, renew))
     }
 
     /// What was found as the service was loaded: a worker opens no file.
@@ -146,10 +90,7 @@ impl Access {
     /// # Errors
     /// Nothing was.
     pub(super) fn located(config: &BackendConfig) -> Result<Arc<Access>, String> {
-        let located = LOCATED.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = located.iter().find(|(known, _)| known == config);
-        let access = found.map(|(_, access)| access.clone());
-        access.ok_or_else(|| "it was not looked up".to_owned())
+        LOCATED.get(config)
     }
 
     /// What a backend's table says. It reads the file of the password.
@@ -159,22 +100,13 @@ impl Access {
     pub(super) fn of(config: &BackendConfig) -> Result<Access, String> {
         let address = config.text("url").parse();
         let address = address.map_err(|why| format!("`url` is not understood: {why}"))?;
-        let password = match config.text("password_file") {
-            "" => None,
-            file => {
-                let path = config.folder.join(file);
-                let password = Password::read(&path).map_err(|why| {
-                    format!("cannot read `password_file`, {}: {why}", path.display())
-                })?;
-                Some(password)
-            }
-        };
+        let password = LoadedPassword::read(config)?;
         // The server is to say so before the pool gives its connection up, which it would have to
         // open again.
         let statement_timeout = config.pool.timeout - config.pool.timeout / 16;
         Ok(Access {
             address,
-            password: Mutex::new(password),
+            password,
             application_name: config.text("application_name").to_owned(),
             statement_timeout,
             words: Words::new(&config.name),
@@ -186,17 +118,11 @@ impl Access {
     pub(super) fn for_tests(address: Address, password: Option<Password>) -> Access {
         Access {
             address,
-            password: Mutex::new(password),
+            password: LoadedPassword::new(password),
             application_name: "rhythm".to_owned(),
             statement_timeout: Duration::from_secs(2),
             words: Words::new("test"),
         }
-    }
-
-    /// The password, if there is one.
-    pub(super) fn password(&self) -> Option<Password> {
-        let password = self.password.lock().unwrap_or_else(PoisonError::into_inner);
-        password.clone()
     }
 
     /// Whether nobody else can hear what is said.
@@ -244,21 +170,6 @@ mod tests {
             };
             assert_eq!(url.parse(), Ok(expected), "{url}");
         }
-    }
-
-    #[test]
-    fn a_password_is_the_first_line_of_a_file() {
-        let path = std::env::temp_dir().join(format!("rhythm-password-{}", std::process::id()));
-        let read = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            Password::read(&path).map(|password| password.0)
-        };
-        assert_eq!(read(" a b \r\nmore\n").unwrap(), " a b ");
-        assert!(read("\nmore").is_err());
-        std::fs::remove_file(&path).unwrap();
-        // One without an end.
-        assert!(Password::read(Path::new("/dev/zero")).is_ok());
-        assert!(Password::read(Path::new("/nowhere")).is_err());
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn row(
 }
 
 /// How many rows a statement has changed, by the last word of what it was: `UPDATE 7`.
-fn changed(tag: &[u8]) -> i64 {
+pub(super) fn changed(tag: &[u8]) -> i64 {
     let word = tag.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
     let number = std::str::from_utf8(word).ok();
     number.and_then(|word| word.parse().ok()).unwrap_or(0)

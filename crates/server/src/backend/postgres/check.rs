@@ -7,49 +7,34 @@ use super::client::{Client, Described};
 use super::greeting::Refusal;
 use super::messages::ServerError;
 use super::statements::types;
-use crate::backend::sql::numbered;
+use crate::backend::sql::{self, mistake, numbered, unlike};
+use crate::backend::waited::Absent;
 use rhythm_engine::diagnostic::Severity;
 use rhythm_engine::kind::{CallMistake, CallPart, PageCall};
-use rhythm_engine::program::{Asking, Type};
-use rhythm_engine::settings::BackendConfig;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use rhythm_engine::program::Type;
 
-/// A database that cannot be asked is not tried again for so long, so that a site of many pages
-/// does not wait for it at each.
-const LEFT_ALONE: Duration = Duration::from_secs(5);
-
-/// Those that could not be asked, since when, and why.
-static ABSENT: Mutex<Vec<(BackendConfig, Instant, Refusal)>> = Mutex::new(Vec::new());
+/// Those that could not be asked.
+static ABSENT: Absent<Refusal> = Absent::new();
 
 /// Tells what is wrong with a call, if the database can be asked.
 pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
-    let mistake = |severity, part, message: String, hint: String| {
-        Some(CallMistake {
-            part,
-            severity,
-            message,
-            hint,
-        })
-    };
     let mut statement = Vec::new();
     numbered(&call.form.pieces, b'$', &mut statement);
-    let error = Severity::Error;
     if let Some(word) = ends_transactions(&statement) {
         let message = format!("a page begins and ends no transaction, and has no `{word}`");
-        let hint = "each `exec` is done whole or not at all";
-        return mistake(error, CallPart::Asked, message, hint.to_owned());
+        let hint = "each `exec`, and all of a `transaction`, is done whole or not at all";
+        return Some(mistake(CallPart::Asked, message, hint));
     }
     if statement.contains(&0) {
         let message = "a statement has no zero byte".to_owned();
         let hint = "chr(0) is none of PostgreSQL's characters, either";
-        return mistake(error, CallPart::Asked, message, hint.to_owned());
+        return Some(mistake(CallPart::Asked, message, hint));
     }
     let described = match ask(call, &statement) {
         Ok(Ok(described)) => described,
         Ok(Err(why)) => {
             let hint = format!("it is tried in {}", call.backend.text("url"));
-            return mistake(error, CallPart::Asked, why.in_words(), hint);
+            return Some(mistake(CallPart::Asked, why.in_words(), hint));
         }
         Err(refusal) => {
             let name = &call.backend.name;
@@ -57,78 +42,48 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
                 "statements of the backend `{name}` cannot be checked: {}",
                 refusal.cause
             );
-            let (warning, cure) = (Severity::Warning, refusal.cure.to_owned());
-            return mistake(warning, CallPart::Asked, message, cure);
+            return Some(CallMistake {
+                severity: Severity::Warning,
+                ..mistake(CallPart::Asked, message, refusal.cure)
+            });
         }
     };
-    if described.parameters != call.form.arguments.len() {
-        let hint = "`:name` where a value goes, and args = { name = \"expression\" }";
-        let message = "it has values that are not given by name";
-        return mistake(error, CallPart::Asked, message.to_owned(), hint.to_owned());
-    }
-    if call.asking == Asking::Query && (described.columns.is_empty() || is_change(&statement)) {
-        let hint = "exec = \"...\" is for such";
-        let message = "this statement changes something, and `query` only reads";
-        return mistake(error, CallPart::Asked, message.to_owned(), hint.to_owned());
-    }
-    let (given, answered) = (call.columns.len(), described.columns.len());
-    if answered == 0 {
-        let message =
-            "a statement that returns nothing answers 1 column: how many rows it has changed";
-        let hint = "row = \"done(changed:int)\", or neither `row` nor `rows`";
-        return (given != 1)
-            .then(|| mistake(error, CallPart::Columns, message.into(), hint.into()))?;
-    }
-    if !call.has_name {
-        // Nobody looks at what it answers.
-        return None;
-    }
-    if answered != given {
-        let message = format!("the statement answers {}, not {given}", so_many(answered));
-        let hint = "name each, in the order of the statement";
-        return mistake(error, CallPart::Columns, message, hint.to_owned());
+    let unlike = unlike(
+        call,
+        &sql::Described {
+            values: described.parameters,
+            columns: described.columns.len(),
+            reads: !described.columns.is_empty() && !is_change(&statement),
+        },
+        "name each, in the order of the statement",
+    );
+    if unlike.is_some() || described.columns.is_empty() || !call.has_name {
+        return unlike;
     }
     let wrong = (call.columns.iter().zip(&described.columns))
         .find(|((_, kind), answered)| *kind == Type::Int && is_never_int(**answered));
-    wrong.and_then(|((name, _), _)| {
+    wrong.map(|((name, _), _)| {
         let message = format!("`{name}` is no integer");
         let hint = format!("`{name}` without `:int`, or a cast in the statement, as `x::bigint`");
-        mistake(error, CallPart::Columns, message, hint)
+        mistake(CallPart::Columns, message, hint)
     })
-}
-
-fn so_many(count: usize) -> String {
-    match count {
-        1 => "1 column".to_owned(),
-        count => format!("{count} columns"),
-    }
 }
 
 /// Asks the database what a call's statement is.
 fn ask(call: &PageCall<'_>, statement: &[u8]) -> Result<Result<Described, ServerError>, Refusal> {
     let config = call.backend;
-    // It is held while the database is asked: one at a time does.
-    let mut absent = ABSENT.lock().unwrap_or_else(PoisonError::into_inner);
-    absent.retain(|(_, since, _)| since.elapsed() < LEFT_ALONE);
-    if let Some((_, _, refusal)) = absent.iter().find(|(known, _, _)| known == config) {
-        return Err(refusal.clone());
-    }
-    let access = Access::of(config).map_err(|cause| Refusal {
-        cause,
-        cure: "mend it in service.toml",
-    });
-    let described = access.and_then(|access| {
+    ABSENT.unless_absent(config, || {
+        let access = Access::of(config).map_err(|cause| Refusal {
+            cause,
+            cure: "mend it in service.toml",
+        })?;
         let client = Client::open(&access)?;
         match client.describe(types(call.form), statement)? {
             // Somebody holds a table, say: that is no mistake of the page's.
             Err(error) if is_of_server(&error.code) => Err(error.into()),
             described => Ok(described),
         }
-    });
-    if let Err(refusal) = &described {
-        absent.push((config.clone(), Instant::now(), refusal.clone()));
-    }
-    described
+    })
 }
 
 /// Whether an error is about what the server can do now, by its SQLSTATE.

@@ -4,41 +4,14 @@ use super::access::Access;
 use super::answer;
 use super::greeting::{Greeter, Refusal};
 use super::messages::{self, Fields, ServerError};
-use crate::backend::http_client::UrlPlace;
+use super::scan::ANSWER_MAX;
+use crate::backend::waited::{Waited, in_words};
 use crate::backend::wire::Unreadable;
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
-
-/// How long opening a connection and asking may take.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Most bytes of an answer.
-const ANSWER_MAX: usize = 1 << 20;
-
-trait Stream: Read + Write {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()>;
-}
-
-impl Stream for TcpStream {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))?;
-        self.set_write_timeout(Some(time))
-    }
-}
-
-impl Stream for UnixStream {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))?;
-        self.set_write_timeout(Some(time))
-    }
-}
+use std::io;
 
 /// An open connection.
 pub(super) struct Client {
-    stream: Box<dyn Stream>,
-    until: Instant,
+    connection: Waited,
     /// What has come and is not read.
     input: Vec<u8>,
 }
@@ -53,27 +26,8 @@ pub(super) struct Described {
 
 fn of_system(why: io::Error) -> Refusal {
     Refusal {
-        cause: match why.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it does not answer".to_owned(),
-            _ => why.to_string(),
-        },
+        cause: in_words(&why),
         cure: "start it, or mend `url`",
-    }
-}
-
-fn connect(place: &UrlPlace) -> io::Result<Box<dyn Stream>> {
-    match place {
-        UrlPlace::Socket(path) => Ok(Box::new(UnixStream::connect(path)?)),
-        UrlPlace::Port { host, port } => {
-            let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-            for address in (&**host, *port).to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, PATIENCE) {
-                    Ok(stream) => return Ok(Box::new(stream)),
-                    Err(why) => last = why,
-                }
-            }
-            Err(last)
-        }
     }
 }
 
@@ -83,41 +37,22 @@ impl Client {
     /// # Errors
     /// Why it cannot be opened.
     pub(super) fn open(access: &Access) -> Result<Client, Refusal> {
-        let stream = connect(&access.address.place).map_err(of_system)?;
-        stream.wait_at_most(PATIENCE).map_err(of_system)?;
-        let until = Instant::now() + PATIENCE;
+        let connection = Waited::open(&access.address.place).map_err(of_system)?;
         let mut client = Client {
-            stream,
-            until,
+            connection,
             input: Vec::new(),
         };
         let (mut greeter, mut out, mut input) = (Greeter::default(), Vec::new(), Vec::new());
         loop {
             let ready = greeter.go_on(access, &input, &mut out)?;
-            client.stream.write_all(&out).map_err(of_system)?;
+            client.connection.write(&out).map_err(of_system)?;
             out.clear();
             if let Some(used) = ready {
                 client.input = input.split_off(used);
                 return Ok(client);
             }
             input.clear();
-            client.read(&mut input).map_err(of_system)?;
-        }
-    }
-
-    fn read(&mut self, input: &mut Vec<u8>) -> io::Result<()> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.wait_at_most(left)?;
-        let mut bytes = [0; 4096];
-        match self.stream.read(&mut bytes)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            count => {
-                input.extend_from_slice(&bytes[..count]);
-                Ok(())
-            }
+            client.connection.read(&mut input).map_err(of_system)?;
         }
     }
 
@@ -134,7 +69,7 @@ impl Client {
         messages::parse(b"", types, &mut out, |out| out.extend_from_slice(statement));
         messages::of_statement(b'D', b"", &mut out);
         messages::sync(&mut out);
-        self.stream.write_all(&out).map_err(of_system)?;
+        self.connection.write(&out).map_err(of_system)?;
         let (mut described, mut at) = (Ok(Described::default()), 0);
         loop {
             while let Some((message, used)) = messages::first(&self.input[at..], ANSWER_MAX)? {
@@ -154,10 +89,7 @@ impl Client {
             if self.input.len() > 2 * ANSWER_MAX {
                 return Err(Unreadable.into());
             }
-            let mut input = std::mem::take(&mut self.input);
-            let read = self.read(&mut input);
-            self.input = input;
-            read.map_err(of_system)?;
+            self.connection.read(&mut self.input).map_err(of_system)?;
         }
     }
 }

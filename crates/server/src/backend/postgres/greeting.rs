@@ -181,7 +181,7 @@ fn shown(
     mut fields: Fields<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Step, Refusal> {
-    let password = || match access.password() {
+    let password = || match access.password.get() {
         Some(password) => Ok(password.0.into_bytes()),
         None => Err(Refusal {
             cause: "the server asks for a password".to_owned(),

@@ -15,7 +15,10 @@
 //! where a type is none of those that every database has, queries are asked one by one.
 //!
 //! What fails as one is done twice. So a failure has the next cohorts asked one by one, the more of
-//! them the more often it fails: who sends values that are wrong costs others little.
+//! them the more often it fails: who sends values that are wrong costs others little. Nothing is
+//! for ever: a statement that the server does not take as one now, since a table is not there, say,
+//! is tried as one again, seldom; and where an answer was too long for so many, more and more go
+//! together again as others are not.
 
 use super::cells::{oid, write};
 use rhythm_engine::cohort::Argument;
@@ -35,18 +38,28 @@ const STATEMENT_BYTES_MAX: usize = 8192;
 #[derive(Debug, Default)]
 pub(super) struct Merging {
     known: HashMap<Form, Known>,
+    asked_last: u64,
 }
 
-/// So many are known at a time, more than a site has; beyond, others are asked one by one.
+/// So many are known at a time, more than a site has: those that its pages had before they were
+/// changed are among them, and the one that was asked longest ago is forgotten for another.
 const KNOWN_MAX: usize = 1024;
+
+/// After so many good answers half as many again go together, up to the most.
+const GOOD_ANSWERS: u32 = 64;
 
 #[derive(Debug)]
 struct Known {
     /// The statement for several queries; `None` where there is none.
     merged: Option<Form>,
-    /// How many go as one: fewer where answers were too long, and none where the server does not
-    /// take the statement.
+    /// How many go as one: fewer where answers were too long.
     most: usize,
+    /// How many were answered well since that was changed.
+    good: u32,
+    /// The log was told that the server does not take the statement.
+    is_told: bool,
+    /// When it was asked last, as a number that grows.
+    asked: u64,
     /// The statement has changed since.
     is_old: bool,
     /// How many cohorts are asked one by one after the next failure, and are now.
@@ -65,6 +78,8 @@ impl Merging {
         let Some(known) = self.known.get_mut(form) else {
             return 0;
         };
+        self.asked_last += 1;
+        known.asked = self.asked_last;
         if known.left > 0 {
             known.left -= 1;
             return 0;
@@ -77,19 +92,30 @@ impl Merging {
 
     /// A statement's values have these types.
     pub(super) fn learn(&mut self, form: &Form, types: &[u32]) {
-        let is_full = self.known.len() >= KNOWN_MAX;
+        if self.known.len() >= KNOWN_MAX && !self.known.contains_key(form) {
+            let oldest = self.known.iter().min_by_key(|(_, known)| known.asked);
+            let oldest = oldest.map(|(form, _)| form.clone());
+            oldest.and_then(|form| self.known.remove(&form));
+        }
+        self.asked_last += 1;
+        let asked = self.asked_last;
         match self.known.get_mut(form) {
             Some(known) if known.is_old => {
                 // What is on its way still needs one.
                 if let Some(merged) = merged(form, types) {
                     known.merged = Some(merged);
                     known.is_old = false;
+                    known.pause = 1;
+                    known.left = 0;
                 }
             }
-            None if !is_full => {
+            None => {
                 let known = Known {
                     merged: merged(form, types),
                     most: MERGED_MAX,
+                    good: 0,
+                    is_told: false,
+                    asked,
                     is_old: false,
                     pause: 1,
                     left: 0,
@@ -111,7 +137,15 @@ impl Merging {
     pub(super) fn answered(&mut self, form: &Form, is_well: bool) {
         if let Some(known) = self.known.get_mut(form) {
             match is_well {
-                true => known.pause = (known.pause - 1).max(1),
+                true => {
+                    known.pause = (known.pause - 1).max(1);
+                    known.is_told = false;
+                    known.good += 1;
+                    if known.good >= GOOD_ANSWERS && known.most < MERGED_MAX {
+                        known.most = (known.most + known.most.div_ceil(2)).min(MERGED_MAX);
+                        known.good = 0;
+                    }
+                }
                 false => {
                     known.left = known.pause;
                     known.pause = (2 * known.pause).min(PAUSE_MAX);
@@ -120,17 +154,23 @@ impl Merging {
         }
     }
 
-    /// The server does not take the statement for several queries of this form. Whether this is
-    /// news.
+    /// The server does not take the statement for several queries of this form: it is left alone
+    /// for long. Whether this is news.
     pub(super) fn refuse(&mut self, form: &Form) -> bool {
         let known = self.known.get_mut(form);
-        known.is_some_and(|known| std::mem::replace(&mut known.most, 0) > 0)
+        known.is_some_and(|known| {
+            known.pause = PAUSE_MAX;
+            !std::mem::replace(&mut known.is_told, true)
+        })
     }
 
-    /// The answer to several queries of this form is too long: fewer go as one.
+    /// The answer to several queries of this form is too long: fewer go as one, but two.
     pub(super) fn too_long(&mut self, form: &Form) {
         if let Some(known) = self.known.get_mut(form) {
-            known.most /= 2;
+            known.most = (known.most / 2).max(2);
+            known.good = 0;
+            known.left = known.pause;
+            known.pause = (2 * known.pause).min(PAUSE_MAX);
         }
     }
 }
@@ -185,7 +225,7 @@ fn alias_for(form: &Form) -> String {
         number => format!("merged{number}"),
     });
     let is_free = |name: &String| memchr::memmem::find(&text, name.as_bytes()).is_none();
-    names.find(is_free).unwrap_or_default()
+    names.find(is_free).expect("names have no end")
 }
 
 /// The name of a type, of those that every database has.
@@ -295,14 +335,41 @@ mod tests {
         merging.answered(&one, false);
         assert_eq!([merging.most(&one), merging.most(&one)], [0, MERGED_MAX]);
         merging.too_long(&one);
-        assert_eq!(merging.most(&one), MERGED_MAX / 2);
+        let next = |merging: &mut Merging| {
+            (0..).find_map(|_| match merging.most(&one) {
+                0 => None,
+                most => Some(most),
+            })
+        };
+        assert_eq!(next(&mut merging), Some(MERGED_MAX / 2));
+        (0..GOOD_ANSWERS).for_each(|_| merging.answered(&one, true));
+        assert_eq!(next(&mut merging), Some(MERGED_MAX / 2 * 3 / 2));
+        (0..9).for_each(|_| merging.too_long(&one));
+        assert_eq!(next(&mut merging), Some(2));
         merging.forget(&one);
         assert_eq!(merging.most(&one), 0);
         merging.learn(&one, &[oid::INT4]);
-        assert_eq!(merging.most(&one), MERGED_MAX / 2);
+        assert_eq!(merging.most(&one), 2);
         assert!(merging.refuse(&one) && !merging.refuse(&one));
-        assert_eq!(merging.most(&one), 0);
+        merging.answered(&one, false);
+        assert_eq!((0..).find(|_| merging.most(&one) > 0), Some(255));
+        // Another time that it is refused is news.
+        merging.answered(&one, true);
+        assert!(merging.refuse(&one));
         assert!(merging.form(&one).is_some(), "one may be on its way");
+    }
+
+    #[test]
+    fn the_one_that_was_asked_longest_ago_is_forgotten_for_another() {
+        let of = |number: usize| form(&[&format!("select {number}, "), ""], &[Type::Int]);
+        let mut merging = Merging::default();
+        for number in 0..KNOWN_MAX {
+            merging.learn(&of(number), &[oid::INT8]);
+        }
+        assert_eq!(merging.most(&of(0)), MERGED_MAX);
+        merging.learn(&of(KNOWN_MAX), &[oid::INT8]);
+        let known = [0, 1, 2, KNOWN_MAX].map(|number| merging.form(&of(number)).is_some());
+        assert_eq!(known, [true, false, true, true]);
     }
 
     #[test]

@@ -4,13 +4,27 @@
 use crate::backend::wire::Unreadable;
 
 /// Bytes of tag and length.
-const HEADER: usize = 5;
+pub(super) const HEADER: usize = 5;
 
 /// A message of the server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message<'a> {
     pub(super) tag: u8,
     pub(super) body: &'a [u8],
+}
+
+/// The tag that a message begins with, and how many bytes follow its length; `None` where these
+/// have not come.
+///
+/// # Errors
+/// It is none.
+pub(super) fn head(bytes: &[u8]) -> Result<Option<(u8, usize)>, Unreadable> {
+    let Some(&[tag, ref length @ ..]) = bytes.first_chunk::<HEADER>() else {
+        return Ok(None);
+    };
+    let length = u32::from_be_bytes(*length) as usize;
+    let length = length.checked_sub(HEADER - 1).ok_or(Unreadable)?;
+    Ok(Some((tag, length)))
 }
 
 /// The first message and how many bytes it takes; `None` where its end has not come.
@@ -21,15 +35,13 @@ pub(super) fn first(
     bytes: &[u8],
     bytes_max: usize,
 ) -> Result<Option<(Message<'_>, usize)>, Unreadable> {
-    let Some((&[tag, ref length @ ..], rest)) = bytes.split_first_chunk::<HEADER>() else {
+    let Some((tag, length)) = head(bytes)? else {
         return Ok(None);
     };
-    let length = u32::from_be_bytes(*length) as usize;
-    let length = length.checked_sub(HEADER - 1).ok_or(Unreadable)?;
     if length > bytes_max {
         return Err(Unreadable);
     }
-    let body = rest.get(..length);
+    let body = bytes[HEADER..].get(..length);
     Ok(body.map(|body| (Message { tag, body }, HEADER + length)))
 }
 
@@ -94,6 +106,9 @@ pub(super) struct ServerError {
     hint: String,
 }
 
+/// What a value is quoted by, in the languages that the server may speak.
+const QUOTES: &str = "\"'`\u{ab}\u{bb}\u{2018}\u{201a}\u{201c}\u{201e}\u{300c}\u{300e}";
+
 impl ServerError {
     /// Reads an ErrorResponse.
     pub(super) fn read(body: &[u8]) -> Result<ServerError, Unreadable> {
@@ -121,15 +136,14 @@ impl ServerError {
     /// that would break it, and of a value that is wrong without it: they may be nobody's but a
     /// user's.
     pub(super) fn in_words(&self) -> String {
-        let message = match (self.message.find('"'), self.message.rfind('"')) {
-            (Some(begin), Some(end)) if self.code.starts_with("22") => {
-                format!("{}\"...{}", &self.message[..begin], &self.message[end..])
-            }
+        let has_value = self.code.starts_with("22");
+        let message = match self.message.find(|byte| QUOTES.contains(byte)) {
+            Some(begin) if has_value => format!("{}...", &self.message[..begin]),
             _ => self.message.clone(),
         };
         let mut words = format!("{message} (SQLSTATE {})", self.code);
         let has_row = self.code.starts_with("23");
-        for (more, is_told) in [(&self.detail, !has_row), (&self.hint, true)] {
+        for (more, is_told) in [(&self.detail, !has_row && !has_value), (&self.hint, true)] {
             if is_told && !more.is_empty() {
                 words += ": ";
                 words += more;
@@ -157,6 +171,11 @@ fn counted(out: &mut Vec<u8>, fewer: usize, write: impl FnOnce(&mut Vec<u8>)) {
 /// Appends a value, whose length counts it alone.
 pub(super) fn value(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     counted(out, 4, write);
+}
+
+/// Appends a value that is none.
+pub(super) fn null(out: &mut Vec<u8>) {
+    out.extend_from_slice(&u32::MAX.to_be_bytes());
 }
 
 /// Appends a text, which a zero ends.

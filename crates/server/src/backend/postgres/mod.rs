@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A statement is prepared on a connection as it is first asked for there (`statements.rs`), in the
-//! same write. Several queries of a cohort go as one where their page says so (`merge.rs`).
+//! same write. Several queries of a cohort go as one where their page says so (`merge.rs`), and
+//! several statements of one request are a transaction (`transaction.rs`).
 
 mod access;
 mod answer;
@@ -16,9 +17,11 @@ mod client;
 mod greeting;
 mod merge;
 mod messages;
+mod scan;
 mod statements;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod wire;
 
 use crate::backend::kind::{Kind, Opened, peers};
@@ -27,8 +30,9 @@ use access::{Access, Address};
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
+use scan::ANSWER_MAX;
 use std::time::Duration;
-use wire::{ANSWER_MAX, PostgresWire};
+use wire::PostgresWire;
 
 /// Most queries at a time on a connection. The server carries them out one after the other, but
 /// sleeps and wakes less.

@@ -112,10 +112,7 @@ pub(super) enum Before {
 impl Prepared {
     /// A statement is about to be executed, and prepared where it has to be.
     pub(super) fn uses(&mut self, statement: Statement) -> Before {
-        if self.known.len() <= statement.slot {
-            self.known.resize_with(statement.slot + 1, Default::default);
-        }
-        let known = &mut self.known[statement.slot];
+        let known = self.known(statement);
         if known.generation == statement.generation {
             return Before::Nothing;
         }
@@ -128,7 +125,7 @@ impl Prepared {
 
     /// It is not prepared, or not any more.
     pub(super) fn lost(&mut self, statement: Statement) {
-        let known = &mut self.known[statement.slot];
+        let known = self.known(statement);
         if known.generation == statement.generation {
             known.generation = 0;
         }
@@ -136,7 +133,14 @@ impl Prepared {
 
     /// The types of its columns, which its answers have.
     pub(super) fn columns(&mut self, statement: Statement) -> &mut Vec<u32> {
-        &mut self.known[statement.slot].columns
+        &mut self.known(statement).columns
+    }
+
+    fn known(&mut self, statement: Statement) -> &mut Known {
+        if self.known.len() <= statement.slot {
+            self.known.resize_with(statement.slot + 1, Default::default);
+        }
+        &mut self.known[statement.slot]
     }
 }
 

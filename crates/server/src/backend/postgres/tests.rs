@@ -1,17 +1,19 @@
 //! What a server might say, in any pieces, and what becomes of it.
 
-use super::access::{Access, Address, Password};
+use super::access::{Access, Address};
 use super::greeting::Greeter;
 use super::messages::{message, text, value};
-use super::wire::{ANSWER_MAX, Connection, PostgresWire};
+use super::scan::ANSWER_MAX;
+use super::wire::{Connection, PostgresWire};
 use crate::backend::answers::{QueryAnswers, Told};
 use crate::backend::awaited::Awaited;
 use crate::backend::failure::Cause;
+use crate::backend::password::Password;
 use crate::backend::wire::{Unreadable, Verdict, Wire};
 use postgres_protocol::authentication::md5_hash;
 use proptest::prelude::*;
 use rhythm_engine::cohort::Argument;
-use rhythm_engine::program::{Asking, Call, CallResult, Form, Type};
+use rhythm_engine::program::{Asking, Call, CallResult, Form, Source, Statement, Type};
 use std::sync::Arc;
 
 fn access(url: &str, password: Option<&str>) -> Arc<Access> {
@@ -36,6 +38,7 @@ fn call(asking: Asking) -> Call {
         result: CallResult::Rows(0),
         status: 1,
         has_name: true,
+        statements: Box::default(),
         idempotent: false,
         shared: false,
         merged: false,
@@ -295,19 +298,42 @@ fn what_was_changed_is_prepared_anew_on_all_connections() {
 }
 
 #[test]
-fn what_is_too_long_or_none_ends_the_connection() {
+fn what_is_too_long_is_passed_over_and_what_is_none_ends_the_connection() {
     let call = call(Asking::Query);
-    let mut long = vec![b'D'];
-    long.extend_from_slice(&(ANSWER_MAX as u32 + 5).to_be_bytes());
     let mut many = Vec::new();
     described(&mut many);
     while many.len() <= ANSWER_MAX {
         row(&mut many, [Some(b"7"), Some(&[b'x'; 9000])]);
     }
-    ready(&mut many, b'I');
+    let mut one = Vec::new();
+    described(&mut one);
+    row(&mut one, [Some(b"7"), Some(&[b'x'; ANSWER_MAX])]);
+    for mut bytes in [many, one] {
+        ready(&mut bytes, b'I');
+        // The next answer is read as ever.
+        let mut next = Vec::new();
+        described(&mut next);
+        row(&mut next, [Some(b"8"), Some(b"")]);
+        completed(&mut next, b"SELECT 1");
+        ready(&mut next, b'I');
+        bytes.extend_from_slice(&next);
+        for length in [65_536, 1_000_003, 4 << 20, 4093] {
+            let mut world = asked(&call, 2);
+            let pieces = bytes.chunks(length);
+            let (verdicts, cells) = decoded(&mut world, &call, pieces).unwrap();
+            let outcomes: Vec<_> = verdicts.iter().map(|it| it.outcome).collect();
+            assert!(
+                matches!(outcomes[..], [Err(Cause::Unfit(_)), Ok(0)]),
+                "{outcomes:?}"
+            );
+            assert!(verdicts.iter().all(|it| it.goes_on && it.is_healthy));
+            assert_eq!(cells, "1: [[Int(8), Text([])]]; ");
+        }
+    }
+    let mut endless = vec![b'D'];
+    endless.extend_from_slice(&(100_u32 << 20).to_be_bytes());
     for bytes in [
-        &long[..],
-        &many,
+        &endless[..],
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"Z\0\0\0\x03",
     ] {
@@ -321,6 +347,120 @@ fn what_is_too_long_or_none_ends_the_connection() {
     let bytes = three();
     let two = decoded(&mut asked(&call, 2), &call, [&bytes[..]].into_iter());
     assert_eq!(two, Err(Unreadable));
+}
+
+#[test]
+fn what_is_merged_and_forgotten_is_asked_one_by_one() {
+    let mut call = call(Asking::Query);
+    call.merged = true;
+    let mut wire = PostgresWire::new(local());
+    let (mut connection, mut out) = (Connection::default(), Vec::new());
+    let arguments = [Argument::Int(1), Argument::Int(2)].into_iter();
+    wire.encode(&mut connection, 0, &call, arguments, &mut out);
+    let tags: Vec<u8> = super::messages::all(&out).map(|it| it.tag).collect();
+    assert_eq!(tags, b"PS");
+    let mut bytes = Vec::new();
+    error(&mut bytes, b"ERROR", b"42601", b"");
+    ready(&mut bytes, b'I');
+    let mut world = (wire, connection, out);
+    let (verdicts, _) = decoded(&mut world, &call, [&bytes[..]].into_iter()).unwrap();
+    assert_eq!(verdicts[0].outcome, Err(Cause::Refused));
+    assert!(verdicts[0].goes_on && verdicts[0].is_healthy);
+}
+
+/// A transaction of two statements: the row of the first is the value of the second.
+fn transaction() -> Call {
+    let statement = |piece: &[u8], source, columns| Statement {
+        asking: Asking::Exec,
+        form: Form {
+            pieces: vec![piece.into(), (*b"").into()],
+            arguments: vec![Type::Int],
+        },
+        arguments: [source].into(),
+        columns,
+    };
+    Call {
+        statements: [
+            statement(b"insert ", Source::Argument(0), 2),
+            statement(b"update ", Source::Cell(0), 0),
+        ]
+        .into(),
+        result: CallResult::Row(vec![0, 1]),
+        ..call(Asking::Transaction)
+    }
+}
+
+#[test]
+fn a_transaction_goes_on_with_what_was_answered_and_ends_whole() {
+    let call = transaction();
+    let tags = |bytes: &[u8]| -> Vec<u8> {
+        let all = super::messages::all(bytes);
+        all.map(|message| message.tag).collect()
+    };
+    // How many rows the first statement answers, and what the second says.
+    for (rows, second, outcome, end) in [
+        (1, "", Ok(0), b"COMMIT"),
+        (1, "23505", Ok(1), b"ROLLBK"),
+        (1, "40P01", Err(Cause::Undone), b"ROLLBK"),
+        (0, "", Ok(1), b"ROLLBK"),
+        (2, "", Err(Cause::Unfit("")), b"ROLLBK"),
+    ] {
+        let mut first = Vec::new();
+        say(&mut first, b'1', b"");
+        say(&mut first, b'2', b"");
+        completed(&mut first, b"BEGIN");
+        described(&mut first);
+        say(&mut first, b'2', b"");
+        (0..rows).for_each(|_| row(&mut first, [Some(b"71"), Some(b"a")]));
+        completed(&mut first, b"INSERT 0 1");
+        ready(&mut first, b'T');
+        let mut last = Vec::new();
+        if rows == 1 {
+            say(&mut last, b'1', b"");
+            say(&mut last, b't', &[0, 0]);
+            say(&mut last, b'n', b"");
+            match second {
+                "" => {
+                    say(&mut last, b'2', b"");
+                    completed(&mut last, b"UPDATE 9");
+                    ready(&mut last, b'T');
+                }
+                code => {
+                    error(&mut last, b"ERROR", code.as_bytes(), b"");
+                    ready(&mut last, b'E');
+                }
+            }
+        }
+        completed(&mut last, end);
+        ready(&mut last, b'I');
+        for cut in 1..first.len() {
+            let mut world = asked(&call, 1);
+            assert_eq!(tags(&world.2), b"PBECPDBES");
+            let (begin, rest) = first.split_at(cut);
+            let (verdicts, _) = decoded(&mut world, &call, [begin, rest].into_iter()).unwrap();
+            assert_eq!(verdicts, [], "it is not over");
+            let mut said = Vec::new();
+            world.0.goes_on(&mut world.1, &mut said);
+            match rows {
+                1 => {
+                    assert_eq!(tags(&said), b"CPDBESQ");
+                    let value = memchr::memmem::find(&said, b"\0\0\0\x0271");
+                    assert!(value.is_some() && said.ends_with(b"commit\0"));
+                }
+                _ => assert!(tags(&said) == b"Q" && said.ends_with(b"rollback\0")),
+            }
+            let (verdicts, cells) = decoded(&mut world, &call, last.chunks(cut)).unwrap();
+            match outcome {
+                Err(Cause::Unfit(_)) => {
+                    assert!(matches!(verdicts[0].outcome, Err(Cause::Unfit(_))));
+                }
+                _ => assert_eq!(verdicts[0].outcome, outcome, "{rows} {second}"),
+            }
+            let shown = format!("0: [[Int(71), Text({:?})]]; ", b"a");
+            assert_eq!(cells == shown, outcome == Ok(0), "{cells}");
+            assert!(verdicts[0].goes_on && verdicts[0].is_healthy);
+        }
+    }
 }
 
 #[test]

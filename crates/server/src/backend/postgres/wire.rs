@@ -3,6 +3,7 @@
 //! ```text
 //!   query   [Close Parse Describe] Bind Execute Sync
 //!   exec    begin, [Close Parse Describe] Bind Execute Sync, commit
+//!   transaction                          several such, and several ways (transaction.rs)
 //! ```
 //!
 //! All of it leaves in one write, and what fails before a Sync fails nothing behind it. A
@@ -17,22 +18,18 @@ use super::cells::write;
 use super::greeting::Greeter;
 use super::merge::{self, Merging};
 use super::messages::{self, ServerError};
+use super::scan::{End, Passing, Scan};
 use super::statements::{Before, Prepared, Statement, Statements, types};
+use super::transaction::{self, Next, Transaction};
 use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::{Awaited, Which};
 use crate::backend::failure::Cause;
-use crate::backend::sql::numbered;
+use crate::backend::sql::{BROKEN, numbered};
 use crate::backend::wire::{Greeting, Unreadable, Verdict, Wire};
 use rhythm_engine::cohort::{Argument, ROWS_MAX};
 use rhythm_engine::program::{Asking, Call};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Most bytes of an answer.
-pub(super) const ANSWER_MAX: usize = 1 << 20;
-
-/// The status of a statement that would break a rule of the database.
-const BROKEN: i64 = 1;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -54,11 +51,32 @@ pub struct Connection {
     /// The beginning of the oldest's answer.
     begun: Vec<u8>,
     scan: Scan,
+    /// The oldest's answer is too long, and passed over.
+    passing: Option<Passing>,
+    /// What is to be said to go on.
+    more: Vec<u8>,
+}
+
+/// What is on its way.
+#[derive(Debug)]
+enum Sent {
+    One(Single),
+    Transaction(Box<Transaction>),
+}
+
+impl Sent {
+    /// How often the server is ready before all of it is answered, or a transaction goes on.
+    fn ready(&self) -> usize {
+        match self {
+            Sent::One(one) => 1 + usize::from(one.changes),
+            Sent::Transaction(transaction) => transaction.ready(),
+        }
+    }
 }
 
 /// A statement on its way.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct Single {
     statement: Statement,
     /// It is prepared with it.
     prepares: bool,
@@ -66,50 +84,6 @@ struct Sent {
     changes: bool,
     /// It asks for several queries.
     merges: bool,
-}
-
-/// How far an answer was looked at for its end.
-#[derive(Debug, Default)]
-struct Scan {
-    /// Bytes of whole messages.
-    at: usize,
-    /// How often the server was ready.
-    ready: usize,
-}
-
-impl Scan {
-    /// Where an answer ends that ends when the server was ready so often; `None` where it has not
-    /// come. `fatal` is told of what ends the connection.
-    fn end(
-        &mut self,
-        bytes: &[u8],
-        ready: usize,
-        mut fatal: impl FnMut(&ServerError),
-    ) -> Result<Option<usize>, Unreadable> {
-        while let Some((message, used)) = messages::first(&bytes[self.at..], ANSWER_MAX)? {
-            self.at += used;
-            match message.tag {
-                b'Z' => self.ready += 1,
-                b'E' => {
-                    let error = ServerError::read(message.body)?;
-                    if error.is_fatal {
-                        fatal(&error);
-                    }
-                }
-                _ => {}
-            }
-            if self.at > ANSWER_MAX {
-                return Err(Unreadable);
-            }
-            if self.ready == ready {
-                return Ok(Some(std::mem::take(self).at));
-            }
-        }
-        match bytes.len() > ANSWER_MAX + (1 << 16) {
-            true => Err(Unreadable),
-            false => Ok(None),
-        }
-    }
 }
 
 impl PostgresWire {
@@ -126,7 +100,7 @@ impl PostgresWire {
     fn verdict(
         &mut self,
         connection: &mut Connection,
-        sent: Sent,
+        sent: Single,
         bytes: &[u8],
         awaited: &Awaited,
         answers: &mut QueryAnswers,
@@ -169,10 +143,108 @@ impl PostgresWire {
         })
     }
 
+    /// The oldest's answer was too long, and has been passed over.
+    fn passed(
+        &mut self,
+        connection: &mut Connection,
+        awaited: &Awaited,
+    ) -> Result<Verdict, Unreadable> {
+        let Some(Sent::One(sent)) = connection.sent.pop_front() else {
+            return Err(Unreadable);
+        };
+        // Whether it was prepared was not looked at.
+        if sent.prepares {
+            connection.prepared.lost(sent.statement);
+        }
+        let call = awaited.call(Which::Oldest).ok_or(Unreadable)?;
+        let cause = match sent.merges {
+            true => {
+                self.merging.too_long(&call.form);
+                self.tell(
+                    call,
+                    "merged, its answer is more than 1 MiB: fewer go together for a while",
+                );
+                Cause::Refused
+            }
+            false => {
+                let why = "its answer is more than 1 MiB: give it a `limit`";
+                self.tell(call, why);
+                Cause::Unfit(why)
+            }
+        };
+        Ok(Verdict {
+            query: Which::Oldest,
+            outcome: Err(cause),
+            is_healthy: true,
+            goes_on: true,
+        })
+    }
+
+    /// Reads what came of a transaction; gives a verdict where that was all.
+    fn transacted(
+        &mut self,
+        connection: &mut Connection,
+        mut transaction: Box<Transaction>,
+        bytes: &[u8],
+        awaited: &Awaited,
+        answers: &mut QueryAnswers,
+    ) -> Result<Option<Verdict>, Unreadable> {
+        let call = awaited.call(Which::Oldest).ok_or(Unreadable)?;
+        let Connection { prepared, more, .. } = connection;
+        let next = transaction.answered(call, bytes, &mut self.statements, prepared, more)?;
+        let (outcome, is_healthy) = match next {
+            Next::More => {
+                connection.sent.push_front(Sent::Transaction(transaction));
+                return Ok(None);
+            }
+            Next::Done => {
+                if call.has_name {
+                    transaction.deliver(&mut self.room, answers);
+                }
+                (Ok(0), true)
+            }
+            Next::Undone(transaction::End::Failed(at, error)) => {
+                let sent = Single {
+                    statement: transaction.sent(at).ok_or(Unreadable)?,
+                    prepares: false,
+                    changes: true,
+                    merges: false,
+                };
+                self.judge(sent, call, &error)
+            }
+            Next::Undone(transaction::End::Rows(_, 0)) => (Ok(BROKEN), true),
+            Next::Undone(transaction::End::Rows(at, rows)) => {
+                let why = format!("its statement {} has answered {rows} rows, not one", at + 1);
+                self.tell(call, &why);
+                (
+                    Err(Cause::Unfit("a statement has not answered one row")),
+                    true,
+                )
+            }
+            Next::Undone(transaction::End::Width(at)) => {
+                let why = format!(
+                    "its statement {} has answered another number of columns than the page takes",
+                    at + 1
+                );
+                self.tell(call, &why);
+                (
+                    Err(Cause::Unfit("see the log's line about its statement")),
+                    true,
+                )
+            }
+        };
+        Ok(Some(Verdict {
+            query: Which::Oldest,
+            outcome,
+            is_healthy,
+            goes_on: true,
+        }))
+    }
+
     /// What becomes of a statement that fails, and whether the database is in order.
     fn judge(
         &mut self,
-        sent: Sent,
+        sent: Single,
         call: &Call,
         error: &ServerError,
     ) -> (Result<i64, Cause>, bool) {
@@ -199,7 +271,7 @@ impl PostgresWire {
             ("42" | "0A" | "54", _) if sent.merges => {
                 if self.merging.refuse(&call.form) {
                     let words = error.in_words();
-                    self.tell(call, &format!("it is not merged from now on: {words}"));
+                    self.tell(call, &format!("it is not merged for a while: {words}"));
                 }
                 return (Err(Cause::Refused), true);
             }
@@ -233,7 +305,7 @@ impl PostgresWire {
 fn breaks_rule(code: &str, asking: Asking) -> bool {
     // Too long, out of range, or no such value.
     let is_unfit = matches!(code, "22001" | "22003" | "22007" | "22008" | "22P02");
-    code.starts_with("23") || is_unfit && asking == Asking::Exec
+    code.starts_with("23") || is_unfit && asking != Asking::Query
 }
 
 impl Wire for PostgresWire {
@@ -264,6 +336,12 @@ impl Wire for PostgresWire {
         arguments: impl Iterator<Item = Argument<'a>>,
         out: &mut Vec<u8>,
     ) {
+        if call.asking == Asking::Transaction {
+            let Connection { prepared, sent, .. } = connection;
+            let statements = &mut self.statements;
+            let transaction = Transaction::begin(call, arguments, statements, prepared, out);
+            return sent.push_back(Sent::Transaction(Box::new(transaction)));
+        }
         // Those that go as one have the arguments of all.
         let width = call.form.arguments.len();
         let mut of_all = Vec::new();
@@ -274,7 +352,20 @@ impl Wire for PostgresWire {
         }
         let merges = of_all.len() > width;
         let merged = merges.then(|| self.merging.form(&call.form)).flatten();
-        debug_assert_eq!(merged.is_some(), merges, "what is merged is known to be");
+        if merges && merged.is_none() {
+            // It was forgotten meanwhile: a statement that is none has them asked one by one.
+            messages::parse(b"", std::iter::empty(), out, |out| {
+                out.extend_from_slice(b"merged")
+            });
+            messages::sync(out);
+            let (statement, changes) = (self.statements.of(&call.form), false);
+            return connection.sent.push_back(Sent::One(Single {
+                statement,
+                prepares: false,
+                changes,
+                merges,
+            }));
+        }
         let form = merged.unwrap_or(&call.form);
         let statement = self.statements.of(form);
         let name = &statement.name;
@@ -314,12 +405,16 @@ impl Wire for PostgresWire {
         if changes {
             messages::query(b"commit", out);
         }
-        connection.sent.push_back(Sent {
+        connection.sent.push_back(Sent::One(Single {
             statement,
             prepares: before != Before::Nothing,
             changes,
             merges,
-        });
+        }));
+    }
+
+    fn goes_on(&mut self, connection: &mut Connection, out: &mut Vec<u8>) {
+        out.append(&mut connection.more);
     }
 
     fn merges(&mut self, call: &Call) -> usize {
@@ -336,9 +431,19 @@ impl Wire for PostgresWire {
         if input.is_empty() {
             return Ok((0, None));
         }
-        let Some(&sent) = connection.sent.front() else {
+        let Some(sent) = connection.sent.front() else {
             return Err(Unreadable);
         };
+        let (ready, is_transaction) = (sent.ready(), matches!(sent, Sent::Transaction(_)));
+        if let Some(passing) = &mut connection.passing {
+            let Some(used) = passing.go_on(input)? else {
+                return Ok((input.len(), None));
+            };
+            connection.passing = None;
+            return self
+                .passed(connection, awaited)
+                .map(|verdict| (used, Some(verdict)));
+        }
         let before = connection.begun.len();
         let mut begun = std::mem::take(&mut connection.begun);
         if before > 0 {
@@ -346,35 +451,49 @@ impl Wire for PostgresWire {
         }
         let bytes = if before > 0 { &begun[..] } else { input };
         let words = &self.access.words;
-        let ready = 1 + usize::from(sent.changes);
         let fatal = |error: &ServerError| words.ended(&error.in_words());
-        let end = connection.scan.end(bytes, ready, fatal);
-        match end {
-            Err(Unreadable) => {
+        match connection.scan.end(bytes, ready, fatal)? {
+            // What a transaction has changed is undone with its connection.
+            End::TooLong(_) if is_transaction => {
                 if let Some(call) = awaited.call(Which::Oldest) {
-                    let why = match sent.merges {
-                        true => {
-                            self.merging.too_long(&call.form);
-                            "merged, its answer is more than 1 MiB, or none: fewer go together now"
-                        }
-                        false => "its answer is more than 1 MiB, or none: give it a `limit`",
-                    };
-                    self.tell(call, why);
+                    self.tell(call, "its answer is more than 1 MiB: give it a `limit`");
                 }
                 Err(Unreadable)
             }
-            Ok(None) => {
+            End::TooLong(mut passing) => {
+                let from = std::mem::take(&mut connection.scan).at;
+                let Some(used) = passing.go_on(&bytes[from..])? else {
+                    connection.passing = Some(passing);
+                    return Ok((input.len(), None));
+                };
+                let used = from + used - before;
+                self.passed(connection, awaited)
+                    .map(|verdict| (used, Some(verdict)))
+            }
+            End::NotYet => {
                 if before == 0 {
                     begun.extend_from_slice(input);
                 }
                 connection.begun = begun;
                 Ok((input.len(), None))
             }
-            Ok(Some(end)) => {
-                connection.sent.pop_front();
+            End::At(end) => {
+                let sent = connection.sent.pop_front().ok_or(Unreadable)?;
                 let answer = &bytes[..end];
-                let verdict = self.verdict(connection, sent, answer, awaited, answers)?;
-                Ok((end - before, Some(verdict)))
+                let verdict = match sent {
+                    Sent::One(sent) => {
+                        Some(self.verdict(connection, sent, answer, awaited, answers)?)
+                    }
+                    Sent::Transaction(transaction) => {
+                        self.transacted(connection, transaction, answer, awaited, answers)?
+                    }
+                };
+                // What the server says beside answers may stand behind this one.
+                if verdict.is_none() {
+                    connection.begun = bytes[end..].to_vec();
+                    return Ok((input.len(), None));
+                }
+                Ok((end - before, verdict))
             }
         }
     }

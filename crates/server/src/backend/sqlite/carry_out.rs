@@ -1,12 +1,15 @@
 //! A query, carried out on a connection to the database, and what the log is told of it.
 
+use super::binding::{Bound, Wrong};
 use super::database;
-use super::frames::{self, ANSWER_MAX, Outcome, Query, framed};
+use super::frames::{self, ANSWER_MAX, Outcome, framed};
+use super::query::{Asked, Query};
+use super::transaction;
 use crate::backend::words::Words;
-use rhythm_engine::cohort::{Argument, Cell, ROWS_MAX};
+use rhythm_engine::cohort::{Cell, ROWS_MAX};
 use rusqlite::ffi::ErrorCode;
-use rusqlite::types::{ToSqlOutput, Value, ValueRef};
-use rusqlite::{Connection, Error, Statement, ToSql};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Error, Statement};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -88,46 +91,27 @@ pub(super) fn outcome_of(answer: &[u8]) -> Option<Outcome> {
 /// Carries a query out, and appends its answer.
 pub(super) fn answer(connection: &Connection, query: &Query<'_>, words: &Words, out: &mut Vec<u8>) {
     let start = out.len();
-    let answered = connection
-        .prepare_cached(query.statement)
-        .map_err(Wrong::from)
-        .and_then(|mut statement| rows(connection, &mut statement, query, out));
-    let outcome = match answered {
-        Ok(()) => return,
-        Err(Wrong::Sqlite(why)) => words.failed(query.statement, &why),
-        Err(Wrong::Rows(why)) => {
-            words.tell(query.statement, why);
+    let answered = match query.asked {
+        Asked::Statement(text) => (connection.prepare_cached(text).map_err(Wrong::from))
+            .and_then(|mut statement| rows(connection, &mut statement, query, out))
+            .map_err(|wrong| (text, wrong)),
+        Asked::Transaction(statements) => {
+            transaction::answer(connection, statements, query.arguments(), out)
+        }
+    };
+    let Err((statement, wrong)) = answered else {
+        return;
+    };
+    let outcome = match wrong {
+        Wrong::Sqlite(why) => words.failed(statement, &why),
+        Wrong::Rows(why) => {
+            words.tell(statement, why);
             Outcome::Unfit
         }
+        Wrong::NoRow => Outcome::Broken,
     };
     out.truncate(start);
     answer_failed(outcome, out);
-}
-
-/// Why a query is not answered.
-enum Wrong {
-    Sqlite(Error),
-    Rows(&'static str),
-}
-
-impl From<Error> for Wrong {
-    fn from(why: Error) -> Wrong {
-        Wrong::Sqlite(why)
-    }
-}
-
-/// An argument as SQLite takes it.
-struct Bound<'a>(Argument<'a>);
-
-impl ToSql for Bound<'_> {
-    fn to_sql(&self) -> Result<ToSqlOutput<'_>, Error> {
-        Ok(match self.0 {
-            Argument::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text)),
-            Argument::Int(value) => ToSqlOutput::Owned(Value::Integer(value)),
-            Argument::Float(value) => ToSqlOutput::Owned(Value::Real(value)),
-            Argument::Bool(value) => ToSqlOutput::Owned(Value::Integer(value.into())),
-        })
-    }
 }
 
 /// Carries a statement out, and appends its rows. Of one that returns nothing the one row is the

@@ -26,17 +26,60 @@ pub(super) fn path(config: &BackendConfig) -> PathBuf {
     config.folder.join(config.text("file"))
 }
 
-/// The text of a backend's schema, if it has one.
-fn schema(config: &BackendConfig) -> Result<Option<String>, String> {
-    match config.text("schema") {
-        "" => Ok(None),
-        file => {
-            let path = config.folder.join(file);
-            let text = fs::read_to_string(&path);
-            text.map(Some)
-                .map_err(|why| format!("cannot read `schema`, {}: {why}", path.display()))
+/// A file of SQL that makes a database.
+struct Schema {
+    path: PathBuf,
+    text: String,
+}
+
+impl Schema {
+    /// That of a backend, if it has one.
+    fn of(config: &BackendConfig) -> Result<Option<Schema>, String> {
+        let file = config.text("schema");
+        if file.is_empty() {
+            return Ok(None);
+        }
+        let path = config.folder.join(file);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(Schema { path, text })),
+            Err(why) => Err(format!("cannot read `schema`, {}: {why}", path.display())),
         }
     }
+
+    /// Has a database the tables that it says.
+    fn make(&self, connection: &Connection) -> Result<(), String> {
+        connection.execute_batch(&self.text).map_err(|why| {
+            let line = match &why {
+                // What is told is the rest of the text, and where in it the mistake is.
+                Error::SqlInputError { sql, offset, .. } => self.text.rfind(sql).map(|begin| {
+                    let at = begin + usize::try_from(*offset).unwrap_or(0);
+                    1 + memchr::memchr_iter(b'\n', &self.text.as_bytes()[..at]).count()
+                }),
+                _ => None,
+            };
+            let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+            format!(
+                "`schema` fails: {}{line}: {}",
+                self.path.display(),
+                in_words(&why)
+            )
+        })
+    }
+}
+
+fn has_tables(connection: &Connection) -> Result<bool, Error> {
+    let count = "select count(*) from sqlite_schema";
+    connection.query_row(count, [], |row| row.get::<_, i64>(0).map(|count| count > 0))
+}
+
+/// Neither a file nor a schema.
+fn none_there(path: &Path) -> String {
+    format!(
+        "there is no {}: make it (`sqlite3 {} < FILE`), or name a file of SQL that does so as \
+         `schema`",
+        path.display(),
+        path.display()
+    )
 }
 
 /// Makes the database where there is none, and sees that it can be written.
@@ -45,34 +88,36 @@ fn schema(config: &BackendConfig) -> Result<Option<String>, String> {
 /// What is wrong with it, in words.
 pub(super) fn prepare(config: &BackendConfig) -> Result<PathBuf, String> {
     let path = path(config);
-    let schema = schema(config)?;
-    let told = |why: &Error| format!("{}: {}", path.display(), in_words(why));
-    if schema.is_none() && !path.exists() {
-        return Err(format!(
-            "there is no {}: make it (`sqlite3 {} < FILE`), or name a file of SQL that does so as \
-             `schema`",
-            path.display(),
-            path.display()
-        ));
+    let schema = Schema::of(config)?;
+    let told = |why: Error| format!("{}: {}", path.display(), in_words(&why));
+    let is_new = !path.exists();
+    if is_new {
+        if schema.is_none() {
+            return Err(none_there(&path));
+        }
+        Connection::open(&path).map_err(told)?;
     }
-    if !path.exists() {
-        Connection::open(&path).map_err(|why| told(&why))?;
+    let mut connection = open(&path, config.pool.timeout).map_err(told)?;
+    let Some(schema) = schema else {
+        return Ok(path);
+    };
+    let make = |connection: &mut Connection| {
+        // Two processes may begin at the same time.
+        let begun = connection
+            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+            .map_err(told)?;
+        if !has_tables(&begun).map_err(told)? {
+            schema.make(&begun)?;
+        }
+        begun.commit().map_err(told)
+    };
+    let made = make(&mut connection);
+    if made.is_err() && is_new {
+        // Empty, it is no database of anybody's. What was made beside it goes with the connection.
+        drop(connection);
+        let _ = fs::remove_file(&path);
     }
-    let mut connection = open(&path, config.pool.timeout).map_err(|why| told(&why))?;
-    if let Some(schema) = schema {
-        let make = |connection: &mut Connection| {
-            // Two processes may begin at the same time.
-            let begun =
-                connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            let count = "select count(*) from sqlite_schema";
-            if begun.query_row(count, [], |row| row.get::<_, i64>(0))? == 0 {
-                begun.execute_batch(&schema)?;
-            }
-            begun.commit()
-        };
-        make(&mut connection).map_err(|why| format!("`schema` fails: {}", told(&why)))?;
-    }
-    Ok(path)
+    made.map(|()| path)
 }
 
 /// Opens a database that is there, to write and read. What waits for others who write gives up
@@ -102,29 +147,41 @@ pub(super) fn open_to_read(path: &Path, timeout: Duration) -> Result<Connection,
     Ok(connection)
 }
 
-/// A database that statements of pages are tried in: the file, or where there is none yet one in
-/// memory, made of the schema. `None` where there is neither.
-pub(super) fn for_checks(config: &BackendConfig) -> Option<Connection> {
-    let path = path(config);
-    let connection = if path.exists() {
+/// A database that statements of pages are tried in: the file, or where that has no tables yet one
+/// in memory, made of the schema; and the file that says what is in it.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf), String> {
+    let (path, schema) = (path(config), Schema::of(config)?);
+    let told = |why: Error| format!("{}: {}", path.display(), in_words(&why));
+    let open = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Connection::open_with_flags(path, flags).ok()?
-    } else {
-        let schema = schema(config).ok()??;
-        let connection = Connection::open_in_memory().ok()?;
-        connection.execute_batch(&schema).ok()?;
-        connection
+        let connection = Connection::open_with_flags(&path, flags)?;
+        Ok((has_tables(&connection)?, connection))
+    };
+    let there = path.exists().then(open).transpose().map_err(told)?;
+    let (connection, place) = match (there, schema) {
+        (None, None) => return Err(none_there(&path)),
+        (Some((true, connection)), _) | (Some((false, connection)), None) => {
+            (connection, path.clone())
+        }
+        (_, Some(schema)) => {
+            let connection = Connection::open_in_memory().map_err(told)?;
+            schema.make(&connection)?;
+            (connection, schema.path)
+        }
     };
     let no_texts = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false);
-    no_texts.ok()?;
+    no_texts.map_err(told)?;
     // Transactions are not a page's: what came together is one.
     let allows = |context: AuthContext<'_>| match context.action {
         AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => Authorization::Deny,
         AuthAction::Attach { .. } | AuthAction::Detach { .. } => Authorization::Deny,
         _ => Authorization::Allow,
     };
-    connection.authorizer(Some(allows)).ok()?;
-    Some(connection)
+    connection.authorizer(Some(allows)).map_err(told)?;
+    Ok((connection, place))
 }
 
 /// What SQLite says is wrong.

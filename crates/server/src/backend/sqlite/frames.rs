@@ -2,14 +2,11 @@
 //! one process, so it has no versions; each frame is its length in 32 bits and what follows.
 //!
 //! ```text
-//!   query   how it asks (8), columns (16), length of the statement (32), statement, arguments
+//!   query   what it is (8), columns (16), its statements, arguments                 query.rs
 //!   answer  outcome (8); of rows: cells of a row (16), all cells, row by row
 //! ```
 
-use crate::backend::arguments::{keep, kept};
-use crate::backend::sql::numbered;
-use rhythm_engine::cohort::{Argument, Cell};
-use rhythm_engine::program::Asking;
+use rhythm_engine::cohort::Cell;
 
 /// Most bytes of an answer.
 pub(super) const ANSWER_MAX: usize = 1 << 20;
@@ -41,52 +38,6 @@ pub(super) fn framed<T>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> T
     let length = (out.len() - start - LENGTH) as u32;
     out[start..start + LENGTH].copy_from_slice(&length.to_ne_bytes());
     written
-}
-
-/// A query.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Query<'a> {
-    pub(super) changes: bool,
-    /// How many columns the page takes.
-    pub(super) columns: u16,
-    pub(super) statement: &'a str,
-    /// As [`keep`] keeps them.
-    arguments: &'a [u8],
-}
-
-impl<'a> Query<'a> {
-    /// Appends one, whose statement is these pieces with `?1`, `?2`, ... between them.
-    pub(super) fn write<'b>(
-        asking: Asking,
-        columns: u16,
-        pieces: &[Box<[u8]>],
-        arguments: impl Iterator<Item = Argument<'b>>,
-        out: &mut Vec<u8>,
-    ) {
-        framed(out, |out| {
-            out.push(u8::from(asking == Asking::Exec));
-            out.extend_from_slice(&columns.to_ne_bytes());
-            framed(out, |out| numbered(pieces, b'?', out));
-            keep(arguments, out);
-        });
-    }
-
-    /// The query of a frame. `None` where it is of another form.
-    pub(super) fn read(frame: &'a [u8]) -> Option<Query<'a>> {
-        let (&changes, rest) = frame.split_first()?;
-        let (columns, rest) = rest.split_first_chunk()?;
-        let (statement, used) = first(rest)?;
-        Some(Query {
-            changes: changes != 0,
-            columns: u16::from_ne_bytes(*columns),
-            statement: std::str::from_utf8(statement).ok()?,
-            arguments: &rest[used..],
-        })
-    }
-
-    pub(super) fn arguments(&self) -> impl Iterator<Item = Argument<'a>> + use<'a> {
-        kept(self.arguments)
-    }
 }
 
 /// What became of a query.

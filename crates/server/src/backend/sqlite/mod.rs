@@ -11,14 +11,17 @@
 //!                                                                that came meanwhile, one commit
 //! ```
 
+mod binding;
 mod carry_out;
 mod database;
 mod frames;
 mod opened;
+mod query;
 mod statement;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod transaction;
 mod wire;
 mod writer;
 

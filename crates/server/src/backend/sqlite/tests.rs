@@ -2,7 +2,8 @@
 
 use super::carry_out::{answer_failed, outcome_of};
 use super::database;
-use super::frames::{self, Outcome, Query, framed};
+use super::frames::{self, Outcome, framed};
+use super::query::{Asked, OneOf, Query};
 use super::wire::{Begun, SqliteWire};
 use super::writer::Writer;
 use crate::backend::answers::{QueryAnswers, Told};
@@ -31,6 +32,7 @@ fn call(columns: u16, has_name: bool) -> Call {
         result: CallResult::Rows(0),
         status: 1,
         has_name,
+        statements: Box::default(),
         idempotent: false,
         shared: false,
         merged: false,
@@ -104,7 +106,11 @@ proptest! {
     fn what_is_no_frame_is_told(bytes in any::<Vec<u8>>()) {
         // Whatever comes, nothing panics.
         if let Some(query) = Query::read(&bytes) {
-            prop_assert!(query.statement.len() <= bytes.len());
+            prop_assert!(query.arguments().count() <= bytes.len());
+            if let Asked::Transaction(statements) = query.asked {
+                let one = OneOf::read(statements);
+                prop_assert!(one.is_none_or(|one| one.text.len() <= bytes.len()));
+            }
         }
         prop_assert!(frames::cells(&bytes).count() <= bytes.len());
         let mut frame = Vec::new();
@@ -153,9 +159,9 @@ impl World {
     /// Inserts a number: what became of it.
     fn insert(&self, number: i64, asker: &Arc<UnixStream>) -> Outcome {
         let mut query = Vec::new();
-        let pieces = [(*b"insert into t values (").into(), (*b")").into()];
-        let argument = [Argument::Int(number)].into_iter();
-        Query::write(Asking::Exec, 1, &pieces, argument, &mut query);
+        let mut call = call(1, true);
+        call.form.pieces = vec![(*b"insert into t values (").into(), (*b")").into()];
+        Query::write(&call, 1, [Argument::Int(number)].into_iter(), &mut query);
         let (frame, _) = frames::first(&query).unwrap();
         let mut out = Vec::new();
         self.writer.carry_out(frame, asker, &self.words, &mut out);
@@ -234,8 +240,9 @@ fn what_answers_too_much_is_undone() {
                 with recursive n(i) as (select 1 union all select i + 1 from n limit 9999) \
                 select i from n returning a";
     let mut query = Vec::new();
-    let none = std::iter::empty();
-    Query::write(Asking::Exec, 1, &[many.as_bytes().into()], none, &mut query);
+    let mut call = call(1, true);
+    call.form.pieces = vec![many.as_bytes().into()];
+    Query::write(&call, 1, std::iter::empty(), &mut query);
     let mut out = Vec::new();
     let (frame, _) = frames::first(&query).unwrap();
     world.writer.carry_out(frame, &ours, &world.words, &mut out);

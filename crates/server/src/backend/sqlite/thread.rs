@@ -2,7 +2,8 @@
 
 use super::carry_out::{Deadline, answer, answer_failed};
 use super::database;
-use super::frames::{self, Outcome, Query};
+use super::frames::{self, Outcome};
+use super::query::Query;
 use super::writer::Writer;
 use crate::backend::words::Words;
 use rusqlite::{Connection, Error};

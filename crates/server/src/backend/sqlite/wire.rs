@@ -1,15 +1,14 @@
 //! What a pool's connections to a database's threads say.
 
-use super::frames::{self, Outcome, Query};
+use super::frames::{self, Outcome};
+use super::query::Query;
 use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::{Awaited, Which};
 use crate::backend::failure::Cause;
+use crate::backend::sql::BROKEN;
 use crate::backend::wire::{Unreadable, Verdict, Wire};
 use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::Call;
-
-/// The status of a statement that would break a rule of the database.
-const BROKEN: i64 = 1;
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -31,7 +30,7 @@ impl Wire for SqliteWire {
         out: &mut Vec<u8>,
     ) {
         let columns = if call.has_name { call.columns } else { 0 };
-        Query::write(call.asking, columns, &call.form.pieces, arguments, out);
+        Query::write(call, columns, arguments, out);
     }
 
     fn decode(

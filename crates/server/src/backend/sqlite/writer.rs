@@ -6,7 +6,8 @@
 
 use super::carry_out::{Deadline, answer, answer_failed, outcome_of};
 use super::database;
-use super::frames::{Outcome, Query};
+use super::frames::Outcome;
+use super::query::Query;
 use crate::backend::words::Words;
 use rhythm_net::local;
 use rusqlite::Connection;

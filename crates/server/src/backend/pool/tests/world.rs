@@ -108,6 +108,7 @@ pub(in super::super) fn call(pieces: &[&str], idempotent: bool) -> Call {
         backend: 0,
         asking: Asking::Request,
         has_name: true,
+        statements: Box::default(),
         form: Form {
             pieces: pieces.iter().map(|piece| piece.as_bytes().into()).collect(),
             arguments: vec![Type::Int; pieces.len() - 1],

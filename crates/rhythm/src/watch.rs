@@ -1,0 +1,165 @@
+//! `rhythm serve --watch`: reloads as files change, and shows what is wrong with them.
+//!
+//! The folder is looked through several times a second: that works on every file system, and what a
+//! folder that somebody writes in has is few. A change counts once nothing changes any more, since
+//! editors write in steps.
+
+use crate::folder::Folder;
+use anyhow::{Context, Result};
+use rhythm_engine::compile::compile;
+use rhythm_engine::program::Service;
+use rhythm_engine::source::Sources;
+use rhythm_server::backend::kinds;
+use rhythm_server::{Site, SiteSettings};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use std::{fs, io, thread};
+
+/// How often the folder is looked through.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// So many files are looked at, and folders so deep: what a service has.
+const FILES_MAX: usize = 20_000;
+const DEPTH_MAX: usize = 16;
+
+/// Calls `changed` after each change of a service's files, for as long as the process lives.
+///
+/// # Errors
+/// No thread can be begun.
+pub(crate) fn begin(folder: PathBuf, changed: impl Fn() + Send + 'static) -> io::Result<()> {
+    let mut known = state(&folder);
+    let watch = move || {
+        let mut last = known;
+        loop {
+            thread::sleep(EVERY);
+            let now = state(&folder);
+            if now == last && now != known {
+                known = now;
+                changed();
+            }
+            last = now;
+        }
+    };
+    thread::Builder::new()
+        .name("watch".to_owned())
+        .spawn(watch)?;
+    Ok(())
+}
+
+/// A number that is another one where a file is.
+fn state(folder: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut left = FILES_MAX;
+    for below in ["pages", "templates", "static"] {
+        look(&folder.join(below), DEPTH_MAX, &mut left, &mut hasher);
+    }
+    // Beside service.toml what tables are made of, but no databases, which change by being used.
+    for entry in entries(folder) {
+        let ending = entry.extension().unwrap_or_default();
+        if ["toml", "sql"].iter().any(|known| ending == *known) {
+            look(&entry, 0, &mut left, &mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+/// What stands in a folder, in order.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn look(path: &Path, depth: usize, left: &mut usize, hasher: &mut DefaultHasher) {
+    let Ok(metadata) = fs::metadata(path) else {
+        return;
+    };
+    if metadata.is_dir() {
+        if depth > 0 {
+            for entry in entries(path) {
+                look(&entry, depth - 1, left, hasher);
+            }
+        }
+    } else if *left > 0 {
+        *left -= 1;
+        let written = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        (path, metadata.len(), written).hash(hasher);
+    }
+}
+
+/// A site in place of one that cannot be compiled, with the settings of the one before: every page
+/// says what is wrong, and asks again soon.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn site_of_mistakes(message: &str, before: &Service) -> Result<Arc<Site>> {
+    let mut sources = Sources::default();
+    let mut file = |name: &str, text: String| sources.files.insert(name.to_owned(), text);
+    file(
+        "service.toml",
+        "[errors]\ndefault = \"mistakes.html\"\n".to_owned(),
+    );
+    file("pages/mistakes.html", page_of(message));
+    let folder = Folder::of_sources(sources);
+    let mut service = compile(&folder.sources, &kinds())
+        .map_err(|_| anyhow::anyhow!("{message}"))
+        .context("this cannot be shown")?;
+    service.config = before.config.clone();
+    let settings = SiteSettings::of(&service);
+    folder.into_site(service, settings)
+}
+
+/// The page that says this.
+fn page_of(message: &str) -> String {
+    let mut shown = String::new();
+    for letter in message.chars() {
+        match letter {
+            '<' => shown += "&lt;",
+            '&' => shown += "&amp;",
+            // Nothing of it is a template's.
+            '{' => shown += "&#123;",
+            other => shown.push(other),
+        }
+    }
+    format!(
+        "+++\n+++\n<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"refresh\" content=\"1\">\n<title>Mistakes</title>\n</head>\n<body>\n\
+         <h1>This cannot be served as it is</h1>\n<pre>{shown}</pre>\n\
+         <p>It is tried again as files change.</p>\n</body>\n</html>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_a_text_of_the_page() {
+        let page = page_of("a<b & {{ c }} {% d %} +++");
+        assert!(page.contains("<pre>a&lt;b &amp; &#123;&#123; c }} &#123;% d %} +++</pre>"));
+    }
+
+    #[test]
+    fn a_database_that_is_used_is_no_change_and_a_page_is() {
+        let folder = std::env::temp_dir().join(format!("rhythm-watch-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("pages/below")).unwrap();
+        fs::write(folder.join("service.toml"), "").unwrap();
+        let first = state(&folder);
+        fs::write(folder.join("a.db"), "").unwrap();
+        assert_eq!(state(&folder), first);
+        fs::write(folder.join("pages/below/a.html"), "").unwrap();
+        let second = state(&folder);
+        fs::write(folder.join("service.toml"), "[service]").unwrap();
+        let third = state(&folder);
+        fs::remove_file(folder.join("pages/below/a.html")).unwrap();
+        let states = [first, second, third, state(&folder)];
+        fs::remove_dir_all(&folder).unwrap();
+        for (index, one) in states.iter().enumerate() {
+            assert!(!states[..index].contains(one), "{index}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A site that is begun: `rhythm new` makes one that is right and works, and `rhythm serve --watch`
+//! serves what is written next.
+
+use super::server::{NEVER, Server};
+use super::sqlite::{get, post};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn rhythm(arguments: &[&str], folder: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+    let run = command.args(arguments).arg(folder).output();
+    run.expect("it runs")
+}
+
+/// Asks until the answer is one of these.
+fn until(server: &Server, path: &str, status: u16, text: &str) -> String {
+    let start = Instant::now();
+    loop {
+        let (got, page) = get(server, path);
+        if got == status && page.contains(text) {
+            return page;
+        }
+        assert!(
+            start.elapsed() < NEVER,
+            "{path} is never {status} {text}: {got} {page}"
+        );
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_new_site_works_and_is_served_as_it_changes() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new_site");
+    let _ = fs::remove_dir_all(&folder);
+    let made = rhythm(&["new"], &folder);
+    assert!(made.status.success(), "{made:?}");
+    let again = rhythm(&["new"], &folder);
+    let told = String::from_utf8_lossy(&again.stderr);
+    assert!(
+        !again.status.success() && told.contains("is not empty"),
+        "{told}"
+    );
+    let checked = rhythm(&["check"], &folder);
+    assert!(
+        checked.status.success() && checked.stderr.is_empty(),
+        "{checked:?}"
+    );
+
+    let server = Server::start(&folder, &["--watch"]);
+    assert!(get(&server, "/").1.contains("Add a page"));
+    assert_eq!(get(&server, "/static/style.css").0, 200);
+    let mut client = server.client();
+    let status = post(&mut client, "/entries", "text=%3Cnew%3E+%26+more");
+    assert_eq!(status.unwrap(), 303);
+    assert!(get(&server, "/").1.contains("&lt;new&gt; &amp; more"));
+    let long = format!("text={}", "x".repeat(201));
+    let answer = client.ask("POST", "/entries", &long).unwrap();
+    assert_eq!(answer.status, 422);
+    let body = answer.body;
+    assert!(
+        body.contains("The text ") && body.contains(&long[5..]),
+        "{body}"
+    );
+    assert_eq!(post(&mut client, "/entries/3/done", "").unwrap(), 303);
+    assert!(!get(&server, "/").1.contains("&lt;new&gt;"));
+    let answer = client.ask("POST", "/entries/3/done", "").unwrap();
+    assert_eq!(answer.status, 404);
+    assert!(answer.body.contains("Not found") && answer.body.contains("/static/style.css"));
+
+    // What is changed is served; what is wrong is shown with its place, and then what is right.
+    let index = folder.join("pages/index.html");
+    let text = fs::read_to_string(&index).unwrap();
+    fs::write(&index, text.replace("To do", "Still to do")).unwrap();
+    until(&server, "/", 200, "Still to do");
+    fs::write(&index, text.replace("{% else %}", "{% esle %}")).unwrap();
+    let shown = until(&server, "/", 404, "This cannot be served as it is");
+    assert!(
+        shown.contains("pages/index.html:") && shown.contains("esle"),
+        "{shown}"
+    );
+    assert!(shown.contains("http-equiv=\"refresh\""));
+    fs::write(
+        folder.join("pages/second.html"),
+        "+++\nroute = \"GET /second\"\n+++\nIt is.\n",
+    )
+    .unwrap();
+    fs::write(&index, text).unwrap();
+    until(&server, "/second", 200, "It is.");
+    assert!(get(&server, "/").1.contains("To do"));
+}

@@ -1,0 +1,124 @@
+//! memcached, and servers that speak its meta protocol, as `rhythm kv`: values by keys.
+//!
+//! ```text
+//!   worker: ConnectionPool --- wire.rs, request.rs: mg ms md ma ---> the server
+//!           answer.rs <--- a value, or what has become of one -------
+//! ```
+
+mod answer;
+mod check;
+mod request;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use crate::backend::address::place;
+use crate::backend::http_client::UrlPlace;
+use crate::backend::kind::{Kind, Opened, peers};
+use crate::backend::{ConnectionPool, PoolOptions};
+use answer::ANSWER_MAX;
+use rhythm_engine::kind::{Asks, BackendKey, BackendKind, Verb};
+use rhythm_engine::settings::{BackendConfig, Setting};
+use rhythm_net::Peer;
+use std::time::Duration;
+use wire::MemcachedWire;
+
+/// The port of memcached.
+const PORT: u16 = 11211;
+
+/// Most queries at a time on a connection.
+const DEPTH_MAX: usize = 128;
+
+/// How long a connection is kept without queries.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// A value, and the seconds for which it is kept: for ever.
+const STORES: &[(&str, Option<&str>)] = &[("value", None), ("ttl", Some("0"))];
+
+/// By how much, what there is where there was nothing, and for how long.
+const COUNTS: &[(&str, Option<&str>)] =
+    &[("by", Some("1")), ("initial", Some("")), ("ttl", Some("0"))];
+
+const fn changes(
+    key: &'static str,
+    beside: &'static [(&'static str, Option<&'static str>)],
+) -> Verb {
+    Verb {
+        key,
+        beside,
+        reads: false,
+    }
+}
+
+/// The kind. Its table in service.toml has `url`, its calls are verbs, each with a key of the
+/// cache.
+pub(in crate::backend) const KIND: Kind = Kind {
+    declaration: BackendKind {
+        name: "memcached",
+        keys: &[BackendKey {
+            name: "url",
+            about: "`memcached://HOST:PORT`; at a Unix socket, `HOST` is its path, `%2F` for each \
+                    `/`",
+            default: Setting::Text("memcached://localhost:11211"),
+            check: |url| address(url.text()).is_some(),
+            wrong: "this is no address of a memcached server",
+            hint: "such as \"memcached://127.0.0.1:11211\", or \
+                   \"memcached://%2Frun%2Fmemcached.sock\" at a Unix socket",
+        }],
+        asks: Asks::Verbs(&[
+            Verb {
+                key: "get",
+                beside: &[],
+                reads: true,
+            },
+            changes("set", STORES),
+            changes("add", STORES),
+            changes("replace", STORES),
+            changes("append", &[("value", None)]),
+            changes("prepend", &[("value", None)]),
+            changes("delete", &[]),
+            changes("touch", &[("ttl", None)]),
+            changes("incr", COUNTS),
+            changes("decr", COUNTS),
+        ]),
+        check: check::check,
+    },
+    locate,
+    query_bytes_max,
+    open: |config, peers| {
+        let (wire, peers) = (MemcachedWire::new(&config.name), peers.to_vec());
+        let options = options(config);
+        let pool: Opened = Ok(Box::new(ConnectionPool::new(
+            wire,
+            &config.name,
+            peers,
+            options,
+        )));
+        pool
+    },
+};
+
+/// What `url` says.
+fn address(url: &str) -> Option<UrlPlace> {
+    let rest = url.strip_prefix("memcached://")?;
+    place(rest.strip_suffix('/').unwrap_or(rest), PORT)
+}
+
+fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
+    let place = address(config.text("url")).ok_or("`url` is not understood")?;
+    peers(&place)
+}
+
+fn query_bytes_max(config: &BackendConfig) -> usize {
+    let options = options(config);
+    // The beginning of an answer on each, in memory that grows by doubling.
+    let answers = options.connections_max.saturating_mul(3 * ANSWER_MAX);
+    options.query_bytes_max().saturating_add(answers)
+}
+
+fn options(config: &BackendConfig) -> PoolOptions {
+    PoolOptions {
+        idle_max: IDLE_MAX,
+        ..PoolOptions::of(config, DEPTH_MAX)
+    }
+}

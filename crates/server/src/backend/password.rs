@@ -1,0 +1,93 @@
+//! Passwords of backends: read from files as a service is loaded, and shown by nothing.
+
+use rhythm_engine::settings::BackendConfig;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// A password, which nothing prints.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Password(pub(super) String);
+
+/// Most bytes of a file with a password.
+const FILE_MAX: u64 = 4096;
+
+impl Password {
+    /// The first line of a file.
+    fn read(path: &Path) -> io::Result<Password> {
+        let mut text = String::new();
+        let file = File::open(path)?;
+        file.take(FILE_MAX).read_to_string(&mut text)?;
+        let line = text.lines().next().unwrap_or_default();
+        match line.is_empty() {
+            true => Err(io::Error::other("its first line is empty")),
+            false => Ok(Password(line.to_owned())),
+        }
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a password")
+    }
+}
+
+/// The password of a backend, if it has one, as its file had it when the service was loaded last:
+/// for connections from then on.
+#[derive(Debug)]
+pub(super) struct LoadedPassword(Mutex<Option<Password>>);
+
+impl LoadedPassword {
+    pub(super) fn new(password: Option<Password>) -> LoadedPassword {
+        LoadedPassword(Mutex::new(password))
+    }
+
+    /// What the file says that a backend's table names as `password_file`.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in words.
+    pub(super) fn read(config: &BackendConfig) -> Result<LoadedPassword, String> {
+        let file = config.text("password_file");
+        if file.is_empty() {
+            return Ok(LoadedPassword::new(None));
+        }
+        let path = config.folder.join(file);
+        let password = Password::read(&path)
+            .map_err(|why| format!("cannot read `password_file`, {}: {why}", path.display()))?;
+        Ok(LoadedPassword::new(Some(password)))
+    }
+
+    /// The password, if there is one.
+    pub(super) fn get(&self) -> Option<Password> {
+        let password = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        password.clone()
+    }
+
+    /// It is this one from now on.
+    pub(super) fn renew(&self, by: &LoadedPassword) {
+        let mut password = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *password = by.get();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_the_first_line_of_a_file() {
+        let path = std::env::temp_dir().join(format!("rhythm-password-{}", std::process::id()));
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            Password::read(&path).map(|password| password.0)
+        };
+        assert_eq!(read(" a b \r\nmore\n").unwrap(), " a b ");
+        assert!(read("\nmore").is_err());
+        std::fs::remove_file(&path).unwrap();
+        // One without an end.
+        assert!(Password::read(Path::new("/dev/zero")).is_ok());
+        assert!(Password::read(Path::new("/nowhere")).is_err());
+    }
+}

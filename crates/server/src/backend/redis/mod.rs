@@ -1,0 +1,104 @@
+//! Redis, and servers that speak its protocol: commands, answered by values of a few types.
+//!
+//! ```text
+//!   worker: ConnectionPool --- wire.rs, request.rs: words, by their lengths ---> the server
+//!           rows.rs <--- replies (reply.rs), whole ---------------------------------
+//! ```
+//!
+//! The protocol is RESP3 alone: its replies say what they are, so that one rule makes rows of them.
+//! Its reader is our own, as cells are taken straight out of the bytes of a reply whose end has
+//! come, and nothing is allocated by what a server says that is to come. `client.rs` waits, for who
+//! loads a site.
+
+mod access;
+mod check;
+mod client;
+mod commands;
+mod greeting;
+mod reply;
+mod request;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use crate::backend::kind::{Kind, Opened, peers};
+use crate::backend::{ConnectionPool, PoolOptions};
+use access::{Access, Address};
+use rhythm_engine::kind::{Asks, BackendKey, BackendKind, Command};
+use rhythm_engine::settings::{BackendConfig, Setting};
+use rhythm_net::Peer;
+use std::time::Duration;
+use wire::{ANSWER_MAX, RedisWire};
+
+/// Most queries at a time on a connection: the server carries them out one after the other, all
+/// that one read of its gave it.
+const DEPTH_MAX: usize = 128;
+
+/// How long a connection is kept without queries.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// The kind. Its table in service.toml has `url` and `password_file`, its calls are commands.
+pub(in crate::backend) const KIND: Kind = Kind {
+    declaration: BackendKind {
+        name: "redis",
+        keys: &[
+            BackendKey {
+                name: "url",
+                about: "`redis://USER@HOST:PORT/DB`, without `USER@` and `/DB` where they are \
+                        `default` and 0; at a Unix socket, `HOST` is its path, `%2F` for each `/`",
+                default: Setting::Text("redis://localhost:6379/0"),
+                check: |url| url.text().parse::<Address>().is_ok(),
+                wrong: "this is no address of a Redis server",
+                hint: "such as \"redis://127.0.0.1:6379/0\", or \
+                       \"redis://%2Frun%2Fredis%2Fredis.sock\" at a Unix socket; a password \
+                       belongs into a file, `password_file`, and TLS is not spoken",
+            },
+            BackendKey {
+                name: "password_file",
+                about: "a file whose first line is the user's password, where the server asks for \
+                        one",
+                default: Setting::Text(""),
+                check: |_| true,
+                wrong: "",
+                hint: "",
+            },
+        ],
+        asks: Asks::Command(Command {
+            key: "command",
+            reads: commands::READS,
+        }),
+        check: check::check,
+    },
+    locate,
+    query_bytes_max,
+    open,
+};
+
+fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
+    peers(&Access::locate(config)?.address.place)
+}
+
+fn query_bytes_max(config: &BackendConfig) -> usize {
+    let options = options(config);
+    // The beginning of an answer on each, in memory that grows by doubling.
+    let answers = options.connections_max.saturating_mul(3 * ANSWER_MAX);
+    options.query_bytes_max().saturating_add(answers)
+}
+
+fn options(config: &BackendConfig) -> PoolOptions {
+    PoolOptions {
+        idle_max: IDLE_MAX,
+        ..PoolOptions::of(config, DEPTH_MAX)
+    }
+}
+
+fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
+    let access = Access::located(config)?;
+    Ok(Box::new(ConnectionPool::new(
+        RedisWire::new(access),
+        &config.name,
+        peers.to_vec(),
+        options(config),
+    )))
+}

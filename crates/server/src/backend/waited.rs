@@ -1,0 +1,140 @@
+//! A connection that is waited for, for whoever loads a site: a server is asked what it makes of
+//! what pages ask.
+
+use super::http_client::UrlPlace;
+use rhythm_engine::settings::BackendConfig;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long opening a connection and asking may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A server that cannot be asked is not tried again for so long, so that a site of many pages does
+/// not wait for it at each.
+const LEFT_ALONE: Duration = Duration::from_secs(5);
+
+trait Stream: Read + Write {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+impl Stream for UnixStream {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))?;
+        self.set_write_timeout(Some(time))
+    }
+}
+
+/// An open connection.
+pub(super) struct Waited {
+    stream: Box<dyn Stream>,
+    until: Instant,
+}
+
+impl Waited {
+    /// Opens one.
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    pub(super) fn open(place: &UrlPlace) -> io::Result<Waited> {
+        let stream = connect(place)?;
+        stream.wait_at_most(PATIENCE)?;
+        let until = Instant::now() + PATIENCE;
+        Ok(Waited { stream, until })
+    }
+
+    /// Sends all of this.
+    ///
+    /// # Errors
+    /// The connection fails.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Appends what comes next.
+    ///
+    /// # Errors
+    /// The connection fails, or nothing comes in time.
+    pub(super) fn read(&mut self, input: &mut Vec<u8>) -> io::Result<()> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.wait_at_most(left)?;
+        let mut bytes = [0; 4096];
+        match self.stream.read(&mut bytes)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                input.extend_from_slice(&bytes[..count]);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn connect(place: &UrlPlace) -> io::Result<Box<dyn Stream>> {
+    match place {
+        UrlPlace::Socket(path) => Ok(Box::new(UnixStream::connect(path)?)),
+        UrlPlace::Port { host, port } => {
+            let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+            for address in (&**host, *port).to_socket_addrs()? {
+                match TcpStream::connect_timeout(&address, PATIENCE) {
+                    Ok(stream) => return Ok(Box::new(stream)),
+                    Err(why) => last = why,
+                }
+            }
+            Err(last)
+        }
+    }
+}
+
+/// What a failure of a connection says, in words.
+pub(super) fn in_words(why: &io::Error) -> String {
+    match why.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it does not answer".to_owned(),
+        _ => why.to_string(),
+    }
+}
+
+/// A server that could not be asked, since when, and why.
+type Tried<R> = (BackendConfig, Instant, R);
+
+/// Servers of a kind that could not be asked.
+pub(super) struct Absent<R>(Mutex<Vec<Tried<R>>>);
+
+impl<R: Clone> Absent<R> {
+    pub(super) const fn new() -> Absent<R> {
+        Absent(Mutex::new(Vec::new()))
+    }
+
+    /// Asks one, unless it could not be asked of late.
+    ///
+    /// # Errors
+    /// Why it cannot be asked.
+    pub(super) fn unless_absent<T>(
+        &self,
+        config: &BackendConfig,
+        ask: impl FnOnce() -> Result<T, R>,
+    ) -> Result<T, R> {
+        // It is held while the server is asked: one at a time does.
+        let mut absent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        absent.retain(|(_, since, _)| since.elapsed() < LEFT_ALONE);
+        if let Some((_, _, refusal)) = absent.iter().find(|(known, _, _)| known == config) {
+            return Err(refusal.clone());
+        }
+        let answer = ask();
+        if let Err(refusal) = &answer {
+            absent.push((config.clone(), Instant::now(), refusal.clone()));
+        }
+        answer
+    }
+}
