@@ -284,7 +284,15 @@ fn warn(site: &Site) {
 }
 
 fn override_config(service: &mut Service, args: &Args) -> Result<()> {
+    let was_secure = service.config.session.cookie_secure;
     args.overrides.apply(&mut service.config);
+    let sets_cookies = service.pages.iter().any(|page| page.sets_cookies());
+    if sets_cookies && service.config.session.cookie_secure != was_secure {
+        bail!(
+            "--secure-cookie: pages of this service set cookies of their own; say cookie_secure = \
+             true in [session] of service.toml, which is for those, too"
+        );
+    }
     for (name, url) in &args.backends {
         let names = || {
             service

@@ -22,7 +22,7 @@ use crate::server::worker::Command;
 use crate::site::Site;
 use crate::site::current::Current;
 use crate::site::loader::{Loader, Reloaded, Reloads};
-use rhythm_engine::session::{SessionArray, SignIns};
+use rhythm_engine::session::{SessionArray, SignIns, StoredFields};
 use rhythm_engine::settings::AccessLogFormat;
 use rhythm_net::workers::{self, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{Addresses, DriverOptions, Listener, resource};
@@ -168,7 +168,8 @@ impl Server {
         let Inherited { clients, admin } = parts.inherited;
         let (local, entrances) = listeners::entrances(clients, &options)?;
         // Memory for it is taken here, not while it is served.
-        parts.site.stored(sessions.capacity());
+        let sessions_max = sessions.capacity();
+        parts.site.stored(sessions_max);
         let current = Arc::new(Current::new(parts.site));
         let host_names = HostNames::default();
         let factory = WorkerFactory {
@@ -214,8 +215,19 @@ impl Server {
         // Nobody else sets it.
         let _ = started.set(workers.inboxes().to_vec());
         let mut loader = parts.loader;
+        let before = current.clone();
         let checked: Loader = Box::new(move || {
             let site = loader()?;
+            let fields = site.service().config.session.stored();
+            let bytes = StoredFields::bytes(&fields, sessions_max);
+            let has_others = before.site().service().config.session.stored() != fields;
+            if has_others && bytes > FIELDS_RELOADED_MAX {
+                return Err(format!(
+                    "`session.fields` takes {} MiB for all of `session.sessions_max` now: that is \
+                     taken as the server starts, so restart it",
+                    bytes >> 20
+                ));
+            }
             let names = host_names.get().expect("the workers have been made");
             site.check_hosts(names).map(|()| site)
         });
@@ -283,6 +295,9 @@ fn metrics_of(
 }
 
 /// Starts what loads sites anew and has the workers serve them.
+/// More memory than this a reload does not take for what sessions keep: it is beside what they had.
+const FIELDS_RELOADED_MAX: usize = 256 << 20;
+
 fn start_reloads(
     loader: Loader,
     options: ServerOptions,

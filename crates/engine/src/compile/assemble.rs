@@ -190,6 +190,7 @@ impl<'a> Assembly<'_, 'a> {
                 }
             }
             for step in &effects {
+                compiler.forms.session_changes |= step.changes_session();
                 let _ = others.step(&mut compiler, step, page.session_fields, self.static_files);
             }
             for step in steps.by_ref() {
@@ -211,6 +212,7 @@ impl<'a> Assembly<'_, 'a> {
                 if step.is_effect() {
                     effects.push(step);
                 }
+                compiler.forms.session_changes |= step.changes_session();
                 let _ = others.step(&mut compiler, step, page.session_fields, self.static_files);
             }
             if call.is_none() {

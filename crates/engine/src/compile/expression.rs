@@ -45,7 +45,7 @@ impl<'a> Compiler<'_, 'a> {
         };
         match operand {
             Operand::Poison => Err(Reported),
-            Operand::CsrfToken => Ok(self.csrf_token()),
+            Operand::CsrfToken => self.csrf_token(place),
             Operand::Flash => Ok(Operand::Field {
                 field: self.page.flash(),
                 kind: Type::Text,
@@ -71,13 +71,18 @@ impl<'a> Compiler<'_, 'a> {
         }
     }
 
-    /// The visitor's CSRF token.
-    pub(super) fn csrf_token(&mut self) -> Operand {
+    /// The visitor's CSRF token: of the session with which the request came.
+    pub(super) fn csrf_token(&mut self, place: Place<'a>) -> Result<Operand> {
         self.forms.token();
-        Operand::Field {
+        if self.forms.session_changes {
+            let hint = "redirect to a page that shows it";
+            let message = "a page that begins or ends a session has no token of the next one";
+            return Err(self.error(place, message, hint));
+        }
+        Ok(Operand::Field {
             field: self.page.token(),
             kind: Type::Text,
-        }
+        })
     }
 
     pub(super) fn expression_inside(

@@ -11,6 +11,8 @@ use crate::diagnostic::{Place, Report};
 pub(crate) struct Forms<'a> {
     /// Whether they need tokens.
     pub(super) need_tokens: bool,
+    /// Whether the page has begun or ended a session before them: then it has no token.
+    pub(super) session_changes: bool,
     /// What the text is in the middle of.
     within: Option<Within<'a>>,
     /// Where forms that need a token begin, and have none yet.

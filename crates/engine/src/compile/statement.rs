@@ -171,7 +171,7 @@ impl<'a> Compiler<'_, 'a> {
             // A token has nothing to escape.
             Operand::CsrfInput => {
                 let [before, behind] = Csrf::INPUT_AROUND;
-                let token = self.csrf_token();
+                let token = self.csrf_token(place)?;
                 self.stage.write_text(before);
                 self.print(&token, Escape::None, place)?;
                 self.stage.write_text(behind);

@@ -426,6 +426,11 @@ fn text_template<'a>(
                         let hint = "values are escaped for where they are put";
                         return Err(compiler.error(place, "`|safe` does not belong here", hint));
                     }
+                    if let Operand::CsrfInput = operand {
+                        let message = "the input of a form does not belong here";
+                        let hint = "`csrf_token` is its value";
+                        return Err(compiler.error(place, message, hint));
+                    }
                     compiler.print(&operand, escape, place)
                 });
                 result = result.and(printed);

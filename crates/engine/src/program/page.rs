@@ -139,6 +139,13 @@ impl PageProgram {
         self.asides.iter().any(is_stored)
     }
 
+    /// Whether it sets cookies of its own.
+    pub fn sets_cookies(&self) -> bool {
+        let is_cookie =
+            |aside: &Aside| matches!(aside, Aside::Header(name) if name == "Set-Cookie");
+        self.asides.iter().any(is_cookie)
+    }
+
     /// Whether it leaves a message for a page that follows.
     pub fn sets_flash(&self) -> bool {
         self.asides.contains(&Aside::Flash)

@@ -259,6 +259,12 @@ pub(crate) struct StatementDecl<'a> {
 pub(crate) type NamedRow<'a> = (Text<'a>, Vec<(String, Type)>);
 
 impl Step<'_> {
+    /// Whether the visitor's session begins or ends with it.
+    pub(crate) fn changes_session(&self) -> bool {
+        use StepKind::{SessionCreate, SessionDestroy};
+        matches!(self.kind, SessionCreate { .. } | SessionDestroy)
+    }
+
     /// Whether it does something to the answer, whatever that will be.
     pub(crate) fn is_effect(&self) -> bool {
         use StepKind::{Cookies, Head, SessionCreate, SessionDestroy, Set};

@@ -187,9 +187,13 @@ const HEADS: [&str; 9] = [
 
 /// Refuses a step of which more than one key says what it does.
 fn refuse_several(toml: TomlText<'_>, table: &DeTable<'_>, report: &mut Report) -> bool {
+    let has_call = table.contains_key("call");
+    let sets_fields = table.get("set").is_some_and(|set| set.get_ref().is_table());
     let mut heads: Vec<(usize, &str)> = (table.iter())
         .map(|(key, _)| (key.span().start, key.get_ref().as_ref()))
         .filter(|(_, key)| HEADS.contains(key) && *key != "status")
+        // Beside a call it may be what the call does: it is a key of memcached's.
+        .filter(|(_, key)| *key != "set" || !has_call || sets_fields)
         .collect();
     heads.sort_unstable();
     let [(_, first), (second_at, second), ..] = heads[..] else {

@@ -2,7 +2,7 @@
 //! serves what is written next.
 
 use super::server::{NEVER, Server};
-use super::sqlite::{get, post};
+use super::sqlite::get;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -53,20 +53,36 @@ fn a_new_site_works_and_is_served_as_it_changes() {
     assert!(get(&server, "/").1.contains("Add a page"));
     assert_eq!(get(&server, "/static/style.css").0, 200);
     let mut client = server.client();
-    let status = post(&mut client, "/entries", "text=%3Cnew%3E+%26+more");
-    assert_eq!(status.unwrap(), 303);
+    let shown = client.ask("GET", "/", "").expect("an answer");
+    let cookie = shown.cookie.expect("who has none is given one");
+    let (_, token) = shown
+        .body
+        .split_once("csrf_token\" value=\"")
+        .expect("a form");
+    let (token, _) = token.split_once('"').expect("a value");
+    let mut post = |path: &str, form: &str| {
+        let form = format!("csrf_token={token}&{form}");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\nCookie: {cookie}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n\r\n",
+            form.len()
+        );
+        client.send(&(head + &form)).expect("it listens");
+        client.answer().expect("an answer")
+    };
+    assert_eq!(post("/entries", "text=%3Cnew%3E+%26+more").status, 303);
     assert!(get(&server, "/").1.contains("&lt;new&gt; &amp; more"));
     let long = format!("text={}", "x".repeat(201));
-    let answer = client.ask("POST", "/entries", &long).unwrap();
+    let answer = post("/entries", &long);
     assert_eq!(answer.status, 422);
     let body = answer.body;
     assert!(
         body.contains("The text ") && body.contains(&long[5..]),
         "{body}"
     );
-    assert_eq!(post(&mut client, "/entries/3/done", "").unwrap(), 303);
+    assert_eq!(post("/entries/3/done", "").status, 303);
     assert!(!get(&server, "/").1.contains("&lt;new&gt;"));
-    let answer = client.ask("POST", "/entries/3/done", "").unwrap();
+    let answer = post("/entries/3/done", "");
     assert_eq!(answer.status, 404);
     assert!(answer.body.contains("Not found") && answer.body.contains("/static/style.css"));
 

@@ -166,7 +166,9 @@ impl Sessions {
         let at = milliseconds(now);
         if asked.begins {
             let tried = match (asked.address, asked.change) {
-                (Some(address), SessionChange::Create(_)) => self.sign_ins.may_try(address, at),
+                (Some(address), SessionChange::Create(user)) if user != 0 => {
+                    self.sign_ins.may_try(address, at)
+                }
                 (Some(address), _) => {
                     self.metrics.sign_ins_failed.add(1);
                     self.sign_ins.failed(address, at)
