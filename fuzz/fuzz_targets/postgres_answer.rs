@@ -129,6 +129,12 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
             asker: number,
         })
         .collect();
+    let as_one = [Ask {
+        first: 0,
+        count: 4,
+        key: 4,
+        asker: 0,
+    }];
     let batch = |asks| Batch {
         call: &call,
         queries: &queries,
@@ -170,13 +176,7 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
         // Once it is known what the statement is, several of it go as one.
         if call.merged && expected == 4 && backend.merges(&call) > 3 {
             expected = 5;
-            let as_one = Ask {
-                first: 0,
-                count: 4,
-                key: 4,
-                asker: 0,
-            };
-            backend.submit(&mut port, batch(&[as_one]), now);
+            backend.submit(&mut port, batch(&as_one), now);
         }
         backend.turn_ends(&mut port, now);
         poll(&mut *backend, &mut told);
