@@ -114,6 +114,7 @@ impl Pipeline {
             now,
         } = parts;
         let lengths = Lengths::new(random());
+        let first_token = random() as u32;
         let sealer = Sealer::new(seal_key);
         let sessions = Sessions::new(sessions, sign_ins, random, sealer.clone(), metrics.clone());
         let contexts = options.contexts.max(1);
@@ -123,7 +124,7 @@ impl Pipeline {
         Pipeline {
             epoch,
             clients: Clients::new(options.clients, now),
-            intake: Intake::new(options.clients_by, sealer),
+            intake: Intake::new(options.clients_by, sealer, first_token),
             former: Former::new(options.formation),
             cohorts: Cohorts::new(
                 contexts,

@@ -246,6 +246,11 @@ fn methods_are_heeded() {
     assert_eq!(client.get("/nothing").status, 404);
     let text = client.with("POST /list", "Content-Type: text/plain\r\n", "a=b");
     assert_eq!(text.status, 415);
+    assert!(
+        text.text().contains("x-www-form-urlencoded"),
+        "{}",
+        text.text()
+    );
     assert_eq!(client.get("/hello").status, 200, "the connection lives on");
     stop(server);
 }

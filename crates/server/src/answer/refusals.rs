@@ -62,6 +62,24 @@ impl Refusals {
         }
     }
 
+    /// 415, because its content is no form.
+    pub(crate) fn unfit_form(&mut self, request: Incoming<'_>, peer: IpAddr, now: Time) {
+        if let Some(left_out) = self.0.line((415, "form"), now) {
+            let Incoming { head, bytes, .. } = request;
+            let path = shown(head.path(bytes));
+            let content_type = head.known(Known::ContentType).map(|value| value.of(bytes));
+            tracing::info!(
+                status = 415,
+                path = &*path,
+                content_type = &*shown(content_type.unwrap_or_default()),
+                %peer,
+                left_out,
+                "a request was refused: its page takes forms as browsers send them without \
+                 `enctype`, application/x-www-form-urlencoded"
+            );
+        }
+    }
+
     /// 403, because it has no CSRF token of its session.
     pub(crate) fn no_token(
         &mut self,

@@ -181,6 +181,7 @@ impl Responder {
                 (self.refusals).bad_parameter(request, peer.ip(), bad, now);
             }
             SiteAnswer::NoToken(why) => self.refusals.no_token(request, peer.ip(), *why, now),
+            SiteAnswer::Error(415) => self.refusals.unfit_form(request, peer.ip(), now),
             // Nothing else forbids what it asks for.
             SiteAnswer::Error(403) => self.refusals.foreign(request, peer.ip(), now),
             _ => {}

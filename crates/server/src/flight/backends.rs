@@ -325,24 +325,19 @@ impl Backends {
             return;
         };
         self.waiting.swap(0, whole);
-        let mut ask: Option<Ask> = None;
-        for (key, pending) in &self.waiting {
-            let asker = asker_of(cohorts, *pending);
-            match &mut ask {
-                Some(ask) => slot.follow(ask, *key, asker),
-                None => {
-                    ask = Some(Ask {
-                        first: 0,
-                        count: 1,
-                        key: key.as_u64(),
-                        asker,
-                    });
-                }
-            }
-        }
-        let (Some(ask), Some((_, pending))) = (ask, self.waiting.first()) else {
-            return;
+        let Some(((key, pending), followers)) = self.waiting.split_first() else {
+            unreachable!("the one that is whole is among them");
         };
+        let mut ask = Ask {
+            first: 0,
+            count: 1,
+            key: key.as_u64(),
+            asker: asker_of(cohorts, *pending),
+        };
+        for (key, pending) in followers {
+            let asker = asker_of(cohorts, *pending);
+            slot.follow(&mut ask, *key, asker);
+        }
         let at = cohorts.pool.key(pending.context);
         let (cohort, flight) = cohorts.pair_mut(pending.context);
         let epoch = flight.epoch();

@@ -51,7 +51,8 @@ impl Together {
             false => self.last.remove(&of),
         };
         std::iter::from_fn(move || {
-            let Follower { query, before } = self.followers.remove(next?)?;
+            let follower = self.followers.remove(next?);
+            let Follower { query, before } = follower.expect("those of a chain are kept");
             next = before;
             Some(query)
         })

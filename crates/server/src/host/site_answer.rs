@@ -23,6 +23,9 @@ pub(crate) const TOO_MANY: &str = "There were too many sign-ins. Please try agai
 const NO_TOKEN: &str = "This form is out of date, or of another site. Please go back, load its \
                         page again, and send it once more.";
 
+/// What is told whoever sends a page something else than the form that it takes.
+const UNFIT_FORM: &str = "This page takes forms alone, as application/x-www-form-urlencoded.";
+
 /// Appends the head of the answer to a request, and gives what the log says of it, and its body.
 pub(crate) fn write<'s>(
     answer: &SiteAnswer,
@@ -65,6 +68,7 @@ pub(crate) fn write<'s>(
                 head.retry_after(*seconds);
             })
         }
+        SiteAnswer::Error(415) => site.write_error(out, 415, shape, date, UNFIT_FORM, |_| {}),
         SiteAnswer::Error(status) => site.write_error(out, *status, shape, date, "", |_| {}),
     };
     (answered, Body::Empty)

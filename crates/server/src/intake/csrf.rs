@@ -8,8 +8,8 @@
 //! visitors in as somebody else. Another host of the domain can put a cookie of its own in its
 //! place and know the token of that, but of nobody's session.
 //!
-//! Each token has a number of its own in it, which the hash covers, so that no two pages show the
-//! same one: whoever has pages compressed beside texts of his own finds nothing out by their
+//! Each token has a number in it, which the hash covers, so that hardly two pages show the same one:
+//! whoever has pages compressed beside texts of his own finds nothing out by their
 //! lengths (BREACH).
 
 use crate::intake::origin::is_safe;
@@ -40,11 +40,12 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// Those of a key.
-    pub(crate) fn new(sealer: Sealer) -> Tokens {
+    /// Those of a key, numbered from behind this one on: each worker begins with another, so that
+    /// they make the same one seldom.
+    pub(crate) fn new(sealer: Sealer, number: u32) -> Tokens {
         Tokens {
             sealer,
-            number: 0,
+            number,
             name: Vec::new(),
             value: Vec::new(),
         }
@@ -123,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_token_is_of_one_session_and_one_key() {
-        let mut tokens = Tokens::new(Sealer::new(7));
+        let mut tokens = Tokens::new(Sealer::new(7), 9);
         let [one, other] = [1, 2].map(|random| SessionId::new(3, random));
         let [first, second] = [tokens.next(&one), tokens.next(&one)];
         assert_ne!(first, second, "no page shows what another has shown");
@@ -132,7 +133,7 @@ mod tests {
             let is_of = |tokens: &Tokens, of| token == tokens.numbered(of, token.slot());
             assert!(is_of(&tokens, &one));
             assert!(!is_of(&tokens, &other));
-            assert!(!is_of(&Tokens::new(Sealer::new(8)), &one));
+            assert!(!is_of(&Tokens::new(Sealer::new(8), 9), &one));
         }
     }
 }

@@ -67,10 +67,11 @@ pub(super) enum Taken {
 }
 
 impl Intake {
-    pub(super) fn new(clients_by: ClientsBy, sealer: Sealer) -> Intake {
+    /// Tokens are numbered from behind `first_token` on.
+    pub(super) fn new(clients_by: ClientsBy, sealer: Sealer, first_token: u32) -> Intake {
         Intake {
             parser: Parser::default(),
-            tokens: Tokens::new(sealer.clone()),
+            tokens: Tokens::new(sealer.clone(), first_token),
             sealer,
             flash: Vec::new(),
             clients_by,

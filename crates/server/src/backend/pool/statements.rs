@@ -18,8 +18,9 @@ use rhythm_engine::program::Call;
 use rhythm_net::Time;
 use std::time::Duration;
 
-/// So many calls are remembered though no query of them is under way.
-const CALLS_KEPT: usize = 64;
+/// So many calls are remembered though no query of them is under way, more than most sites have of
+/// one backend; beyond, the one that was asked longest ago is forgotten for another.
+const CALLS_KEPT: usize = 256;
 
 /// A call is slow that takes so many times as long as the others.
 const SLOW: u32 = 8;
@@ -81,6 +82,8 @@ fn slow_beside(others: Duration) -> Duration {
 #[derive(Debug)]
 struct Statement {
     call: Asked,
+    /// When it was asked last, as a number that grows.
+    asked: u64,
     took: Took,
     /// What was measured since one took long, and when that was.
     quick: Took,
@@ -125,6 +128,7 @@ impl Statement {
 pub(super) struct Statements {
     /// Those that asked of late, by their numbers.
     known: Vec<Option<Statement>>,
+    asked_last: u64,
     looked: Time,
 }
 
@@ -133,20 +137,29 @@ impl Statements {
     pub(super) fn new() -> Statements {
         Statements {
             known: Vec::new(),
+            asked_last: 0,
             looked: Time::ZERO,
         }
     }
 
     /// The call that asks, to be shared by its queries.
     pub(super) fn share(&mut self, call: &Call) -> Asked {
-        let mut known = self.known.iter().flatten();
+        self.asked_last += 1;
+        let asked = self.asked_last;
+        let mut known = self.known.iter_mut().flatten();
         if let Some(known) = known.find(|known| *known.call == *call) {
+            known.asked = asked;
             return known.call.clone();
         }
         if self.known.iter().flatten().count() >= CALLS_KEPT {
-            // Those of pages that a reload has replaced, among others.
-            for place in &mut self.known {
-                place.take_if(|known| !known.call.is_shared());
+            // One of a page that a reload has replaced, most often.
+            let idle = self
+                .known
+                .iter_mut()
+                .filter(|place| (place.as_ref()).is_some_and(|known| !known.call.is_shared()));
+            let asked = |place: &&mut Option<Statement>| place.as_ref().map(|known| known.asked);
+            if let Some(oldest) = idle.min_by_key(asked) {
+                *oldest = None;
             }
         }
         let free = self.known.iter().position(Option::is_none);
@@ -157,6 +170,7 @@ impl Statements {
         }
         self.known[number] = Some(Statement {
             call: call.clone(),
+            asked,
             took: Took::default(),
             quick: Took::default(),
             long_at: Time::ZERO,
@@ -321,12 +335,13 @@ mod tests {
         let numbers = held.iter().map(|asked| asked.number().0);
         assert!(numbers.eq(0..CALLS_KEPT));
         assert_eq!(share(7).number(), held[7].number());
-        // Those of which no query is under way are forgotten for others.
+        // Of those of which no query is under way, the one that was asked longest ago is forgotten
+        // for another.
         let mut held = held;
         held.truncate(40);
         held.remove(20);
-        let numbers = (100..103).map(|key| share(key).number().0);
+        let numbers = (CALLS_KEPT..CALLS_KEPT + 3).map(|key| share(key).number().0);
         assert_eq!(numbers.collect::<Vec<_>>(), [20, 40, 41]);
-        assert_eq!(share(39).number().0, 39);
+        assert_eq!([39, 42].map(|key| share(key).number().0), [39, 42]);
     }
 }
