@@ -8,9 +8,8 @@
 //! visitors in as somebody else. Another host of the domain can put a cookie of its own in its
 //! place and know the token of that, but of nobody's session.
 //!
-//! Each token has a number in it, which the hash covers, so that hardly two pages show the same one:
-//! whoever has pages compressed beside texts of his own finds nothing out by their
-//! lengths (BREACH).
+//! Each token has a number in it, which the hash covers, so that hardly two pages show the same:
+//! whoever has pages compressed beside texts of his own finds nothing out by their lengths (BREACH).
 
 use crate::intake::origin::is_safe;
 use crate::intake::parser::{form_fits, session_of};
