@@ -9,7 +9,8 @@
 //! place and know the token of that, but of nobody's session.
 //!
 //! Each token has a number in it, which the hash covers, so that hardly two pages show the same:
-//! whoever has pages compressed beside texts of his own finds nothing out by their lengths (BREACH).
+//! whoever has pages compressed beside texts of his own finds nothing out by their lengths
+//! (BREACH).
 
 use crate::intake::origin::is_safe;
 use crate::intake::parser::{form_fits, session_of};
