@@ -83,7 +83,7 @@ fn service(fragment_bytes: [usize; 3]) -> Arc<Service> {
         put.clone(),
         Op::For(For {
             count: turns,
-            filter: None,
+            choices: vec![],
             position,
             index,
             length,
@@ -105,6 +105,8 @@ fn service(fragment_bytes: [usize; 3]) -> Arc<Service> {
         stored: vec![],
         cookies: Vec::new(),
         flash: None,
+        now: None,
+        drawn: vec![],
         csrf: Csrf::default(),
         content_type: "text/html".to_owned(),
         params: vec![],

@@ -32,6 +32,9 @@ pub enum Asks<'k> {
     Command(Command<'k>),
     /// By one of these keys, each a verb: what is asked are the words of a command, the verb first.
     Verbs(&'k [Verb]),
+    /// By a request of HTTP: its method is a key with the path, a template; beside it what is sent,
+    /// and where in the document that is answered rows and cells are.
+    Http,
 }
 
 /// A command whose words are templates. What outputs print is part of their word, whatever it
@@ -77,6 +80,7 @@ impl<'k> Asks<'k> {
         match self {
             Asks::Template(key) => vec![key],
             Asks::Sql => SQL_KEYS.to_vec(),
+            Asks::Http => HTTP_KEYS.to_vec(),
             Asks::Command(command) => vec![command.key],
             Asks::Verbs(verbs) => {
                 let keys = verbs.iter().flat_map(|verb| {
@@ -97,6 +101,11 @@ impl<'k> Asks<'k> {
 
 /// The keys of a call in SQL that say what is asked.
 pub(crate) const SQL_KEYS: [&str; 4] = ["query", "exec", "transaction", "args"];
+
+/// The keys of a call over HTTP that say what is asked.
+pub(crate) const HTTP_KEYS: [&str; 9] = [
+    "get", "post", "put", "patch", "delete", "json", "headers", "at", "fields",
+];
 
 /// A page's call, as its kind looks at it when the page is compiled. Of a transaction each
 /// statement is one.

@@ -7,13 +7,14 @@ use crate::cohort::{Cohort, Column};
 use crate::device::conformance;
 use crate::diagnostic::Report;
 use crate::kind::Kinds;
-use crate::program::{CallResult, Csrf, Escape, FieldType, PageProgram, SessionUse};
+use crate::program::{CallResult, Csrf, Escape, FieldId, FieldType, PageProgram, SessionUse};
 use crate::settings::StoredKind;
 use crate::source::declaration::{Instead, PageHeader, StepKind};
 use crate::source::{Sources, config, header};
 use md5::{Digest, Md5};
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value, ValueKind};
 use minijinja::{AutoEscape, Environment, State, filters};
+use minijinja_contrib::filters as contrib;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -106,6 +107,20 @@ pub fn lane_context(
                 let is_flag =
                     field.name == "session.present" || flags.contains(&field.name.as_str());
                 let value = scalar(column, lane, is_flag);
+                if program
+                    .now
+                    .is_some_and(|now| program.fields[usize::from(now)] == *field)
+                {
+                    let now = Value::from_function(move || value.clone());
+                    context.insert("now".to_owned(), now);
+                    continue;
+                }
+                let asks = |drawn: &&FieldId| program.fields[usize::from(**drawn)] == *field;
+                // One place alone: nothing here tells which of several asks.
+                if program.drawn.iter().any(|drawn| asks(&drawn)) {
+                    context.insert("randrange".to_owned(), random(&value));
+                    continue;
+                }
                 match field.name.split_once('.') {
                     Some((record, name)) => {
                         records.entry(record).or_default().insert(name, value);
@@ -155,6 +170,22 @@ pub fn lane_context(
     context
 }
 
+/// `randrange` of a request that has this number.
+fn random(drawn: &Value) -> Value {
+    let drawn = i64::try_from(drawn.clone()).unwrap_or_default();
+    Value::from_function(move |first: i64, second: Option<i64>| {
+        let (start, stop) = second.map_or((0, first), |second| (first, second));
+        let beyond = stop
+            .checked_sub(start)
+            .and_then(|count| drawn.checked_rem_euclid(count));
+        let chosen = beyond.and_then(|beyond| start.checked_add(beyond));
+        chosen.ok_or_else(|| {
+            let kind = minijinja::ErrorKind::InvalidOperation;
+            minijinja::Error::new(kind, "nothing to choose from")
+        })
+    })
+}
+
 /// What a page answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -191,7 +222,14 @@ pub fn answer(
             Instead::Page(answer) => answer,
             Instead::Redirect(to) => return Ok(redirected(to.status)),
         };
-        let known = [Csrf::NAME, Csrf::INPUT, "cookies", "flash"];
+        let known = [
+            Csrf::NAME,
+            Csrf::INPUT,
+            "cookies",
+            "flash",
+            "now",
+            "randrange",
+        ];
         let is_everywhere = |name: &&String| known.contains(&name.as_str());
         let everywhere = context.iter().filter(|(name, _)| is_everywhere(name));
         let mut with: BTreeMap<String, Value> = (everywhere)
@@ -325,6 +363,12 @@ fn environment(sources: &Sources, escape: Escape) -> Result<Environment<'_>, min
             .collect::<String>()
     });
     environment.add_filter("int", int);
+    environment.add_filter("nl2br", line_breaks);
+    environment.add_filter("filesizeformat", contrib::filesizeformat);
+    environment.add_filter("truncate", contrib::truncate);
+    environment.add_filter("striptags", contrib::striptags);
+    environment.add_filter("pluralize", contrib::pluralize);
+    environment.add_filter("dateformat", contrib::dateformat);
     for (path, text) in &sources.files {
         if let Some(name) = path.strip_prefix("templates/") {
             environment.add_template(name, text)?;
@@ -437,6 +481,16 @@ fn escaped(state: &mut State<'_, '_>, value: &Value) -> Result<Value, minijinja:
         AutoEscape::Custom(_) => Ok(Value::from_safe_string(json(value)?)),
         _ => filters::escape(state, value),
     }
+}
+
+/// A text with `<br>` where its lines end.
+fn line_breaks(state: &mut State<'_, '_>, value: Value) -> Result<Value, minijinja::Error> {
+    let text = match value.is_safe() {
+        true => value,
+        false => filters::escape(state, &value)?,
+    };
+    let lines = text.to_string().replace("\r\n", "\n");
+    Ok(Value::from_safe_string(lines.replace('\n', "<br>\n")))
 }
 
 fn not_written(_: std::fmt::Error) -> minijinja::Error {

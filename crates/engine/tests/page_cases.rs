@@ -36,7 +36,7 @@ const MISSING: &str = "\
 missing = { page = \"missing.html\", with = { message = \"Sign in.\" } }
 ";
 
-/// BeSim, and kinds whose calls are in SQL, the words of a command, and verbs.
+/// BeSim, and kinds whose calls are in SQL, the words of a command, verbs, and over HTTP.
 fn kinds() -> Vec<BackendKind> {
     let kind = |name, asks| BackendKind {
         name,
@@ -58,6 +58,7 @@ fn kinds() -> Vec<BackendKind> {
         kind("sql", Asks::Sql),
         kind("words", command),
         kind("verbs", verbs),
+        kind("http", Asks::Http),
     ];
     [conformance::BESIM, &others].concat()
 }

@@ -1,5 +1,6 @@
 //! `rhythm check`: compiles a service and tells what is wrong with it.
 
+use crate::backends::BackendArgs;
 use crate::conform;
 use crate::device::{CudaArgs, Device};
 use crate::folder::{Folder, so_many, summary};
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     cohort_size: Option<u32>,
 
     #[command(flatten)]
+    backends: BackendArgs,
+
+    #[command(flatten)]
     cuda: CudaArgs,
 }
 
@@ -51,7 +55,8 @@ enum Print {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     args.cuda.check(args.device.as_slice())?;
-    let folder = Folder::read(&args.folder)?;
+    let mut folder = Folder::read(&args.folder)?;
+    args.backends.apply(&mut folder.sources)?;
     let service = match compile(&folder.sources, &kinds()) {
         Ok(service) => service,
         Err(mistakes) => {

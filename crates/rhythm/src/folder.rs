@@ -261,7 +261,12 @@ fn read_text(path: &Path, text_bytes: &mut u64) -> Result<String> {
         if *text_bytes > TEXT_BYTES_MAX {
             bail!("with it pages and templates are more than {TEXT_BYTES_MAX} bytes");
         }
-        Ok(String::from_utf8(file.read_all(TEXT_BYTES_MAX)?)?)
+        let text = String::from_utf8(file.read_all(TEXT_BYTES_MAX)?)?;
+        // Some editors begin a file with a byte order mark, which is not seen.
+        Ok(text
+            .strip_prefix('\u{feff}')
+            .map(str::to_owned)
+            .unwrap_or(text))
     };
     read().with_context(|| format!("cannot read {}", path.display()))
 }

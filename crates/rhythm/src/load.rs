@@ -1,12 +1,12 @@
-//! `rhythm load`: users walking through the bank, every page checked; or clients of memcached
-//! servers, every value checked (`memcached`).
+//! `rhythm load`: users walking through the bank or the bookstore, every page checked; or clients
+//! of memcached servers, every value checked (`memcached`).
 
 mod memcached;
 
 use crate::output::{print, print_line};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use rhythm_bench::load::{self, LoadOptions, Page};
+use rhythm_bench::load::{self, Banking, Bookstore, LoadOptions, Mix, Page, Visitors};
 use rhythm_bench::memcached::{MemcachedOptions, SCHEME};
 use rhythm_engine::settings::duration;
 use std::fmt::Display;
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Load a server with users who walk the Banking workload, and check every page; or load memcached
-/// servers, side by side, and check every value.
+/// Load a server with users who walk through services/banking or services/bookstore, and check
+/// every page; or load memcached servers, side by side, and check every value.
 ///
-/// Of web servers it knows the pages of services/banking alone; what loads any other service is a
-/// general load generator, such as wrk.
+/// Of web servers it knows the pages of these two services alone (`--workload`); what loads any
+/// other is a general load generator, such as wrk.
 ///
 /// Exits with 1 if any page or value was wrong or any request failed. A memcached is loaded with
 /// the mix of 16-byte keys, 512-byte values and 10 % writes, unless flags say otherwise; several
@@ -59,27 +59,43 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 
     #[command(flatten)]
+    web: WebArgs,
+
+    #[command(flatten)]
     bank: BankArgs,
+
+    #[command(flatten)]
+    bookstore: BookstoreArgs,
 
     #[command(flatten)]
     memcached: memcached::MemcachedArgs,
 }
 
-/// Flags that only the bank knows.
+/// Flags of users who walk.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Only for http://")]
-struct BankArgs {
+struct WebArgs {
+    /// Whose users: those of services/banking or of services/bookstore [default: banking]
+    #[arg(long, value_name = "SERVICE", value_parser = ["banking", "bookstore"])]
+    workload: Option<String>,
+
     /// Users at a time, each with a connection of its own [default: 100]
     #[arg(long, value_name = "N")]
     sessions: Option<usize>,
 
+    /// Mean time a user looks at a page before the next; SPECweb's is 10s, TPC-W's 7s
+    /// [default: 0s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    think: Option<Duration>,
+}
+
+/// Flags that only the bank knows.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Only for --workload banking")]
+struct BankArgs {
     /// Users of the bank: 1 to N log in [default: 100000]
     #[arg(long, value_name = "N")]
     users: Option<u32>,
-
-    /// Mean time a user looks at a page before the next, SPECweb's is 10s [default: 0s]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    think: Option<Duration>,
 
     /// One page only, again and again, such as account_summary; by so many users as --sessions
     /// says, each of whom asks again as soon as he is answered
@@ -95,18 +111,84 @@ struct BankArgs {
     no_files: bool,
 }
 
-impl BankArgs {
-    /// One of the flags that were given.
-    fn named(&self) -> Option<&'static str> {
-        let flags = [
+/// Flags that only the bookstore knows.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Only for --workload bookstore")]
+struct BookstoreArgs {
+    /// Where users go: TPC-W's browsing, shopping or ordering mix, or s0, s5, s15 or s50, where
+    /// users of two kinds, who look and who do all else, change with so many percent
+    /// [default: shopping]
+    #[arg(long, value_name = "MIX")]
+    mix: Option<Mix>,
+
+    /// Items that the shop was populated with [default: 1000]
+    #[arg(long, value_name = "N")]
+    items: Option<u32>,
+
+    /// Browsers that it was populated for, 2880 customers each [default: 1]
+    #[arg(long, value_name = "N")]
+    browsers: Option<u32>,
+
+    /// Pages of a visit on average [default: 128.6, of s0 to s50 8.6]
+    #[arg(long, value_name = "N")]
+    visit: Option<f64>,
+}
+
+/// The first of the flags that was given.
+fn given(flags: &[(bool, &'static str)]) -> Option<&'static str> {
+    let mut given = flags.iter().filter(|(is_given, _)| *is_given);
+    given.next().map(|(_, flag)| *flag)
+}
+
+impl WebArgs {
+    fn given(&self) -> Option<&'static str> {
+        given(&[
+            (self.workload.is_some(), "workload"),
             (self.sessions.is_some(), "sessions"),
-            (self.users.is_some(), "users"),
             (self.think.is_some(), "think"),
+        ])
+    }
+}
+
+impl BankArgs {
+    fn given(&self) -> Option<&'static str> {
+        given(&[
+            (self.users.is_some(), "users"),
             (self.page.is_some(), "page"),
             (self.no_files, "no-files"),
-        ];
-        let given = flags.into_iter().find(|(is_given, _)| *is_given);
-        given.map(|(_, flag)| flag)
+        ])
+    }
+
+    fn visitors(self) -> Visitors {
+        let usual = Banking::default();
+        Visitors::Banking(Banking {
+            users: self.users.unwrap_or(usual.users),
+            files: !self.no_files,
+            page: self.page,
+            pipeline: self.pipeline.unwrap_or(usual.pipeline),
+            ..usual
+        })
+    }
+}
+
+impl BookstoreArgs {
+    fn given(&self) -> Option<&'static str> {
+        given(&[
+            (self.mix.is_some(), "mix"),
+            (self.items.is_some(), "items"),
+            (self.browsers.is_some(), "browsers"),
+            (self.visit.is_some(), "visit"),
+        ])
+    }
+
+    fn visitors(self) -> Visitors {
+        let usual = Bookstore::default();
+        Visitors::Bookstore(Bookstore {
+            mix: self.mix.unwrap_or(usual.mix),
+            items: self.items.unwrap_or(usual.items),
+            browsers: self.browsers.unwrap_or(usual.browsers),
+            visit_pages: self.visit,
+        })
     }
 }
 
@@ -136,20 +218,26 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     let usual = LoadOptions::default();
     let warmup = args.warmup.unwrap_or(usual.warmup);
+    let visitors = match args.web.workload.as_deref() {
+        Some("bookstore") => match args.bank.given() {
+            Some(flag) => bail!("--{flag} is for --workload banking only"),
+            None => args.bookstore.visitors(),
+        },
+        _ => match args.bookstore.given() {
+            Some(flag) => bail!("--{flag} is for --workload bookstore only"),
+            None => args.bank.visitors(),
+        },
+    };
     let options = LoadOptions {
         url: args.url,
-        sessions: args.bank.sessions.unwrap_or(usual.sessions),
+        sessions: args.web.sessions.unwrap_or(usual.sessions),
         duration: args.duration,
         warmup,
         threads: args.threads,
-        users: args.bank.users.unwrap_or(usual.users),
         seed: args.seed,
-        think: args.bank.think.unwrap_or(usual.think),
+        think: args.web.think.unwrap_or(usual.think),
         arrivals_per_s: args.rate,
-        files: !args.bank.no_files,
         validate: !args.no_validate,
-        page: args.bank.page,
-        pipeline: args.bank.pipeline.unwrap_or(usual.pipeline),
         ..usual
     };
     let total = warmup + args.duration;
@@ -157,7 +245,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let style = ProgressStyle::with_template("{elapsed} of {len}s [{bar:30}] {msg}")
         .context("the progress bar's template")?;
     bar.set_style(style.progress_chars("=> "));
-    let report = load::run(options, &mut |now| {
+    let report = load::run(options, visitors, &mut |now| {
         bar.set_position(now.elapsed.as_secs());
         bar.set_message(format!(
             "{:.0} pages/s, {} pages, {} wrong, {} failed",
@@ -169,7 +257,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 }
 
 fn run_memcached(args: Args) -> Result<ExitCode> {
-    if let Some(flag) = args.bank.named() {
+    let web = [args.web.given(), args.bank.given(), args.bookstore.given()];
+    if let Some(flag) = web.into_iter().flatten().next() {
         bail!("--{flag} is for http:// only");
     }
     let usual = MemcachedOptions::default();

@@ -6,8 +6,10 @@
 #![deny(unsafe_code)]
 
 mod allocator;
+mod backends;
 mod bench;
 mod besim;
+mod bookstore;
 mod check;
 mod conform;
 mod device;
@@ -48,6 +50,7 @@ enum Command {
     New(new::Args),
     Check(check::Args),
     Besim(besim::Args),
+    Bookstore(bookstore::Args),
     Kv(Box<kv::Args>),
     Load(load::Args),
     Bench(bench::Args),
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::New(args) => new::run(args),
         Command::Check(args) => check::run(args),
         Command::Besim(args) => besim::run(args),
+        Command::Bookstore(args) => bookstore::run(args),
         Command::Kv(args) => kv::run(*args),
         Command::Load(args) => load::run(args),
         Command::Bench(args) => bench::run(args),

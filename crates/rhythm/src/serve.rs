@@ -1,6 +1,7 @@
 //! `rhythm serve`: serves a service's folder.
 
 use crate::allocator;
+use crate::backends::BackendArgs;
 use crate::device::{CudaArgs, Device};
 use crate::flags::Overrides;
 use crate::folder::{Folder, told_once};
@@ -10,11 +11,10 @@ use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::Setting;
 use rhythm_net::signal::{self, Signal};
 use rhythm_net::{ListenOptions, Listener, Waker};
 use rhythm_protocol::scan::Level;
-use rhythm_server::backend::{self, Backend, KINDS};
+use rhythm_server::backend::{self, Backend};
 use rhythm_server::{
     Control, Inherited, Loader, LogOpener, Server, ServerOptions, ServerParts, Site, SiteSettings,
 };
@@ -47,24 +47,14 @@ pub(crate) struct Args {
     #[arg(long)]
     watch: bool,
 
-    /// Where a backend is: http://HOST:PORT/PATH, or "embedded"
-    #[arg(long = "backend", value_name = "NAME=URL", value_parser = parse_backend)]
-    backends: Vec<(String, String)>,
+    #[command(flatten)]
+    backends: BackendArgs,
 
     #[command(flatten)]
     overrides: Overrides,
 
     #[command(flatten)]
     cuda: CudaArgs,
-}
-
-fn parse_backend(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, url)) if !name.is_empty() && !url.is_empty() => {
-            Ok((name.to_owned(), url.to_owned()))
-        }
-        _ => Err("give NAME=URL, such as besim=http://127.0.0.1:8081/besim".to_owned()),
-    }
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
@@ -253,7 +243,8 @@ fn loader(args: Args, first: Arc<Site>) -> Loader {
 
 /// Reads and compiles the folder, with the flags that override its service.toml.
 fn load(args: &Args) -> Result<Arc<Site>> {
-    let folder = Folder::read(&args.folder)?;
+    let mut folder = Folder::read(&args.folder)?;
+    args.backends.apply(&mut folder.sources)?;
     let mut service = folder.compile()?;
     override_config(&mut service, args)?;
     let mut settings = SiteSettings::of(&service);
@@ -292,38 +283,6 @@ fn override_config(service: &mut Service, args: &Args) -> Result<()> {
             "--secure-cookie: pages of this service set cookies of their own; say cookie_secure = \
              true in [session] of service.toml, which is for those, too"
         );
-    }
-    for (name, url) in &args.backends {
-        let names = || {
-            service
-                .backends
-                .iter()
-                .map(|b| b.name.as_str())
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        let Some(index) = service
-            .backends
-            .iter()
-            .position(|backend| backend.name == *name)
-        else {
-            bail!(
-                "--backend {name}={url}: service.toml has no backend {name}; it has: {}",
-                names()
-            );
-        };
-        let key = KINDS.iter().flat_map(|kind| match kind.declaration.name {
-            name if name == service.backends[index].kind => kind.declaration.keys,
-            _ => &[],
-        });
-        let value = Setting::Text(url.clone());
-        match { key }.find(|key| key.name == "url") {
-            None => bail!("--backend {name}={url}: a backend of this kind has no url"),
-            Some(key) if !(key.check)(&value) => {
-                bail!("--backend {name}={url}: {}; {}", key.wrong, key.hint)
-            }
-            Some(key) => service.backends[index].own.insert(key.name, value),
-        };
     }
     Ok(())
 }

@@ -202,7 +202,7 @@ fn what_cannot_be_read_hides_no_other_mistake() {
     let folder = service("unread", "[limits]\nheaders = 3\n");
     std::fs::write(folder.join("pages/latin.html"), b"+++\n+++\n\xe9\n").expect("a file");
     std::fs::write(folder.join("pages/notes.txt"), "to do").expect("a file");
-    let page = "+++\nroute = \"GET /a\"\n+++\n{{ nothing }}\n";
+    let page = "\u{feff}+++\nroute = \"GET /a\"\n+++\n{{ nothing }}\n";
     std::fs::write(folder.join("pages/a.html"), page).expect("a file");
     let output = rhythm(&["check"]).arg(&folder).output();
     let said = errors(&output.expect("the binary runs"));

@@ -139,3 +139,31 @@ fn the_pages_of_the_documentation_are_right_and_name_as_many_columns_as_are_answ
     }
     assert_eq!(compared, 2);
 }
+
+#[test]
+fn the_example_of_a_server_that_answers_json_is_right() {
+    let steps = block(section("http"), "[[step]]");
+    let form = ["most", "number", "name", "city"].map(|name| {
+        let kind = if name == "most" { "int" } else { "text" };
+        format!("{name} = {{ in = \"form\", type = \"{kind}\" }}\n")
+    });
+    let params = format!(
+        "id = {{ in = \"path\", type = \"int\" }}\n{}",
+        form.concat()
+    );
+    let page = format!(
+        "+++\nroute = \"POST /orders/{{id}}\"\n[params]\n{params}{steps}\n+++\n\
+         {{% for part in parts %}}{{{{ part.number + 1 }}}}{{{{ part.cost }}}}{{% endfor %}}\
+         {{{{ made.id }}}}"
+    );
+    let mut sources = Sources::default();
+    for (name, text) in [
+        ("service.toml", "[backend.api]\nkind = \"http\"\n"),
+        ("pages/orders.html", &*page),
+        ("pages/no_such_item.html", "+++\n+++\nno such item"),
+    ] {
+        sources.files.insert(name.to_owned(), text.to_owned());
+    }
+    let service = compile(&sources, &kinds()).expect("the example is right");
+    assert_eq!(service.pages[0].calls.len(), 2);
+}

@@ -3,6 +3,7 @@
 mod common;
 use common::*;
 use rhythm_server::{Server, Site, SiteSettings, Statics};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -463,5 +464,61 @@ fn a_form_is_shown_again_with_what_was_typed_and_what_is_wrong() {
     assert_eq!(seen.status, 400);
     assert_eq!(client.form("/new", "%zz=1").status, 400);
     assert_eq!(client.get("/new?title=abcdef").status, 422);
+    stop(server);
+}
+
+#[test]
+fn now_is_when_the_request_was_read() {
+    let page = "+++\nroute = \"GET /now\"\ncontent_type = \"text/plain\"\n+++\n\
+                {{ now() }} {{ now()|dateformat(\"%F %T\") }}";
+    let service = service_of(&[("now.html", page)], "");
+    let options = options_of(&service);
+    let site = site_of(service);
+    let again = site.clone();
+    let parts = parts(site, Box::new(move || Ok(again.clone())));
+    let server = Server::start(options, parts).expect("it starts");
+    let mut client = client(&server);
+    let seconds = || {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.expect("a clock after 1970").as_secs()
+    };
+    let before = seconds();
+    let shown = client.get("/now").text().to_owned();
+    let (now, date) = shown.split_once(' ').expect("two words and more");
+    let now: u64 = now.parse().expect("a number");
+    assert!((before..=seconds()).contains(&now), "{shown}");
+    let (days, time) = (now / 86_400, now % 86_400);
+    let (year, month, day) = rhythm_protocol::calendar::date_of(days as i64);
+    let [hour, minute, second] = [time / 3600, time / 60 % 60, time % 60];
+    assert_eq!(
+        date,
+        format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+    );
+    stop(server);
+}
+
+#[test]
+fn what_is_drawn_is_another_for_each_request_and_place() {
+    let page = "+++\nroute = \"GET /drawn\"\ncontent_type = \"text/plain\"\n+++\n\
+                {{ randrange(1, 7) }} {{ randrange(1000000000) }} {{ randrange(1000000000) }}";
+    let service = service_of(&[("drawn.html", page)], "");
+    let options = options_of(&service);
+    let site = site_of(service);
+    let again = site.clone();
+    let parts = parts(site, Box::new(move || Ok(again.clone())));
+    let server = Server::start(options, parts).expect("it starts");
+    let mut client = client(&server);
+    let (mut dice, mut others) = (BTreeSet::new(), BTreeSet::new());
+    for _ in 0..200 {
+        let shown = client.get("/drawn").text().to_owned();
+        let numbers: Vec<u32> = (shown.split(' '))
+            .map(|number| number.parse().expect("a number"))
+            .collect();
+        dice.insert(numbers[0]);
+        others.extend(&numbers[1..]);
+    }
+    assert_eq!(dice, (1..=6).collect());
+    assert!(others.len() > 390, "{}", others.len());
+    assert!(others.last() < Some(&1_000_000_000));
     stop(server);
 }

@@ -5,7 +5,7 @@ use rhythm_engine::program::{Asking, Call, CallResult, Form, Type};
 use rhythm_engine::settings::{BackendConfig, PoolSettings, Setting};
 use rhythm_net::testing::TestPort;
 use rhythm_net::{Peer, Time};
-use rhythm_server::backend::{self, Ask, Backend, Batch};
+use rhythm_server::backend::{self, Ask, Asker, Backend, Batch};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Place {
                 first: number as usize,
                 count: 1,
                 key: number,
-                asker: number,
+                asker: Asker { number, visitor: 0 },
             })
             .collect();
         let batch = Batch {
@@ -109,6 +109,7 @@ pub fn call(before: &[u8], after: &[u8], asking: Asking, result: CallResult) -> 
         status: 1,
         has_name: true,
         statements: Box::default(),
+        document: None,
         idempotent: asking == Asking::Query,
         shared: false,
         merged: false,

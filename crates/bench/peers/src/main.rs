@@ -34,7 +34,9 @@ impl HttpService for Site {
         });
         match (request.path(), user.and_then(|id| self.sessions.get(id))) {
             ("/bank/account_summary.php", Some(user)) => {
-                let page = AccountSummary { accounts: self.bank.accounts(*user).collect() };
+                let page = AccountSummary {
+                    accounts: self.bank.accounts(*user).collect(),
+                };
                 response.header("Content-Type: text/html; charset=utf-8");
                 let page = page.render_once().map_err(io::Error::other)?;
                 response.body_vec(page.into_bytes());
@@ -53,14 +55,26 @@ impl HttpServiceFactory for Factory {
     type Service = Site;
 
     fn new_service(&self, _: usize) -> Site {
-        Site { bank: Bank::new(100_000), sessions: Arc::clone(&self.0) }
+        Site {
+            bank: Bank::new(100_000),
+            sessions: Arc::clone(&self.0),
+        }
     }
 }
 
 fn main() -> io::Result<()> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:9100".to_owned());
-    may::config().set_workers(1).set_pool_capacity(500).set_stack_size(0x2000);
-    let sessions = (1..=100_000u32).map(|user| (user.to_string().into_bytes(), user)).collect();
+    let address = std::env::args()
+        .nth(1)
+        .unwrap_or_else(|| "127.0.0.1:9100".to_owned());
+    may::config()
+        .set_workers(1)
+        .set_pool_capacity(500)
+        .set_stack_size(0x2000);
+    let sessions = (1..=100_000u32)
+        .map(|user| (user.to_string().into_bytes(), user))
+        .collect();
     let server = Factory(Arc::new(sessions)).start(address)?;
-    server.join().map_err(|_| io::Error::other("the server panicked"))
+    server
+        .join()
+        .map_err(|_| io::Error::other("the server panicked"))
 }

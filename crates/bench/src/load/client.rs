@@ -1,10 +1,8 @@
 //! A session: one user after another on a connection of its own.
 
-use super::chain::Page;
-use super::expect::Expected;
 use super::reader::AnswerReader;
 use super::rng::Rng;
-use super::visit::{Ask, Visit};
+use super::walk::Walk;
 use rhythm_net::{ConnectionId, Outgoing, Time};
 use std::collections::VecDeque;
 
@@ -13,28 +11,26 @@ const OUT_KEPT: usize = 2048;
 
 /// A request on its way.
 #[derive(Debug)]
-pub(crate) struct Awaited {
-    pub(crate) ask: Ask,
+pub(crate) struct Awaited<W: Walk> {
+    pub(crate) ask: W::Ask,
     /// Sent, or due in open loop.
     pub(crate) started: Time,
     /// Sent; what the time-out counts from.
     pub(crate) sent: Time,
-    pub(crate) expected: Expected,
-    /// The static file this must equal, for check images.
-    pub(crate) file: Option<u16>,
-    /// Whether there was a condition, so that 304 must come.
-    pub(crate) is_conditional: bool,
+    pub(crate) expected: W::Expected,
+    /// HEAD: its answer has no content.
+    pub(crate) is_head: bool,
     /// GET or HEAD: may be sent again if the connection turns out closed (RFC 9110 section 9.2.2).
     pub(crate) is_safe: bool,
 }
 
 /// What a session is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum Phase<A> {
     /// Not begun; in open loop: nobody there.
     Idle,
-    /// Until a timer: then the page, or a new visit.
-    Waiting(Option<Page>),
+    /// Until a timer: then what is asked for, or a new visit.
+    Waiting(Option<A>),
     /// Requests are under way.
     Active,
     /// The run is over for it.
@@ -43,9 +39,9 @@ pub(crate) enum Phase {
 
 /// A session.
 #[derive(Debug)]
-pub(crate) struct Client {
-    pub(crate) phase: Phase,
-    pub(crate) visit: Visit,
+pub(crate) struct Client<W: Walk> {
+    pub(crate) phase: Phase<W::Ask>,
+    pub(crate) visit: W::Visit,
     pub(crate) rng: Rng,
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) is_connected: bool,
@@ -57,18 +53,20 @@ pub(crate) struct Client {
     pub(crate) request: Vec<u8>,
     /// What the connection's socket has not taken yet.
     pub(crate) out: Outgoing,
-    pub(crate) pending: VecDeque<Awaited>,
-    /// What to ask for before the chain goes on.
-    pub(crate) queue: VecDeque<Ask>,
+    pub(crate) pending: VecDeque<Awaited<W>>,
+    /// What to ask for before the walk goes on.
+    pub(crate) queue: VecDeque<W::Ask>,
+    /// Since when a page is under way to which several requests lead.
+    pub(crate) since: Option<Time>,
     /// Whether the request under way was sent again already.
     pub(crate) is_retried: bool,
 }
 
-impl Client {
-    pub(crate) fn new(seed: u64) -> Client {
+impl<W: Walk> Client<W> {
+    pub(crate) fn new(seed: u64) -> Client<W> {
         Client {
             phase: Phase::Idle,
-            visit: Visit::new(1, true),
+            visit: W::Visit::default(),
             rng: Rng::new(seed),
             connection: None,
             is_connected: false,
@@ -78,6 +76,7 @@ impl Client {
             out: Outgoing::keeping(OUT_KEPT),
             pending: VecDeque::new(),
             queue: VecDeque::new(),
+            since: None,
             is_retried: false,
         }
     }
@@ -85,7 +84,6 @@ impl Client {
     /// Forgets the connection, and what was still to be sent on it.
     pub(crate) fn disconnected(&mut self) -> Option<ConnectionId> {
         (self.is_connected, self.is_used) = (false, false);
-        self.visit.has_lost_connection |= self.connection.is_some();
         self.out.clear();
         if let Some(reader) = &mut self.reader {
             reader.clear();

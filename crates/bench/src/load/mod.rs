@@ -1,16 +1,14 @@
-//! `rhythm load`: users who walk through the bank, and check every page.
+//! `rhythm load`: users who walk through a service, and check every page.
 //!
-//! An independent witness: it speaks HTTP over real sockets, knows from [`rhythm_besim`] what each
-//! user's pages must show, and shares no code with what renders them. Sessions follow SPECweb's
-//! chain (`chain`); a page is requested and foretold by `visit` and `expect`, and compared by
-//! `judge` and `validate`; `files` does the same for static files and check images; each thread
-//! runs a `worker`; what all found out becomes a [`Report`].
+//! An independent witness: it speaks HTTP over real sockets, knows what each user's pages must
+//! show, and shares no code with what renders them. Who the users are, where they go and what they
+//! must see is a `Workload` (walk.rs), one folder each. Each thread runs a `worker`; what all found
+//! out becomes a [`Report`].
 //!
 //! ```text
-//!   chain --> visit --> request ----> worker ----> server
-//!               |                       |
-//!               +----> expected ----> validate --> counts --> Report
-//!                     (from BeSim)
+//!   workload --> request ----> worker ----> server
+//!      |                         |
+//!      +--> what must come --> judge --> counts --> Report
 //! ```
 //!
 //! In *closed loop*, a number of users are always there: one who leaves is followed by another at
@@ -18,30 +16,28 @@
 //! latency is measured from when a request was due, so that a server that stalls is charged for all
 //! it kept waiting (no coordinated omission).
 
-mod chain;
+mod banking;
+mod bookstore;
 mod client;
-mod expect;
-mod files;
-mod judge;
 mod options;
 mod reader;
 mod report;
 mod rng;
 mod target;
-mod validate;
-mod visit;
+mod walk;
 mod worker;
 
-pub use chain::Page;
-pub(crate) use expect::Expected;
+pub use banking::{Banking, Page};
+pub(crate) use banking::{Expected, Visit};
+pub use bookstore::{Bookstore, Mix};
 pub use options::LoadOptions;
 pub(crate) use reader::AnswerReader;
 pub use report::{Failure, FileReport, Latency, PageReport, Quality, Report};
 pub(crate) use report::{Micros, latency_histogram};
 pub(crate) use rng::Rng;
 pub use target::{Target, TargetError};
-pub(crate) use visit::Visit;
 
+use bookstore::Shop;
 use report::Counts;
 use rhythm_net::resource::raise_open_files;
 use rhythm_net::workers::{self, WorkerOptions, WorkerThread};
@@ -52,6 +48,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
+use walk::Workload;
 use worker::{Live, Setup, Worker};
 
 /// Why there was no run.
@@ -71,6 +68,9 @@ pub enum LoadError {
         /// What the system said.
         source: io::Error,
     },
+    /// What the bookstore's pages are compared with could not be made.
+    #[error("cannot populate a bookstore to compare pages with: {0}")]
+    Reference(#[from] rusqlite::Error),
     /// A worker could not run.
     #[error("cannot run: {0}")]
     Run(#[from] io::Error),
@@ -91,12 +91,51 @@ pub struct Progress {
     pub errors: u64,
 }
 
-/// Loads a server as `options` say; `progress` is called about once a second.
+/// Who walks through a server's pages.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Visitors {
+    /// Users of services/banking.
+    Banking(Banking),
+    /// Users of services/bookstore.
+    Bookstore(Bookstore),
+}
+
+impl From<Bookstore> for Visitors {
+    fn from(bookstore: Bookstore) -> Visitors {
+        Visitors::Bookstore(bookstore)
+    }
+}
+
+impl From<Banking> for Visitors {
+    fn from(banking: Banking) -> Visitors {
+        Visitors::Banking(banking)
+    }
+}
+
+/// Loads a server with these visitors as `options` say; `progress` is called about once a second.
 ///
 /// # Errors
 /// When it cannot start. What goes wrong with the server later is in the report.
-pub fn run(options: LoadOptions, progress: &mut dyn FnMut(&Progress)) -> Result<Report, LoadError> {
-    check(&options)?;
+pub fn run(
+    options: LoadOptions,
+    visitors: impl Into<Visitors>,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Report, LoadError> {
+    match visitors.into() {
+        Visitors::Banking(banking) => run_as(options, &banking, progress),
+        Visitors::Bookstore(bookstore) => {
+            let shop = Shop::open(bookstore, options.warmup + options.duration)?;
+            run_as(options, &shop, progress)
+        }
+    }
+}
+
+fn run_as<W: Workload>(
+    options: LoadOptions,
+    workload: &W,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Report, LoadError> {
+    check(&options, workload)?;
     let target = Target::resolve(&options.url)?;
     let address = target.address;
     // A clear answer if nobody is there, before a thousand sessions find out.
@@ -105,26 +144,30 @@ pub fn run(options: LoadOptions, progress: &mut dyn FnMut(&Progress)) -> Result<
     // Where it fails, so will the connections, each with its error.
     let _ = raise_open_files();
     let threads = options.threads.min(options.sessions);
+    let pages = workload.pages();
     let setup = Setup {
         options: options.clone(),
         target,
         workers: threads,
+        pipeline: workload.pipeline(),
+        pages: pages.len(),
     };
     let worker_options = WorkerOptions {
         name: "load",
         threads,
         // What a worker that panicked had counted is lost: the run is over.
         restarts_max: 0,
-        driver: Worker::driver_options(&setup),
+        driver: Worker::<W::Walk>::driver_options(&setup),
         ..WorkerOptions::default()
     };
     let lives: Arc<[Arc<Live>]> = (0..threads).map(|_| Arc::default()).collect();
     let (results, counted) = channel();
     let make = {
-        let lives = Arc::clone(&lives);
+        let (lives, workload) = (Arc::clone(&lives), workload.clone());
         move |thread: WorkerThread<'_, Infallible>| {
             let live = Arc::clone(&lives[thread.index]);
-            let worker = Worker::new(setup.clone(), thread.index, live, results.clone());
+            let walk = workload.walk(thread.index, threads, setup.options.validate);
+            let worker = Worker::new(setup.clone(), walk, thread.index, live, results.clone());
             Ok::<_, Infallible>(worker)
         }
     };
@@ -154,36 +197,21 @@ pub fn run(options: LoadOptions, progress: &mut dyn FnMut(&Progress)) -> Result<
         }
     }
     workers.join().map_err(io::Error::other)?;
-    let mut counts = Counts::new();
+    let mut counts = Counts::new(pages.len());
     for of_worker in counted {
         counts.add(of_worker);
     }
-    let mut report = counts.report(options.duration, options.page.is_none());
-    report.url = options.url;
+    let mut report = counts.report(options.duration, &pages, workload.is_walk());
+    (report.url, report.service) = (options.url, W::SERVICE);
     report.sessions = options.sessions;
     report.arrivals_per_s = options.arrivals_per_s;
     Ok(report)
 }
 
-fn check(options: &LoadOptions) -> Result<(), LoadError> {
+fn check<W: Workload>(options: &LoadOptions, workload: &W) -> Result<(), LoadError> {
     let fault = match options {
         LoadOptions { sessions: 0, .. } => "there must be at least one session",
         LoadOptions { threads: 0, .. } => "there must be at least one thread",
-        LoadOptions { users: 0, .. } => "the bank must have at least one user",
-        LoadOptions { pipeline: 0, .. } => "at least one request must be sent at a time",
-        LoadOptions {
-            pipeline: 2..,
-            page: None,
-            ..
-        } => "users who walk read a page before they ask for the next: pipelining needs one page",
-        LoadOptions {
-            page: Some(_),
-            arrivals_per_s: Some(_),
-            ..
-        } => {
-            "one page again and again is closed loop, and has no rate of arrivals: leave out \
-             --rate, and say with --sessions how many ask at a time, or leave out --page"
-        }
         LoadOptions {
             arrivals_per_s: Some(rate),
             ..
@@ -192,7 +220,10 @@ fn check(options: &LoadOptions) -> Result<(), LoadError> {
             duration: Duration::ZERO,
             ..
         } => "the duration must be positive",
-        _ => return Ok(()),
+        _ => {
+            let checked = workload.check(options.arrivals_per_s.is_some());
+            return checked.map_err(LoadError::Options);
+        }
     };
     Err(LoadError::Options(fault))
 }

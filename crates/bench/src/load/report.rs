@@ -4,7 +4,7 @@ mod text;
 
 pub(crate) use text::Micros;
 
-use super::chain::Page;
+use super::walk::PageShare;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const FAILURES_MAX: usize = 20;
 /// Longest latency told apart, in nanoseconds.
 const LATENCY_MAX: u64 = 600_000_000_000;
 
-/// SPECweb's Banking: a page within 2 s is good, ...
+/// SPECweb's: a page within 2 s is good, ...
 const GOOD: Duration = Duration::from_secs(2);
 
 /// ... and one within 4 s is tolerable.
@@ -27,6 +27,8 @@ const TOLERABLE: Duration = Duration::from_secs(4);
 pub struct Report {
     /// What was loaded.
     pub url: String,
+    /// The service whose users did it.
+    pub service: &'static str,
     /// Users at a time (in open loop: at most).
     pub sessions: usize,
     /// Users a second in open loop; `None` in closed loop.
@@ -76,7 +78,7 @@ pub struct Report {
 #[derive(Clone, Debug, Serialize)]
 pub struct PageReport {
     /// Which.
-    pub page: Page,
+    pub page: &'static str,
     /// How often it was answered.
     pub count: u64,
     /// Its share of all pages, in percent.
@@ -188,7 +190,8 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn new() -> Counts {
+    /// Of so many kinds of pages.
+    pub(crate) fn new(pages: usize) -> Counts {
         let latency = latency_histogram();
         Counts {
             pages: vec![
@@ -197,7 +200,7 @@ impl Counts {
                     bytes: 0,
                     latency
                 };
-                Page::ALL.len()
+                pages
             ],
             requests: 0,
             bytes: 0,
@@ -213,8 +216,8 @@ impl Counts {
         }
     }
 
-    pub(crate) fn page(&mut self, page: Page, bytes: usize, latency: Duration) {
-        let counts = &mut self.pages[page as usize];
+    pub(crate) fn page(&mut self, page: usize, bytes: usize, latency: Duration) {
+        let counts = &mut self.pages[page];
         counts.count += 1;
         counts.bytes += bytes as u64;
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
@@ -278,7 +281,7 @@ impl Counts {
     }
 
     /// The report of a measurement of this length.
-    pub(crate) fn report(self, measured: Duration, walks: bool) -> Report {
+    pub(crate) fn report(self, measured: Duration, shares: &[PageShare], walks: bool) -> Report {
         let seconds = measured.as_secs_f64().max(f64::MIN_POSITIVE);
         let pages: u64 = self.pages.iter().map(|page| page.count).sum();
         let percent = |count: u64| 100.0 * count as f64 / pages.max(1) as f64;
@@ -288,14 +291,13 @@ impl Counts {
         }
         let within = |bound: Duration| percent(all.count_between(0, bound.as_nanos() as u64));
         let (good, tolerable) = (within(GOOD), within(TOLERABLE));
-        let by_page: Vec<PageReport> = Page::ALL
-            .into_iter()
+        let by_page: Vec<PageReport> = (shares.iter())
             .zip(&self.pages)
             .map(|(page, counts)| PageReport {
-                page,
+                page: page.name,
                 count: counts.count,
                 share: percent(counts.count),
-                mix: page.mix(),
+                mix: page.share,
                 bytes: counts.bytes / counts.count.max(1),
                 latency: Latency::of(&counts.latency),
             })
@@ -303,6 +305,7 @@ impl Counts {
         let differences = by_page.iter().map(|page| (page.share - page.mix).abs());
         Report {
             url: String::new(),
+            service: "",
             sessions: 0,
             arrivals_per_s: None,
             seconds,
@@ -358,20 +361,33 @@ impl Latency {
 mod tests {
     use super::*;
 
-    fn counts(page: Page, count: u64, latency: Duration) -> Counts {
-        let mut counts = Counts::new();
+    const PAGES: [PageShare; 2] = [
+        PageShare {
+            name: "login",
+            share: 60.0,
+        },
+        PageShare {
+            name: "logout",
+            share: 40.0,
+        },
+    ];
+    const LOGIN: usize = 0;
+    const LOGOUT: usize = 1;
+
+    fn counts(page: usize, count: u64, latency: Duration) -> Counts {
+        let mut counts = Counts::new(2);
         (0..count).for_each(|_| counts.page(page, 1000, latency));
         counts
     }
 
     #[test]
     fn workers_add_up_to_a_report() {
-        let mut all = counts(Page::Login, 90, Duration::from_millis(1));
-        all.add(counts(Page::Logout, 10, Duration::from_secs(3)));
-        let report = all.report(Duration::from_secs(2), true);
+        let mut all = counts(LOGIN, 90, Duration::from_millis(1));
+        all.add(counts(LOGOUT, 10, Duration::from_secs(3)));
+        let report = all.report(Duration::from_secs(2), &PAGES, true);
         assert_eq!((report.pages, report.pages_per_s), (100, 50.0));
         assert_eq!(report.by_page[0].share, 90.0);
-        assert!((report.mix_difference - (90.0 - Page::Login.mix())).abs() < 1e-9);
+        assert!((report.mix_difference - (90.0 - 60.0)).abs() < 1e-9);
         assert!((report.latency.p50 - 1000.0).abs() < 10.0);
         assert!((report.latency.p99 - 3e6).abs() < 1e4);
         assert_eq!(
@@ -388,8 +404,12 @@ mod tests {
 
     #[test]
     fn one_wrong_page_or_error_or_nothing_at_all_is_not_passed() {
-        assert!(!Counts::new().report(Duration::from_secs(1), true).passed());
-        let mut wrong = counts(Page::Login, 1, Duration::ZERO);
+        assert!(
+            !Counts::new(2)
+                .report(Duration::from_secs(1), &PAGES, true)
+                .passed()
+        );
+        let mut wrong = counts(LOGIN, 1, Duration::ZERO);
         for _ in 0..3 {
             wrong.invalid(
                 "login",
@@ -399,17 +419,17 @@ mod tests {
             );
         }
         wrong.invalid("login", "a value is missing", "expected 1", b"");
-        let report = wrong.report(Duration::from_secs(1), true);
+        let report = wrong.report(Duration::from_secs(1), &PAGES, true);
         assert!(!report.passed());
         assert_eq!((report.invalid, report.failures.len()), (4, 2));
-        let mut failed = counts(Page::Login, 1, Duration::ZERO);
+        let mut failed = counts(LOGIN, 1, Duration::ZERO);
         failed.error("timeout");
         failed.add({
-            let mut more = Counts::new();
+            let mut more = Counts::new(2);
             more.error("timeout");
             more
         });
-        let report = failed.report(Duration::from_secs(1), false);
+        let report = failed.report(Duration::from_secs(1), &PAGES, false);
         assert!(!report.passed() && report.errors["timeout"] == 2);
         assert!(report.to_string().contains("2 timeout"));
     }

@@ -4,7 +4,7 @@
 //! connection and, except with `pipeline`, one request under way:
 //!
 //! ```text
-//!   arrive --> ask --> (answer) --> judge --> next: files of the page, the next page of the chain,
+//!   arrive --> ask --> (answer) --> judge --> next: files of the page, the next page of the walk,
 //!     ^                                         |   or, after think time, the same
 //!     +-------------- leave <-------------------+
 //! ```
@@ -12,16 +12,12 @@
 mod answers;
 mod events;
 
-use super::chain::Page;
 use super::client::{Awaited, Client, Phase};
-use super::expect::Expected;
-use super::judge::Judge;
 use super::options::LoadOptions;
 use super::report::Counts;
 use super::rng::Rng;
 use super::target::Target;
-use super::visit::{Ask, Probe, Side, Visit};
-use rhythm_besim::Bank;
+use super::walk::{Next, Walk};
 use rhythm_net::clock::monotonic;
 use rhythm_net::{ConnectionId, DriverOptions, Flushed, Peer, Port, Time, TimerWheel};
 use std::collections::VecDeque;
@@ -57,27 +53,27 @@ pub(crate) struct Setup {
     pub(crate) options: LoadOptions,
     pub(crate) target: Target,
     pub(crate) workers: usize,
+    /// Requests that a user has under way at most.
+    pub(crate) pipeline: usize,
+    /// Kinds of pages.
+    pub(crate) pages: usize,
 }
 
-/// The time between two wrong passwords of all workers.
-const WRONG_EVERY: Duration = Duration::from_secs(2);
-
 /// A thread's users.
-pub(crate) struct Worker {
+pub(crate) struct Worker<W: Walk> {
     setup: Rc<Setup>,
     peer: Peer,
-    bank: Bank,
-    judge: Judge,
+    walk: W,
     counts: Counts,
     live: Arc<Live>,
     /// Where the counts go in the end.
     results: Sender<Counts>,
-    clients: Vec<Client>,
+    clients: Vec<Client<W>>,
     /// The session of each connection slot.
     slots: Vec<u32>,
     timers: TimerWheel,
     /// Expectations to be used again.
-    spare: Vec<Expected>,
+    spare: Vec<W::Expected>,
     /// Chooses when users arrive.
     rng: Rng,
     /// Seconds between two arrivals of this worker's users, on average; open loop only.
@@ -88,8 +84,6 @@ pub(crate) struct Worker {
     idle: Vec<u32>,
     started: usize,
     next_start: Time,
-    /// When a wrong password may be tried again.
-    next_wrong: Time,
     next_scan: Time,
     measure_from: Time,
     end: Time,
@@ -97,7 +91,7 @@ pub(crate) struct Worker {
     done: usize,
 }
 
-impl Worker {
+impl<W: Walk> Worker<W> {
     /// The bounds of a worker's driver.
     pub(crate) fn driver_options(setup: &Setup) -> DriverOptions {
         DriverOptions {
@@ -111,27 +105,28 @@ impl Worker {
     /// The worker `index`, which begins at once.
     pub(crate) fn new(
         setup: Setup,
+        walk: W,
         index: usize,
         live: Arc<Live>,
         results: Sender<Counts>,
-    ) -> Worker {
+    ) -> Worker<W> {
         let Setup {
             options,
             target,
             workers,
+            ..
         } = &setup;
         let sessions = (options.sessions + workers - 1 - index) / workers;
         let now = monotonic();
         let mut rng = Rng::new(options.seed ^ (index as u64) << 48);
-        let clients: Vec<Client> = (0..sessions).map(|_| Client::new(rng.bits())).collect();
+        let clients: Vec<Client<W>> = (0..sessions).map(|_| Client::new(rng.bits())).collect();
         let arrival_mean = options
             .arrivals_per_s
             .map(|rate| Duration::from_secs_f64(*workers as f64 / rate));
         Worker {
             peer: Peer::tcp(target.host.as_str(), target.address),
-            bank: Bank::new(options.users),
-            judge: Judge::new(options.validate),
-            counts: Counts::new(),
+            walk,
+            counts: Counts::new(setup.pages),
             live,
             results,
             idle: if arrival_mean.is_some() {
@@ -149,7 +144,6 @@ impl Worker {
             arrival_mean,
             waiting: VecDeque::new(),
             next_start: now,
-            next_wrong: now,
             next_scan: now + SCAN,
             measure_from: now + options.warmup,
             end: now + options.warmup + options.duration,
@@ -165,7 +159,7 @@ impl Worker {
         let pending = self.clients.iter().map(|client| client.pending.len());
         let unanswered: usize = pending.sum();
         (0..unanswered).for_each(|_| self.error("no answer before the end"));
-        let counts = std::mem::replace(&mut self.counts, Counts::new());
+        let counts = std::mem::replace(&mut self.counts, Counts::new(self.setup.pages));
         // Nobody listens where the run was given up.
         let _ = self.results.send(counts);
     }
@@ -183,21 +177,17 @@ impl Worker {
 
     /// A user arrives who was due at `due`.
     fn arrive(&mut self, port: &mut dyn Port, index: usize, due: Time) {
-        let setup = Rc::clone(&self.setup);
-        let options = &setup.options;
-        let client = &mut self.clients[index];
-        client.queue.clear();
-        let user = 1 + client.rng.below(options.users);
-        // Three of four browsers have been here before.
-        client.visit = Visit::new(user, client.rng.one_in(4));
-        client.phase = Phase::Active;
-        // Few: servers refuse addresses from which many come.
-        let is_walk = options.refusals && options.page.is_none();
-        if is_walk && client.rng.one_in(64) && due >= self.next_wrong {
-            self.next_wrong = due + WRONG_EVERY * setup.workers as u32;
-            client.queue.push_back(Ask::Probe(Probe::WrongPassword));
-        }
-        client.queue.push_back(Ask::Page(Page::Login));
+        let Client {
+            visit,
+            rng,
+            queue,
+            phase,
+            since,
+            ..
+        } = &mut self.clients[index];
+        queue.clear();
+        *visit = self.walk.arrive(due, rng, queue);
+        (*phase, *since) = (Phase::Active, None);
         if self.is_measuring(due) {
             self.counts.visits += 1;
         }
@@ -206,58 +196,43 @@ impl Worker {
 
     /// The user goes on: asks for what is queued, for the next page, or leaves.
     fn proceed(&mut self, port: &mut dyn Port, index: usize, due: Time) {
-        let setup = Rc::clone(&self.setup);
-        let options = &setup.options;
-        let client = &mut self.clients[index];
-        if let Some(ask) = client.queue.pop_front() {
+        if let Some(ask) = self.clients[index].queue.pop_front() {
             return self.ask(index, ask, due);
         }
         if self.is_stopping {
-            if client.pending.is_empty() {
+            if self.clients[index].pending.is_empty() {
                 self.leave(port, index, due);
             }
             return;
         }
-        if let Some(page) = options.page {
-            client.visit.side = Side::Front;
-            while self.clients[index].pending.len() < options.pipeline
-                && self.clients[index].queue.is_empty()
-            {
-                self.ask(index, Ask::Page(page), due);
+        let think = self.setup.options.think;
+        while self.clients[index].queue.is_empty()
+            && self.clients[index].pending.len() < self.setup.pipeline
+        {
+            let Client { visit, rng, .. } = &mut self.clients[index];
+            match self.walk.next(visit, rng) {
+                None => return self.leave(port, index, due),
+                Some(Next { ask, thinks: true }) if !think.is_zero() => {
+                    let at = due + rng.exponential(think);
+                    return self.wait(index, Some(ask), at);
+                }
+                Some(Next { ask, .. }) => self.ask(index, ask, due),
             }
-            return;
         }
-        let visit = &mut client.visit;
-        let next = if visit.last == Page::CheckDetailImage && visit.side == Side::Front {
-            visit.side = Side::Back;
-            Some(Page::CheckDetailImage)
-        } else {
-            visit.side = Side::Front;
-            visit.last.follow(&mut client.rng)
-        };
-        let Some(page) = next else {
-            return self.leave(port, index, due);
-        };
-        if options.think.is_zero() || page == Page::CheckDetailImage {
-            return self.ask(index, Ask::Page(page), due);
-        }
-        let at = due + client.rng.exponential(options.think);
-        self.wait(index, Some(page), at);
     }
 
-    /// Lets a timer go on with a page, or with a new visit.
-    fn wait(&mut self, index: usize, page: Option<Page>, until: Time) {
-        self.clients[index].phase = Phase::Waiting(page);
+    /// Lets a timer go on with a request, or with a new visit.
+    fn wait(&mut self, index: usize, ask: Option<W::Ask>, until: Time) {
+        self.clients[index].phase = Phase::Waiting(ask);
         self.timers.set(index as u32, until);
     }
 
     /// The user leaves; another one comes, or nobody.
     fn leave(&mut self, port: &mut dyn Port, index: usize, due: Time) {
         let client = &mut self.clients[index];
-        if client.visit.signed_in && self.setup.options.sign_out {
-            client.visit.signed_in = false;
+        if let Some(ask) = self.walk.leave(&mut client.visit) {
             client.phase = Phase::Active;
-            return self.ask(index, Ask::SignOut, due);
+            return self.ask(index, ask, due);
         }
         client.phase = Phase::Idle;
         if self.is_stopping {
@@ -276,9 +251,9 @@ impl Worker {
     /// The session is over for good.
     fn finish(&mut self, port: &mut dyn Port, index: usize) {
         let client = &mut self.clients[index];
-        if client.phase != Phase::Done {
+        if !matches!(client.phase, Phase::Done) {
             client.phase = Phase::Done;
-            if let Some(connection) = client.disconnected() {
+            if let Some(connection) = self.disconnected(index) {
                 port.close(connection);
             }
             self.timers.clear(index as u32);
@@ -293,8 +268,8 @@ impl Worker {
         self.spare
             .extend(client.pending.drain(..).map(|pending| pending.expected));
         client.queue.clear();
-        client.visit.signed_in = false;
-        if let Some(connection) = client.disconnected() {
+        self.walk.given_up(&mut client.visit);
+        if let Some(connection) = self.disconnected(index) {
             port.abort(connection);
         }
         (0..requests).for_each(|_| self.error(reason));
@@ -308,70 +283,50 @@ impl Worker {
     // ----- requests -----
 
     /// Writes a request; it is sent by [`Worker::flush`].
-    fn ask(&mut self, index: usize, ask: Ask, due: Time) {
-        let setup = Rc::clone(&self.setup);
-        let (options, host) = (&setup.options, &setup.target.host);
-        let client = &mut self.clients[index];
-        let reference = match ask {
-            Ask::Page(Page::CheckDetailImage) if options.validate => {
-                client.visit.check = client.visit.check.max(1);
-                self.judge.files.of_check(&self.bank, &client.visit)
-            }
-            _ => None,
-        };
-        // An image is compared with the file, so that must be known.
-        if let Some(file) = reference.filter(|file| self.judge.files.get(*file).bytes.is_none()) {
-            client.queue.push_front(ask);
-            return self.ask(index, Ask::Static(file), due);
-        }
-        client.request.clear();
+    fn ask(&mut self, index: usize, ask: W::Ask, due: Time) {
+        let host = &self.setup.target.host;
         let mut expected = self.spare.pop().unwrap_or_default();
-        let mut is_conditional = false;
-        match ask {
-            Ask::Page(page) => {
-                client.visit.page(
-                    page,
-                    &self.bank,
-                    host,
-                    &mut client.rng,
-                    &mut client.request,
-                    &mut expected,
-                );
-                client.visit.last = page;
-            }
-            Ask::Static(file) => {
-                let files = &self.judge.files;
-                let condition = files.condition(file, !client.visit.fresh, &mut client.rng);
-                is_conditional = !condition.is_empty();
-                let path = &files.get(file).path;
-                client
-                    .visit
-                    .static_file(path, &condition, host, &mut client.request);
-            }
-            Ask::Probe(probe) => {
-                client
-                    .visit
-                    .probe(probe, &self.bank, host, &mut client.request, &mut expected)
-            }
-            Ask::SignOut => client.visit.sign_out(host, &mut client.request),
+        let Client {
+            visit,
+            rng,
+            request,
+            queue,
+            ..
+        } = &mut self.clients[index];
+        request.clear();
+        if let Err(before) = (self.walk).ask(ask, visit, rng, host, request, &mut expected) {
+            queue.push_front(ask);
+            self.spare.push(expected);
+            return self.ask(index, before, due);
         }
+        let client = &mut self.clients[index];
         client.out.push(&client.request);
         let now = monotonic();
+        let from = if self.arrival_mean.is_some() {
+            due
+        } else {
+            now
+        };
         client.phase = Phase::Active;
         client.is_retried = false;
         client.pending.push_back(Awaited {
             ask,
-            started: if self.arrival_mean.is_some() {
-                due
-            } else {
-                now
-            },
+            started: client.since.take().unwrap_or(from),
             sent: now,
             expected,
-            file: reference,
-            is_conditional,
+            is_head: client.request.starts_with(b"HEAD"),
             is_safe: !client.request.starts_with(b"POST"),
         });
+    }
+
+    /// Forgets a session's connection.
+    fn disconnected(&mut self, index: usize) -> Option<ConnectionId> {
+        let client = &mut self.clients[index];
+        let connection = client.disconnected();
+        if connection.is_some() {
+            self.walk.lost(&mut client.visit);
+        }
+        connection
     }
 
     /// Sends what is written, on a new connection if there is none.
@@ -419,11 +374,11 @@ impl Worker {
 
     /// The connection is gone with a request under way.
     fn lost(&mut self, port: &mut dyn Port, index: usize, reason: &str) {
-        let client = &mut self.clients[index];
-        if client.may_retry() {
-            if let Some(connection) = client.disconnected() {
+        if self.clients[index].may_retry() {
+            if let Some(connection) = self.disconnected(index) {
                 port.abort(connection);
             }
+            let client = &mut self.clients[index];
             client.is_retried = true;
             client.out.push(&client.request);
             self.counts.retries += 1;

@@ -4,18 +4,28 @@
 mod bank;
 
 use bank::*;
-use rhythm_bench::load::{LoadOptions, Page, Progress, Report, run};
+use rhythm_bench::load::{Banking, LoadOptions, Page, Progress, Report, run};
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 fn load(flaw: Flaw, options: LoadOptions) -> Report {
+    load_by(flaw, options, users())
+}
+
+fn load_by(flaw: Flaw, options: LoadOptions, users: Banking) -> Report {
     let options = LoadOptions {
         url: start(flaw),
-        users: USERS,
         ..options
     };
-    run(options, &mut |_| {}).unwrap()
+    run(options, users, &mut |_| {}).unwrap()
+}
+
+fn users() -> Banking {
+    Banking {
+        users: USERS,
+        ..Banking::default()
+    }
 }
 
 fn brief() -> LoadOptions {
@@ -31,11 +41,11 @@ fn nothing_is_wrong_with_a_right_bank() {
     let mut told = 0;
     let options = LoadOptions {
         url: start(Flaw::None),
-        users: USERS,
         threads: 2,
         ..brief()
     };
-    let report = run(options, &mut |progress| told = told.max(progress.pages)).unwrap();
+    let mut tell = |progress: &Progress| told = told.max(progress.pages);
+    let report = run(options, users(), &mut tell).unwrap();
     assert!(report.passed(), "{report}");
     assert!(told > 0);
     assert!(report.by_page.iter().all(|page| page.count > 0), "{report}");
@@ -55,13 +65,16 @@ fn a_restart_costs_requests_and_sessions_and_no_answer_is_taken_for_another() {
     let mut lost = 0;
     for (page, pipeline) in [(None, 1), (Some(Page::BillPay), 4)] {
         let options = LoadOptions {
-            page,
-            pipeline,
             // Some are between two pages when it happens.
             think: Duration::from_millis(if page.is_some() { 0 } else { 5 }),
             ..brief()
         };
-        let report = load(Flaw::Restarts, options);
+        let users = Banking {
+            page,
+            pipeline,
+            ..users()
+        };
+        let report = load_by(Flaw::Restarts, options, users);
         assert!(report.pages > 100 && !report.passed(), "{report}");
         assert_eq!(report.invalid, 0, "{report}");
         for kind in report.errors.keys() {
@@ -144,7 +157,6 @@ fn what_a_connection_did_not_take_is_not_sent_on_the_next() {
     let listener = TcpListener::bind(address).unwrap();
     let options = LoadOptions {
         url: format!("http://{address}/"),
-        users: USERS,
         duration: Duration::from_secs(3),
         ..brief()
     };
@@ -157,7 +169,7 @@ fn what_a_connection_did_not_take_is_not_sent_on_the_next() {
             listen_as(Flaw::None, TcpListener::bind(address).unwrap());
         }
     };
-    let report = run(options, &mut come_back).unwrap();
+    let report = run(options, users(), &mut come_back).unwrap();
     assert!(report.pages > 0 && report.invalid == 0, "{report}");
     // Users who were refused ask once, for their own pages, when they are not.
     assert!(is_back);
@@ -187,10 +199,13 @@ fn a_stalling_server_is_charged_for_those_who_had_to_wait() {
         arrivals_per_s: Some(100.0),
         sessions: 2,
         timeout: Duration::from_millis(500),
-        files: false,
         ..brief()
     };
-    let report = load(Flaw::Hangs, options);
+    let users = Banking {
+        files: false,
+        ..users()
+    };
+    let report = load_by(Flaw::Hangs, options, users);
     // Logins are answered at once, but users wait for one of two sessions.
     let login = &report.by_page[Page::Login as usize];
     assert!(login.latency.max > 200_000.0, "{report}");
@@ -207,12 +222,15 @@ fn one_page_again_and_again() {
     ] {
         for pipeline in [1, 8] {
             let options = LoadOptions {
-                page: Some(page),
-                pipeline,
                 duration: Duration::from_millis(200),
                 ..brief()
             };
-            let report = load(Flaw::None, options);
+            let users = Banking {
+                page: Some(page),
+                pipeline,
+                ..users()
+            };
+            let report = load_by(Flaw::None, options, users);
             assert!(report.passed(), "{}: {report}", page.name());
             let others = report.pages - report.by_page[page as usize].count;
             assert!(
@@ -223,11 +241,14 @@ fn one_page_again_and_again() {
         }
     }
     let unchecked = LoadOptions {
-        page: Some(Page::AccountSummary),
         validate: false,
         ..brief()
     };
-    assert!(load(Flaw::OthersBalance, unchecked).passed());
+    let users = Banking {
+        page: Some(Page::AccountSummary),
+        ..users()
+    };
+    assert!(load_by(Flaw::OthersBalance, unchecked, users).passed());
 }
 
 #[test]
@@ -235,10 +256,6 @@ fn options_that_make_no_sense_are_refused() {
     for options in [
         LoadOptions {
             sessions: 0,
-            ..brief()
-        },
-        LoadOptions {
-            pipeline: 2,
             ..brief()
         },
         LoadOptions {
@@ -254,6 +271,12 @@ fn options_that_make_no_sense_are_refused() {
             ..brief()
         },
     ] {
-        assert!(run(options.clone(), &mut |_| {}).is_err(), "{options:?}");
+        let refused = run(options.clone(), users(), &mut |_| {});
+        assert!(refused.is_err(), "{options:?}");
     }
+    let pipelined = Banking {
+        pipeline: 2,
+        ..users()
+    };
+    assert!(run(brief(), pipelined, &mut |_| {}).is_err());
 }

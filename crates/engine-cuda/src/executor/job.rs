@@ -27,3 +27,12 @@ pub(crate) struct Job {
     /// Its service on the device.
     pub(crate) service: Arc<DeviceService>,
 }
+
+impl Job {
+    /// Whether it has operations that only the host does.
+    pub(crate) fn needs_host(&self) -> bool {
+        let page = &self.service.pages[self.work.page].page;
+        let mut stages = page.stages[self.first..=self.last].iter();
+        stages.any(|stage| stage.needs_host)
+    }
+}

@@ -6,7 +6,8 @@
 //!   ... the device calls back, `wake` wakes the event loop ...        │
 //!   poll: lanes that are done are unpacked into the cohort;          ─┘
 //!         lanes whose share of the memory was too small are launched again with more;
-//!         lanes that only the host can run (floats to a power) are run by the host executor
+//!         lanes that only the host can run (floats to a power) are run by the host executor,
+//!         as are stages with operations that the device has not
 //! ```
 //! With the backend on the device (layouts B and on, where all calls that a page has left go to the
 //! embedded BeSim) one launch goes through all stages of the page.
@@ -300,7 +301,11 @@ impl Executor for CudaExecutor {
         match self.job(work) {
             Ok(job) => {
                 self.in_flight += 1;
-                self.launch(slot, job);
+                if job.needs_host() {
+                    self.finish_on_host(job);
+                } else {
+                    self.launch(slot, job);
+                }
                 Ok(())
             }
             // Its service could not be uploaded.

@@ -4,8 +4,8 @@
 //! Some pages are left to the host altogether, as no service known needs more: those with a
 //! parameter whose name has more than 24 bytes, with more than 96 parameters and columns of lists,
 //! with a list of more than 9999 items, those that have to do with CSRF tokens, with cookies by
-//! their names, with messages or with what sessions keep beside their user, and those beyond the
-//! first 12000.
+//! their names, with messages, with the time, with numbers that are drawn or with what sessions
+//! keep beside their user, and those beyond the first 12000.
 
 use crate::abi::parse::{
     COUNTERS_MAX, HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PAGES_MAX, PageEntry, PageFlag,
@@ -264,6 +264,8 @@ impl Encoder {
             && page.cookies.is_empty()
             && !page.sets_stored()
             && page.flash.is_none()
+            && page.now.is_none()
+            && page.drawn.is_empty()
             && !page.sets_flash();
         for param in &page.params {
             let mut scalar = self.param(&param.wire_name, &param.carriers, &param.kind);

@@ -18,8 +18,9 @@
 use crate::abi::stage::{Code, Constant as StageConstant, Fragment, Instruction, text_function};
 use rhythm_engine::device::FOLD_BYTES_MAX;
 use rhythm_engine::program::{
-    Binary, Block, Call, Concat, Constant, ConstantItem, Conversion, Escape, For, If, Item, Load,
-    Op, PageProgram, Put, Query, Register, StageProgram, TextFunction, Type, Unary,
+    Arithmetic, Binary, Block, Call, Choice, Concat, Constant, ConstantItem, Conversion, Escape,
+    For, If, Item, KeyUse, Load, Op, PageProgram, Put, Query, Register, StageProgram, TextFunction,
+    Type, Unary,
 };
 
 /// A stage's program.
@@ -42,6 +43,8 @@ pub(crate) struct Stage {
     pub(crate) segments: u32,
     /// Whether it makes texts, which need room.
     pub(crate) makes_texts: bool,
+    /// Whether some of it only the host does.
+    pub(crate) needs_host: bool,
 }
 
 impl Stage {
@@ -204,6 +207,7 @@ impl Encoder<'_> {
                 self.stage.makes_texts = true;
                 self.plain(Code::Replace, op.to, op.from, op.old, u32::from(op.new));
             }
+            Op::Format(op) => self.leave(op.to),
             Op::TextTest(test, op) => self.binary(Code::TextTest, op, *test as u32),
             Op::TextLength(op) => self.unary(Code::TextLength, op, 0),
             Op::If(op) => self.branch(op),
@@ -221,6 +225,13 @@ impl Encoder<'_> {
             Op::SessionDestroy => self.plain(Code::SessionDestroy, 0, 0, 0, 0),
             Op::Finish => self.plain(Code::Finish, 0, 0, 0, 0),
         }
+    }
+
+    /// Leaves the lanes that come here to the host, as all powers of floats are left to it.
+    fn leave(&mut self, register: Register) {
+        self.stage.needs_host = true;
+        let power = Arithmetic::Power as u32;
+        self.plain(Code::FloatArithmetic, register, register, register, power);
     }
 
     /// A query, in its text form: pieces, and between them the arguments, percent-encoded.
@@ -392,21 +403,22 @@ impl Encoder<'_> {
     fn repeat(&mut self, op: &For) {
         let state = self.stage.registers as u16;
         self.stage.registers += 4;
-        let begin = match &op.filter {
-            None => self.emit(Code::LoopBegin, op.count, state, op.length, 0, 0),
-            Some(filter) => {
+        let (begin, code) = match &op.choices[..] {
+            [] => {
+                let begin = self.emit(Code::LoopBegin, op.count, state, op.length, 0, 0);
+                (begin, Code::Turn)
+            }
+            [Choice::By(KeyUse::Keep, filter)] => {
                 self.stage.makes_texts = true;
                 self.plain(Code::FilterBegin, op.count, state, 0, 0);
                 let next = self.emit(Code::FilterNext, op.position, state, 0, 0, 0);
                 self.block(&filter.block);
-                self.plain(Code::FilterKeep, filter.keep, state, 0, next as u32);
+                self.plain(Code::FilterKeep, filter.register, state, 0, next as u32);
                 self.land(next);
-                self.emit(Code::FilterEnd, 0, state, op.length, 0, 0)
+                let begin = self.emit(Code::FilterEnd, 0, state, op.length, 0, 0);
+                (begin, Code::TurnKept)
             }
-        };
-        let code = match op.filter {
-            None => Code::Turn,
-            Some(_) => Code::TurnKept,
+            _ => return self.leave(op.count),
         };
         let turn = self.emit(code, op.position, state, op.index, 0, 0);
         self.block(&op.body);

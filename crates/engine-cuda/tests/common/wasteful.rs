@@ -18,7 +18,7 @@ const STATUS: FieldId = 4;
 fn turns(first: Register, body: Block) -> Op {
     Op::For(For {
         count: first,
-        filter: None,
+        choices: vec![],
         position: first + 1,
         index: first + 2,
         length: first + 3,
@@ -111,6 +111,8 @@ pub fn wasteful() -> Arc<Service> {
         stored: vec![],
         cookies: Vec::new(),
         flash: None,
+        now: None,
+        drawn: vec![],
         csrf: Csrf::default(),
         content_type: "text/html".to_owned(),
         params: vec![],
@@ -130,6 +132,7 @@ pub fn wasteful() -> Arc<Service> {
             asking: Asking::Request,
             has_name: true,
             statements: Box::default(),
+            document: None,
             form: Form::plain(&[Text]),
             columns: 2,
             result: CallResult::Rows(ROWS),

@@ -25,6 +25,27 @@ fn separator(piece: &[u8]) -> Option<(usize, u8)> {
     bytes.find(|(_, byte)| !is_held(*byte))
 }
 
+/// A part of a word: see [`Form::parts`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FormPart<'a> {
+    /// What stands in it.
+    Literal(&'a [u8]),
+    /// An argument.
+    Argument(Argument<'a>),
+}
+
+impl Argument<'_> {
+    /// Appends it as pages print it.
+    pub fn print(self, to: &mut Vec<u8>) {
+        match self {
+            Argument::Text(text) => to.extend_from_slice(text),
+            Argument::Int(value) => text::print_int(value, to),
+            Argument::Float(value) => text::print_float(value, to),
+            Argument::Bool(value) => to.extend_from_slice(text::print_bool(value)),
+        }
+    }
+}
+
 impl Form {
     /// The form of queries that are their arguments and nothing else, separated by `&`.
     pub fn plain(arguments: &[Type]) -> Form {
@@ -47,9 +68,7 @@ impl Form {
         for (argument, piece) in arguments.zip(&self.pieces[1..]) {
             match argument {
                 Argument::Text(text) => uri::encode(text, out),
-                Argument::Int(value) => text::print_int(value, out),
-                Argument::Float(value) => text::print_float(value, out),
-                Argument::Bool(value) => out.extend_from_slice(text::print_bool(value)),
+                other => other.print(out),
             }
             out.extend_from_slice(piece);
         }
@@ -81,15 +100,31 @@ impl Form {
                 }
                 decode_word(literal, &mut word);
             }
-            match arguments.next() {
-                Some(Argument::Text(text)) => word.extend_from_slice(text),
-                Some(Argument::Int(value)) => text::print_int(value, &mut word),
-                Some(Argument::Float(value)) => text::print_float(value, &mut word),
-                Some(Argument::Bool(value)) => word.extend_from_slice(text::print_bool(value)),
-                None => {}
+            if let Some(argument) = arguments.next() {
+                argument.print(&mut word);
             }
         }
         each(&word);
+    }
+
+    /// Calls `each` with the parts of the words of a request of HTTP with these arguments, and the
+    /// number of the word that each is of, from 0 on. What stands in its words is as it is to be
+    /// sent, but for blanks, which none has: how arguments are put among it is for `each`.
+    pub fn parts<'a>(
+        &self,
+        mut arguments: impl Iterator<Item = Argument<'a>>,
+        mut each: impl FnMut(usize, FormPart<'_>),
+    ) {
+        let mut word = 0;
+        for piece in &self.pieces {
+            for (number, literal) in literals(piece).enumerate() {
+                word += usize::from(number > 0);
+                each(word, FormPart::Literal(literal));
+            }
+            if let Some(argument) = arguments.next() {
+                each(word, FormPart::Argument(argument));
+            }
+        }
     }
 
     /// The words of a command, each if no argument is part of it.

@@ -26,6 +26,7 @@ pub use arena::{Arena, View};
 pub use budget::{Budget, Share};
 pub use column::{Column, ListColumn, Span};
 pub use error::{LaneError, LaneState};
+pub use form::FormPart;
 pub use output::{LaneOutput, Output, Segment, SessionChange};
 pub use pass::Pass;
 pub use queries::{Argument, Queries};

@@ -179,13 +179,12 @@ impl<'a> Compiler<'_, 'a> {
             {
                 let position = match &subscript {
                     Operand::Literal(Literal::Int(index)) if *index < 0 => {
-                        let length = self.length_of(list);
+                        let length = self.length_of(list)?;
                         self.integer_arithmetic(Arithmetic::Add, &length, &subscript)?
                     }
                     _ => subscript,
                 };
-                let position = self.register(&position);
-                self.item(&base, position)
+                self.item_at(list, &position)
             }
             _ => {
                 let message = format!(
@@ -267,6 +266,7 @@ impl<'a> Compiler<'_, 'a> {
             },
             columns,
             status: None,
+            chosen: Vec::new(),
         })))
     }
 

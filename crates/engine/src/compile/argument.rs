@@ -1,8 +1,14 @@
-//! Arguments of what calls ask: values that a backend is given.
+//! Arguments of what calls ask: values that a backend is given, and templates whose outputs they
+//! are.
 
 use super::compiler::{Compiler, Result};
 use super::value::Operand;
 use crate::diagnostic::{Place, Reported};
+use crate::program::Form;
+use crate::source::keys::Text;
+use crate::source::template::{TextPlace, parse_template};
+use minijinja::machinery::ast::Stmt;
+use rhythm_protocol::http::uri;
 
 /// Literal pieces, and between them the arguments: of each the parts whose texts, one after the
 /// other, it is.
@@ -29,4 +35,86 @@ pub(super) fn scalar<'a>(
         operand if operand.scalar().is_some() => Ok(operand),
         operand => Err(compiler.not_printable(&operand, place)),
     }
+}
+
+/// Compiles a template whose outputs are arguments, to follow on others; `write` appends what
+/// stands between them to a piece. Outputs that nothing keeps apart are one argument.
+pub(super) fn template<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    text: &Text<'a>,
+    (pieces, arguments): &mut Parts,
+    write: fn(&str, &mut String),
+) -> Result<()> {
+    let origin = TextPlace::of_text(text);
+    let body = parse_template(&text.value, origin, compiler.report)?;
+    let Stmt::Template(body) = &body else {
+        return Err(Reported);
+    };
+    let around = std::mem::replace(&mut compiler.origin, origin);
+    let mut result = Ok(());
+    for statement in &body.children {
+        match statement {
+            Stmt::EmitRaw(raw) => {
+                if let Some(piece) = pieces.last_mut() {
+                    write(raw.raw, piece);
+                }
+            }
+            Stmt::EmitExpr(output) => match argument(compiler, &output.expr) {
+                Err(reported) => result = Err(reported),
+                Ok(operand) => {
+                    let between = pieces.last().map_or("", |piece| piece);
+                    match arguments.last_mut() {
+                        Some(parts) if !Form::separates(between.as_bytes()) => {
+                            let Some(between) = decoded(between) else {
+                                let place = compiler.place_of(&output.expr);
+                                let hint = "a `&` between them makes them two arguments";
+                                let message = "what stands before this output is no text";
+                                result = Err(compiler.error(place, message, hint));
+                                continue;
+                            };
+                            if !between.is_empty() {
+                                parts.push(Operand::text(&between));
+                            }
+                            parts.push(operand);
+                            if let Some(piece) = pieces.last_mut() {
+                                piece.clear();
+                            }
+                        }
+                        _ => {
+                            arguments.push(vec![operand]);
+                            pieces.push(String::new());
+                        }
+                    }
+                }
+            },
+            _ => {
+                let hint = "text and {{ outputs }}; choose with {{ a if condition else b }}";
+                let place = compiler.origin.place(0);
+                result = Err(compiler.error(place, "statements do not belong here", hint));
+            }
+        }
+    }
+    compiler.origin = around;
+    result
+}
+
+/// An output that is an argument.
+fn argument<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    expression: &minijinja::machinery::ast::Expr<'_>,
+) -> Result<Operand> {
+    let place = compiler.place_of(expression);
+    let operand = compiler.expression(expression)?;
+    match operand {
+        Operand::None => Ok(Operand::text("None")),
+        Operand::Undefined => Ok(Operand::text("")),
+        operand => scalar(compiler, operand, place),
+    }
+}
+
+/// The text that a percent-encoded piece stands for.
+fn decoded(piece: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    uri::decode(piece.as_bytes(), &mut bytes).ok()?;
+    String::from_utf8(bytes).ok()
 }

@@ -111,6 +111,8 @@ impl<'a> Assembly<'_, 'a> {
             stored: page.parts.stored,
             cookies: page.parts.cookies,
             flash: page.parts.flash,
+            now: page.parts.now,
+            drawn: page.parts.drawn,
             csrf: Csrf {
                 is_checked: header.csrf.unwrap_or(self.session.csrf) && !header.only_gets(),
                 token: page.parts.token,
@@ -267,6 +269,7 @@ impl<'a> Assembly<'_, 'a> {
             status,
             has_name,
             statements,
+            document: (declaration.http.as_ref()).map(|http| Box::new(http.document.clone())),
             idempotent: declaration.retry.unwrap_or(match declaration.asking {
                 Asking::Request => gets,
                 Asking::Query => true,
@@ -302,7 +305,7 @@ impl<'a> Assembly<'_, 'a> {
     fn is_shared(&mut self, declaration: &CallDecl<'a>) -> bool {
         match declaration.share {
             Some((true, place)) if declaration.asking == Asking::Exec => {
-                let hint = match declaration.words.is_empty() {
+                let hint = match declaration.words.is_empty() && declaration.http.is_none() {
                     true => "leave it out, or ask by `query` what only reads",
                     false => "leave it out",
                 };
@@ -319,7 +322,9 @@ impl<'a> Assembly<'_, 'a> {
     fn is_merged(&mut self, declaration: &CallDecl<'a>) -> bool {
         match declaration.merge {
             Some((true, place))
-                if declaration.asking != Asking::Query || !declaration.words.is_empty() =>
+                if declaration.asking != Asking::Query
+                    || !declaration.words.is_empty()
+                    || declaration.http.is_some() =>
             {
                 let hint = "leave it out: it is for a `query` of SQL";
                 let message = "only statements that read are merged";

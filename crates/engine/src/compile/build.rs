@@ -59,6 +59,10 @@ pub(crate) struct PageParts {
     pub(crate) cookies: Vec<CookieUse>,
     /// The message that a page before has left, once the page has asked for it.
     pub(crate) flash: Option<FieldId>,
+    /// The time, once the page has asked for it.
+    pub(crate) now: Option<FieldId>,
+    /// Numbers drawn for the request.
+    pub(crate) drawn: Vec<FieldId>,
     /// The visitor's CSRF token, once the page has asked for it.
     pub(crate) token: Option<FieldId>,
 }
@@ -108,6 +112,21 @@ impl PageParts {
         let known = self.flash;
         let flash = known.unwrap_or_else(|| self.field("flash", FieldType::Scalar(Type::Text)));
         *self.flash.insert(flash)
+    }
+
+    /// The field of the time when the request was read.
+    pub(super) fn now(&mut self) -> FieldId {
+        let known = self.now;
+        let now = known.unwrap_or_else(|| self.field("now()", FieldType::Scalar(Type::Int)));
+        *self.now.insert(now)
+    }
+
+    /// Another field of a number drawn for the request.
+    pub(super) fn drawn(&mut self) -> FieldId {
+        let name = format!("randrange(){}", self.drawn.len());
+        let drawn = self.field(&name, FieldType::Scalar(Type::Int));
+        self.drawn.push(drawn);
+        drawn
     }
 
     /// The index of what is given beside the body.

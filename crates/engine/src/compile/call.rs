@@ -112,6 +112,16 @@ impl<'a> Compiler<'_, 'a> {
         }
         match call.identify_call() {
             CallType::Function("range") => self.range(&call.args, place),
+            CallType::Function("now") if !self.scope.is_for_all => {
+                self.arguments("`now`", &[], &call.args, place)?;
+                Ok(Operand::Field {
+                    field: self.page.now(),
+                    kind: Type::Int,
+                })
+            }
+            CallType::Function("randrange") if !self.scope.is_for_all => {
+                self.random(&call.args, place)
+            }
             CallType::Function("super") => self.captured_block(None, place),
             CallType::Block(name) => self.captured_block(Some(name), place),
             CallType::Method(base, "cycle") => {
@@ -145,6 +155,10 @@ impl<'a> Compiler<'_, 'a> {
                          count with filters such as `|length`"
                     }
                     "caller" => "a macro takes no block: give it what differs as an argument",
+                    "now" | "randrange" => {
+                        "an error page is made before anybody visits it; a layout that it shares \
+                         says such as `if now is defined`"
+                    }
                     "loop" => "recursive loops are not supported",
                     "dict" => "a list may hold maps of constants: [{a: 1}, {a: 2}]",
                     Csrf::NAME | Csrf::INPUT => "it is no function: without brackets it is printed",
@@ -161,10 +175,10 @@ impl<'a> Compiler<'_, 'a> {
                         let macros = (visible.iter())
                             .filter(|(_, it)| matches!(it, Operand::Macro(_) | Operand::Poison))
                             .map(|(name, _)| name.as_str());
-                        let near = did_you_mean(name, macros.chain(["range"]));
+                        let near = did_you_mean(name, macros.chain(["range", "now", "randrange"]));
                         match near.starts_with("did you mean") {
                             true => &near.clone(),
-                            false => "there are: range, and macros",
+                            false => "there are: range, now, randrange, and macros",
                         }
                     }
                 };
@@ -245,6 +259,34 @@ impl<'a> Compiler<'_, 'a> {
         })
     }
 
+    /// `randrange(6)`, or `randrange(1, 7)`: an integer before the last.
+    fn random(&mut self, arguments: &[ast::CallArg<'_>], place: Place<'a>) -> Result<Operand> {
+        let form = "randrange(6), or randrange(1, 7), which gives no 7";
+        let [Some(first), second] = self.arguments("`randrange`", &["", ""], arguments, place)?[..]
+        else {
+            return Err(self.error(place, "`randrange` takes a bound", form));
+        };
+        let mut bounds = vec![self.expression(first)?];
+        bounds.extend(second.map(|second| self.expression(second)).transpose()?);
+        let is_int = |it: &Operand| it.scalar().is_some_and(|(kind, _)| kind == Type::Int);
+        if let Some(wrong) = bounds.iter().find(|bound| !is_int(bound)) {
+            let message = format!("a bound of `randrange` is {}", wrong.describe());
+            return Err(self.error(place, message, form));
+        }
+        let stop = bounds.pop().unwrap_or(Operand::int(0));
+        let start = bounds.pop().unwrap_or(Operand::int(0));
+        let count = self.integer_arithmetic(Arithmetic::Subtract, &stop, &start)?;
+        if matches!(count, Operand::Literal(Literal::Int(count)) if count < 1) {
+            return Err(self.error(place, "`randrange` has nothing to choose from", form));
+        }
+        let drawn = Operand::Field {
+            field: self.page.drawn(),
+            kind: Type::Int,
+        };
+        let beyond = self.integer_arithmetic(Arithmetic::Remainder, &drawn, &count)?;
+        self.integer_arithmetic(Arithmetic::Add, &start, &beyond)
+    }
+
     pub(super) fn cycle(
         &mut self,
         base: &Operand,
@@ -295,6 +337,7 @@ impl<'a> Compiler<'_, 'a> {
                 length: literals.len(),
             },
             status: None,
+            chosen: Vec::new(),
         };
         Ok(Operand::Column {
             list: Rc::new(list),

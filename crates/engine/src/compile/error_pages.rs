@@ -116,6 +116,8 @@ impl<'a> ErrorAssembly<'_, 'a> {
             stored: Vec::new(),
             cookies: Vec::new(),
             flash: None,
+            now: None,
+            drawn: Vec::new(),
             csrf: Csrf::default(),
             content_type: file.header.content_type.clone(),
             params: Vec::new(),

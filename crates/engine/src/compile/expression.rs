@@ -173,11 +173,7 @@ impl<'a> Compiler<'_, 'a> {
                 "a map",
                 "a list may hold maps of constants: [{a: 1}, {a: 2}]",
             )),
-            Expr::Slice(_) => Err(self.unsupported(
-                place,
-                "a slice",
-                "go through all with `for ... if loop.index <= n`, or let the backend cut it",
-            )),
+            Expr::Slice(node) => self.slice(node, place),
         }
     }
 
@@ -255,7 +251,7 @@ impl<'a> Compiler<'_, 'a> {
                 self.compare(Comparison::NotEqual, &wrong, &Operand::int(0), place)?
             }
             Operand::List(list) => {
-                let length = self.length_of(&list);
+                let length = self.length_of(&list)?;
                 self.compare(Comparison::NotEqual, &length, &Operand::int(0), place)?
             }
             Operand::Range { count, .. } => {

@@ -2,7 +2,8 @@
 
 use super::build::{OpenBlock, index_of};
 use super::compiler::{Compiler, Result};
-use super::value::{List, Literal, Operand};
+use super::format::FORMATTED_MAX;
+use super::value::{Chosen, List, Literal, Operand};
 use crate::diagnostic::{Place, did_you_mean};
 use crate::program::{
     Arithmetic, Binary, Comparison, Concat, Conversion, Escape, Op, Register, Replace,
@@ -12,32 +13,50 @@ use minijinja::machinery::ast::{self, Expr, Spanned};
 use std::rc::Rc;
 
 /// The filters there are, by all their names.
-const FILTERS: [&str; 27] = [
+const FILTERS: [&str; 45] = [
     "abs",
+    "bool",
     "capitalize",
     "count",
     "d",
+    "dateformat",
     "default",
     "e",
     "escape",
+    "filesizeformat",
     "first",
     "float",
+    "format",
+    "indent",
     "int",
     "join",
     "last",
     "length",
+    "list",
     "lower",
     "map",
     "max",
     "md5",
     "min",
+    "nl2br",
+    "pluralize",
+    "reject",
+    "rejectattr",
     "replace",
+    "reverse",
+    "round",
     "safe",
+    "select",
+    "selectattr",
+    "sort",
     "string",
+    "striptags",
     "sum",
     "title",
     "tojson",
     "trim",
+    "truncate",
+    "unique",
     "upper",
     "urlencode",
 ];
@@ -55,12 +74,15 @@ pub(super) fn is_filter(name: &str) -> bool {
 /// What to do instead of a filter, or a method, that is not there.
 pub(super) fn instead_of(name: &str) -> String {
     match name {
-        "items" | "select" | "reject" | "selectattr" | "rejectattr" | "sort" | "groupby"
-        | "batch" | "slice" | "unique" | "reverse" | "dictsort" | "list" => {
+        "items" | "groupby" | "slice" | "dictsort" | "chain" | "zip" => {
             "pages show what backends answer; let the backend prepare it".to_owned()
         }
-        "round" | "format" | "filesizeformat" => {
-            "have the backend answer it as it is to be shown, or `|int`".to_owned()
+        "batch" => {
+            "{% if loop.index is divisibleby 3 %} tells where a row of three ends".to_owned()
+        }
+        "split" | "lines" => "lists come from backends; `|nl2br` shows lines".to_owned(),
+        "datetimeformat" | "timeformat" | "date" | "strftime" => {
+            "|dateformat(\"%Y-%m-%d %H:%M\")".to_owned()
         }
         "len" | "size" => "`|length` counts".to_owned(),
         "strip" => "`|trim` takes the blanks away".to_owned(),
@@ -82,10 +104,21 @@ impl<'a> Compiler<'_, 'a> {
         let name = node.name;
         let parameters: &[&str] = match name {
             // Unnamed: MiniJinja takes these by position only.
-            "default" | "d" | "replace" => &["", ""],
+            "default" | "d" | "replace" | "pluralize" => &["", ""],
             "join" => &["d", "attribute"],
             "sum" | "map" => &["attribute"],
             "int" | "float" => &["default"],
+            "sort" => &["reverse", "case_sensitive", "attribute"],
+            "unique" => &["case_sensitive", "attribute"],
+            // The column, a test, and what that is given.
+            "selectattr" | "rejectattr" => &["", "", ""],
+            "select" | "reject" => &["", ""],
+            "round" => &["precision", "method"],
+            "filesizeformat" => &["binary"],
+            "truncate" => &["length", "killwords", "end", "leeway"],
+            "indent" => &["width", "first", "blank"],
+            "dateformat" => &["format"],
+            "format" => &[""; FORMATTED_MAX],
             _ if FILTERS.contains(&name) => &[],
             _ => {
                 let message = format!("there is no filter `{name}`");
@@ -107,11 +140,26 @@ impl<'a> Compiler<'_, 'a> {
                 let position = if name == "first" {
                     Operand::int(0)
                 } else {
-                    let length = self.length_of(list);
+                    let length = self.length_of(list)?;
                     self.integer_arithmetic(Arithmetic::Subtract, &length, &Operand::int(1))?
                 };
-                let position = self.register(&position);
-                self.item(&value, position)
+                self.item_at(list, &position)
+            }
+            "reverse" if matches!(value, Operand::List(_) | Operand::Range { .. }) => {
+                let list = self.list_of(name, &value, place)?;
+                Ok(list.choose(Chosen::Reverse))
+            }
+            "list" if matches!(value, Operand::Range { .. }) => Ok(value),
+            "list" => Ok(Operand::List(self.list_of(name, &value, place)?)),
+            "sort" => self.sort_filter(&value, &arguments, place),
+            "unique" => self.unique_filter(&value, &arguments, place),
+            "select" | "reject" => self.where_filter(name, &value, None, &arguments, place),
+            "selectattr" | "rejectattr" => {
+                let Some((Some(attribute), test)) = arguments.split_first() else {
+                    let hint = format!("rows|{name}(\"column\")");
+                    return Err(self.error(place, "the column is missing", hint));
+                };
+                self.where_filter(name, &value, Some(attribute), test, place)
             }
             "join" => self.join_filter(value, &arguments, place),
             "map" => Ok(Operand::List(self.map_filter(
@@ -139,6 +187,16 @@ impl<'a> Compiler<'_, 'a> {
                 None => self.number_filter(name, value, place),
             },
             "abs" => self.number_filter(name, value, place),
+            "bool" => self.truth(value, place),
+            "pluralize" => self.plural_filter(value, &arguments, place),
+            "round" => self.round_filter(value, &arguments, place),
+            "format" => self.format_filter(&value, &arguments, place),
+            "filesizeformat" => self.file_size_filter(value, arguments[0], place),
+            "truncate" => self.truncate_filter(value, &arguments, place),
+            "indent" => self.indent_filter(value, &arguments, place),
+            "nl2br" => self.line_breaks_filter(value, place),
+            "dateformat" => self.date_filter(&value, arguments[0], place),
+            "striptags" | "reverse" => self.plain_formatting(name, value, place),
             "replace" => {
                 let (Some(from), Some(to)) = (arguments[0], arguments[1]) else {
                     return Err(self.error(
@@ -220,7 +278,7 @@ impl<'a> Compiler<'_, 'a> {
         let is_after = self
             .stage
             .compare(Comparison::GreaterOrEqual, *position, zero);
-        let length = self.length_of(list);
+        let length = self.length_of_all(list);
         let length = self.register(&length);
         let is_before = self.stage.compare(Comparison::Less, *position, length);
         self.stage.open();
@@ -256,7 +314,7 @@ impl<'a> Compiler<'_, 'a> {
 
     pub(super) fn length_filter(&mut self, value: Operand, place: Place<'a>) -> Result<Operand> {
         Ok(match &value {
-            Operand::List(list) => self.length_of(list),
+            Operand::List(list) => self.length_of(list)?,
             Operand::Literal(Literal::Text { text, .. }) => {
                 Operand::int(text.chars().count() as i64)
             }
@@ -531,18 +589,16 @@ impl<'a> Compiler<'_, 'a> {
             }
         };
         let safe = separator.is_safe();
-        Ok(self.joined(list.clone(), index_of(column), &separator, safe))
+        self.joined(list, index_of(column), &separator, safe)
     }
 
     pub(super) fn joined(
         &mut self,
-        list: Rc<List>,
+        list: &List,
         column: u16,
         separator: &Operand,
         safe: bool,
-    ) -> Operand {
-        let count = self.length_of(&list);
-        let count = self.register(&count);
+    ) -> Result<Operand> {
         let separator = self.text_register(separator);
         let empty = self.register(&Operand::text(""));
         let zero = self.register(&Operand::int(0));
@@ -551,9 +607,9 @@ impl<'a> Compiler<'_, 'a> {
             to: joined,
             from: empty,
         }));
-        self.repeat(count, |this, position, index| {
+        self.through(list, |this, position, index| {
             let item = Operand::Column {
-                list,
+                list: Rc::new(list.all()),
                 column,
                 position,
             };
@@ -573,11 +629,11 @@ impl<'a> Compiler<'_, 'a> {
             this.stage.push(Op::Copy(Unary { to: joined, from }));
             let otherwise = this.stage.close(this.fragments);
             this.stage.push_if(first, then, otherwise, this.fragments);
-        });
-        Operand::Register {
+        })?;
+        Ok(Operand::Register {
             register: joined,
             kind: Type::Text,
             safe,
-        }
+        })
     }
 }

@@ -322,7 +322,10 @@ impl<'a> Compiler<'_, 'a> {
                 // Their folder is no part of their names.
                 let inside = name.strip_prefix("templates/").unwrap_or(&name);
                 let mut hint = did_you_mean(inside, known());
-                if hint.is_empty() {
+                let is_near = hint.starts_with("did you mean");
+                if !is_near && !name.ends_with(".html") {
+                    hint = "the names of templates end in .html".to_owned();
+                } else if hint.is_empty() {
                     hint = "templates lie in templates/, and their paths there are their names"
                         .to_owned();
                 }

@@ -23,11 +23,7 @@ impl<'a> Compiler<'_, 'a> {
             Operand::Literal(Literal::Float(value)) if !value.is_finite() => {
                 self.stage.write_text("null");
             }
-            Operand::List(list) => {
-                let count = self.length_of(list);
-                return self.json_array(operand, &count, place);
-            }
-            Operand::Range { count, .. } => return self.json_array(operand, count, place),
+            Operand::List(_) | Operand::Range { .. } => return self.json_array(operand, place),
             Operand::Row { list, position } => {
                 let members = self.members_of_row(list, *position);
                 return self.json_object(&members, place);
@@ -183,15 +179,22 @@ impl<'a> Compiler<'_, 'a> {
         columns.map(member).collect()
     }
 
-    fn json_array(&mut self, items: &Operand, count: &Operand, place: Place<'a>) -> Result<()> {
+    fn json_array(&mut self, items: &Operand, place: Place<'a>) -> Result<()> {
         self.stage.write_text("[");
-        let count = self.register(count);
         self.stage.fork(self.page);
-        let written = self.repeat(count, |this, position, index| {
+        let turn = |this: &mut Self, position, index| {
             let written = this.json_item(items, position, index, place);
             this.stage.join(this.page);
             written
-        });
+        };
+        let written = match items {
+            Operand::List(list) => self.through(list, turn)?,
+            Operand::Range { count, .. } => {
+                let count = self.register(count);
+                self.repeat(count, turn)
+            }
+            _ => Err(Reported),
+        };
         self.stage.write_text("]");
         written
     }

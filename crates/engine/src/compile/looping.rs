@@ -5,7 +5,7 @@ use super::compiler::{Compiler, Result};
 use super::scope::Frame;
 use super::value::{Items, List, Literal, LoopRegisters, Operand};
 use crate::diagnostic::{Place, Reported};
-use crate::program::{Arithmetic, For, LoopFilter, Register, Type};
+use crate::program::{Arithmetic, Choice, For, Key, KeyUse, Register, Type};
 use minijinja::machinery::ast::{self, Spanned};
 use std::rc::Rc;
 
@@ -28,7 +28,7 @@ impl<'a> Compiler<'_, 'a> {
         };
         let count = match &items {
             Operand::Range { count, .. } => (**count).clone(),
-            Operand::List(list) => self.length_of(list),
+            Operand::List(list) => self.length_of_all(list),
             _ => return Err(Reported),
         };
         if let Operand::Literal(Literal::Int(count)) = &count
@@ -37,7 +37,9 @@ impl<'a> Compiler<'_, 'a> {
             self.statements(&node.else_body);
             return Ok(());
         }
-        let runs_always = node.filter_expr.is_none() && matches!(&count, Operand::Literal(_));
+        let is_chosen = matches!(&items, Operand::List(list) if !list.chosen.is_empty());
+        let takes_all = node.filter_expr.is_none() && !is_chosen;
+        let runs_always = takes_all && matches!(&count, Operand::Literal(_));
         let Some(count) = self.stage.register(&count, self.page) else {
             return Err(Reported);
         };
@@ -45,6 +47,10 @@ impl<'a> Compiler<'_, 'a> {
         let registers = LoopRegisters {
             index: self.stage.new_register(Type::Int),
             length: self.stage.new_register(Type::Int),
+        };
+        let mut choices = match &items {
+            Operand::List(list) => self.choices(list, position)?,
+            _ => Vec::new(),
         };
         self.stage.fork(self.page);
 
@@ -61,16 +67,17 @@ impl<'a> Compiler<'_, 'a> {
         let body = self.stage.close(self.fragments);
 
         let otherwise = self.loop_else(node, runs_always);
-        if body.ops.is_empty() && otherwise.ops.is_empty() && filter.is_none() {
-            return result;
-        }
         if node.filter_expr.is_some() && filter.is_none() {
             result = Err(Reported);
+        }
+        choices.extend(filter);
+        if body.ops.is_empty() && otherwise.ops.is_empty() && choices.is_empty() {
+            return result;
         }
         self.stage
             .push_for(body, otherwise, self.fragments, |body, otherwise| For {
                 count,
-                filter,
+                choices,
                 position,
                 index: registers.index,
                 length: registers.length,
@@ -80,14 +87,38 @@ impl<'a> Compiler<'_, 'a> {
         result
     }
 
-    /// A loop of so many turns, without a filter. `turn` compiles one: the item at this position,
-    /// by this index.
+    /// A loop of so many turns. `turn` compiles one: the item at this position, by this index.
     pub(super) fn repeat<T>(
         &mut self,
         count: Register,
         turn: impl FnOnce(&mut Self, Register, Register) -> T,
     ) -> T {
-        let [position, index, length] = [Type::Int; 3].map(|kind| self.stage.new_register(kind));
+        let position = self.stage.new_register(Type::Int);
+        self.turns(count, position, Vec::new(), turn).0
+    }
+
+    /// A loop through a list's items.
+    pub(super) fn through<T>(
+        &mut self,
+        list: &List,
+        turn: impl FnOnce(&mut Self, Register, Register) -> T,
+    ) -> Result<T> {
+        let count = self.length_of_all(list);
+        let count = self.register(&count);
+        let position = self.stage.new_register(Type::Int);
+        let choices = self.choices(list, position)?;
+        Ok(self.turns(count, position, choices, turn).0)
+    }
+
+    /// A loop without names, and the register that has how many turns it took.
+    pub(super) fn turns<T>(
+        &mut self,
+        count: Register,
+        position: Register,
+        choices: Vec<Choice>,
+        turn: impl FnOnce(&mut Self, Register, Register) -> T,
+    ) -> (T, Register) {
+        let [index, length] = [Type::Int; 2].map(|kind| self.stage.new_register(kind));
         self.stage.open();
         let result = turn(self, position, index);
         let body = self.stage.close(self.fragments);
@@ -95,14 +126,14 @@ impl<'a> Compiler<'_, 'a> {
         self.stage
             .push_for(body, otherwise, self.fragments, |body, otherwise| For {
                 count,
-                filter: None,
+                choices,
                 position,
                 index,
                 length,
                 body,
                 otherwise,
             });
-        result
+        (result, length)
     }
 
     /// Compiles the body of a loop through what is no list, for the mistakes that it may have of
@@ -122,7 +153,7 @@ impl<'a> Compiler<'_, 'a> {
         node: &'a ast::ForLoop<'a>,
         items: &Operand,
         position: Register,
-    ) -> Option<LoopFilter> {
+    ) -> Option<Choice> {
         let expression = node.filter_expr.as_ref()?;
         // As in MiniJinja, `loop` is that of the loop around here.
         self.stage.open();
@@ -134,7 +165,7 @@ impl<'a> Compiler<'_, 'a> {
         let keep = keep.ok();
         let keep = keep.and_then(|keep| self.stage.register(&keep, self.page));
         let block = self.stage.close(self.fragments).ops;
-        keep.map(|keep| LoopFilter { block, keep })
+        keep.map(|register| Choice::By(KeyUse::Keep, Key { block, register }))
     }
 
     /// Compiles what a loop without turns does.
@@ -188,25 +219,31 @@ impl<'a> Compiler<'_, 'a> {
         }
     }
 
-    pub(super) fn length_of(&mut self, list: &List) -> Operand {
+    /// How many items a list has of which nothing is chosen yet.
+    pub(super) fn length_of_all(&mut self, list: &List) -> Operand {
         match &list.items {
             Items::Field { field, .. } => Operand::register(self.stage.length(*field), Type::Int),
             Items::Tables { length, .. } => Operand::int(*length as i64),
         }
     }
 
-    /// The item at a position.
+    /// The item at a position among all of a list's.
     pub(super) fn item(&mut self, items: &Operand, position: Register) -> Result<Operand> {
         Ok(match items {
-            Operand::List(list) if list.is_plain() => Operand::Column {
-                list: list.clone(),
-                column: 0,
-                position,
-            },
-            Operand::List(list) => Operand::Row {
-                list: list.clone(),
-                position,
-            },
+            Operand::List(list) => {
+                let list = match list.chosen.is_empty() {
+                    true => list.clone(),
+                    false => Rc::new(list.all()),
+                };
+                match list.is_plain() {
+                    true => Operand::Column {
+                        list,
+                        column: 0,
+                        position,
+                    },
+                    false => Operand::Row { list, position },
+                }
+            }
             Operand::Range { start, step, .. } => {
                 let position = Operand::register(position, Type::Int);
                 let offset = if *step == 1 {

@@ -6,9 +6,9 @@
 //!   `expression`, `operator`, `access`, `call`, `filter`, `reduce`, `test` and `json` walk the
 //!   syntax tree;
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
-//! - `assemble`, `step`, `query` (with `sql`), `size`: stages, steps and pages; `error_pages`: what
-//!   is shown where no page is; `forms`: what in forms is missing; `routes` and `redirect`: pages
-//!   together.
+//! - `assemble`, `step`, `query` (with `sql`, `sql_call` and `http_call`), `size`: stages, steps
+//!   and pages; `error_pages`: what is shown where no page is; `forms`: what in forms is missing;
+//!   `routes` and `redirect`: pages together.
 
 mod access;
 mod argument;
@@ -16,11 +16,14 @@ mod assemble;
 mod branch;
 mod build;
 mod call;
+mod choose;
 mod compiler;
 mod error_pages;
 mod expression;
 mod filter;
+mod format;
 mod forms;
+mod http_call;
 mod inherit;
 mod json;
 mod looping;
@@ -60,6 +63,9 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
     report_files(sources, &mut report);
     let mut service_file = read_service_file(sources, kinds, &mut report);
     for backend in &mut service_file.backends {
+        if let Some(other) = sources.backends.get(&backend.name) {
+            *backend = other.clone();
+        }
         backend.folder.clone_from(&sources.folder);
     }
     let kinds = Kinds {

@@ -2,13 +2,14 @@
 
 use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
-use super::value::{Literal, Operand};
-use crate::diagnostic::Place;
+use super::value::{Given, List, Literal, Operand};
+use crate::diagnostic::{Place, Reported};
 use crate::program::{
-    Arithmetic, Binary, Comparison, Conversion, Op, Register, TextTest, Type, Unary,
+    Arithmetic, Binary, Comparison, Conversion, If, Op, Register, TextTest, Type, Unary,
 };
 use minijinja::machinery::ast::{self, BinOpKind, CompareOpKind, Expr};
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 impl<'a> Compiler<'_, 'a> {
     pub(super) fn binary(&mut self, node: &ast::BinOp<'_>, place: Place<'a>) -> Result<Operand> {
@@ -319,40 +320,94 @@ impl<'a> Compiler<'_, 'a> {
         container: &Expr<'_>,
         place: Place<'a>,
     ) -> Result<Operand> {
-        let items = match container {
-            Expr::List(list) => Some(&list.items),
-            Expr::Tuple(tuple) => Some(&tuple.items),
-            _ => None,
-        };
-        if let Some(items) = items {
-            let mut found = Operand::bool(false);
-            for item in items {
-                let item = self.expression(item)?;
-                found = self.logical(false, found, |this| {
-                    this.compare(Comparison::Equal, value, &item, place)
-                })?;
-            }
-            return Ok(found);
+        match self.container(container)? {
+            Given::Items(items) => self.contained_in_items(value, &items, place),
+            Given::One(container) => self.contained(value, &container, place),
+            Given::Nothing => Err(Reported),
         }
-        let container = self.expression(container)?;
+    }
+
+    /// What `in` looks into.
+    pub(super) fn container(&mut self, container: &Expr<'_>) -> Result<Given> {
+        let items = match container {
+            Expr::List(list) => &list.items,
+            Expr::Tuple(tuple) => &tuple.items,
+            other => return Ok(Given::One(Box::new(self.expression(other)?))),
+        };
+        let items = items.iter().map(|item| self.expression(item));
+        Ok(Given::Items(items.collect::<Result<_>>()?))
+    }
+
+    pub(super) fn contained_in_items(
+        &mut self,
+        value: &Operand,
+        items: &[Operand],
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let mut found = Operand::bool(false);
+        for item in items {
+            found = self.logical(false, found, |this| {
+                this.compare(Comparison::Equal, value, item, place)
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// Whether a text has another in it, or a list a value.
+    pub(super) fn contained(
+        &mut self,
+        value: &Operand,
+        container: &Operand,
+        place: Place<'a>,
+    ) -> Result<Operand> {
         if let (Operand::Literal(Literal::Text { text: left, .. }), Operand::Literal(right)) =
-            (&container, value)
+            (container, value)
         {
             return Ok(Operand::bool(left.contains(&*right.print())));
         }
         match container.scalar() {
             Some((Type::Text, _)) => {
                 let value = self.printable(value.clone(), place)?;
-                let left = self.register(&container);
+                let left = self.register(container);
                 let right = self.text_register(&value);
                 Ok(self.text_test(TextTest::Contains, left, right))
             }
-            _ => {
-                let message = format!("`in` cannot look into {}", container.describe());
-                let hint = "`in` looks into a text or a list written out: x in [\"a\", \"b\"]";
-                Err(self.error(place, message, hint))
-            }
+            _ => match container {
+                Operand::List(list) if list.is_plain() => self.contained_in(value, list, place),
+                other => {
+                    let message = format!("`in` cannot look into {}", other.describe());
+                    let hint = "it looks into texts and lists: x in [\"a\", \"b\"], \
+                                x in rows|map(attribute=\"name\")";
+                    Err(self.error(place, message, hint))
+                }
+            },
         }
+    }
+
+    fn contained_in(
+        &mut self,
+        value: &Operand,
+        list: &Rc<List>,
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let found = self.copied(&Operand::bool(false), Type::Bool);
+        self.through(list, |this, position, _| {
+            let item = this.item(&Operand::List(list.clone()), position)?;
+            let is_equal = this.compare(Comparison::Equal, value, &item, place)?;
+            let condition = this.register(&is_equal);
+            let yes = this.register(&Operand::bool(true));
+            let then = vec![Op::Copy(Unary {
+                to: found,
+                from: yes,
+            })];
+            this.stage.push(Op::If(If {
+                condition,
+                then,
+                otherwise: Vec::new(),
+            }));
+            Ok(())
+        })??;
+        Ok(Operand::register(found, Type::Bool))
     }
 
     pub(super) fn text_test(&mut self, test: TextTest, left: Register, right: Register) -> Operand {

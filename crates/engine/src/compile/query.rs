@@ -1,8 +1,9 @@
-//! What calls ask: the outputs of a template or of a command's words, or the named arguments of a
-//! statement of SQL, are the arguments of its queries.
+//! What calls ask: the outputs of a template, of a command's words or of a request of HTTP, or the
+//! named arguments of a statement of SQL, are the arguments of its queries.
 
-use super::argument::{Parts, bytes_of, scalar};
+use super::argument::{Parts, bytes_of, template};
 use super::compiler::{Compiler, Result};
+use super::http_call::request;
 use super::sql_call::{Used, statement, transaction};
 use super::step::only_when;
 use super::value::{List, Operand};
@@ -10,9 +11,6 @@ use crate::diagnostic::{Reported, did_you_mean_or};
 use crate::program::{Asking, Form, Op, Query, Register, Statement};
 use crate::source::declaration::CallDecl;
 use crate::source::keys::Text;
-use crate::source::template::{TextPlace, parse_template};
-use minijinja::machinery::ast::Stmt;
-use rhythm_protocol::http::uri;
 use std::rc::Rc;
 
 /// Compiles what a call asks, of the lanes where `when` is true, and gives what it looks like.
@@ -37,15 +35,13 @@ pub(super) fn query<'a>(
         unshadow(compiler, item, shadowed);
         return Err(Reported);
     };
-    let count = compiler.length_of(&list);
-    let count = compiler.register(&count);
-    compiler.repeat(count, |compiler, position, _| {
+    compiler.through(&list.clone(), |compiler, position, _| {
         let operand = compiler.item(&Operand::List(list), position)?;
         let shadowed = compiler.scope.page.insert(item.clone(), operand);
         let asked = ask(compiler, declaration);
         unshadow(compiler, item, shadowed);
         asked
-    })
+    })?
 }
 
 /// The list that a call has a request for each item of.
@@ -82,67 +78,6 @@ fn unshadow(compiler: &mut Compiler<'_, '_>, item: &str, shadowed: Option<Operan
     };
 }
 
-/// Compiles a template whose outputs are arguments, to follow on others; `write` appends what
-/// stands between them to a piece. Outputs that nothing keeps apart are one argument.
-fn template<'a>(
-    compiler: &mut Compiler<'_, 'a>,
-    text: &Text<'a>,
-    (pieces, arguments): &mut Parts,
-    write: fn(&str, &mut String),
-) -> Result<()> {
-    let origin = TextPlace::of_text(text);
-    let body = parse_template(&text.value, origin, compiler.report)?;
-    let Stmt::Template(body) = &body else {
-        return Err(Reported);
-    };
-    let around = std::mem::replace(&mut compiler.origin, origin);
-    let mut result = Ok(());
-    for statement in &body.children {
-        match statement {
-            Stmt::EmitRaw(raw) => {
-                if let Some(piece) = pieces.last_mut() {
-                    write(raw.raw, piece);
-                }
-            }
-            Stmt::EmitExpr(output) => match argument(compiler, &output.expr) {
-                Err(reported) => result = Err(reported),
-                Ok(operand) => {
-                    let between = pieces.last().map_or("", |piece| piece);
-                    match arguments.last_mut() {
-                        Some(parts) if !Form::separates(between.as_bytes()) => {
-                            let Some(between) = decoded(between) else {
-                                let place = compiler.place_of(&output.expr);
-                                let hint = "a `&` between them makes them two arguments";
-                                let message = "what stands before this output is no text";
-                                result = Err(compiler.error(place, message, hint));
-                                continue;
-                            };
-                            if !between.is_empty() {
-                                parts.push(Operand::text(&between));
-                            }
-                            parts.push(operand);
-                            if let Some(piece) = pieces.last_mut() {
-                                piece.clear();
-                            }
-                        }
-                        _ => {
-                            arguments.push(vec![operand]);
-                            pieces.push(String::new());
-                        }
-                    }
-                }
-            },
-            _ => {
-                let hint = "text and {{ outputs }}; choose with {{ a if condition else b }}";
-                let place = compiler.origin.place(0);
-                result = Err(compiler.error(place, "statements do not belong here", hint));
-            }
-        }
-    }
-    compiler.origin = around;
-    result
-}
-
 /// Compiles the words of a command, templates.
 fn command<'a>(compiler: &mut Compiler<'_, 'a>, words: &[Text<'a>]) -> Result<Parts> {
     let mut parts = (vec![String::new()], Vec::new());
@@ -169,6 +104,9 @@ pub(super) struct Asked {
 fn ask<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) -> Result<Asked> {
     let ((pieces, arguments), statements) = match declaration.asking {
         _ if !declaration.words.is_empty() => (command(compiler, &declaration.words)?, Vec::new()),
+        _ if let Some(http) = &declaration.http => {
+            (request(compiler, &declaration.asked, http)?, Vec::new())
+        }
         Asking::Request => {
             let mut parts = (vec![String::new()], Vec::new());
             let as_it_is = |raw: &str, piece: &mut String| piece.push_str(raw);
@@ -208,25 +146,4 @@ fn ask<'a>(compiler: &mut Compiler<'_, 'a>, declaration: &CallDecl<'a>) -> Resul
     let arguments = registers;
     compiler.stage.push(Op::Query(Query { arguments }));
     Ok(Asked { form, statements })
-}
-
-/// An output that is an argument.
-fn argument<'a>(
-    compiler: &mut Compiler<'_, 'a>,
-    expression: &minijinja::machinery::ast::Expr<'_>,
-) -> Result<Operand> {
-    let place = compiler.place_of(expression);
-    let operand = compiler.expression(expression)?;
-    match operand {
-        Operand::None => Ok(Operand::text("None")),
-        Operand::Undefined => Ok(Operand::text("")),
-        operand => scalar(compiler, operand, place),
-    }
-}
-
-/// The text that a percent-encoded piece stands for.
-fn decoded(piece: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    uri::decode(piece.as_bytes(), &mut bytes).ok()?;
-    String::from_utf8(bytes).ok()
 }

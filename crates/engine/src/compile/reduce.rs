@@ -54,12 +54,22 @@ impl<'a> Compiler<'_, 'a> {
             let message = "the column must be named by a constant text";
             return Err(self.error(place, message, form));
         };
-        match list.columns.iter().position(|(known, _)| **known == *name) {
+        self.column_named(list, &name, place)
+    }
+
+    /// The values of a column of records.
+    pub(super) fn column_named(
+        &mut self,
+        list: &List,
+        name: &str,
+        place: Place<'a>,
+    ) -> Result<Rc<List>> {
+        match list.columns.iter().position(|(known, _)| known == name) {
             Some(column) if !list.is_plain() => Ok(Rc::new(list.column(column))),
             _ => {
                 let columns = list.columns.iter().map(|(name, _)| name.as_str());
                 let columns = columns.filter(|name| !name.is_empty());
-                let hint = did_you_mean_or(&name, columns, "the items are plain values");
+                let hint = did_you_mean_or(name, columns, "the items are plain values");
                 Err(self.error(place, format!("the items have no `{name}`"), hint))
             }
         }
@@ -114,8 +124,7 @@ impl<'a> Compiler<'_, 'a> {
         place: Place<'a>,
     ) -> Result<Operand> {
         let kind = self.number_type(name, list, place)?;
-        let zero = self.register(&Operand::int(0));
-        let first = self.item(&Operand::List(list.clone()), zero)?;
+        let first = self.item_at(list, &Operand::int(0))?;
         let best = self.copied(&first, kind);
         let comparison = match name {
             "min" => Comparison::Less,
@@ -139,7 +148,7 @@ impl<'a> Compiler<'_, 'a> {
     }
 
     /// A register of its own with a value.
-    fn copied(&mut self, operand: &Operand, kind: Type) -> Register {
+    pub(super) fn copied(&mut self, operand: &Operand, kind: Type) -> Register {
         let from = self.register(operand);
         let to = self.stage.new_register(kind);
         self.stage.push(Op::Copy(Unary { to, from }));
@@ -153,14 +162,12 @@ impl<'a> Compiler<'_, 'a> {
         kind: Type,
         body: impl FnOnce(&mut Self, Register),
     ) -> Result<()> {
-        let count = self.length_of(list);
-        let count = self.register(&count);
-        self.repeat(count, |this, position, _| {
+        self.through(list, |this, position, _| {
             let item = this.item(&Operand::List(list.clone()), position)?;
             let item = this.register(&item);
             debug_assert_eq!(this.stage.kind_of(item), kind);
             body(this, item);
             Ok(())
-        })
+        })?
     }
 }

@@ -100,10 +100,20 @@ impl Scope {
             Csrf::INPUT if !self.is_for_all => return Some(Operand::CsrfInput),
             _ => {}
         }
-        ["range", "dict", "debug", "namespace", "super", "caller"]
-            .into_iter()
-            .find(|function| *function == name)
-            .map(Operand::Function)
+        [
+            "range",
+            "now",
+            "randrange",
+            "dict",
+            "debug",
+            "namespace",
+            "super",
+            "caller",
+        ]
+        .into_iter()
+        .find(|function| *function == name)
+        .filter(|function| !(self.is_for_all && matches!(*function, "now" | "randrange")))
+        .map(Operand::Function)
     }
 
     /// Every name that has a value here.

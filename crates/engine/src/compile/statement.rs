@@ -37,6 +37,7 @@ impl<'a> Compiler<'_, 'a> {
             Stmt::IfCond(node) => return self.if_statement(node),
             Stmt::ForLoop(node) => return self.for_statement(node),
             Stmt::Set(node) => return self.set_statement(&node.target, &node.expr),
+            Stmt::SetBlock(node) => return self.set_block(node),
             Stmt::WithBlock(node) => {
                 self.scope.frames.push(Frame::default());
                 for (target, value) in &node.assignments {
@@ -74,10 +75,6 @@ impl<'a> Compiler<'_, 'a> {
     /// Reports a statement that MiniJinja has and pages have not.
     fn unsupported_statement(&mut self, statement: &'a Stmt<'a>) -> Reported {
         let (place, what, hint) = match statement {
-            Stmt::SetBlock(node) => {
-                let hint = "{% set x = ... %} sets a name to one expression";
-                (self.at(node), "a `set` block", hint)
-            }
             Stmt::AutoEscape(node) => {
                 let hint = "`|safe` prints one value unescaped";
                 (self.at(node), "`autoescape`", hint)
@@ -216,17 +213,37 @@ impl<'a> Compiler<'_, 'a> {
         target: &'a ast::Expr<'a>,
         value: &'a ast::Expr<'a>,
     ) -> Result<()> {
+        let name = self.name_set(target)?;
+        let operand = self.expression(value);
+        self.scope
+            .set(name, operand.as_ref().map_or(Operand::Poison, Clone::clone));
+        operand.map(|_| ())
+    }
+
+    /// `{% set name %}...{% endset %}`: a text that is safe, for its outputs are escaped.
+    fn set_block(&mut self, node: &'a ast::Spanned<ast::SetBlock<'a>>) -> Result<()> {
+        let name = self.name_set(&node.target)?;
+        if node.filter.is_some() {
+            let place = self.origin.at(node.span());
+            let hint = "apply the filter where the name is printed";
+            return Err(self.unsupported(place, "a filter of a `set` block", hint));
+        }
+        let text = self.capture(|this| {
+            this.statements(&node.body);
+            Ok(())
+        });
+        self.scope.set(name, text?);
+        Ok(())
+    }
+
+    /// The name that `set` sets.
+    fn name_set(&mut self, target: &'a ast::Expr<'a>) -> Result<&'a str> {
         let ast::Expr::Var(target) = target else {
             let place = self.place_of(target);
             let hint = "set one name at a time; there are no namespaces";
             return Err(self.error(place, "`set` sets one name", hint));
         };
-        let operand = self.expression(value);
-        self.scope.set(
-            target.id,
-            operand.as_ref().map_or(Operand::Poison, Clone::clone),
-        );
-        operand.map(|_| ())
+        Ok(target.id)
     }
 
     pub(super) fn if_statement(&mut self, node: &'a ast::IfCond<'a>) -> Result<()> {

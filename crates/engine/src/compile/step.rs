@@ -182,7 +182,7 @@ impl<'a> Steps<'_, 'a> {
             StepKind::Redirect(to) => redirect_to(compiler, to)?,
             StepKind::Head { headers, status } => {
                 for (name, text) in headers {
-                    let Ok(text) = text_template(compiler, text, Escape::Header, Goal::Text) else {
+                    let Ok(text) = header_value(compiler, text) else {
                         continue;
                     };
                     add_header(compiler, &name.value, text);
@@ -379,6 +379,14 @@ fn with_value<'a>(compiler: &mut Compiler<'_, 'a>, text: &Text<'a>) -> Result<Op
     });
     compiler.origin = around;
     operand
+}
+
+/// Compiles the value of a header field.
+pub(super) fn header_value<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    text: &Text<'a>,
+) -> Result<Operand> {
+    text_template(compiler, text, Escape::Header, Goal::Text)
 }
 
 /// Compiles a string of the header as text and outputs. What is printed is escaped as said.

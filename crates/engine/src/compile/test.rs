@@ -1,19 +1,20 @@
 //! Tests: `value is test`.
 
 use super::compiler::{Compiler, Result};
-use super::value::Operand;
+use super::value::{Given, Literal, Operand, Tested};
 use crate::diagnostic::{Place, did_you_mean};
 use crate::program::{Arithmetic, Comparison, Op, TextTest, Type, Unary};
-use minijinja::machinery::ast::{self, Spanned};
+use minijinja::machinery::ast::{self, Expr, Spanned};
 
 /// The tests there are.
-const TESTS: [&str; 27] = [
+const TESTS: [&str; 31] = [
     "boolean",
     "defined",
     "divisibleby",
     "endingwith",
     "eq",
     "equalto",
+    "escaped",
     "even",
     "false",
     "float",
@@ -26,10 +27,13 @@ const TESTS: [&str; 27] = [
     "le",
     "lessthan",
     "lt",
+    "mapping",
     "ne",
     "none",
     "number",
     "odd",
+    "safe",
+    "sequence",
     "startingwith",
     "string",
     "true",
@@ -42,28 +46,12 @@ impl<'a> Compiler<'_, 'a> {
     pub(super) fn test(&mut self, node: &Spanned<ast::Test<'_>>, decides: bool) -> Result<Operand> {
         let place = self.origin.at(node.span());
         let name = node.name;
-        let takes_argument = matches!(
-            name,
-            "divisibleby"
-                | "eq"
-                | "equalto"
-                | "ne"
-                | "lt"
-                | "lessthan"
-                | "le"
-                | "gt"
-                | "greaterthan"
-                | "ge"
-                | "in"
-                | "startingwith"
-                | "endingwith"
-        );
         if !TESTS.contains(&name) {
             let hint = did_you_mean(name, TESTS);
             return Err(self.error(place, format!("there is no test `{name}`"), hint));
         }
         let what = format!("the test `{name}`");
-        let parameters: &[&str] = if takes_argument { &[""] } else { &[] };
+        let parameters: &[&str] = if takes_argument(name) { &[""] } else { &[] };
         let arguments = self.arguments(&what, parameters, &node.args, place)?;
         if matches!(name, "defined" | "undefined") {
             let value = self.optional(&node.expr)?;
@@ -72,15 +60,83 @@ impl<'a> Compiler<'_, 'a> {
             ));
         }
         let value = self.expression(&node.expr)?;
-        let kind = value.scalar().map(|(kind, _)| kind);
-        let other = match arguments.first() {
-            Some(Some(other)) if name == "in" => return self.contains(&value, other, place),
-            Some(Some(other)) => Some(self.expression(other)?),
-            Some(None) => {
-                let hint = format!("is {name}(...)");
-                return Err(self.error(place, format!("{what} takes an argument"), hint));
+        let given = match arguments.first() {
+            Some(argument) => self.given(name, *argument, place)?,
+            None => Given::Nothing,
+        };
+        self.test_of(name, value, &given, decides, place)
+    }
+
+    /// What a test is given, which takes an argument.
+    fn given(
+        &mut self,
+        name: &str,
+        argument: Option<&Expr<'_>>,
+        place: Place<'a>,
+    ) -> Result<Given> {
+        match argument {
+            None => {
+                let message = format!("the test `{name}` takes an argument");
+                Err(self.error(place, message, format!("is {name}(...)")))
             }
-            None => None,
+            Some(container) if name == "in" => self.container(container),
+            Some(other) => Ok(Given::One(Box::new(self.expression(other)?))),
+        }
+    }
+
+    /// A test by its name, for a filter that takes items of which it holds.
+    pub(super) fn tested(
+        &mut self,
+        test: &Expr<'_>,
+        argument: Option<&Expr<'_>>,
+    ) -> Result<Tested> {
+        let place = self.place_of(test);
+        let Operand::Literal(Literal::Text { text, .. }) = self.expression(test)? else {
+            let hint = "such as \"odd\", or \"in\", [1, 2]";
+            return Err(self.error(place, "a test is named by a constant text", hint));
+        };
+        let name = match &*text {
+            "==" => "eq",
+            "!=" => "ne",
+            "<" => "lt",
+            "<=" => "le",
+            ">" => "gt",
+            ">=" => "ge",
+            name => name,
+        };
+        let name = name.to_owned();
+        if !TESTS.contains(&&*name) {
+            let hint = did_you_mean(&name, TESTS);
+            return Err(self.error(place, format!("there is no test `{name}`"), hint));
+        }
+        let given = match takes_argument(&name) {
+            true => self.given(&name, argument, place)?,
+            false if argument.is_some() => {
+                let message = format!("the test `{name}` takes no argument");
+                return Err(self.error(place, message, "remove it"));
+            }
+            false => Given::Nothing,
+        };
+        Ok(Tested { name, given })
+    }
+
+    /// A test of a value.
+    pub(super) fn test_of(
+        &mut self,
+        name: &str,
+        value: Operand,
+        given: &Given,
+        decides: bool,
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let kind = value.scalar().map(|(kind, _)| kind);
+        let other = match given {
+            Given::Items(items) => return self.contained_in_items(&value, items, place),
+            Given::One(container) if name == "in" => {
+                return self.contained(&value, container, place);
+            }
+            Given::One(other) => Some((**other).clone()),
+            Given::Nothing => None,
         };
         let comparison = match name {
             "eq" | "equalto" => Some(Comparison::Equal),
@@ -182,6 +238,25 @@ impl<'a> Compiler<'_, 'a> {
     }
 }
 
+fn takes_argument(name: &str) -> bool {
+    matches!(
+        name,
+        "divisibleby"
+            | "eq"
+            | "equalto"
+            | "ne"
+            | "lt"
+            | "lessthan"
+            | "le"
+            | "gt"
+            | "greaterthan"
+            | "ge"
+            | "in"
+            | "startingwith"
+            | "endingwith"
+    )
+}
+
 /// Whether a test of what a value is holds: its type says so.
 fn type_holds(name: &str, value: &Operand) -> bool {
     let kind = value.scalar().map(|(kind, _)| kind);
@@ -192,6 +267,10 @@ fn type_holds(name: &str, value: &Operand) -> bool {
         "string" => kind == Some(Type::Text),
         "boolean" => kind == Some(Type::Bool),
         "none" => *value == Operand::None,
+        "sequence" => matches!(value, Operand::List(_)),
+        "mapping" => matches!(value, Operand::Row { .. } | Operand::Record(_)),
+        "safe" | "escaped" => value.is_safe(),
+        "defined" => *value != Operand::Undefined,
         "iterable" => {
             matches!(value, Operand::List(_) | Operand::Range { .. }) || kind == Some(Type::Text)
         }

@@ -4,7 +4,7 @@
 //! Operands are lazy: a field is loaded where it is used first. All values of a stage are
 //! immutable, so an operand means the same wherever it is used within the block it was made in.
 
-use crate::program::{FieldId, Register, Type};
+use crate::program::{FieldId, KeyUse, Register, Type};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -68,6 +68,40 @@ pub(crate) enum Items {
     Tables { tables: Vec<u16>, length: usize },
 }
 
+/// What a filter has chosen of a list, when it is gone through.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Chosen {
+    /// Items of whose values in this column, or of which themselves, a test holds, or does not.
+    Where {
+        tested: Rc<List>,
+        test: Option<Tested>,
+        wanted: bool,
+    },
+    /// All by the values of a column.
+    By(KeyUse, Rc<List>),
+    /// The first of each value of a column of texts, whatever its case.
+    UniqueInAnyCase(Rc<List>),
+    Reverse,
+    /// Those between two integers.
+    Slice(Box<[Operand; 2]>),
+}
+
+/// A test by its name, with what it is given.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tested {
+    pub(crate) name: String,
+    pub(crate) given: Given,
+}
+
+/// The argument of a test.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Given {
+    Nothing,
+    One(Box<Operand>),
+    /// A list written out, to be looked into.
+    Items(Vec<Operand>),
+}
+
 /// A list of records, or of plain values: those have one column named `""`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct List {
@@ -75,6 +109,8 @@ pub(crate) struct List {
     pub(crate) columns: Vec<(String, Type)>,
     /// Int field with the backend's status, for rows of a call.
     pub(crate) status: Option<FieldId>,
+    /// What is taken of its items, one after the other; all where it is empty.
+    pub(crate) chosen: Vec<Chosen>,
 }
 
 impl List {
@@ -92,7 +128,23 @@ impl List {
             },
             columns,
             status,
+            chosen: Vec::new(),
         }
+    }
+
+    /// The list of all its items.
+    pub(crate) fn all(&self) -> List {
+        List {
+            chosen: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// With something more chosen of its items.
+    pub(crate) fn choose(&self, chosen: Chosen) -> Operand {
+        let mut list = self.clone();
+        list.chosen.push(chosen);
+        Operand::List(Rc::new(list))
     }
 
     /// Whether its items are values, not records.
@@ -116,6 +168,7 @@ impl List {
             items,
             columns: vec![(String::new(), self.columns[column].1)],
             status: None,
+            chosen: self.chosen.clone(),
         }
     }
 }

@@ -179,9 +179,14 @@ fn upper(text: &str, to: &mut Vec<u8>) {
     if text.is_ascii() {
         to.extend(text.bytes().map(|byte| byte.to_ascii_uppercase()));
     } else {
-        for c in text.chars() {
-            let _ = write!(to, "{}", c.to_uppercase());
-        }
+        text.chars().for_each(|c| push_all(c.to_uppercase(), to));
+    }
+}
+
+/// Appends characters. Formatting them takes several times as long.
+fn push_all(chars: impl Iterator<Item = char>, to: &mut Vec<u8>) {
+    for c in chars {
+        to.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
     }
 }
 
@@ -193,9 +198,7 @@ fn lower(text: &str, to: &mut Vec<u8>) {
         // What becomes of a capital sigma depends on what stands around it.
         to.extend_from_slice(text.to_lowercase().as_bytes());
     } else {
-        for c in text.chars() {
-            let _ = write!(to, "{}", c.to_lowercase());
-        }
+        text.chars().for_each(|c| push_all(c.to_lowercase(), to));
     }
 }
 
@@ -219,19 +222,23 @@ pub fn text(function: TextFunction, text: &str, to: &mut Vec<u8>) -> Made {
             let mut starts_word = true;
             for c in text.chars() {
                 if matches!(c, '-' | '(' | '{' | '[' | '<') || c.is_whitespace() {
-                    let _ = write!(to, "{c}");
+                    push_all([c].into_iter(), to);
                     starts_word = true;
-                } else if std::mem::take(&mut starts_word) {
-                    let _ = write!(to, "{}", c.to_uppercase());
-                } else {
-                    let _ = write!(to, "{}", c.to_lowercase());
+                    continue;
+                }
+                let is_first = std::mem::take(&mut starts_word);
+                match (c.is_ascii(), is_first) {
+                    (true, true) => to.push(c.to_ascii_uppercase() as u8),
+                    (true, false) => to.push(c.to_ascii_lowercase() as u8),
+                    (false, true) => push_all(c.to_uppercase(), to),
+                    (false, false) => push_all(c.to_lowercase(), to),
                 }
             }
         }
         TextFunction::Capitalize => {
             let mut chars = text.chars();
             if let Some(first) = chars.next() {
-                let _ = write!(to, "{}", first.to_uppercase());
+                push_all(first.to_uppercase(), to);
                 lower(chars.as_str(), to);
             }
         }

@@ -90,6 +90,37 @@ pub enum TextFunction {
     Escape(Escape),
 }
 
+/// Texts made of several values, named after the filters that they are for. What follows a name is
+/// what they are made of, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Formatting {
+    /// A Float and how many decimals, Int: rounded half to even.
+    Fixed,
+    /// The same: the least number of so many decimals that is not less.
+    Ceil,
+    /// The same: the greatest that is not more.
+    Floor,
+    /// An Int and a width, Int: with zeros before it.
+    Padded,
+    /// A Float, in bytes, and whether in powers of 1024, Bool.
+    FileSize,
+    /// A Text; the most characters with which it stays as it is, Int; how many are kept of a longer
+    /// one, Int; whether in the middle of a word, Bool; what follows them, Text.
+    Truncate,
+    /// A Text of HTML: without tags.
+    StripTags,
+    /// A Text; how many blanks, Int; whether before its first line, too, Bool; and before empty
+    /// ones, Bool.
+    Indent,
+    /// A Text; of which character on, Int; before which one, Int. Negative ones count from the end.
+    Slice,
+    /// A Text: from its last character to its first.
+    Reverse,
+    /// An Int, seconds since 1970, or a Text, a date, perhaps with a time; and the pattern, Text.
+    /// What is no date fails the lane.
+    Date,
+}
+
 /// Tests on two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextTest {

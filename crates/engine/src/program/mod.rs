@@ -20,11 +20,13 @@
 //! In the order of a page's parts:
 //!
 //! - `page`: a page, with its `route`s and `param`s; `service`: all pages of a service;
-//! - `stage`: a stage's program, and the call that ends it;
+//! - `stage`: a stage's program, and the call that ends it; `document`: where in an answer its
+//!   cells are;
 //! - `op`: the operations; `function`: what they apply to values; `value`: what registers hold;
 //! - `texts`: the constants' texts;
 //! - `print`: programs, to be read.
 
+mod document;
 mod function;
 mod op;
 mod page;
@@ -36,10 +38,13 @@ mod stage;
 mod texts;
 mod value;
 
-pub use function::{Arithmetic, Comparison, Conversion, Escape, TextFunction, TextTest};
+pub use document::{Document, DocumentColumn, DocumentPath, DocumentStep, NoPath};
+pub use function::{
+    Arithmetic, Comparison, Conversion, Escape, Formatting, TextFunction, TextTest,
+};
 pub use op::{
-    Binary, Block, Concat, ConstantItem, For, Header, If, Item, Load, LoopFilter, Op, Put, Query,
-    Replace, Unary,
+    Binary, Block, Choice, Concat, ConstantItem, For, Format, Header, If, Item, Key, KeyUse, Load,
+    Op, Put, Query, Replace, Unary,
 };
 pub use page::{Aside, CookieUse, Csrf, PageProgram, SessionFields, SessionUse, StoredUse};
 pub use param::{Carrier, ListParam, PROBLEM_BYTES_MAX, Param, ParamTold, ParamType};

@@ -4,7 +4,9 @@
 //! [`Unary`], [`Binary`] or [`Load`], so that whoever reads programs (the executors, the printer)
 //! treats a shape once.
 
-use super::function::{Arithmetic, Comparison, Conversion, Escape, TextFunction, TextTest};
+use super::function::{
+    Arithmetic, Comparison, Conversion, Escape, Formatting, TextFunction, TextTest,
+};
 use super::value::{FieldId, FragmentId, Register};
 
 /// A sequence of operations.
@@ -46,6 +48,8 @@ pub enum Op {
     Text(TextFunction, Unary),
     /// `to` = `from` with every occurrence of `old` replaced by `new`, all Text.
     Replace(Replace),
+    /// `to` = a text made of several values. Seldom wanted: devices leave it to the host.
+    Format(Format),
     /// `to = test(left, right)`; operands Text, `to` Bool.
     TextTest(TextTest, Binary),
     /// `to` = the number of characters of `from`, a Text.
@@ -151,6 +155,22 @@ pub struct Replace {
     pub new: Register,
 }
 
+/// [`Op::Format`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// Destination, Text; none of the operands.
+    pub to: Register,
+    /// What is made.
+    pub how: Formatting,
+    /// Of what, five at most.
+    pub from: Vec<Register>,
+}
+
+impl Format {
+    /// Most operands of any.
+    pub(crate) const OPERANDS_MAX: usize = 5;
+}
+
 /// [`Op::If`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct If {
@@ -162,20 +182,21 @@ pub struct If {
     pub otherwise: Block,
 }
 
-/// [`Op::For`]: runs `body` for `position` = 0, 1, ... `count` - 1 of each lane, leaving out the
-/// positions that the filter rejects, or `otherwise` for lanes where no position is left. Lanes
-/// leave the loop at their own count. `count` of less than 1 is an empty loop.
+/// [`Op::For`]: runs `body` for `position` = 0, 1, ... `count` - 1 of each lane, or for those of
+/// them that its choices leave, in their order, or `otherwise` for lanes where no position is left.
+/// Lanes leave the loop at their own count. `count` of less than 1 is an empty loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct For {
     /// Number of positions, Int.
     pub count: Register,
-    /// What decides on each position before the loop begins.
-    pub filter: Option<LoopFilter>,
+    /// What is done with the positions before the loop begins, one after the other.
+    pub choices: Vec<Choice>,
     /// Set to the position in the source before each turn, Int.
     pub position: Register,
     /// Set to the number of turns done before each turn (`loop.index0`), Int.
     pub index: Register,
-    /// Set to the number of turns in all (`loop.length`), Int, before the first.
+    /// Set to the number of turns in all (`loop.length`), Int, before the first; it stays when the
+    /// loop is over.
     pub length: Register,
     /// The loop's body.
     pub body: Block,
@@ -183,13 +204,54 @@ pub struct For {
     pub otherwise: Block,
 }
 
-/// The filter of a [`For`].
+/// What is done with the positions of a [`For`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct LoopFilter {
-    /// Computes `keep` from the loop's `position` register.
+pub enum Choice {
+    /// Something by what each position has.
+    By(KeyUse, Key),
+    /// They are turned round.
+    Reverse,
+    /// Those from `start` on, before `stop`, both Int; negative ones count from the end.
+    Slice {
+        /// The first that is kept.
+        start: Register,
+        /// The first behind it that is not.
+        stop: Register,
+    },
+}
+
+/// What each position of a [`For`] has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Key {
+    /// Computes `register` from the loop's `position` register.
     pub block: Block,
-    /// Bool.
-    pub keep: Register,
+    /// Of any type.
+    pub register: Register,
+}
+
+/// What is done by keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyUse {
+    /// Positions stay for which it is true; it is Bool.
+    Keep,
+    /// They are put in its order; those with the same one stay as they are.
+    Sort {
+        /// From the greatest to the least.
+        descending: bool,
+        /// Whether texts that differ in the case of ASCII letters alone are the same.
+        ignores_case: bool,
+    },
+    /// The first of each stays.
+    Unique,
+}
+
+impl Choice {
+    fn key(&self) -> Option<&Key> {
+        match self {
+            Choice::By(_, key) => Some(key),
+            Choice::Reverse | Choice::Slice { .. } => None,
+        }
+    }
 }
 
 /// [`Op::Put`].
@@ -220,15 +282,14 @@ pub struct Header {
 impl Op {
     /// The blocks inside it, in the order in which a lane can come to them.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
-        let blocks = match self {
-            Op::If(op) => [None, Some(&op.then), Some(&op.otherwise)],
-            Op::For(op) => {
-                let filter = op.filter.as_ref().map(|filter| &filter.block);
-                [filter, Some(&op.body), Some(&op.otherwise)]
-            }
-            _ => [None; 3],
+        let (choices, blocks) = match self {
+            Op::If(op) => (&[][..], [Some(&op.then), Some(&op.otherwise)]),
+            Op::For(op) => (&op.choices[..], [Some(&op.body), Some(&op.otherwise)]),
+            _ => (&[][..], [None; 2]),
         };
-        blocks.into_iter().flatten()
+        let keys = choices.iter().filter_map(Choice::key);
+        let keys = keys.map(|key| &key.block);
+        keys.chain(blocks.into_iter().flatten())
     }
 
     /// Calls `each` with every register that it reads, once for each operand. What the blocks
@@ -252,13 +313,22 @@ impl Op {
             Op::Item(op) => each(op.position),
             Op::ConstantItem(op) => each(op.position),
             Op::Concat(op) => op.parts.iter().copied().for_each(each),
+            Op::Format(op) => op.from.iter().copied().for_each(each),
             Op::Replace(op) => {
                 [op.from, op.old, op.new].into_iter().for_each(each);
             }
             Op::If(op) => each(op.condition),
             Op::For(op) => {
                 each(op.count);
-                op.filter.iter().for_each(|filter| each(filter.keep));
+                for choice in &op.choices {
+                    match choice {
+                        Choice::By(_, key) => each(key.register),
+                        Choice::Slice { start, stop } => {
+                            [*start, *stop].into_iter().for_each(&mut each)
+                        }
+                        Choice::Reverse => {}
+                    }
+                }
             }
             Op::Put(op) => each(op.from),
             Op::Query(op) => op.arguments.iter().copied().for_each(each),

@@ -10,7 +10,7 @@
 //! ```
 
 use super::function::{Arithmetic, Comparison, Escape};
-use super::op::{Binary, ConstantItem, For, Load, LoopFilter, Op, Put, Unary};
+use super::op::{Binary, Choice, ConstantItem, For, Key, KeyUse, Load, Op, Put, Unary};
 use super::page::{Aside, PageProgram, SessionUse};
 use super::param::{Carrier, ParamType};
 use super::service::Service;
@@ -251,6 +251,10 @@ impl StagePrinter<'_> {
                 let [from, old, new] = [op.from, op.old, op.new].map(of);
                 write!(f, "{} = {from} with {new} for {old}", self.to(op.to))
             }
+            Op::Format(op) => {
+                let from: Vec<String> = op.from.iter().map(|part| of(*part)).collect();
+                write!(f, "{} = {:?} {}", self.to(op.to), op.how, from.join(", "))
+            }
             Op::TextTest(test, op) => self.binary(f, op, &format!("{test:?}")),
             Op::TextLength(op) => self.unary(f, op, "characters "),
             Op::If(op) => {
@@ -333,10 +337,35 @@ impl StagePrinter<'_> {
             op.index,
             op.length
         )?;
-        if let Some(LoopFilter { block, keep }) = &op.filter {
-            f.write_str(", keep")?;
-            self.inner(f, block, indent)?;
-            write!(f, " if {}", self.register(*keep))?;
+        for choice in &op.choices {
+            match choice {
+                Choice::By(by, Key { block, register }) => {
+                    f.write_str(match by {
+                        KeyUse::Keep => ", keep",
+                        KeyUse::Sort { .. } => ", sorted",
+                        KeyUse::Unique => ", the first",
+                    })?;
+                    self.inner(f, block, indent)?;
+                    let key = self.register(*register);
+                    match by {
+                        KeyUse::Keep => write!(f, " if {key}")?,
+                        KeyUse::Unique => write!(f, " of each {key}")?,
+                        KeyUse::Sort {
+                            descending,
+                            ignores_case,
+                        } => {
+                            let down = if *descending { ", descending" } else { "" };
+                            let case = if *ignores_case { ", in any case" } else { "" };
+                            write!(f, " by {key}{down}{case}")?;
+                        }
+                    }
+                }
+                Choice::Reverse => f.write_str(", reversed")?,
+                Choice::Slice { start, stop } => {
+                    let [start, stop] = [*start, *stop].map(|bound| self.register(bound));
+                    write!(f, ", of them {start}..{stop}")?;
+                }
+            }
         }
         self.inner(f, &op.body, indent)?;
         self.otherwise(f, &op.otherwise, indent)

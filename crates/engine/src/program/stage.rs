@@ -1,5 +1,6 @@
 //! A stage's program, and the call that ends it.
 
+use super::document::Document;
 use super::op::Block;
 use super::value::{Constant, FieldId, Register, Type};
 
@@ -40,6 +41,8 @@ pub struct Call {
     pub has_name: bool,
     /// Of a transaction the statements, in the order in which they are done.
     pub statements: Box<[Statement]>,
+    /// Of a request of HTTP, where its answer's cells are.
+    pub document: Option<Box<Document>>,
     /// May the query be sent again after a failure that leaves open whether it was carried out?
     pub idempotent: bool,
     /// May one answer be that of all queries of a cohort that ask the same?
@@ -54,9 +57,9 @@ pub enum Asking {
     /// By a request whose form is the kind's own.
     #[default]
     Request,
-    /// By a statement or a command that only reads.
+    /// By a statement, a command or a request of HTTP that only reads.
     Query,
-    /// By a statement or a command that changes something.
+    /// By one that changes something.
     Exec,
     /// By several statements, of which all are done or none: [`Call::statements`]. The call's form
     /// is theirs, one behind the other.

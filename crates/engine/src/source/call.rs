@@ -2,6 +2,7 @@
 
 use super::command::{Words, read_command, read_verb};
 use super::declaration::{CallDecl, NamedRow, STEP_KEYS, StatementDecl, check_name, is_name};
+use super::http_call::{Request, read_document, read_request};
 use super::keys::{Keys, Text, TomlText, text_of};
 use crate::diagnostic::Report;
 use crate::kind::{Asks, Kinds, SQL_KEYS};
@@ -51,6 +52,8 @@ struct Asked<'a> {
     words: Vec<Text<'a>>,
     args: Vec<(Text<'a>, Text<'a>)>,
     transaction: Vec<StatementDecl<'a>>,
+    /// Over HTTP.
+    request: Option<Request<'a>>,
 }
 
 /// The keys that say in SQL what is asked: one of them does.
@@ -81,6 +84,7 @@ fn read_asked<'a>(keys: &Keys<'_, 'a>, asks: Asks<'_>, report: &mut Report) -> O
         }
         Asks::Command(command) => return of_words(read_command(keys, command, report)?),
         Asks::Verbs(verbs) => return of_words(read_verb(keys, verbs, report)?),
+        Asks::Http => return read_request(keys, report).map(of_request),
     };
     let transaction = match asking {
         Asking::Transaction => read_transaction(keys, report)?,
@@ -110,7 +114,20 @@ fn read_asked<'a>(keys: &Keys<'_, 'a>, asks: Asks<'_>, report: &mut Report) -> O
         words: Vec::new(),
         args,
         transaction,
+        request: None,
     })
+}
+
+/// What a call asks over HTTP.
+fn of_request(request: Request<'_>) -> Asked<'_> {
+    Asked {
+        text: request.path.clone(),
+        asking: request.asking,
+        words: Vec::new(),
+        args: Vec::new(),
+        transaction: Vec::new(),
+        request: Some(request),
+    }
 }
 
 /// What a call asks by the words of a command.
@@ -121,6 +138,7 @@ fn of_words<'a>((words, asking): Words<'a>) -> Option<Asked<'a>> {
         words,
         args: Vec::new(),
         transaction: Vec::new(),
+        request: None,
     })
 }
 
@@ -268,7 +286,7 @@ pub(super) fn read_call<'a>(
     let may_lack_name = match asks {
         Asks::Template(_) => false,
         Asks::Sql => keys.has("exec") || is_transaction,
-        Asks::Command(_) | Asks::Verbs(_) => {
+        Asks::Command(_) | Asks::Verbs(_) | Asks::Http => {
             (asked.as_ref()).is_none_or(|asked| asked.asking == Asking::Exec)
         }
     };
@@ -322,6 +340,13 @@ pub(super) fn read_call<'a>(
             (nameless, vec![("changed".to_owned(), Type::Int)])
         }
     };
+    let http = match asked.request {
+        Some(request) => {
+            let document = read_document(keys, &columns, has_name, report)?;
+            Some(Box::new(request.with(document)))
+        }
+        None => None,
+    };
     Some(CallDecl {
         backend: backend?,
         asked: asked.text,
@@ -329,6 +354,7 @@ pub(super) fn read_call<'a>(
         words: asked.words,
         args: asked.args,
         transaction: asked.transaction,
+        http,
         each: each?,
         result_name,
         columns,

@@ -2,7 +2,7 @@
 
 use super::keys::Text;
 use crate::diagnostic::{Place, Report};
-use crate::program::{self, Asking, Escape, ParamType, Route, SessionUse, Type};
+use crate::program::{self, Asking, Document, Escape, ParamType, Route, SessionUse, Type};
 use std::collections::BTreeSet;
 
 /// The keys of a page.
@@ -234,6 +234,8 @@ pub(crate) struct CallDecl<'a> {
     pub(crate) args: Vec<(Text<'a>, Text<'a>)>,
     /// The statements of a transaction.
     pub(crate) transaction: Vec<StatementDecl<'a>>,
+    /// The request, of a call over HTTP.
+    pub(crate) http: Option<Box<HttpDecl<'a>>>,
     /// The name given to each item, and the list's.
     pub(crate) each: Option<(Text<'a>, String, String)>,
     /// Empty where the call has no name.
@@ -244,6 +246,27 @@ pub(crate) struct CallDecl<'a> {
     pub(crate) retry: Option<bool>,
     pub(crate) share: Option<(bool, Place<'a>)>,
     pub(crate) merge: Option<(bool, Place<'a>)>,
+}
+
+/// A request of HTTP, but for its path, a template.
+#[derive(Debug)]
+pub(crate) struct HttpDecl<'a> {
+    pub(crate) method: &'static str,
+    /// What is sent.
+    pub(crate) json: Option<JsonDecl<'a>>,
+    /// Names, and templates.
+    pub(crate) headers: Vec<(Text<'a>, Text<'a>)>,
+    /// Where the answer's cells are.
+    pub(crate) document: Document,
+}
+
+/// A value of JSON that is sent.
+#[derive(Debug)]
+pub(crate) enum JsonDecl<'a> {
+    /// That of an expression.
+    Value(Text<'a>),
+    Object(Vec<(Text<'a>, JsonDecl<'a>)>),
+    List(Vec<JsonDecl<'a>>),
 }
 
 /// A statement of a transaction.

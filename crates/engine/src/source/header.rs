@@ -32,10 +32,10 @@ pub(crate) fn split<'a>(
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().unwrap_or("");
     if first.trim_end() != FENCE {
-        let begun = text.trim_start_matches('\u{feff}').trim_start();
+        let begun = text.trim_start();
         match begun.lines().next().map(str::trim_end) {
             Some(FENCE) => {
-                let hint = "blank lines stand before it, or a byte order mark, which is not seen";
+                let hint = "blank lines stand before it";
                 report.error(place, "the first line of a page is +++", hint)
             }
             Some("---") => {
@@ -79,7 +79,7 @@ fn refuse_misplaced<'t>(
             .kinds
             .iter()
             .any(|kind| kind.asks.keys().contains(&key));
-        asks || STEP_KEYS.contains(&key) && !PAGE_KEYS.contains(&key)
+        (asks || STEP_KEYS.contains(&key)) && !PAGE_KEYS.contains(&key)
     };
     let mut found: Vec<(usize, &str)> = (table.iter())
         .map(|(key, _)| (key.span().start, key.get_ref().as_ref()))

@@ -58,7 +58,7 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    fn new(toml: &TomlText<'a>, value: &str, span: std::ops::Range<usize>) -> Text<'a> {
+    pub(crate) fn new(toml: &TomlText<'a>, value: &str, span: std::ops::Range<usize>) -> Text<'a> {
         let raw = (toml.text).get(toml.start + span.start..toml.start + span.end);
         let inside = raw.and_then(|raw| raw.find(value));
         Text {

@@ -14,6 +14,7 @@ pub(crate) mod config;
 mod cookie;
 pub(crate) mod declaration;
 pub(crate) mod header;
+mod http_call;
 pub(crate) mod keys;
 mod page_file;
 mod param;
@@ -26,7 +27,7 @@ pub(crate) use page_file::PageFile;
 
 use crate::diagnostic::Report;
 use crate::kind::BackendKind;
-use crate::settings::{Mistake, ServiceConfig};
+use crate::settings::{BackendConfig, Mistake, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -44,6 +45,8 @@ pub struct Sources {
     pub unread: BTreeMap<String, Mistake>,
     /// Files of `pages/` and `templates/` that are neither, for what their names end in.
     pub others: BTreeSet<String>,
+    /// Backends, by their names, that are others than `service.toml` says.
+    pub backends: BTreeMap<String, BackendConfig>,
 }
 
 impl Sources {
@@ -52,5 +55,11 @@ impl Sources {
     pub fn config(&self, kinds: &[BackendKind]) -> ServiceConfig {
         let text = self.files.get("service.toml").map_or("", String::as_str);
         config::read(text, kinds, &mut Report::default()).config
+    }
+
+    /// The backends that `service.toml` says, likewise.
+    pub fn declared_backends(&self, kinds: &[BackendKind]) -> Vec<BackendConfig> {
+        let text = self.files.get("service.toml").map_or("", String::as_str);
+        config::read(text, kinds, &mut Report::default()).backends
     }
 }

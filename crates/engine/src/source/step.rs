@@ -8,7 +8,7 @@ use super::declaration::{
 };
 use super::keys::{Keys, Text, TomlText, text_of};
 use crate::diagnostic::{Report, did_you_mean};
-use crate::kind::Kinds;
+use crate::kind::{Asks, Kinds};
 use rhythm_protocol::http::head::is_token;
 use rhythm_protocol::http::response::SENDERS_HEADERS;
 use toml::de::DeTable;
@@ -88,11 +88,11 @@ pub(crate) fn read_step<'a>(
     kinds: Kinds<'_>,
     report: &mut Report,
 ) -> Option<Step<'a>> {
-    if refuse_several(toml, table, report) {
+    let asks = call::asks(table, kinds);
+    if refuse_several(toml, table, asks, report) {
         return None;
     }
     let has = |key: &str| table.contains_key(key);
-    let asks = call::asks(table, kinds);
     let call: Vec<&str> = call::KEYS.into_iter().chain(asks.keys()).collect();
     let known: &[&str] = if has("call") {
         &call
@@ -186,7 +186,12 @@ const HEADS: [&str; 9] = [
 ];
 
 /// Refuses a step of which more than one key says what it does.
-fn refuse_several(toml: TomlText<'_>, table: &DeTable<'_>, report: &mut Report) -> bool {
+fn refuse_several(
+    toml: TomlText<'_>,
+    table: &DeTable<'_>,
+    asks: Asks<'_>,
+    report: &mut Report,
+) -> bool {
     let has_call = table.contains_key("call");
     let sets_fields = table.get("set").is_some_and(|set| set.get_ref().is_table());
     let mut heads: Vec<(usize, &str)> = (table.iter())
@@ -194,6 +199,8 @@ fn refuse_several(toml: TomlText<'_>, table: &DeTable<'_>, report: &mut Report) 
         .filter(|(_, key)| HEADS.contains(key) && *key != "status")
         // Beside a call it may be what the call does: it is a key of memcached's.
         .filter(|(_, key)| *key != "set" || !has_call || sets_fields)
+        // Likewise what is sent with a request.
+        .filter(|(_, key)| *key != "headers" || !has_call || asks != Asks::Http)
         .collect();
     heads.sort_unstable();
     let [(_, first), (second_at, second), ..] = heads[..] else {

@@ -142,6 +142,7 @@ impl Maker {
             }
             5 | 6 => self.conditional(depth - 1),
             7 | 8 => self.for_loop(depth - 1),
+            9 if self.dice.once_in(3) => self.set_block(depth - 1),
             9 => self.set(),
             10 => {
                 let tag = self.tag("include \"partial.html\"");
@@ -197,18 +198,18 @@ impl Maker {
                     (format!("{name}.label"), Kind::Text),
                     (format!("{name}.size"), Kind::Int),
                 ]);
-                "items".to_owned()
+                self.chosen("items", &["label", "size"])
             }
             1 => {
                 self.names.extend([
                     (format!("{name}.title"), Kind::Text),
                     (format!("{name}.count"), Kind::Int),
                 ]);
-                "rows".to_owned()
+                self.chosen("rows", &["title", "count"])
             }
             2 => {
                 self.names.push((name.clone(), Kind::Text));
-                "words".to_owned()
+                self.chosen("words", &[])
             }
             3 => {
                 self.names.push((name.clone(), Kind::Int));
@@ -241,6 +242,54 @@ impl Maker {
             text += &self.block(depth);
         }
         text + &self.tag("endfor")
+    }
+
+    /// A list, or what is taken of it: of records by their columns, a text and an integer.
+    fn chosen(&mut self, list: &str, columns: &[&str]) -> String {
+        let mut list = list.to_owned();
+        while self.dice.once_in(3) {
+            let of_all = [
+                "|reverse",
+                "|list",
+                "[1:]",
+                "[:2]",
+                "[-3:small]",
+                "[small:]",
+            ];
+            let of_values = ["|sort", "|unique", "|select", "|reject(\"in\", [name])"];
+            let of_columns = [
+                "|sort(attribute=\"INT\")",
+                "|sort(attribute=\"TEXT\", reverse=true)",
+                "|sort(attribute=\"TEXT, INT\", case_sensitive=true)",
+                "|unique(attribute=\"TEXT\")",
+                "|unique(attribute=\"INT\")",
+                "|selectattr(\"TEXT\")",
+                "|rejectattr(\"INT\", \"odd\")",
+                "|selectattr(\"INT\", \"gt\", n)",
+            ];
+            let what = match columns {
+                _ if self.dice.once_in(2) => (*self.dice.pick(&of_all)).to_owned(),
+                [text, int] => {
+                    let what = *self.dice.pick(&of_columns);
+                    what.replace("TEXT", text).replace("INT", int)
+                }
+                _ => (*self.dice.pick(&of_values)).to_owned(),
+            };
+            list = format!("({list}{what})");
+        }
+        list
+    }
+
+    fn set_block(&mut self, depth: usize) -> String {
+        let name = self.fresh_name("set");
+        let body = self.block(depth);
+        let text = format!(
+            "{}{body}{}",
+            self.tag(&format!("set {name}")),
+            self.tag("endset")
+        );
+        self.names.push((name, Kind::Text));
+        text
     }
 
     fn set(&mut self) -> String {
@@ -301,7 +350,9 @@ impl Maker {
         match kind {
             Kind::Text => {
                 let a = self.expression(Kind::Text, d);
-                match self.dice.below(9) {
+                match self.dice.below(11) {
+                    9 => format!("({}|join({a}))", self.chosen("words", &[])),
+                    10 => format!("{a}[1:small]"),
                     0 | 1 => {
                         let other = *self.dice.pick(&KINDS);
                         format!("({a} ~ {})", self.expression(other, d))
@@ -318,6 +369,10 @@ impl Maker {
                             "urlencode",
                             "md5",
                             "string",
+                            "reverse",
+                            "striptags",
+                            "indent(2)",
+                            "truncate(length=9)",
                         ]);
                         format!("({a}|{filter})")
                     }
@@ -338,7 +393,11 @@ impl Maker {
                     _ => format!("({}|length)", self.expression(Kind::Text, d)),
                 }
             }
-            Kind::Bool => match self.dice.below(8) {
+            Kind::Bool => match self.dice.below(9) {
+                8 => {
+                    let a = self.expression(Kind::Text, d);
+                    format!("({a} in {})", self.chosen("words", &[]))
+                }
                 0 | 1 => {
                     let operator = *self.dice.pick(&["==", "!=", "<", "<=", ">", ">="]);
                     let of = *self.dice.pick(&[Kind::Text, Kind::Int]);
@@ -408,8 +467,8 @@ impl Maker {
             ]))
             .to_owned(),
             Kind::Int => match self.dice.below(6) {
-                0 => "(items|length)".to_owned(),
-                1 => "(rows|length)".to_owned(),
+                0 => format!("({}|length)", self.chosen("items", &["label", "size"])),
+                1 => format!("({}|length)", self.chosen("rows", &["title", "count"])),
                 2 => "rows.status".to_owned(),
                 _ => self.dice.below(9).to_string(),
             },

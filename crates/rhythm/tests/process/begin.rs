@@ -54,7 +54,7 @@ fn a_new_site_works_and_is_served_as_it_changes() {
     assert_eq!(get(&server, "/static/style.css").0, 200);
     let mut client = server.client();
     let shown = client.ask("GET", "/", "").expect("an answer");
-    let cookie = shown.cookie.expect("who has none is given one");
+    let cookie = shown.cookies.first().expect("who has none is given one");
     let (_, token) = shown
         .body
         .split_once("csrf_token\" value=\"")

@@ -2,7 +2,9 @@
 //! system gives it less than it wants.
 
 mod begin;
+mod bookstore;
 mod etcd;
+mod http;
 #[cfg(feature = "consensus")]
 mod keyspace;
 mod kv;

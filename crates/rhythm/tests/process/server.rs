@@ -86,17 +86,21 @@ impl Server {
 
     /// The first line of the log with this in its message, once it is there.
     pub(crate) fn said(&self, words: &str) -> serde_json::Value {
+        self.said_of(|line| {
+            let message = line["fields"]["message"].as_str();
+            message.is_some_and(|message| message.contains(words))
+        })
+    }
+
+    /// The first line of the log that is such, once it is there.
+    pub(crate) fn said_of(&self, is: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
         let start = Instant::now();
         loop {
             let log = self.log.lock().expect("no panic").clone();
-            let has = |line: &&serde_json::Value| {
-                let message = line["fields"]["message"].as_str();
-                message.is_some_and(|message| message.contains(words))
-            };
-            if let Some(line) = log.iter().find(has) {
+            if let Some(line) = log.iter().find(|line| is(line)) {
                 return line.clone();
             }
-            assert!(start.elapsed() < NEVER, "{words:?} is not said: {log:#?}");
+            assert!(start.elapsed() < NEVER, "it is not said: {log:#?}");
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -160,8 +164,10 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// It says that the connection ends with it.
     pub(crate) closes: bool,
-    /// The first cookie that it sets, by name and value, in small letters.
-    pub(crate) cookie: Option<String>,
+    /// The cookies that it sets, each by name and value.
+    pub(crate) cookies: Vec<String>,
+    /// Where it leads.
+    pub(crate) location: Option<String>,
     pub(crate) body: String,
 }
 
@@ -208,20 +214,22 @@ impl Client {
                 return Err(std::io::ErrorKind::UnexpectedEof.into());
             }
         }
-        let head = head.to_ascii_lowercase();
-        let field = |name: &str| {
+        let fields = |name: &str| {
             let lines = head.lines().filter_map(|line| line.split_once(": "));
-            let found = lines.into_iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| value)
+            let found = lines.filter(|(known, _)| known.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value).collect::<Vec<_>>()
         };
+        let field = |name: &str| fields(name).first().copied();
         let length = field("content-length").map_or(0, |length| length.parse().expect("a number"));
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body)?;
-        let cookie = field("set-cookie").and_then(|cookie| cookie.split(';').next());
+        let cookies = fields("set-cookie").into_iter();
+        let cookies = cookies.filter_map(|cookie| cookie.split(';').next());
         Ok(Answer {
-            cookie: cookie.map(str::to_owned),
+            cookies: cookies.map(str::to_owned).collect(),
+            location: field("location").map(str::to_owned),
             status: head[9..12].parse().expect("a status"),
-            closes: field("connection") == Some("close"),
+            closes: field("connection").is_some_and(|it| it.eq_ignore_ascii_case("close")),
             body: String::from_utf8(body).expect("text"),
         })
     }

@@ -125,7 +125,7 @@ fn forms_are_taken_from_their_own_pages_alone() {
         .client()
         .ask("GET", "/topics/1", "")
         .expect("an answer");
-    let cookie = page.cookie.expect("who has none is given one");
+    let cookie = page.cookies.first().expect("who has none is given one");
     let part = |text: &str| {
         let (_, rest) = page.body.split_once(text).expect("a form");
         rest.split_once('"').expect("a value").0.to_owned()

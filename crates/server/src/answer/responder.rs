@@ -120,6 +120,11 @@ impl Responder {
         self.sessions.visitor()
     }
 
+    /// Bits that nobody can predict.
+    pub(crate) fn random(&mut self) -> u128 {
+        self.sessions.random()
+    }
+
     /// Answers the lanes of a cohort that are finished or failed. Whether any is left.
     pub(crate) fn answer_lanes(
         &mut self,

@@ -93,6 +93,11 @@ impl Sessions {
         &self.array
     }
 
+    /// Bits that nobody can predict.
+    pub(crate) fn random(&mut self) -> u128 {
+        (self.random)()
+    }
+
     /// An id for a visitor who has no session.
     pub(crate) fn visitor(&mut self) -> SessionId {
         SessionId::of_nobody((self.random)())

@@ -21,8 +21,9 @@ pub(super) struct Taken {
     pub(super) key: u64,
     /// What asks.
     pub(super) call: Asked,
-    /// Who asks, as a number.
+    /// Who asks, as a number, and which of his visitors.
     pub(super) asker: u64,
+    pub(super) visitor: u8,
     /// Its arguments, as `arguments.rs` keeps them.
     pub(super) arguments: Vec<u8>,
     /// Bytes that are kept of it, itself included, while it is under way.
@@ -75,6 +76,7 @@ impl Awaited {
             key: 0,
             call: Asked::new(call.clone(), CallNumber(0)),
             asker: 0,
+            visitor: 0,
             arguments: Vec::new(),
             bytes: 0,
             deadline: Time::NEVER,

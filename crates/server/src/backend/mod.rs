@@ -91,8 +91,23 @@ pub struct Ask {
     pub count: usize,
     /// What its answer is told by.
     pub key: u64,
-    /// Who asks, as a number: failures of one are not the backend's.
-    pub asker: u64,
+    /// Who asks: failures of one are not the backend's.
+    pub asker: Asker,
+}
+
+/// Who asks a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// Who it is. What one asker holds of a backend is bounded, and others do not wait for it.
+    pub number: u64,
+    /// Which of the visitors of one address it is, as far as they are told apart: what they hold
+    /// is bounded together, but each has turns of his own. 0 of whoever is signed in.
+    pub visitor: u8,
+}
+
+impl Asker {
+    /// How many visitors of one address are told apart.
+    pub(crate) const VISITORS_MAX: u8 = 32;
 }
 
 /// A backend in this process, which answers a whole batch at once, without keys and copies.

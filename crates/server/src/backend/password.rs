@@ -44,18 +44,18 @@ impl LoadedPassword {
         LoadedPassword(Mutex::new(password))
     }
 
-    /// What the file says that a backend's table names as `password_file`.
+    /// What the file says that a backend's table names under this key.
     ///
     /// # Errors
     /// Why it cannot be read, in words.
-    pub(super) fn read(config: &BackendConfig) -> Result<LoadedPassword, String> {
-        let file = config.text("password_file");
+    pub(super) fn read(config: &BackendConfig, key: &str) -> Result<LoadedPassword, String> {
+        let file = config.text(key);
         if file.is_empty() {
             return Ok(LoadedPassword::new(None));
         }
         let path = config.folder.join(file);
         let password = Password::read(&path)
-            .map_err(|why| format!("cannot read `password_file`, {}: {why}", path.display()))?;
+            .map_err(|why| format!("cannot read `{key}`, {}: {why}", path.display()))?;
         Ok(LoadedPassword::new(Some(password)))
     }
 

@@ -18,6 +18,7 @@ macro_rules! kinds {
 
 kinds! {
     besim = "besim/mod.rs",
+    http = "http/mod.rs",
     memcached = "memcached/mod.rs",
     postgres = "postgres/mod.rs",
     redis = "redis/mod.rs",

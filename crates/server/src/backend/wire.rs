@@ -83,6 +83,16 @@ pub trait Wire {
         0
     }
 
+    /// Why a query is not asked, where what it asks cannot be said: it is told of in its place.
+    fn refuses<'a>(
+        &self,
+        call: &Call,
+        arguments: impl Iterator<Item = Argument<'a>>,
+    ) -> Option<Cause> {
+        let _ = (call, arguments);
+        None
+    }
+
     /// Appends the bytes of a query, which leaves on this connection. It encodes and escapes what
     /// the arguments hold: those of several queries where it merges them. The connection's queries
     /// are numbered as they leave, from 0 on; a protocol with tags makes its tag of the number.

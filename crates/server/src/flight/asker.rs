@@ -1,9 +1,15 @@
-//! Who asks a backend, as a number: what those who share it are told apart by.
+//! Who asks a backend: what those who share it are told apart by.
 //!
 //! Whoever has a session is its user, however many connections he has. Who has none is his address,
 //! of IPv6 the network of 64 bits that a client has to itself: connections cost nothing, so that by
 //! them one would be many. Behind a proxy all have its address; there it is the connection.
+//!
+//! But behind an address there may be an office. All its visitors as one would wait for each other,
+//! in one turn of many, while each of those who are signed in has his own: where a backend is busy,
+//! nobody of the office would be answered in time. So some of its connections take turns as if they
+//! were clients, not so many that one can keep others waiting for long by opening connections.
 
+use crate::backend::Asker;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::PageProgram;
 use rhythm_net::ConnectionId;
@@ -30,17 +36,29 @@ impl ClientsBy {
     }
 }
 
-/// Who a lane is for: its session's user, or else its client, of this number.
-pub(crate) fn asker(cohort: &Cohort, program: &PageProgram, lane: usize, client: u64) -> u64 {
+/// Who a lane is for: its session's user, or else its client, of this number and connection.
+pub(crate) fn asker(
+    cohort: &Cohort,
+    program: &PageProgram,
+    lane: usize,
+    client: u64,
+    connection: ConnectionId,
+) -> Asker {
     let user = program.session_fields.and_then(|fields| {
         let of_lane = |field: u16| cohort.fields[usize::from(field)].ints()[lane];
         (of_lane(fields.present) != 0).then(|| of_lane(fields.user))
     });
     match user {
-        Some(user) => user as u64,
-        // Others than those of users, whose numbers are seldom below 0: those that are share what
-        // is theirs with an address, no more.
-        None => !client,
+        Some(user) => Asker {
+            number: user as u64,
+            visitor: 0,
+        },
+        None => Asker {
+            // Others than those of users, whose numbers are seldom below 0: those that are share
+            // what is theirs with an address, no more.
+            number: !client,
+            visitor: (connection.slot() % u32::from(Asker::VISITORS_MAX)) as u8,
+        },
     }
 }
 

@@ -13,7 +13,7 @@
 //! deadline a query has failed, and its lane with it. So every lane is answered within bounded
 //! time.
 
-use crate::backend::{Ask, Backend, Batch, Cause, Failure, Told};
+use crate::backend::{Ask, Asker, Backend, Batch, Cause, Failure, Told};
 use crate::flight::asker::asker;
 use crate::flight::cohorts::{Cohorts, Phase, Wait};
 use crate::flight::lane_requests::LaneRequests;
@@ -212,8 +212,8 @@ impl Backends {
             flight.asked.push(key);
             let lane = cohort.queries.lanes()[query] as usize;
             let client = flight.requests.client(lane);
-            let client = client.expect("a lane that asks is not answered");
-            let asker = asker(cohort, program, lane, client);
+            let (client, connection) = client.expect("a lane that asks is not answered");
+            let asker = asker(cohort, program, lane, client, connection);
             let first = first_of.map_or(query as u32, |first_of| first_of[query]);
             // Most ask what nobody before them did, and are not looked for.
             if first < query as u32
@@ -515,13 +515,14 @@ fn deliver(
 }
 
 /// Who asks a query that is waited for.
-fn asker_of(cohorts: &mut Cohorts, pending: PendingQuery) -> u64 {
+fn asker_of(cohorts: &mut Cohorts, pending: PendingQuery) -> Asker {
     let at = cohorts.pool.key(pending.context);
     let (cohort, flight) = cohorts.pair_mut(pending.context);
     let lane = cohort.queries.lanes()[pending.query as usize] as usize;
     let client = flight.requests.client(lane);
-    let client = client.expect("a lane that waits is not answered");
-    asker(cohort, flight.epoch().program(at.page), lane, client)
+    let (client, connection) = client.expect("a lane that waits is not answered");
+    let program = flight.epoch().program(at.page);
+    asker(cohort, program, lane, client, connection)
 }
 
 /// Keeps why answers are none that their page takes, for the log.
@@ -535,7 +536,7 @@ impl NamedBackend {
     /// Has a query, asked by this one, be answered by what another asks. Of those who ask the same,
     /// the one that holds the least of the backend is who asks: none waits behind what the others
     /// have asked besides.
-    fn follow(&mut self, ask: &mut Ask, query: Key, asker: u64) {
+    fn follow(&mut self, ask: &mut Ask, query: Key, asker: Asker) {
         self.together.follow(ask.key, query);
         ask.asker = self.less_under_way(ask.asker, asker);
     }
@@ -582,9 +583,9 @@ impl NamedBackend {
     }
 
     /// The one of two who ask with less under way.
-    fn less_under_way(&self, one: u64, other: u64) -> u64 {
-        let under_way = |asker| self.backend.under_way_of(asker);
-        match one != other && under_way(other) < under_way(one) {
+    fn less_under_way(&self, one: Asker, other: Asker) -> Asker {
+        let under_way = |asker: Asker| self.backend.under_way_of(asker.number);
+        match one.number != other.number && under_way(other) < under_way(one) {
             true => other,
             false => one,
         }

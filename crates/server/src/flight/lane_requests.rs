@@ -130,9 +130,10 @@ impl LaneRequests {
         (self.lanes[lane].as_ref()).map(|request| request.slot.connection)
     }
 
-    /// Who has sent a lane's request, as a number; `None` where it is answered.
-    pub(crate) fn client(&self, lane: usize) -> Option<u64> {
-        (self.lanes[lane].as_ref()).map(|request| request.client)
+    /// Who has sent a lane's request, as a number, and by which connection; `None` where it is
+    /// answered.
+    pub(crate) fn client(&self, lane: usize) -> Option<(u64, ConnectionId)> {
+        (self.lanes[lane].as_ref()).map(|request| (request.client, request.slot.connection))
     }
 
     /// What each lane's cookie names.

@@ -205,6 +205,14 @@ impl Intake {
             let token = cohort.arena.push(&self.tokens.next(id));
             cohort.fields[usize::from(field)].set_text(last, token);
         }
+        if let Some(field) = program.now {
+            let seconds = i64::try_from(responder.date().seconds()).unwrap_or(i64::MAX);
+            cohort.fields[usize::from(field)].set_int(last, seconds);
+        }
+        for field in &program.drawn {
+            let drawn = (responder.random() as u64 >> 1) as i64;
+            cohort.fields[usize::from(*field)].set_int(last, drawn);
+        }
         let flash = (program.flash).and_then(|field| {
             let value = cookie_of(head, bytes, &epoch.site.flash_cookie)?;
             Some((field, value))

@@ -49,7 +49,7 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "{:<24}{:>10}{:>8.2}{:>8.2}{:>8}{}",
-                page.page.name(),
+                page.page,
                 page.count,
                 page.share,
                 page.mix,
@@ -88,8 +88,9 @@ impl fmt::Display for Report {
         if self.is_of_another_service() {
             writeln!(
                 f,
-                "\nnothing was right: users walk the pages of services/banking, and of no other \
-                 service; a general load generator, such as wrk, loads any"
+                "\nnothing was right: users walk the pages of {}, and of no other service \
+                 (--workload names them); a general load generator, such as wrk, loads any",
+                self.service
             )?;
         }
         for failure in &self.failures {

@@ -1,17 +1,14 @@
 //! What a worker does with the answers that arrive.
 
-use super::super::chain::Page;
-use super::super::client::Awaited;
-use super::super::judge::{Answer, Fault};
+use super::super::client::{Awaited, Client};
 use super::super::reader::AnswerReader;
-use super::super::validate::clip;
-use super::super::visit::{Ask, Probe};
+use super::super::walk::{Answer, Fault, Kind, Walk, clip};
 use super::{PAUSE, Worker};
 use rhythm_net::Port;
 use rhythm_net::clock::monotonic;
 use std::sync::atomic::Ordering;
 
-impl Worker {
+impl<W: Walk> Worker<W> {
     /// Takes the answers out of what arrived. `ended` says that no more will.
     pub(super) fn take_in(&mut self, port: &mut dyn Port, index: usize, bytes: &[u8], ended: bool) {
         let connection = self.clients[index].connection;
@@ -35,7 +32,7 @@ impl Worker {
                 }
                 break;
             };
-            match reader.next(&data[at..], pending.ask == Ask::SignOut, ended) {
+            match reader.next(&data[at..], pending.is_head, ended) {
                 Ok(Some(whole)) => {
                     if reader.head.status() >= 200 {
                         let keeps = reader.head.keep_alive() && !ended;
@@ -87,11 +84,10 @@ impl Worker {
     /// The server closes the connection after the answer to the first request; others in the
     /// pipeline are asked again.
     fn close_after(&mut self, port: &mut dyn Port, index: usize) {
-        let client = &mut self.clients[index];
-        if let Some(connection) = client.disconnected() {
+        if let Some(connection) = self.disconnected(index) {
             port.close(connection);
         }
-        let others = client.pending.drain(1..);
+        let others = self.clients[index].pending.drain(1..);
         self.counts.retries += others.len() as u64;
         self.spare.extend(others.map(|pending| pending.expected));
     }
@@ -106,16 +102,13 @@ impl Worker {
             self.counts.requests += 1;
             self.counts.bytes += total as u64;
         }
-        let verdict = self
-            .judge
-            .judge(&pending, answer, &mut self.clients[index].visit);
+        let Awaited { ask, expected, .. } = &pending;
+        let (ask, kind) = (*ask, self.walk.kind(*ask));
+        let verdict = (self.walk).judge(ask, expected, answer, &mut self.clients[index].visit);
         let is_right = verdict.is_ok();
         match verdict {
             Ok(()) => self.right(index, &pending, answer, measuring),
-            Err(Fault::Error(kind)) => {
-                self.error(&kind);
-                self.clients[index].visit.signed_in = false;
-            }
+            Err(Fault::Error(kind)) => self.error(&kind),
             Err(Fault::Invalid {
                 kind,
                 reason,
@@ -124,42 +117,37 @@ impl Worker {
                 self.live.invalid.fetch_add(1, Ordering::Relaxed);
                 let start = offset.saturating_sub(100);
                 let excerpt = clip(answer.body.get(start..).unwrap_or_default(), 300);
-                self.counts
-                    .invalid(&self.judge.describe(&pending), &kind, &reason, excerpt);
+                let asked = self.walk.describe(ask);
+                self.counts.invalid(&asked, &kind, &reason, excerpt);
             }
         }
-        if let (Ask::Page(page), 200) = (pending.ask, answer.head.status()) {
+        if let (Kind::Page(page), 200) = (kind, answer.head.status()) {
             self.live.pages.fetch_add(1, Ordering::Relaxed);
             if measuring {
-                self.counts
-                    .page(page, answer.body.len(), now.since(pending.started));
+                let latency = now.since(pending.started);
+                self.counts.page(page, answer.body.len(), latency);
             }
         }
-        let ask = pending.ask;
         self.spare.push(pending.expected);
         let client = &mut self.clients[index];
-        if ask == Ask::Page(Page::Logout) {
-            client.visit.signed_in = false;
-        }
-        if ask == Ask::SignOut {
+        if kind == Kind::SignOut {
             self.leave(port, index, now);
-        } else if client.visit.signed_in || is_right {
+        } else if self.walk.goes_on(ask, is_right, &mut client.visit) {
             self.proceed(port, index, now);
         } else if client.pending.is_empty() {
             client.queue.clear();
+            self.walk.given_up(&mut client.visit);
             self.wait(index, None, now + PAUSE);
         }
     }
 
     /// After a right answer: counts it and queues what belongs to it.
-    fn right(&mut self, index: usize, pending: &Awaited, answer: &Answer<'_>, measuring: bool) {
-        let options = &self.setup.options;
-        let client = &mut self.clients[index];
+    fn right(&mut self, index: usize, pending: &Awaited<W>, answer: &Answer<'_>, measuring: bool) {
         let counts = &mut self.counts;
-        match pending.ask {
-            Ask::SignOut if measuring => counts.sign_outs += 1,
-            Ask::Probe(_) if measuring => counts.refusals += 1,
-            Ask::Static(_) if measuring => {
+        match self.walk.kind(pending.ask) {
+            Kind::SignOut if measuring => counts.sign_outs += 1,
+            Kind::Refusal if measuring => counts.refusals += 1,
+            Kind::File if measuring => {
                 let is_whole = answer.head.status() == 200;
                 *(if is_whole {
                     &mut counts.files.whole
@@ -168,30 +156,16 @@ impl Worker {
                 }) += 1;
                 counts.files.bytes += answer.body.len() as u64;
             }
+            Kind::Step => self.clients[index].since = Some(pending.started),
             _ => {}
         }
-        let Ask::Page(page) = pending.ask else {
-            return;
-        };
-        if options.page.is_some() || self.is_stopping {
+        if self.is_stopping {
             return;
         }
-        if options.files && page != Page::CheckDetailImage {
-            for file in self.judge.files.of_page(pending.expected.page, answer.body) {
-                let bit = 1 << file;
-                if client.visit.seen & bit == 0 {
-                    client.visit.seen |= bit;
-                    client.queue.push_back(Ask::Static(*file));
-                }
-            }
-        }
-        let probe = match page {
-            Page::Logout if client.rng.one_in(8) => Probe::OldCookie,
-            Page::AccountSummary if client.rng.one_in(64) => Probe::UnknownCheck,
-            _ => return,
-        };
-        if options.refusals {
-            client.queue.push_back(Ask::Probe(probe));
-        }
+        let Client {
+            visit, rng, queue, ..
+        } = &mut self.clients[index];
+        let Awaited { ask, expected, .. } = pending;
+        (self.walk).follow(*ask, expected, answer, visit, rng, queue);
     }
 }

@@ -1,12 +1,12 @@
 //! What a worker does when something happens: the driver's events, and time.
 
 use super::super::client::Phase;
-use super::super::visit::Ask;
+use super::super::walk::Walk;
 use super::{SCAN, START_EVERY, STARTS, Worker};
 use rhythm_net::{ConnectionId, Ended, Handler, Port, Time};
 use std::convert::Infallible;
 
-impl Worker {
+impl<W: Walk> Worker<W> {
     /// The end has come: no user arrives any more, and those who think or have not begun are done.
     fn stop(&mut self, port: &mut dyn Port) {
         self.is_stopping = true;
@@ -32,11 +32,11 @@ impl Worker {
     }
 }
 
-impl rhythm_net::Worker for Worker {
+impl<W: Walk> rhythm_net::Worker for Worker<W> {
     type Command = Infallible;
 }
 
-impl Handler for Worker {
+impl<W: Walk> Handler for Worker<W> {
     fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, _: Time) {
         if let Some(index) = self.session(connection) {
             self.clients[index].is_connected = true;
@@ -73,7 +73,7 @@ impl Handler for Worker {
             return;
         }
         if client.pending.is_empty() {
-            if let Some(connection) = client.disconnected() {
+            if let Some(connection) = self.disconnected(index) {
                 port.close(connection);
             }
         } else {
@@ -113,7 +113,7 @@ impl Handler for Worker {
         for index in due {
             match self.clients[index].phase {
                 Phase::Waiting(_) if self.is_stopping => self.leave(port, index, now),
-                Phase::Waiting(Some(page)) => self.ask(index, Ask::Page(page), now),
+                Phase::Waiting(Some(ask)) => self.ask(index, ask, now),
                 Phase::Waiting(None) if self.arrival_mean.is_none() => {
                     self.arrive(port, index, now)
                 }

@@ -31,6 +31,8 @@ struct Maker {
     rows_known: bool,
     /// Whether it has what rows of pages have; see [`make_service_with_rows`].
     has_rows: bool,
+    /// Whether it has what devices leave to the host.
+    has_formats: bool,
 }
 
 impl Maker {
@@ -155,6 +157,7 @@ impl Maker {
                 to: t,
                 parts: vec![t2, t3, t4],
             }),
+            16 if self.has_formats => self.format([t, t2, t3], i, f, b),
             16 => self.text_function(Unary { to: t, from: t2 }),
             17 => Op::Replace(Replace {
                 to: t,
@@ -228,6 +231,31 @@ impl Maker {
             TextFunction::Escape(Escape::Html),
         ]);
         Op::Text(function, of)
+    }
+
+    /// A text of several values, of numbers that are not too large to be widths.
+    fn format(
+        &mut self,
+        [to, text, end]: [Register; 3],
+        i: Register,
+        f: Register,
+        b: Register,
+    ) -> Op {
+        let small = self.own_register(Type::Int);
+        let number = Constant::Int(self.dice.below(40) as i64);
+        self.stage.constants.push((small, number));
+        let (how, from) = match self.dice.below(9) {
+            0 => (Formatting::Fixed, vec![f, small]),
+            1 => (Formatting::Ceil, vec![f, small]),
+            2 => (Formatting::Padded, vec![i, small]),
+            3 => (Formatting::FileSize, vec![f, b]),
+            4 => (Formatting::Truncate, vec![text, i, small, b, end]),
+            5 => (Formatting::StripTags, vec![text]),
+            6 => (Formatting::Indent, vec![text, small, b, b]),
+            7 => (Formatting::Slice, vec![text, i, small]),
+            _ => (Formatting::Reverse, vec![text]),
+        };
+        Op::Format(Format { to, how, from })
     }
 
     fn text_test(&mut self, of: Binary) -> Op {
@@ -318,7 +346,7 @@ impl Maker {
         };
         let op = For {
             count,
-            filter: None,
+            choices: vec![],
             position,
             index,
             length,
@@ -330,23 +358,25 @@ impl Maker {
 
     fn for_loop(&mut self, depth: usize, list: FieldId, to: Register, sum: Register) -> Vec<Op> {
         let [count, position, index, length] = [0; 4].map(|_| self.own_register(Type::Int));
-        let filter = self.dice.once_in(2).then(|| {
-            let keep = self.own_register(Type::Bool);
+        let mut choices = Vec::new();
+        if self.dice.once_in(2) {
+            let register = self.own_register(Type::Bool);
             let flag = self.register(Type::Bool);
-            LoopFilter {
-                block: vec![
-                    Op::Truth(Unary {
-                        to: keep,
-                        from: position,
-                    }),
-                    Op::Copy(Unary {
-                        to: flag,
-                        from: keep,
-                    }),
-                ],
-                keep,
-            }
-        });
+            let block = vec![
+                Op::Truth(Unary {
+                    to: register,
+                    from: position,
+                }),
+                Op::Copy(Unary {
+                    to: flag,
+                    from: register,
+                }),
+            ];
+            choices.push(Choice::By(KeyUse::Keep, Key { block, register }));
+        }
+        while self.has_formats && self.dice.once_in(2) {
+            choices.push(self.choice_of(list, position));
+        }
         let mut body = vec![
             Op::Item(Item {
                 to,
@@ -370,7 +400,7 @@ impl Maker {
         body.extend(self.block(depth - 1));
         let op = For {
             count,
-            filter,
+            choices,
             position,
             index,
             length,
@@ -378,6 +408,32 @@ impl Maker {
             otherwise: self.block(depth - 1),
         };
         over_items(list, op)
+    }
+
+    /// What rearranges a loop's positions.
+    fn choice_of(&mut self, list: FieldId, position: Register) -> Choice {
+        let use_of = match self.dice.below(4) {
+            0 => return Choice::Reverse,
+            1 => {
+                let [start, stop] = [0; 2].map(|_| self.register(Type::Int));
+                return Choice::Slice { start, stop };
+            }
+            2 => KeyUse::Unique,
+            _ => KeyUse::Sort {
+                descending: self.dice.once_in(2),
+                ignores_case: self.dice.once_in(2),
+            },
+        };
+        let column = self.dice.below(2) as u16;
+        let register = self.own_register([Type::Text, Type::Int][usize::from(column)]);
+        let item = Op::Item(Item {
+            to: register,
+            list,
+            column,
+            position,
+        });
+        let block = vec![item];
+        Choice::By(use_of, Key { block, register })
     }
 
     /// A stage that refuses some lanes and asks for the others, each once or, in a loop, as often
@@ -413,7 +469,7 @@ impl Maker {
             }));
             ask = vec![Op::For(For {
                 count,
-                filter: None,
+                choices: vec![],
                 position,
                 index,
                 length,
@@ -468,7 +524,8 @@ fn binary(to: Register, left: Register, right: Register) -> Binary {
     Binary { to, left, right }
 }
 
-/// A service with one page of two stages, made from a seed.
+/// A service with one page of two stages, made from a seed. Those of seeds that leave 7 when they
+/// are divided by 8 have what devices leave to the host, too.
 #[must_use]
 pub fn make_service(seed: u64) -> Arc<Service> {
     make(seed, false)
@@ -490,6 +547,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
         may_put: false,
         rows_known: false,
         has_rows,
+        has_formats: seed % 8 == 7,
     };
     let columns = vec![("a".to_owned(), Type::Text), ("b".to_owned(), Type::Int)];
     let field = |name: &str, kind| Field {
@@ -514,6 +572,8 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
         stored: vec![],
         cookies: Vec::new(),
         flash: None,
+        now: None,
+        drawn: vec![],
         csrf: Csrf::default(),
         content_type: "text/html".to_owned(),
         params: vec![],
@@ -524,6 +584,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
             asking: Asking::Request,
             has_name: true,
             statements: Box::default(),
+            document: None,
             form,
             columns: 2,
             result: CallResult::Rows(ROWS_FIELD),

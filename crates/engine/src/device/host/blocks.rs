@@ -28,7 +28,7 @@ pub(super) struct Strip<'a> {
     pub(super) regions: Regions<'a>,
     /// Selections not in use, for reuse.
     pub(super) selections: &'a mut Vec<Selection>,
-    /// What filters of loops kept, not in use, for reuse.
+    /// What choices of loops left, not in use, for reuse.
     pub(super) positions: &'a mut Vec<Positions>,
     /// Where a lane's text is made, for reuse.
     pub(super) made: &'a mut Vec<u8>,
@@ -90,6 +90,7 @@ impl Strip<'_> {
             Op::Concat(op) => self.concat(op, selection),
             Op::Text(function, op) => self.text_function(*function, op, selection),
             Op::Replace(op) => self.replace(op, selection),
+            Op::Format(op) => self.format(op, selection),
             Op::Query(op) => self.query(op, selection),
             Op::Header(op) => self.header(op, selection),
             _ => unreachable!("all others run as one, or have parts"),

@@ -1,10 +1,12 @@
 //! Operations that choose which lanes run what: branches and loops.
 
 use super::blocks::Strip;
-use super::plan::{Branch, Loop};
+use super::plan::{Branch, Choice, Key, Loop};
 use super::positions::Positions;
-use super::strip::Selection;
+use super::strip::{Registers, Selection, argument};
 use crate::cohort::LaneError;
+use crate::device::choices;
+use crate::program::KeyUse;
 
 impl Strip<'_> {
     /// Runs each branch once, for the lanes that take it.
@@ -26,14 +28,11 @@ impl Strip<'_> {
     pub(super) fn repeat(&mut self, op: &Loop, selection: &Selection) {
         let kept = self.kept_turns(op, selection);
         self.turns(op, selection, kept.as_ref());
-        self.positions.extend(kept.map(|mut kept| {
-            kept.clear();
-            kept
-        }));
+        self.positions.extend(kept.map(Positions::cleared));
     }
 
-    /// Sets `length` to how many turns each lane's loop takes, and gives which where it has a
-    /// filter; without one they are 0, 1, 2, ... for every lane.
+    /// Sets `length` to how many turns each lane's loop takes, and gives which where it has
+    /// choices; without any they are 0, 1, 2, ... for every lane.
     fn kept_turns(&mut self, op: &Loop, selection: &Selection) -> Option<Positions> {
         for &lane in selection {
             let count = self.registers.int(op.count, lane).max(0);
@@ -47,33 +46,101 @@ impl Strip<'_> {
             }
             self.registers.set(op.length, lane, count);
         }
-        let filter = op.filter.as_ref()?;
-        let mut kept = self.positions.pop().unwrap_or_default();
-        // The filter's block may not change `count`, but `length` may be the same register as
+        let mut kept = None;
+        for choice in &op.choices {
+            let mut next = self.positions.pop().unwrap_or_default();
+            match choice {
+                Choice::By(by, key) => {
+                    self.by_key(op, *by, key, selection, kept.as_ref(), &mut next)
+                }
+                Choice::Reverse => {
+                    self.rearrange(op, selection, kept.as_ref(), &mut next, |_, _, all| {
+                        all.reverse();
+                    });
+                }
+                Choice::Slice { start, stop } => {
+                    self.rearrange(op, selection, kept.as_ref(), &mut next, |of, lane, all| {
+                        let [start, stop] = [*start, *stop].map(|bound| of.int(bound, lane));
+                        choices::slice(all, start, stop);
+                    });
+                }
+            }
+            next.place();
+            for &lane in selection {
+                self.registers.set(op.length, lane, next.count(lane));
+            }
+            let before = kept.replace(next);
+            self.positions.extend(before.map(Positions::cleared));
+        }
+        kept
+    }
+
+    /// Computes what each position has, all lanes' first, then their second, and does with them
+    /// what that is for.
+    fn by_key(
+        &mut self,
+        op: &Loop,
+        by: KeyUse,
+        key: &Key,
+        selection: &Selection,
+        kept: Option<&Positions>,
+        next: &mut Positions,
+    ) {
+        // The key's block may not change `count`, but `length` may be the same register as
         // nothing else, so it serves to remember the counts.
         let mut turning = self.selection();
         turning.extend(selection.iter().filter(|lane| self.lanes.runs(**lane)));
-        for at in 0.. {
-            turning.retain(|lane| at < self.registers.int(op.length, *lane));
+        for turn in 0.. {
+            turning.retain(|lane| turn < self.registers.int(op.length, *lane));
             if turning.is_empty() {
                 break;
             }
             for &lane in &turning {
+                let at = kept.map_or(turn, |kept| kept.position(lane, turn));
                 self.registers.set(op.position, lane, at);
             }
-            self.block(&filter.parts, &mut turning);
+            self.block(&key.parts, &mut turning);
             for &lane in &turning {
-                if self.registers.bool(filter.keep, lane) {
-                    kept.keep(lane, at);
+                let at = self.registers.int(op.position, lane);
+                let cell = self.registers.column(key.register)[usize::from(lane)];
+                if by != KeyUse::Keep || cell != 0 {
+                    next.keep(lane, at, cell);
                 }
             }
         }
         self.selections.push(turning);
-        kept.sort();
-        for &lane in selection {
-            self.registers.set(op.length, lane, kept.count(lane));
+        if by == KeyUse::Keep {
+            return;
         }
-        Some(kept)
+        next.place();
+        let kind = self.kind(key.register);
+        let found = std::mem::take(next);
+        for &lane in selection.iter().filter(|lane| self.lanes.runs(**lane)) {
+            let keyed = found.of(lane).iter();
+            let keyed = keyed.map(|(at, cell)| (*at, argument(*cell, kind, self.arena)));
+            let mut keyed = keyed.collect();
+            choices::by_key(by, &mut keyed);
+            keyed.iter().for_each(|(at, _)| next.keep(lane, *at, 0));
+        }
+        self.positions.push(found.cleared());
+    }
+
+    /// Rearranges each lane's positions.
+    fn rearrange(
+        &mut self,
+        op: &Loop,
+        selection: &Selection,
+        kept: Option<&Positions>,
+        next: &mut Positions,
+        how: impl Fn(&Registers, u8, &mut Vec<i64>),
+    ) {
+        for &lane in selection.iter().filter(|lane| self.lanes.runs(**lane)) {
+            let count = self.registers.int(op.length, lane);
+            let at = |turn| kept.map_or(turn, |kept| kept.position(lane, turn));
+            let mut all = (0..count).map(at).collect();
+            how(self.registers, lane, &mut all);
+            all.iter().for_each(|at| next.keep(lane, *at, 0));
+        }
     }
 
     /// Runs a loop's body turn by turn, each time for the lanes that still have one, and its else

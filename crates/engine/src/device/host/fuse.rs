@@ -228,7 +228,7 @@ impl<'a> Fuse<'a> {
                 }
             }
             Op::If(op) => return self.choice(op) || self.branch(op),
-            Op::For(op) if op.filter.is_none() => return self.looping(op),
+            Op::For(op) if op.choices.is_empty() => return self.looping(op),
             Op::Status(status) => Step::Status(*status),
             Op::File(path) => Step::File(*path),
             Op::SessionCreate(user) => Step::Session { user: Some(*user) },

@@ -2,8 +2,8 @@
 
 use super::blocks::Strip;
 use super::strip::Selection;
-use crate::cohort::{Argument, LaneError};
-use crate::program::{Header, Query, Type};
+use crate::cohort::LaneError;
+use crate::program::{Header, Query};
 
 impl Strip<'_> {
     pub(super) fn query(&mut self, op: &Query, selection: &Selection) {
@@ -12,12 +12,8 @@ impl Strip<'_> {
         for &lane in selection {
             let (registers, arena) = (&*self.registers, &*self.arena);
             let kinds = &self.stage.registers;
-            let arguments = (op.arguments.iter()).map(|&from| match kinds[usize::from(from)] {
-                Type::Text => Argument::Text(arena.get(registers.view(from, lane))),
-                Type::Int => Argument::Int(registers.int(from, lane)),
-                Type::Float => Argument::Float(registers.float(from, lane)),
-                Type::Bool => Argument::Bool(registers.bool(from, lane)),
-            });
+            let arguments = (op.arguments.iter())
+                .map(|&from| registers.argument(from, lane, kinds[usize::from(from)], arena));
             let index = self.lanes.index[usize::from(lane)];
             let charge = charged.of(arguments.clone());
             if self.lanes.charge(lane, charge) && !self.queries.push(index, arguments) {

@@ -7,7 +7,7 @@
 use super::fuse::Fuse;
 use super::row_plan::count_reads;
 use super::step::{Needed, Steps};
-use crate::program::{Op, PageProgram, Register};
+use crate::program::{self, KeyUse, Op, PageProgram, Register};
 
 /// A stage's plan.
 pub(super) struct Plan {
@@ -25,7 +25,7 @@ pub(super) enum Part {
     Op(Op),
     /// A branch with such an operation in it.
     Branch(Branch),
-    /// A loop with one in it, or with a filter.
+    /// A loop with one in it, or with choices.
     Loop(Loop),
 }
 
@@ -42,15 +42,22 @@ pub(super) struct Loop {
     pub(super) position: Register,
     pub(super) index: Register,
     pub(super) length: Register,
-    pub(super) filter: Option<Filter>,
+    pub(super) choices: Vec<Choice>,
     pub(super) body: Vec<Part>,
     pub(super) otherwise: Vec<Part>,
 }
 
-/// A [`LoopFilter`](crate::program::LoopFilter).
-pub(super) struct Filter {
+/// A [`Choice`](crate::program::Choice).
+pub(super) enum Choice {
+    By(KeyUse, Key),
+    Reverse,
+    Slice { start: Register, stop: Register },
+}
+
+/// A [`Key`](crate::program::Key).
+pub(super) struct Key {
     pub(super) parts: Vec<Part>,
-    pub(super) keep: Register,
+    pub(super) register: Register,
 }
 
 impl Plan {
@@ -98,13 +105,27 @@ fn part(op: &Op, fuse: &mut Fuse<'_>) -> Part {
             position: op.position,
             index: op.index,
             length: op.length,
-            filter: op.filter.as_ref().map(|filter| Filter {
-                parts: parts(&filter.block, fuse),
-                keep: filter.keep,
-            }),
+            choices: op.choices.iter().map(|of| choice(of, fuse)).collect(),
             body: parts(&op.body, fuse),
             otherwise: parts(&op.otherwise, fuse),
         }),
         _ => Part::Op(op.clone()),
+    }
+}
+
+fn choice(of: &program::Choice, fuse: &mut Fuse<'_>) -> Choice {
+    match of {
+        program::Choice::By(by, key) => Choice::By(
+            *by,
+            Key {
+                parts: parts(&key.block, fuse),
+                register: key.register,
+            },
+        ),
+        program::Choice::Reverse => Choice::Reverse,
+        program::Choice::Slice { start, stop } => Choice::Slice {
+            start: *start,
+            stop: *stop,
+        },
     }
 }

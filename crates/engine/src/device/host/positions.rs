@@ -1,14 +1,15 @@
-//! The turns that a loop with a filter takes: which of its list's positions each lane kept.
+//! The turns that a loop with choices takes: which of its list's positions each lane has left, in
+//! their order.
 
 use super::strip::STRIP;
 
-/// The positions that a loop's filter kept, lane by lane. Its memory is kept from loop to loop.
+/// The positions that a loop's choices left, lane by lane. Its memory is kept from loop to loop.
 #[derive(Default)]
 pub(super) struct Positions {
-    /// Lanes and positions as they were found: by position.
-    found: Vec<(u8, i64)>,
-    /// The positions, by lane.
-    positions: Vec<i64>,
+    /// Lanes, positions and the cells that these have, as they were found: each lane's in order.
+    found: Vec<(u8, i64, u64)>,
+    /// Positions and their cells, by lane.
+    placed: Vec<(i64, u64)>,
     /// Where each lane's positions start.
     starts: Vec<u32>,
 }
@@ -18,23 +19,24 @@ impl Positions {
     const CAPACITY_KEPT: usize = 1 << 16;
 
     /// Empties it.
-    pub(super) fn clear(&mut self) {
+    pub(super) fn cleared(mut self) -> Positions {
         self.found.clear();
         self.found.shrink_to(Positions::CAPACITY_KEPT);
-        self.positions.clear();
-        self.positions.shrink_to(Positions::CAPACITY_KEPT);
+        self.placed.clear();
+        self.placed.shrink_to(Positions::CAPACITY_KEPT);
+        self
     }
 
-    /// Keeps a position of a lane. Positions of one lane come in rising order.
-    pub(super) fn keep(&mut self, lane: u8, position: i64) {
-        self.found.push((lane, position));
+    /// Keeps a position of a lane, behind those that it has.
+    pub(super) fn keep(&mut self, lane: u8, position: i64, cell: u64) {
+        self.found.push((lane, position, cell));
     }
 
     /// Puts what was found in order of lanes.
-    pub(super) fn sort(&mut self) {
+    pub(super) fn place(&mut self) {
         self.starts.clear();
         self.starts.resize(STRIP + 1, 0);
-        for (lane, _) in &self.found {
+        for (lane, ..) in &self.found {
             self.starts[usize::from(*lane) + 1] += 1;
         }
         let mut sum = 0;
@@ -43,24 +45,29 @@ impl Positions {
             *start = sum;
         }
         // Each lane's start is moved behind what is placed, and so ends as the next one's.
-        self.positions.resize(self.found.len(), 0);
-        for (lane, position) in &self.found {
+        self.placed.resize(self.found.len(), (0, 0));
+        for (lane, position, cell) in &self.found {
             let at = &mut self.starts[usize::from(*lane)];
-            self.positions[*at as usize] = *position;
+            self.placed[*at as usize] = (*position, *cell);
             *at += 1;
         }
         self.starts.rotate_right(1);
         self.starts[0] = 0;
     }
 
-    /// How many positions of a lane were kept.
+    /// A lane's positions and their cells.
+    pub(super) fn of(&self, lane: u8) -> &[(i64, u64)] {
+        let [start, end] = [lane.into(), usize::from(lane) + 1].map(|at| self.starts[at] as usize);
+        &self.placed[start..end]
+    }
+
+    /// How many positions a lane has.
     pub(super) fn count(&self, lane: u8) -> i64 {
-        let lane = usize::from(lane);
-        i64::from(self.starts[lane + 1] - self.starts[lane])
+        self.of(lane).len() as i64
     }
 
     /// A lane's position at this turn.
     pub(super) fn position(&self, lane: u8, turn: i64) -> i64 {
-        self.positions[self.starts[usize::from(lane)] as usize + turn as usize]
+        self.of(lane)[turn as usize].0
     }
 }

@@ -5,8 +5,8 @@
 //! Within a strip a lane is a byte, so indexing an array of 256 needs no check; a *selection* is
 //! the list of lanes an operation runs for.
 
-use crate::cohort::{LaneError, LaneOutput, View};
-use crate::program::{Constant, Register};
+use crate::cohort::{Arena, Argument, LaneError, LaneOutput, View};
+use crate::program::{Constant, Register, Type};
 
 /// Lanes of a strip.
 pub(super) const STRIP: usize = 256;
@@ -70,9 +70,30 @@ impl Registers {
         unpack(self.column(register)[usize::from(lane)])
     }
 
+    /// A value with its type.
+    pub(super) fn argument<'a>(
+        &self,
+        register: Register,
+        lane: u8,
+        kind: Type,
+        arena: &'a Arena,
+    ) -> Argument<'a> {
+        argument(self.column(register)[usize::from(lane)], kind, arena)
+    }
+
     #[inline]
     pub(super) fn set(&mut self, register: Register, lane: u8, cell: impl Pack) {
         self.column_mut(register)[usize::from(lane)] = cell.pack();
+    }
+}
+
+/// What a cell holds, with its type.
+pub(super) fn argument(cell: u64, kind: Type, arena: &Arena) -> Argument<'_> {
+    match kind {
+        Type::Text => Argument::Text(arena.get(unpack(cell))),
+        Type::Int => Argument::Int(cell as i64),
+        Type::Float => Argument::Float(f64::from_bits(cell)),
+        Type::Bool => Argument::Bool(cell != 0),
     }
 }
 

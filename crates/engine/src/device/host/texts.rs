@@ -4,9 +4,10 @@ use super::blocks::Strip;
 use super::md5;
 use super::strip::{STRIP, Selection, unpack};
 use super::write::print;
-use crate::cohort::{LaneError, View};
+use crate::cohort::{Argument, LaneError, View};
+use crate::device::formatting;
 use crate::device::functions::{self, Made};
-use crate::program::{Concat, Register, Replace, TextFunction, Type, Unary};
+use crate::program::{Concat, Format, Register, Replace, TextFunction, Type, Unary};
 
 impl Strip<'_> {
     pub(super) fn concat(&mut self, op: &Concat, selection: &Selection) {
@@ -75,6 +76,20 @@ impl Strip<'_> {
                 return Err(LaneError::TooLarge);
             }
             functions::replace(from, old, new, made);
+            Ok(None)
+        });
+    }
+
+    /// Texts of several values.
+    pub(super) fn format(&mut self, op: &Format, selection: &Selection) {
+        self.each_made(selection, op.to, |strip, lane, made| {
+            let mut from = [Argument::Int(0); Format::OPERANDS_MAX];
+            for (to, register) in from.iter_mut().zip(&op.from) {
+                let kind = strip.kind(*register);
+                *to = (strip.registers).argument(*register, lane, kind, strip.arena);
+            }
+            let room = strip.lanes.text_left[usize::from(lane)];
+            formatting::format(op.how, &from[..op.from.len()], room, made)?;
             Ok(None)
         });
     }

@@ -5,9 +5,10 @@ use crate::cohort::{Arena, Argument, Column, LaneError, Queries, View};
 use crate::cohort::{LaneOutput, Output, Segment, SessionChange};
 use crate::device::functions::{self, Made};
 use crate::device::limits::{FOLD_BYTES_MAX, LaneLimits};
+use crate::device::{choices, formatting};
 use crate::program::{
-    Binary, Block, Call, Comparison, Concat, ConstantItem, Conversion, For, FragmentId, Item, Op,
-    PageProgram, Put, Register, Replace, TextFunction, TextTest,
+    Binary, Block, Call, Choice, Comparison, Concat, ConstantItem, Conversion, For, Format,
+    FragmentId, Item, Op, PageProgram, Put, Register, Replace, TextFunction, TextTest,
 };
 
 /// Why a lane's program ends before its end.
@@ -88,6 +89,7 @@ impl Lane<'_> {
                 self.set(op.to, Value::Text(view));
             }
             Op::Replace(op) => self.replace(op)?,
+            Op::Format(op) => self.format(op)?,
             Op::TextTest(test, op) => {
                 let (left, right) = (self.text(op.left), self.text(op.right));
                 let value = match test {
@@ -209,6 +211,19 @@ impl Lane<'_> {
         Ok(())
     }
 
+    fn format(&mut self, op: &Format) -> Outcome {
+        let from = op
+            .from
+            .iter()
+            .map(|from| self.value(*from).argument(self.arena));
+        let from: Vec<Argument<'_>> = from.collect();
+        let mut made = Vec::new();
+        formatting::format(op.how, &from, self.text_left, &mut made)?;
+        let view = self.make(&made)?;
+        self.set(op.to, Value::Text(view));
+        Ok(())
+    }
+
     fn repeat(&mut self, op: &For) -> Outcome {
         let kept = self.positions(op)?;
         self.set(op.length, Value::Int(kept.len() as i64));
@@ -230,16 +245,27 @@ impl Lane<'_> {
             .ok()
             .and_then(|turns| self.turns_left.checked_sub(turns));
         self.turns_left = left.ok_or(LaneError::TooManyTurns)?;
-        let mut kept = Vec::new();
-        for at in 0..count {
-            if let Some(filter) = &op.filter {
-                self.set(op.position, Value::Int(at));
-                self.run(&filter.block)?;
-                if !self.value(filter.keep).bool() {
-                    continue;
+        let mut kept: Vec<i64> = (0..count).collect();
+        for choice in &op.choices {
+            match choice {
+                Choice::By(by, key) => {
+                    let mut keys = Vec::new();
+                    for at in &kept {
+                        self.set(op.position, Value::Int(*at));
+                        self.run(&key.block)?;
+                        keys.push(self.value(key.register));
+                    }
+                    let keys = keys.into_iter().map(|key| key.argument(self.arena));
+                    let mut keyed = kept.into_iter().zip(keys).collect();
+                    choices::by_key(*by, &mut keyed);
+                    kept = keyed.into_iter().map(|(at, _)| at).collect();
+                }
+                Choice::Reverse => kept.reverse(),
+                Choice::Slice { start, stop } => {
+                    let [start, stop] = [*start, *stop].map(|bound| self.value(bound).int());
+                    choices::slice(&mut kept, start, stop);
                 }
             }
-            kept.push(at);
         }
         Ok(kept)
     }
@@ -261,12 +287,7 @@ impl Lane<'_> {
     fn query(&mut self, arguments: &[Register]) -> Outcome {
         let call = self.call.expect("a stage that asks ends with a call");
         let (registers, arena) = (&self.registers, &*self.arena);
-        let value = |register: &Register| match registers[usize::from(*register)] {
-            Value::Text(view) => Argument::Text(arena.get(view)),
-            Value::Int(value) => Argument::Int(value),
-            Value::Float(value) => Argument::Float(value),
-            Value::Bool(value) => Argument::Bool(value),
-        };
+        let value = |register: &Register| registers[usize::from(*register)].argument(arena);
         let arguments = arguments.iter().map(value);
         let charge = call.form.charge().of(arguments.clone());
         self.text_left = (self.text_left.checked_sub(charge)).ok_or(LaneError::TooLarge)?;

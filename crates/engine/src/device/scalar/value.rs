@@ -1,6 +1,6 @@
 //! A register's value, and the operations that work on numbers and truth values alone.
 
-use crate::cohort::{LaneError, View};
+use crate::cohort::{Arena, Argument, LaneError, View};
 use crate::device::functions;
 use crate::program::{Arithmetic, Constant, Type};
 
@@ -55,6 +55,16 @@ impl Value {
             Value::Float(a) => Value::Float(a.abs()),
             a => Value::Int(a.int().checked_abs().ok_or(LaneError::Overflow)?),
         })
+    }
+
+    /// The value as others are given it.
+    pub(super) fn argument(self, arena: &Arena) -> Argument<'_> {
+        match self {
+            Value::Text(view) => Argument::Text(arena.get(view)),
+            Value::Int(value) => Argument::Int(value),
+            Value::Float(value) => Argument::Float(value),
+            Value::Bool(value) => Argument::Bool(value),
+        }
     }
 
     /// Whether it is true, as `if` sees it.

@@ -3,7 +3,7 @@
 //!
 //! Needs Debian's `postgresql`, of which no cluster is used: each test makes one of its own.
 
-mod database;
+pub(crate) mod database;
 
 use super::server::{Client, NEVER, Server};
 use super::site::{check, until};

@@ -27,6 +27,7 @@ fn call(words: &str) -> Call {
         status: 1,
         has_name: true,
         statements: Box::default(),
+        document: None,
         idempotent: false,
         shared: false,
         merged: false,

@@ -252,6 +252,7 @@ mod tests {
                 key: 0,
                 call: self.calls[call].clone(),
                 asker,
+                visitor: 0,
                 arguments: Vec::new(),
                 bytes: 0,
                 deadline: Time::NEVER,

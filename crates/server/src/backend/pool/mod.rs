@@ -78,7 +78,7 @@ use super::arguments::keep;
 use super::awaited::{Sent, Taken};
 use super::failure::Cause;
 use super::wire::{Unreadable, Verdict, Wire};
-use super::{Ask, Backend, BackendCounts, Batch, Tell};
+use super::{Asker, Backend, BackendCounts, Batch, Tell};
 use crate::owner::ConnectionOwner;
 use circuit::Circuit;
 use done::Done;
@@ -443,7 +443,11 @@ impl<W: Wire> Backend for ConnectionPool<W> {
         let pieces = call.form.pieces.iter();
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
         for ask in batch.asks {
-            let Ask { key, asker, .. } = *ask;
+            let key = ask.key;
+            let Asker {
+                number: asker,
+                visitor,
+            } = ask.asker;
             let mut arguments = self.done.spare.take();
             keep(batch.arguments(ask), &mut arguments);
             let length = literal_bytes + arguments.len();
@@ -451,6 +455,8 @@ impl<W: Wire> Backend for ConnectionPool<W> {
             let refusal = if length > self.options.query_max {
                 self.say_too_large(length, now);
                 Some(Cause::TooLong)
+            } else if let Some(cause) = self.wire.refuses(&call, batch.arguments(ask)) {
+                Some(cause)
             } else if deadline <= now {
                 Some(Cause::Unsent)
             } else if self.done.is_full(bytes, asker, &self.options) {
@@ -464,6 +470,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
                 key,
                 call: call.clone(),
                 asker,
+                visitor,
                 arguments,
                 bytes,
                 deadline,

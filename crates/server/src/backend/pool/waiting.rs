@@ -11,13 +11,15 @@
 //! In each queue those who ask take turns: each has a line while queries of his wait, and after a
 //! query of a line come those of the others. So the many queries of one wait for each other, not
 //! others for them; and what he asks by a call that is slow, or of which nothing is known yet, has
-//! a line by itself, so that his others pass. What may not go now, because its asker holds enough
+//! a line by itself, so that his others pass. The visitors of an address have a line each, as far
+//! as they are told apart. What may not go now, because its asker holds enough
 //! (`share.rs`), is passed over with its line. The lines are kept apart by the call that is next in
 //! them: where none of a call may go, whoever asks (`next.rs`), all of them are passed over at
 //! once, however many they are.
 
 use super::super::asked::CallNumber;
 use super::super::awaited::Taken;
+use crate::backend::Asker;
 use rhythm_net::{Key, Slab};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -32,8 +34,16 @@ struct Waiter {
     next: Option<Key>,
 }
 
-/// Who asks, and whether by calls that may be slow.
-type LineKey = (u64, bool);
+/// Who asks, which of his visitors, and whether by calls that may be slow.
+type LineKey = (u64, u8, bool);
+
+/// The line in which a query waits.
+const fn line_of(query: &Taken) -> LineKey {
+    (query.asker, query.visitor, query.may_be_slow)
+}
+
+/// Most lines of one who asks, in a queue.
+const LINES_MAX: usize = 2 * Asker::VISITORS_MAX as usize;
 
 /// The first and the last of a line.
 type Ends = (Key, Key);
@@ -88,41 +98,41 @@ impl Queue {
 
     fn push_back(&mut self, waiters: &mut Slab<Waiter>, turn: i64, query: Taken) {
         let call = query.call.number();
-        let asker = (query.asker, query.may_be_slow);
+        let line_key = line_of(&query);
         let next = None;
         let key = waiters.insert(Waiter { query, next });
         self.length += 1;
-        match self.lines.entry(asker) {
+        match self.lines.entry(line_key) {
             Entry::Occupied(mut line) => {
                 let before = std::mem::replace(&mut line.get_mut().1, key);
                 waiters.get_mut(before).expect("it waits").next = Some(key);
             }
             Entry::Vacant(line) => {
                 line.insert((key, key));
-                self.enter(asker, call, turn);
+                self.enter(line_key, call, turn);
             }
         }
     }
 
     fn push_front(&mut self, waiters: &mut Slab<Waiter>, turn: i64, query: Taken) {
         let call = query.call.number();
-        let asker = (query.asker, query.may_be_slow);
-        let next = self.lines.get(&asker).map(|(first, _)| *first);
+        let line_key = line_of(&query);
+        let next = self.lines.get(&line_key).map(|(first, _)| *first);
         let key = waiters.insert(Waiter { query, next });
         self.length += 1;
-        match self.lines.entry(asker) {
+        match self.lines.entry(line_key) {
             // It comes before others of its line only: who asks much is not first for it.
             Entry::Occupied(mut line) => {
                 let before = std::mem::replace(&mut line.get_mut().0, key);
                 let before = waiters.get(before).expect("it waits").query.call.number();
                 if before != call {
-                    let since = self.leave(asker, before);
-                    self.enter(asker, call, since);
+                    let since = self.leave(line_key, before);
+                    self.enter(line_key, call, since);
                 }
             }
             Entry::Vacant(line) => {
                 line.insert((key, key));
-                self.enter(asker, call, turn);
+                self.enter(line_key, call, turn);
             }
         }
     }
@@ -152,17 +162,17 @@ impl Queue {
     /// Takes the first out of the line at this place, whose next turn begins then.
     fn pop(&mut self, waiters: &mut Slab<Waiter>, turn: i64, place: Place) -> Taken {
         let line = self.turns[place.call].remove(place.at);
-        let (asker, _) = line.expect("a line's turn");
-        let line = self.lines.get_mut(&asker).expect("a line in turn");
+        let (line_key, _) = line.expect("a line's turn");
+        let line = self.lines.get_mut(&line_key).expect("a line in turn");
         let Waiter { query, next } = waiters.remove(line.0).expect("it waits");
         match next {
             Some(next) => {
                 line.0 = next;
                 let next = waiters.get(next).expect("it waits").query.call.number();
-                self.enter(asker, next, turn);
+                self.enter(line_key, next, turn);
             }
             None => {
-                self.lines.remove(&asker);
+                self.lines.remove(&line_key);
             }
         }
         self.length -= 1;
@@ -307,9 +317,9 @@ impl Waiting {
 
     /// Whether others wait than this one who asks.
     pub(super) fn has_others(&self, asker: u64) -> bool {
-        // He has two lines in each queue at most.
-        let is_of_others =
-            |queue: &Queue| queue.lines.len() > 2 || queue.lines.keys().any(|(of, _)| *of != asker);
+        let is_of_others = |queue: &Queue| {
+            queue.lines.len() > LINES_MAX || queue.lines.keys().any(|(of, ..)| *of != asker)
+        };
         self.steps.iter().flatten().any(is_of_others)
     }
 
@@ -344,8 +354,8 @@ impl Waiting {
             // Each line is put back as it was, but for those.
             let turns = std::mem::take(&mut queue.turns);
             queue.length = 0;
-            for (asker, turn) in turns.into_iter().flatten() {
-                let (first, _) = queue.lines.remove(&asker).expect("a line in turn");
+            for (line_key, turn) in turns.into_iter().flatten() {
+                let (first, _) = queue.lines.remove(&line_key).expect("a line in turn");
                 let mut next = Some(first);
                 while let Some(key) = next {
                     let waiter = self.waiters.remove(key).expect("it waits");
@@ -381,6 +391,7 @@ mod tests {
             key,
             call: Asked::new(call(&["a"], true), CallNumber(of)),
             asker,
+            visitor: 0,
             arguments: Vec::new(),
             bytes: 0,
             deadline: Time::NEVER,
@@ -414,6 +425,29 @@ mod tests {
         assert!(keys.iter().position(|key| *key == 1001) < Some(6));
         let of_one: Vec<u64> = keys.into_iter().filter(|key| *key < 1000).collect();
         assert_eq!(of_one, (0..1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn visitors_of_an_address_take_turns_as_users_do() {
+        let mut waiting = Waiting::default();
+        let of_visitor = |key: u64| Taken {
+            visitor: (key % u64::from(Asker::VISITORS_MAX)) as u8,
+            ..query(key, 7, key.is_multiple_of(2))
+        };
+        (0..320).for_each(|key| waiting.push_back(of_visitor(key)));
+        assert!(!waiting.has_others(7));
+        (0..10).for_each(|user| waiting.push_back(query(1000 + user, 100 + user, false)));
+        // One of an address with only few visitors.
+        waiting.push_back(query(2000, 8, false));
+        assert!(waiting.has_others(7));
+        let keys = keys(&mut waiting, |_| true);
+        let place = |of: u64| keys.iter().position(|key| *key == of);
+        // Who came first of each goes first, and who is alone waits for each of them once or, since
+        // there are two queues, twice.
+        assert!((0..32).all(|key| place(key) < Some(2 * 43)), "{keys:?}");
+        assert!(place(2000) < Some(2 * 43), "{keys:?}");
+        // The last of an address waits for all of it, as before.
+        assert!(place(319) > Some(300), "{keys:?}");
     }
 
     #[test]

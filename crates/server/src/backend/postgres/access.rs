@@ -100,7 +100,7 @@ impl Access {
     pub(super) fn of(config: &BackendConfig) -> Result<Access, String> {
         let address = config.text("url").parse();
         let address = address.map_err(|why| format!("`url` is not understood: {why}"))?;
-        let password = LoadedPassword::read(config)?;
+        let password = LoadedPassword::read(config, "password_file")?;
         // The server is to say so before the pool gives its connection up, which it would have to
         // open again.
         let statement_timeout = config.pool.timeout - config.pool.timeout / 16;

@@ -39,6 +39,7 @@ fn call(asking: Asking) -> Call {
         status: 1,
         has_name: true,
         statements: Box::default(),
+        document: None,
         idempotent: false,
         shared: false,
         merged: false,

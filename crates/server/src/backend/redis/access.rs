@@ -94,7 +94,7 @@ impl Access {
         let address = config.text("url").parse();
         Ok(Access {
             address: address.map_err(|why| format!("`url` is not understood: {why}"))?,
-            password: LoadedPassword::read(config)?,
+            password: LoadedPassword::read(config, "password_file")?,
             words: Words::new(&config.name),
         })
     }

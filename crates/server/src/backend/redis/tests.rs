@@ -35,6 +35,7 @@ fn call(asking: Asking, result: CallResult) -> Call {
         status: 1,
         has_name: true,
         statements: Box::default(),
+        document: None,
         idempotent: false,
         shared: false,
         merged: false,

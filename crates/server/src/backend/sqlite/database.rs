@@ -11,6 +11,10 @@ use std::time::Duration;
 
 use super::frames::ANSWER_MAX;
 
+/// The keys of scripts: what makes tables, and what fills them.
+pub(super) const SCHEMA: &str = "schema";
+pub(super) const DATA: &str = "data";
+
 /// The cache of pages of a connection, in KiB.
 const CACHE_KIB: i64 = 1024;
 
@@ -26,28 +30,28 @@ pub(super) fn path(config: &BackendConfig) -> PathBuf {
     config.folder.join(config.text("file"))
 }
 
-/// A file of SQL that makes a database.
-struct Schema {
+/// A file of SQL of which a database is made.
+struct Script {
     path: PathBuf,
     text: String,
 }
 
-impl Schema {
-    /// That of a backend, if it has one.
-    fn of(config: &BackendConfig) -> Result<Option<Schema>, String> {
-        let file = config.text("schema");
-        if file.is_empty() {
-            return Ok(None);
-        }
-        let path = config.folder.join(file);
-        match fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(Schema { path, text })),
-            Err(why) => Err(format!("cannot read `schema`, {}: {why}", path.display())),
-        }
+impl Script {
+    /// Those that a key names, separated by blanks.
+    fn all(config: &BackendConfig, key: &'static str) -> Result<Vec<Script>, String> {
+        let names = config.text(key).split_ascii_whitespace();
+        let read = |name| {
+            let path = config.folder.join(name);
+            match fs::read_to_string(&path) {
+                Ok(text) => Ok(Script { path, text }),
+                Err(why) => Err(format!("cannot read `{key}`, {}: {why}", path.display())),
+            }
+        };
+        names.map(read).collect()
     }
 
-    /// Has a database the tables that it says.
-    fn make(&self, connection: &Connection) -> Result<(), String> {
+    /// Carries it out.
+    fn run(&self, key: &'static str, connection: &Connection) -> Result<(), String> {
         connection.execute_batch(&self.text).map_err(|why| {
             let line = match &why {
                 // What is told is the rest of the text, and where in it the mistake is.
@@ -59,12 +63,19 @@ impl Schema {
             };
             let line = line.map(|line| format!(":{line}")).unwrap_or_default();
             format!(
-                "`schema` fails: {}{line}: {}",
+                "`{key}` fails: {}{line}: {}",
                 self.path.display(),
                 in_words(&why)
             )
         })
     }
+}
+
+/// Carries out the scripts of a key, one after the other.
+fn run(scripts: &[Script], key: &'static str, connection: &Connection) -> Result<(), String> {
+    scripts
+        .iter()
+        .try_for_each(|script| script.run(key, connection))
 }
 
 fn has_tables(connection: &Connection) -> Result<bool, Error> {
@@ -88,26 +99,28 @@ fn none_there(path: &Path) -> String {
 /// What is wrong with it, in words.
 pub(super) fn prepare(config: &BackendConfig) -> Result<PathBuf, String> {
     let path = path(config);
-    let schema = Schema::of(config)?;
+    let [schema, data] = [SCHEMA, DATA].map(|key| Script::all(config, key));
+    let (schema, data) = (schema?, data?);
     let told = |why: Error| format!("{}: {}", path.display(), in_words(&why));
     let is_new = !path.exists();
     if is_new {
-        if schema.is_none() {
+        if schema.is_empty() {
             return Err(none_there(&path));
         }
         Connection::open(&path).map_err(told)?;
     }
     let mut connection = open(&path, config.pool.timeout).map_err(told)?;
-    let Some(schema) = schema else {
+    if schema.is_empty() {
         return Ok(path);
-    };
+    }
     let make = |connection: &mut Connection| {
         // Two processes may begin at the same time.
         let begun = connection
             .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
             .map_err(told)?;
         if !has_tables(&begun).map_err(told)? {
-            schema.make(&begun)?;
+            run(&schema, SCHEMA, &begun)?;
+            run(&data, DATA, &begun)?;
         }
         begun.commit().map_err(told)
     };
@@ -153,7 +166,7 @@ pub(super) fn open_to_read(path: &Path, timeout: Duration) -> Result<Connection,
 /// # Errors
 /// What is wrong with it, in words.
 pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf), String> {
-    let (path, schema) = (path(config), Schema::of(config)?);
+    let (path, mut schema) = (path(config), Script::all(config, SCHEMA)?);
     let told = |why: Error| format!("{}: {}", path.display(), in_words(&why));
     let open = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -161,15 +174,15 @@ pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf)
         Ok((has_tables(&connection)?, connection))
     };
     let there = path.exists().then(open).transpose().map_err(told)?;
-    let (connection, place) = match (there, schema) {
-        (None, None) => return Err(none_there(&path)),
-        (Some((true, connection)), _) | (Some((false, connection)), None) => {
+    let (connection, place) = match (there, schema.is_empty()) {
+        (None, true) => return Err(none_there(&path)),
+        (Some((true, connection)), _) | (Some((false, connection)), true) => {
             (connection, path.clone())
         }
-        (_, Some(schema)) => {
+        (_, false) => {
             let connection = Connection::open_in_memory().map_err(told)?;
-            schema.make(&connection)?;
-            (connection, schema.path)
+            run(&schema, SCHEMA, &connection)?;
+            (connection, schema.swap_remove(0).path)
         }
     };
     let no_texts = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false);

@@ -27,7 +27,7 @@ mod writer;
 
 use crate::backend::kind::{Kind, Opened};
 use crate::backend::{ConnectionPool, PoolOptions};
-use database::CONNECTION_BYTES_MAX;
+use database::{CONNECTION_BYTES_MAX, DATA, SCHEMA};
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
@@ -36,7 +36,7 @@ use wire::SqliteWire;
 /// Most queries at a time on a connection: those that come together are one transaction.
 const DEPTH_MAX: usize = 64;
 
-/// The kind. Its table in service.toml has `file` and `schema`, its calls are in SQL.
+/// The kind. Its table in service.toml has `file`, `schema` and `data`, its calls are in SQL.
 pub(in crate::backend) const KIND: Kind = Kind {
     declaration: BackendKind {
         name: "sqlite",
@@ -50,8 +50,18 @@ pub(in crate::backend) const KIND: Kind = Kind {
                 hint: "such as \"data.db\", in the folder of the service",
             },
             BackendKey {
-                name: "schema",
-                about: "a file of SQL by which the database is made where there is none",
+                name: SCHEMA,
+                about: "a file of SQL by which the database is made where there is none, or \
+                        several, separated by blanks",
+                default: Setting::Text(""),
+                check: |_| true,
+                wrong: "",
+                hint: "",
+            },
+            BackendKey {
+                name: DATA,
+                about: "files of SQL by which a database that is made of `schema` is filled, \
+                        separated by blanks",
                 default: Setting::Text(""),
                 check: |_| true,
                 wrong: "",

@@ -33,6 +33,7 @@ fn call(columns: u16, has_name: bool) -> Call {
         status: 1,
         has_name,
         statements: Box::default(),
+        document: None,
         idempotent: false,
         shared: false,
         merged: false,

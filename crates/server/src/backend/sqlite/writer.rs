@@ -1,8 +1,9 @@
 //! Statements that change something: those of all threads, one after the other, as SQLite has it,
 //! and with one commit for all that came while the one before was written to the disk.
 //!
-//! Whoever finds nobody at it does what all have left. A statement that fails undoes itself alone;
-//! what ends the transaction (a full disk, say) fails all of it, and nothing of it is done.
+//! Whoever finds nobody at it does what all have left, tells each of its answer, and hands over to
+//! one who came meanwhile. A statement that fails undoes itself alone; what ends the transaction (a
+//! full disk, say) fails all of it, and nothing of it is done.
 
 use super::carry_out::{Deadline, answer, answer_failed, outcome_of};
 use super::database;
@@ -14,23 +15,39 @@ use rusqlite::Connection;
 use std::mem;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What one thread has left to be done: the frame of a query, and its answer's when it is done.
+/// What one thread has left to be done: the frame of a query.
 struct Job {
     query: Vec<u8>,
     /// Over which it came. Where that is closed nobody waits for it any more, as its time is over,
     /// and it is not done.
     asker: Arc<UnixStream>,
-    answer: Arc<Mutex<Option<Vec<u8>>>>,
+    thread: Sender<Word>,
+}
+
+/// What a thread is told that has left a job.
+enum Word {
+    /// The frame of its answer.
+    Answer(Vec<u8>),
+    /// It is its turn to do what all have left, its own job among it.
+    Turn,
+}
+
+/// What is left, and whether somebody is at it, or will be: it is his turn.
+#[derive(Default)]
+struct Left {
+    jobs: Vec<Job>,
+    is_somebodys_turn: bool,
 }
 
 /// Who writes to a database.
 pub(super) struct Writer {
     path: PathBuf,
     timeout: Duration,
-    left: Mutex<Vec<Job>>,
+    left: Mutex<Left>,
     at_work: Mutex<Option<AtWork>>,
 }
 
@@ -62,22 +79,34 @@ impl Writer {
         words: &Words,
         out: &mut Vec<u8>,
     ) {
-        let answer = Arc::default();
-        lock(&self.left).push(Job {
-            query: query.to_vec(),
-            asker: Arc::clone(asker),
-            answer: Arc::clone(&answer),
-        });
-        let mut at_work = lock(&self.at_work);
-        // Who was at it before has done it, or nobody has.
-        if lock(&answer).is_none() {
-            let jobs = mem::take(&mut *lock(&self.left));
-            self.carry_out_all(&jobs, &mut at_work, words);
-        }
-        drop(at_work);
-        match lock(&answer).take() {
-            Some(answer) => out.extend_from_slice(&answer),
-            None => answer_failed(Outcome::Failed, out),
+        let (thread, told) = mpsc::channel();
+        let is_our_turn = {
+            let mut left = lock(&self.left);
+            left.jobs.push(Job {
+                query: query.to_vec(),
+                asker: Arc::clone(asker),
+                thread,
+            });
+            !mem::replace(&mut left.is_somebodys_turn, true)
+        };
+        let word = match is_our_turn {
+            true => Ok(Word::Turn),
+            false => told.recv(),
+        };
+        let word = match word {
+            Ok(Word::Turn) => {
+                let turn = Turn(self);
+                let jobs = mem::take(&mut lock(&self.left).jobs);
+                self.carry_out_all(&jobs, &mut lock(&self.at_work), words);
+                drop(turn);
+                told.try_recv().ok()
+            }
+            word => word.ok(),
+        };
+        match word {
+            Some(Word::Answer(answer)) => out.extend_from_slice(&answer),
+            // Whose turn it was has not come to it.
+            Some(Word::Turn) | None => answer_failed(Outcome::Failed, out),
         }
     }
 
@@ -138,8 +167,27 @@ impl Writer {
             }
         }
         for (job, bytes) in done {
-            *lock(&job.answer) = Some(bytes);
+            job.tell(bytes);
         }
+    }
+}
+
+impl Job {
+    /// Tells who has left it.
+    fn tell(&self, answer: Vec<u8>) {
+        // Whoever has left a job waits.
+        let _ = self.thread.send(Word::Answer(answer));
+    }
+}
+
+/// Somebody's turn. As it ends, however it does, the next one's begins.
+struct Turn<'a>(&'a Writer);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut left = lock(&self.0.left);
+        let is_told = |job: &Job| job.thread.send(Word::Turn).is_ok();
+        left.is_somebodys_turn = left.jobs.iter().any(is_told);
     }
 }
 
@@ -178,7 +226,7 @@ fn failed(outcome: Outcome) -> Vec<u8> {
 
 fn fail_all(jobs: &[Job], outcome: Outcome) {
     for job in jobs {
-        *lock(&job.answer) = Some(failed(outcome));
+        job.tell(failed(outcome));
     }
 }
 

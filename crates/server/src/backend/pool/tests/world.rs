@@ -3,7 +3,7 @@
 use super::super::*;
 use crate::backend::besim::BesimWire;
 use crate::backend::http_client::{BackendUrl, Response, ResponseLimits, Responses};
-use crate::backend::{Awaited, QueryAnswers, Told, Which};
+use crate::backend::{Ask, Awaited, QueryAnswers, Told, Which};
 use rhythm_engine::cohort::{Argument, Cell, LaneError, Queries};
 use rhythm_engine::program::{Asking, Call, CallResult, Form, Type};
 use rhythm_net::testing::TestPort;
@@ -109,6 +109,7 @@ pub(in super::super) fn call(pieces: &[&str], idempotent: bool) -> Call {
         asking: Asking::Request,
         has_name: true,
         statements: Box::default(),
+        document: None,
         form: Form {
             pieces: pieces.iter().map(|piece| piece.as_bytes().into()).collect(),
             arguments: vec![Type::Int; pieces.len() - 1],
@@ -128,7 +129,10 @@ pub(super) fn ask(first: usize, key: u64, asker: u64) -> Ask {
         first,
         count: 1,
         key,
-        asker,
+        asker: Asker {
+            number: asker,
+            visitor: 0,
+        },
     }
 }
 

@@ -1,8 +1,8 @@
 //! One user's visit: the requests it makes, and what must come back.
 
+use super::super::rng::Rng;
 use super::chain::Page;
 use super::expect::Expected;
-use super::rng::Rng;
 use rhythm_besim::{Bank, Cents, Date, TODAY};
 use rhythm_protocol::http::uri;
 use std::io::Write;
@@ -63,6 +63,13 @@ pub(crate) struct Visit {
     pub(crate) fresh: bool,
     /// The static files already asked for, a bit each.
     pub(crate) seen: u64,
+}
+
+/// Nobody has come yet.
+impl Default for Visit {
+    fn default() -> Visit {
+        Visit::new(1, true)
+    }
 }
 
 impl Visit {

@@ -4,7 +4,7 @@
 //! later one must have the same bytes, or be a 304 where it was asked for with a condition. A
 //! check's image must equal the file that BeSim names.
 
-use super::rng::Rng;
+use super::super::rng::Rng;
 use super::visit::{STATIC, Side, Visit};
 use memchr::memmem::Finder;
 use rhythm_besim::Bank;

@@ -4,7 +4,7 @@
 //! left to 1 is the user leaving. A check's two images follow its details. The shares of the pages
 //! this leads to are the workload's mix ([`Page::mix`]).
 
-use super::rng::Rng;
+use super::super::rng::Rng;
 use serde::{Deserialize, Serialize};
 
 macro_rules! pages {

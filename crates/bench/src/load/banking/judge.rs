@@ -1,50 +1,21 @@
 //! Whether an answer is the right one.
 
+use super::super::walk::{Answer, Fault};
 use super::chain::Page;
-use super::client::Awaited;
 use super::expect::Expected;
 use super::files::{Files, fault};
 use super::validate::Validator;
 use super::visit::{Ask, Probe, Visit};
-use rhythm_protocol::http::client::ResponseHead;
 use rhythm_protocol::http::head::Known;
 
-/// What is wrong with an answer.
-pub(crate) enum Fault {
-    /// No useful answer; the visit ends.
-    Error(String),
-    /// An answer, but not the right one.
-    Invalid {
-        kind: String,
-        reason: String,
-        offset: usize,
-    },
-}
-
-impl Fault {
-    fn invalid(kind: &str) -> Fault {
-        Fault::Invalid {
-            kind: kind.to_owned(),
-            reason: kind.to_owned(),
-            offset: 0,
-        }
-    }
-}
-
-/// An answer as it came.
-pub(crate) struct Answer<'a> {
-    pub(crate) head: &'a ResponseHead,
-    /// The bytes the head was parsed from.
-    pub(crate) bytes: &'a [u8],
-    pub(crate) body: &'a [u8],
-}
-
-impl Answer<'_> {
-    fn known(&self, known: Known) -> &[u8] {
-        self.head
-            .known(known)
-            .map_or(b"", |span| span.of(self.bytes))
-    }
+/// What must come for a request.
+#[derive(Debug, Default)]
+pub(crate) struct Due {
+    pub(crate) page: Expected,
+    /// The static file this must equal, for check images.
+    pub(crate) file: Option<u16>,
+    /// Whether there was a condition, so that 304 must come.
+    pub(crate) is_conditional: bool,
 }
 
 /// Judges answers; what it must know of files it learns from the first of each.
@@ -72,8 +43,8 @@ impl Judge {
     }
 
     /// What was asked for, in words.
-    pub(crate) fn describe(&self, pending: &Awaited) -> String {
-        match pending.ask {
+    pub(crate) fn describe(&self, ask: Ask) -> String {
+        match ask {
             Ask::Page(page) => page.name().to_owned(),
             Ask::Static(file) => self.files.get(file).path.clone(),
             Ask::Probe(Probe::OldCookie) => {
@@ -91,21 +62,22 @@ impl Judge {
     /// What is wrong with it.
     pub(crate) fn judge(
         &mut self,
-        pending: &Awaited,
+        ask: Ask,
+        due: &Due,
         answer: &Answer<'_>,
         visit: &mut Visit,
     ) -> Result<(), Fault> {
         let status = answer.head.status();
-        if let (Ask::Static(_), 304, true) = (pending.ask, status, pending.is_conditional) {
+        if let (Ask::Static(_), 304, true) = (ask, status, due.is_conditional) {
             return Ok(());
         }
         if status != 200 {
             return Err(Fault::Error(format!(
                 "status {status} for {}",
-                self.describe(pending)
+                self.describe(ask)
             )));
         }
-        let asks_as_user = match pending.ask {
+        let asks_as_user = match ask {
             Ask::Page(page) => page != Page::Login,
             Ask::Probe(probe) => probe == Probe::UnknownCheck,
             Ask::Static(_) | Ask::SignOut => false,
@@ -120,11 +92,11 @@ impl Judge {
                 "signed out: the session did not survive the connection".to_owned(),
             ));
         }
-        match pending.ask {
+        match ask {
             Ask::SignOut => return Ok(()),
-            Ask::Static(file) => return self.judge_file(file, pending.is_conditional, answer),
+            Ask::Static(file) => return self.judge_file(file, due.is_conditional, answer),
             Ask::Page(Page::CheckDetailImage) => {
-                let known = pending
+                let known = due
                     .file
                     .and_then(|file| self.files.get(file).bytes.as_deref());
                 return match known {
@@ -144,7 +116,7 @@ impl Judge {
                     return Err(Fault::invalid("wrong Content-Type of a page"));
                 }
                 self.validator
-                    .check(answer.body, &pending.expected)
+                    .check(answer.body, &due.page)
                     .map_err(|mismatch| Fault::Invalid {
                         kind: mismatch.kind.to_string(),
                         reason: mismatch.to_string(),
@@ -152,7 +124,7 @@ impl Judge {
                     })?;
             }
         }
-        if pending.ask == Ask::Page(Page::Login) {
+        if ask == Ask::Page(Page::Login) {
             let cookie = session_cookie(answer).map_err(Fault::invalid)?;
             visit.cookie.clear();
             visit.cookie.extend_from_slice(cookie);
@@ -190,19 +162,15 @@ impl Judge {
 }
 
 /// The session's cookie of a login, as it is sent back, if it is set as it should be.
-fn session_cookie<'a>(answer: &'a Answer<'_>) -> Result<&'a [u8], &'static str> {
-    let mut cookies = answer.head.values(answer.bytes, "set-cookie");
-    let cookie = cookies.find(|value| value.starts_with(b"rhythm_session="));
-    let cookie = cookie.ok_or("no session cookie after a login")?;
-    let end = memchr::memchr(b';', cookie).unwrap_or(cookie.len());
+fn session_cookie<'a>(answer: &Answer<'a>) -> Result<&'a [u8], &'static str> {
+    let cookie = answer.cookie(b"rhythm_session");
+    let (cookie, attributes) = cookie.ok_or("no session cookie after a login")?;
     let has = |attribute: &[u8]| {
-        let mut attributes = cookie[end..]
-            .split(|byte| *byte == b';')
-            .map(<[u8]>::trim_ascii);
-        attributes.any(|found| found.eq_ignore_ascii_case(attribute))
+        let mut attributes = attributes.split(|byte| *byte == b';');
+        attributes.any(|found| found.trim_ascii().eq_ignore_ascii_case(attribute))
     };
     if !has(b"HttpOnly") || !has(b"SameSite=Lax") {
         return Err("a session cookie without HttpOnly and SameSite=Lax");
     }
-    Ok(&cookie[..end])
+    Ok(cookie)
 }

@@ -6,6 +6,7 @@
 //! Two passes of a substring search and nothing allocated: checking must not be what limits the
 //! load.
 
+use super::super::walk::clip;
 use super::expect::{AFTER_NAME, AFTER_TEXT, Expected};
 use memchr::memmem::Finder;
 use std::fmt;
@@ -241,11 +242,6 @@ fn starts_with_any_case(bytes: &[u8], prefix: &[u8]) -> bool {
     bytes
         .get(..prefix.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
-}
-
-/// The first `max` bytes.
-pub(crate) fn clip(bytes: &[u8], max: usize) -> &[u8] {
-    &bytes[..bytes.len().min(max)]
 }
 
 #[cfg(test)]

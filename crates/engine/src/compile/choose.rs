@@ -1,0 +1,256 @@
+//! Lists of which something is taken: `select`, `sort`, `unique`, `reverse` and slices. What is
+//! taken is decided where such a list is gone through, by the loop itself.
+
+use super::compiler::{Compiler, Result};
+use super::value::{Chosen, List, Literal, Operand, Tested};
+use crate::diagnostic::Place;
+use crate::program::{
+    Choice, Comparison, If, Key, KeyUse, Op, Register, TextFunction, Type, Unary,
+};
+use minijinja::machinery::ast::Expr;
+use std::rc::Rc;
+
+impl<'a> Compiler<'_, 'a> {
+    /// What a loop does with a list's positions before it goes through them.
+    pub(super) fn choices(&mut self, list: &List, position: Register) -> Result<Vec<Choice>> {
+        // What is wrong was told where it was chosen.
+        let place = self.origin.place(0);
+        let chosen = list.chosen.iter();
+        chosen
+            .map(|chosen| self.choice(chosen, position, place))
+            .collect()
+    }
+
+    fn choice(&mut self, chosen: &Chosen, position: Register, place: Place<'a>) -> Result<Choice> {
+        let by = match chosen {
+            Chosen::Reverse => return Ok(Choice::Reverse),
+            Chosen::Slice(bounds) => {
+                let [start, stop] = [0, 1].map(|bound| self.register(&bounds[bound]));
+                return Ok(Choice::Slice { start, stop });
+            }
+            Chosen::Where { .. } => KeyUse::Keep,
+            Chosen::By(by, _) => *by,
+            Chosen::UniqueInAnyCase(_) => KeyUse::Unique,
+        };
+        self.stage.open();
+        let register = self.key(chosen, position, place);
+        let block = self.stage.close(self.fragments).ops;
+        let register = register?;
+        Ok(Choice::By(by, Key { block, register }))
+    }
+
+    /// What a position has, by which it is chosen.
+    fn key(&mut self, chosen: &Chosen, position: Register, place: Place<'a>) -> Result<Register> {
+        let key = match chosen {
+            Chosen::Where {
+                tested,
+                test,
+                wanted,
+            } => {
+                let value = self.item(&Operand::List(tested.clone()), position)?;
+                let holds = match test {
+                    Some(Tested { name, given }) => {
+                        self.test_of(name, value, given, false, place)?
+                    }
+                    None => value,
+                };
+                let holds = self.truth(holds, place)?;
+                if *wanted { holds } else { self.negation(holds) }
+            }
+            Chosen::By(_, list) => self.item(&Operand::List(list.clone()), position)?,
+            Chosen::UniqueInAnyCase(list) => {
+                let item = self.item(&Operand::List(list.clone()), position)?;
+                let text = self.register(&item);
+                return Ok(self.stage.text_function(TextFunction::Lower, text));
+            }
+            Chosen::Reverse | Chosen::Slice(_) => Operand::bool(true),
+        };
+        Ok(self.register(&key))
+    }
+
+    /// How many items a list has.
+    pub(super) fn length_of(&mut self, list: &List) -> Result<Operand> {
+        let leaves_all = |chosen: &Chosen| {
+            matches!(chosen, Chosen::Reverse | Chosen::By(KeyUse::Sort { .. }, _))
+        };
+        let count = self.length_of_all(list);
+        if list.chosen.iter().all(leaves_all) {
+            return Ok(count);
+        }
+        let count = self.register(&count);
+        let position = self.stage.new_register(Type::Int);
+        let choices = self.choices(list, position)?;
+        let ((), length) = self.turns(count, position, choices, |_, _, _| ());
+        Ok(Operand::register(length, Type::Int))
+    }
+
+    /// The item at an index of a list; where there is none its lane fails, or takes a default.
+    pub(super) fn item_at(&mut self, list: &Rc<List>, index: &Operand) -> Result<Operand> {
+        let wanted = self.register(index);
+        if list.chosen.is_empty() {
+            return self.item(&Operand::List(list.clone()), wanted);
+        }
+        let found = self.copied(&Operand::int(-1), Type::Int);
+        self.through(list, |this, position, index| {
+            let condition = (this.stage).compare(Comparison::Equal, index, wanted);
+            this.stage.push(Op::If(If {
+                condition,
+                then: vec![Op::Copy(Unary {
+                    to: found,
+                    from: position,
+                })],
+                otherwise: Vec::new(),
+            }));
+        })?;
+        self.item(&Operand::List(list.clone()), found)
+    }
+
+    /// The list that a filter takes something of.
+    pub(super) fn list_of(
+        &mut self,
+        name: &str,
+        value: &Operand,
+        place: Place<'a>,
+    ) -> Result<Rc<List>> {
+        match value {
+            Operand::List(list) => Ok(list.clone()),
+            other => {
+                let (what, hint) = match other {
+                    Operand::Range { .. } => (
+                        "a range",
+                        "`for ... if` leaves numbers of a range out; range(9, -1, -1) counts down",
+                    ),
+                    other => (
+                        other.describe(),
+                        "lists are: list parameters, rows of calls, and lists of constants",
+                    ),
+                };
+                let message = format!("`{name}` is for lists, not {what}");
+                Err(self.error(place, message, hint))
+            }
+        }
+    }
+
+    /// A list of which something more is chosen. What is wrong with it is told here, where it is
+    /// written.
+    fn chosen(&mut self, list: &List, chosen: Chosen, place: Place<'a>) -> Result<Operand> {
+        self.stage.open();
+        let position = self.stage.new_register(Type::Int);
+        let choice = self.choice(&chosen, position, place);
+        self.stage.close(self.fragments);
+        choice.map(|_| list.choose(chosen))
+    }
+
+    /// The columns that `attribute` names, separated by commas; without it the items themselves.
+    fn key_columns(
+        &mut self,
+        name: &str,
+        list: &Rc<List>,
+        attribute: Option<&Expr<'_>>,
+        place: Place<'a>,
+    ) -> Result<Vec<Rc<List>>> {
+        let Some(attribute) = attribute else {
+            if !list.is_plain() {
+                let first = list.columns.first().map_or("column", |(name, _)| name);
+                let hint = format!("|{name}(attribute=\"{first}\")");
+                let message = format!("`{name}` needs a column of the records");
+                return Err(self.error(place, message, hint));
+            }
+            return Ok(vec![Rc::new(list.all())]);
+        };
+        let place = self.place_of(attribute);
+        let Operand::Literal(Literal::Text { text, .. }) = self.expression(attribute)? else {
+            let hint = format!("rows|{name}(attribute=\"column\")");
+            return Err(self.error(place, "a column is named by a constant text", hint));
+        };
+        let all = list.all();
+        let columns = text.split(',').map(str::trim);
+        columns
+            .map(|column| self.column_named(&all, column, place))
+            .collect()
+    }
+
+    fn flag(&mut self, argument: Option<&Expr<'_>>) -> Result<bool> {
+        self.constant_bool("this argument", argument)
+    }
+
+    /// `|sort`, stable; by several columns it is sorted by the last one first.
+    pub(super) fn sort_filter(
+        &mut self,
+        value: &Operand,
+        arguments: &[Option<&Expr<'_>>],
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let list = self.list_of("sort", value, place)?;
+        let by = KeyUse::Sort {
+            descending: self.flag(arguments[0])?,
+            ignores_case: !self.flag(arguments[1])?,
+        };
+        let mut sorted = (*list).clone();
+        for column in self
+            .key_columns("sort", &list, arguments[2], place)?
+            .into_iter()
+            .rev()
+        {
+            sorted.chosen.push(Chosen::By(by, column));
+        }
+        Ok(Operand::List(Rc::new(sorted)))
+    }
+
+    pub(super) fn unique_filter(
+        &mut self,
+        value: &Operand,
+        arguments: &[Option<&Expr<'_>>],
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let list = self.list_of("unique", value, place)?;
+        let ignores_case = !self.flag(arguments[0])?;
+        let columns = self.key_columns("unique", &list, arguments[1], place)?;
+        let [column] = &columns[..] else {
+            let hint = "one column tells them apart";
+            return Err(self.error(place, "`unique` is by one column", hint));
+        };
+        let is_text = column.columns[0].1 == Type::Text;
+        Ok(list.choose(match is_text && ignores_case {
+            true => Chosen::UniqueInAnyCase(column.clone()),
+            false => Chosen::By(KeyUse::Unique, column.clone()),
+        }))
+    }
+
+    /// `select`, `reject`, and the same by an attribute.
+    pub(super) fn where_filter(
+        &mut self,
+        name: &str,
+        value: &Operand,
+        attribute: Option<&Expr<'_>>,
+        test: &[Option<&Expr<'_>>],
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let list = self.list_of(name, value, place)?;
+        let tested = match attribute {
+            None => Rc::new(list.all()),
+            Some(_) => {
+                let columns = self.key_columns(name, &list, attribute, place)?;
+                let [column] = &columns[..] else {
+                    let hint = "one filter for each column";
+                    return Err(self.error(place, format!("`{name}` is by one column"), hint));
+                };
+                column.clone()
+            }
+        };
+        let test = match test {
+            [Some(test), argument] => Some(self.tested(test, *argument)?),
+            _ => None,
+        };
+        let wanted = name.starts_with("select");
+        self.chosen(
+            &list,
+            Chosen::Where {
+                tested,
+                test,
+                wanted,
+            },
+            place,
+        )
+    }
+}

@@ -1,0 +1,147 @@
+//! Flags that say where backends are, or of which kind, in place of service.toml.
+
+use anyhow::{Result, bail};
+use rhythm_engine::kind::BackendKind;
+use rhythm_engine::settings::{BackendConfig, BackendKey, Section, Setting};
+use rhythm_engine::source::Sources;
+use rhythm_server::backend::kinds;
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct BackendArgs {
+    /// Where a backend is: http://HOST:PORT/PATH, or "embedded"; or another database, such as
+    /// postgres://USER@HOST/DATABASE. NAME.KEY=VALUE sets another key of its table
+    #[arg(long = "backend", value_name = "NAME=URL", value_parser = parse)]
+    backends: Vec<(String, String)>,
+}
+
+fn parse(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err("give NAME=URL, such as besim=http://127.0.0.1:8081/besim".to_owned()),
+    }
+}
+
+impl BackendArgs {
+    /// Puts them in the place of what service.toml says, before pages are compiled: their
+    /// statements are tried where they will be asked.
+    pub(crate) fn apply(&self, sources: &mut Sources) -> Result<()> {
+        let kinds = kinds();
+        let declared = sources.declared_backends(&kinds);
+        for (name, value) in &self.backends {
+            let given = format!("--backend {name}={value}");
+            let known = |name: &str| declared.iter().find(|backend| backend.name == name);
+            let with_key = || {
+                let (of, key) = name.rsplit_once('.')?;
+                Some((known(of)?, key))
+            };
+            let Some((backend, key)) = known(name).map(|it| (it, "url")).or_else(with_key) else {
+                let names: Vec<&str> = declared.iter().map(|b| b.name.as_str()).collect();
+                bail!(
+                    "{given}: service.toml has no backend {name}; it has: {}",
+                    names.join(", ")
+                );
+            };
+            let entry = sources.backends.entry(backend.name.clone());
+            let backend = entry.or_insert_with(|| backend.clone());
+            if let Err(why) = set(backend, key, value, &kinds) {
+                bail!("{given}: {why}");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets a key of a backend's table. An address of another kind that is asked in the same way makes
+/// it one of that kind.
+fn set(
+    backend: &mut BackendConfig,
+    key: &str,
+    value: &str,
+    kinds: &[BackendKind],
+) -> Result<(), String> {
+    let mut of_all = backend.pool.definitions().iter();
+    if let Some(definition) = of_all.find(|definition| definition.key == key) {
+        let value = definition
+            .read_flag(value)
+            .map_err(|wrong| format!("{}: {}", wrong.message, wrong.hint))?;
+        backend.pool.set(definition.key, value);
+        return Ok(());
+    }
+    let Some(kind) = kinds.iter().find(|kind| kind.name == backend.kind) else {
+        return Err("service.toml does not say its kind".to_owned());
+    };
+    let found = |kind: &BackendKind| kind.keys.iter().find(|known| known.name == key).copied();
+    let wrong = match read(found(kind), value) {
+        Ok((key, setting)) => {
+            backend.own.insert(key, setting);
+            return Ok(());
+        }
+        Err(wrong) => wrong,
+    };
+    let alike = |other: &&BackendKind| other.asks == kind.asks && key == "url";
+    for other in kinds.iter().filter(alike) {
+        let Ok((key, setting)) = read(found(other), value) else {
+            continue;
+        };
+        let default = |key: &BackendKey| match key.default {
+            Setting::Text(default) => Setting::Text(default.to_owned()),
+            Setting::Int(default) => Setting::Int(default),
+        };
+        backend.kind = other.name;
+        backend.own = (other.keys.iter())
+            .map(|key| (key.name, default(key)))
+            .collect();
+        backend.own.insert(key, setting);
+        return Ok(());
+    }
+    Err(wrong.unwrap_or_else(|| format!("a backend of kind {} has no {key}", kind.name)))
+}
+
+/// The value of a key; what is wrong with it, or nothing where there is no such key.
+fn read(key: Option<BackendKey>, value: &str) -> Result<(&'static str, Setting), Option<String>> {
+    let key = key.ok_or(None)?;
+    let setting = match key.default {
+        Setting::Text(_) => Some(Setting::Text(value.to_owned())),
+        Setting::Int(_) => value.parse().ok().map(Setting::Int),
+    };
+    match setting {
+        Some(setting) if (key.check)(&setting) => Ok((key.name, setting)),
+        Some(_) => Err(Some(format!("{}; {}", key.wrong, key.hint))),
+        None => Err(Some(format!("{} is an integer", key.name))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_engine::settings::PoolSettings;
+    use std::path::PathBuf;
+
+    #[test]
+    fn keys_of_all_kinds_those_of_one_and_another_kind() {
+        let kinds = kinds();
+        let mut shop = BackendConfig {
+            name: "shop".to_owned(),
+            kind: "sqlite",
+            folder: PathBuf::new(),
+            pool: PoolSettings::default(),
+            own: [("file", Setting::Text("shop.db".to_owned()))].into(),
+        };
+        let mut set = |key: &str, value: &str| set(&mut shop, key, value, &kinds);
+        assert_eq!(set("connections_max", "64"), Ok(()));
+        assert_eq!(set("timeout", "5s"), Ok(()));
+        assert_eq!(set("file", "other.db"), Ok(()));
+        let wrong = set("connections_max", "many").expect_err("no number");
+        assert!(wrong.contains("1 to 1024"), "{wrong}");
+        let unknown = set("color", "red").expect_err("no such key");
+        assert_eq!(unknown, "a backend of kind sqlite has no color");
+        assert!(set("url", "carrier-pigeon://there").is_err());
+        assert_eq!(set("url", "postgres://me@127.0.0.1/shop"), Ok(()));
+        assert!(set("file", "other.db").is_err());
+        // What all kinds have is kept.
+        assert_eq!((shop.kind, shop.pool.connections_max), ("postgres", 64));
+        assert_eq!(shop.pool.timeout.as_secs(), 5);
+    }
+}

@@ -1,0 +1,1 @@
+insert into scale (items, browsers) values (1000, 1);
