@@ -135,9 +135,9 @@ fn programs(seeds: std::ops::Range<u64>, limits: LaneLimits, spare: usize) {
                     .unwrap_or_else(|difference| panic!("{layout}, {order:?}: {difference}"));
             }
         }
-        // Floats to a power are the host's, and few.
+        // Floats to a power are the host's, as are stages that choose or format; both are few.
         let statistics = executor.statistics();
-        assert_on_device(&executor, statistics.lanes / 10);
+        assert_on_device(&executor, statistics.lanes / 4);
     }
 }
 
