@@ -30,6 +30,7 @@ static AT: LazyLock<(BackendConfig, Vec<Peer>)> = LazyLock::new(|| {
             ..PoolSettings::default()
         },
         own: own.into(),
+        written: Default::default(),
     };
     let peers = backend::locate(&config).expect("an address needs no resolver");
     (config, peers)

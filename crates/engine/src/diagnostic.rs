@@ -129,6 +129,13 @@ impl fmt::Display for Use {
     }
 }
 
+/// Whether there is a URL with a password in it: `scheme://user:password@...`.
+pub(crate) fn has_password(text: &str) -> bool {
+    let authority = text.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
+    (authority.rsplit_once('@')).is_some_and(|(user, _)| user.contains(':'))
+}
+
 /// Most characters of a source line that are shown.
 const LINE_SHOWN: usize = 160;
 /// More diagnostics than anyone reads are not collected.
@@ -221,6 +228,12 @@ impl Report {
             return;
         }
         let line_text = place.text[line_start..].lines().next().unwrap_or("");
+        // A log, where others read, is not to have it.
+        let line_text = if has_password(line_text) {
+            ""
+        } else {
+            line_text
+        };
         let (source_line, caret) = excerpt(line_text, column as usize - 1);
         self.found.push(Diagnostic {
             file: place.file.to_owned(),
@@ -393,6 +406,25 @@ mod tests {
                 "  2 | \té{{ x }}\n    | \t    ^\n  hint: did you mean `y`?"
             )
         );
+    }
+
+    #[test]
+    fn a_line_with_a_password_is_not_shown() {
+        let shown = |text| {
+            let mut report = Report::default();
+            let (file, offset) = ("service.toml", 6);
+            report.error(Place { file, text, offset }, "wrong", "mend it");
+            !report.into_sorted()[0].source_line.is_empty()
+        };
+        assert!(!shown("url = \"postgres://me:secret@host/shop\""));
+        assert!(!shown("url = \"redis://:p@ss@host\""));
+        // Nor is a port or a path one.
+        for text in [
+            "url = \"made://host:80/a:b@c\"",
+            "url = \"made://me@host:80\"",
+        ] {
+            assert!(shown(text), "{text}");
+        }
     }
 
     #[test]

@@ -269,7 +269,7 @@ pub fn answer(
         && !present.is_some_and(|p| p.is_ok_and(|p| p.is_true()))
     {
         let text = sources.files.get("service.toml").map_or("", String::as_str);
-        let service = config::read(text, conformance::BESIM, &mut report);
+        let service = config::read(text, conformance::BESIM, sources.at(), &mut report);
         let missing = service.missing;
         return answer_instead(&missing.ok_or_else(|| not_compiled("service.toml"))?);
     }

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use rhythm_engine::kind::BackendKind;
-use rhythm_engine::settings::{BackendConfig, BackendKey, Section, Setting};
+use rhythm_engine::settings::{BackendConfig, BackendKey, Given, Outside, Section};
 use rhythm_engine::source::Sources;
 use rhythm_server::backend::kinds;
 
@@ -45,7 +45,7 @@ impl BackendArgs {
             };
             let entry = sources.backends.entry(backend.name.clone());
             let backend = entry.or_insert_with(|| backend.clone());
-            if let Err(why) = set(backend, key, value, &kinds) {
+            if let Err(why) = set(backend, key, value, &kinds, sources.outside) {
                 bail!("{given}: {why}");
             }
         }
@@ -60,6 +60,7 @@ fn set(
     key: &str,
     value: &str,
     kinds: &[BackendKind],
+    outside: Outside,
 ) -> Result<(), String> {
     let mut of_all = backend.pool.definitions().iter();
     if let Some(definition) = of_all.find(|definition| definition.key == key) {
@@ -73,50 +74,50 @@ fn set(
         return Err("service.toml does not say its kind".to_owned());
     };
     let found = |kind: &BackendKind| kind.keys.iter().find(|known| known.name == key).copied();
-    let wrong = match read(found(kind), value) {
-        Ok((key, setting)) => {
-            backend.own.insert(key, setting);
+    let mut wrong = match read(found(kind), value, outside) {
+        Ok((key, given)) => {
+            backend.give(key, given);
             return Ok(());
         }
         Err(wrong) => wrong,
     };
     let alike = |other: &&BackendKind| other.asks == kind.asks && key == "url";
     for other in kinds.iter().filter(alike) {
-        let Ok((key, setting)) = read(found(other), value) else {
-            continue;
-        };
-        let default = |key: &BackendKey| match key.default {
-            Setting::Text(default) => Setting::Text(default.to_owned()),
-            Setting::Int(default) => Setting::Int(default),
+        let (key, given) = match read(found(other), value, outside) {
+            Ok(read) => read,
+            Err(why) => {
+                wrong = wrong.or(why);
+                continue;
+            }
         };
         backend.kind = other.name;
+        backend.written.clear();
         backend.own = (other.keys.iter())
-            .map(|key| (key.name, default(key)))
+            .map(|key| (key.name, key.default.owned()))
             .collect();
-        backend.own.insert(key, setting);
+        backend.give(key, given);
         return Ok(());
     }
     Err(wrong.unwrap_or_else(|| format!("a backend of kind {} has no {key}", kind.name)))
 }
 
 /// The value of a key; what is wrong with it, or nothing where there is no such key.
-fn read(key: Option<BackendKey>, value: &str) -> Result<(&'static str, Setting), Option<String>> {
+fn read(
+    key: Option<BackendKey>,
+    value: &str,
+    outside: Outside,
+) -> Result<(&'static str, Given), Option<String>> {
     let key = key.ok_or(None)?;
-    let setting = match key.default {
-        Setting::Text(_) => Some(Setting::Text(value.to_owned())),
-        Setting::Int(_) => value.parse().ok().map(Setting::Int),
-    };
-    match setting {
-        Some(setting) if (key.check)(&setting) => Ok((key.name, setting)),
-        Some(_) => Err(Some(format!("{}; {}", key.wrong, key.hint))),
-        None => Err(Some(format!("{} is an integer", key.name))),
-    }
+    let given = outside.given(&key, value);
+    let given = given.map_err(|wrong| Some(format!("{}; {}", wrong.message, wrong.hint)))?;
+    Ok((key.name, given))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhythm_engine::settings::PoolSettings;
+    use rhythm_engine::settings::{PoolSettings, Setting};
+    use std::collections::BTreeMap;
     use std::path::PathBuf;
 
     #[test]
@@ -128,8 +129,13 @@ mod tests {
             folder: PathBuf::new(),
             pool: PoolSettings::default(),
             own: [("file", Setting::Text("shop.db".to_owned()))].into(),
+            written: BTreeMap::new(),
         };
-        let mut set = |key: &str, value: &str| set(&mut shop, key, value, &kinds);
+        let outside = Outside {
+            variable: |_| Ok("postgres://me:secret@127.0.0.1/shop".to_owned()),
+            ..Outside::default()
+        };
+        let mut set = |key: &str, value: &str| set(&mut shop, key, value, &kinds, outside);
         assert_eq!(set("connections_max", "64"), Ok(()));
         assert_eq!(set("timeout", "5s"), Ok(()));
         assert_eq!(set("file", "other.db"), Ok(()));
@@ -138,10 +144,21 @@ mod tests {
         let unknown = set("color", "red").expect_err("no such key");
         assert_eq!(unknown, "a backend of kind sqlite has no color");
         assert!(set("url", "carrier-pigeon://there").is_err());
-        assert_eq!(set("url", "postgres://me@127.0.0.1/shop"), Ok(()));
+        let refused = set("url", "postgres://me:secret@127.0.0.1/shop").expect_err("a password");
+        assert!(
+            refused.contains("${NAME}") && !refused.contains("secret"),
+            "{refused}"
+        );
+        assert_eq!(set("url", "${URL}"), Ok(()));
         assert!(set("file", "other.db").is_err());
         // What all kinds have is kept.
         assert_eq!((shop.kind, shop.pool.connections_max), ("postgres", 64));
         assert_eq!(shop.pool.timeout.as_secs(), 5);
+        assert!(shop.text("url").contains("secret"));
+        let shown = format!("{shop:?}");
+        assert!(
+            shown.contains("url = \"${URL}\"") && !shown.contains("secret"),
+            "{shown}"
+        );
     }
 }

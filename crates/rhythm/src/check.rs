@@ -8,7 +8,8 @@ use crate::output::{complain, print, print_line};
 use anyhow::Result;
 use clap::ValueEnum;
 use rhythm_engine::compile::compile;
-use rhythm_server::backend::kinds;
+use rhythm_engine::program::Service;
+use rhythm_server::backend::{self, kinds};
 use rhythm_server::{Memory, ServerOptions, Statics};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,6 +36,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "device")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65536))]
     cohort_size: Option<u32>,
+
+    /// Also connect to every backend: it is a mistake where one cannot be asked, and what pages ask
+    /// it is then not left unchecked
+    #[arg(long = "backends", conflicts_with_all = ["print", "device"])]
+    reach: bool,
 
     #[command(flatten)]
     backends: BackendArgs,
@@ -74,6 +80,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     if let Some(device) = args.device {
         return conform::run(device, &args.cuda, args.cohort_size, service);
+    }
+    if args.reach && !reach(&service)? {
+        return Ok(ExitCode::FAILURE);
     }
     match args.print {
         Some(Print::Programs) => {
@@ -117,4 +126,20 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Connects to every backend, and tells of each. Whether all can be asked.
+fn reach(service: &Service) -> Result<bool> {
+    let mut all = true;
+    for config in &service.backends {
+        let (name, kind) = (&config.name, config.kind);
+        match backend::reach(config) {
+            Ok(()) => print_line(format_args!("backend {name} ({kind}) can be asked"))?,
+            Err(why) => {
+                all = false;
+                complain(format_args!("error: {why}"));
+            }
+        }
+    }
+    Ok(all)
 }

@@ -212,7 +212,7 @@ fn besim_users(layout: Layout, service: &Service) -> Result<Option<u32>> {
         let Some(of_backend) = embedded_users(backend) else {
             if layout.has_device_backend() {
                 let what = match backend.kind {
-                    rhythm_besim::KIND => format!("at {}", backend.text("url")),
+                    rhythm_besim::KIND => format!("at {}", backend.shown_text("url")),
                     kind => format!("of kind {kind}"),
                 };
                 bail!(

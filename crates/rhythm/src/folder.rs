@@ -11,11 +11,12 @@ use regular::{Found, RegularFile, Unfit};
 use rhythm_engine::compile::compile;
 use rhythm_engine::diagnostic::{Diagnostic, Severity};
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::{Mistake, StaticSettings};
+use rhythm_engine::settings::{Mistake, Outside, StaticSettings};
 use rhythm_engine::source::Sources;
 use rhythm_server::backend::kinds;
 use rhythm_server::{FileContent, Site, SiteSettings, StaticFile, Statics};
 use std::collections::BTreeMap;
+use std::env::VarError;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
@@ -57,6 +58,14 @@ impl Folder {
         }
         let mut sources = Sources {
             folder: folder.to_owned(),
+            outside: Outside {
+                variable: |name| match std::env::var(name) {
+                    Ok(value) => Ok(value),
+                    Err(VarError::NotPresent) => Err("is not set".to_owned()),
+                    Err(VarError::NotUnicode(_)) => Err("is no UTF-8".to_owned()),
+                },
+                first_line: rhythm_server::backend::first_line,
+            },
             ..Sources::default()
         };
         let mut text_bytes = 0;

@@ -30,6 +30,7 @@ impl Place {
             own: own
                 .map(|(key, text)| (*key, Setting::Text((*text).to_owned())))
                 .collect(),
+            written: Default::default(),
         };
         let peers = backend::locate(&config).expect("an address needs no resolver");
         Place { config, peers }

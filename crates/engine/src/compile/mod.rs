@@ -66,7 +66,6 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         if let Some(other) = sources.backends.get(&backend.name) {
             *backend = other.clone();
         }
-        backend.folder.clone_from(&sources.folder);
     }
     let kinds = Kinds {
         kinds,
@@ -159,7 +158,7 @@ fn read_service_file<'a>(
     report: &mut Report,
 ) -> ServiceFile<'a> {
     match sources.files.get("service.toml") {
-        Some(text) => config::read(text, kinds, report),
+        Some(text) => config::read(text, kinds, sources.at(), report),
         None => {
             if !sources.unread.contains_key("service.toml") {
                 let place = file("service.toml", "");

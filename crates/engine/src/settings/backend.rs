@@ -1,67 +1,19 @@
 //! What `service.toml` says of a backend.
 
 use super::definition::{count, time, timeout};
+use super::key::Setting;
+use super::outside::Given;
 use super::section::Section;
 use super::value::Value;
 use crate::section;
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The value of a key that a kind of backend has of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setting<T = String> {
-    /// A string.
-    Text(T),
-    /// An integer.
-    Int(i64),
-}
-
-impl<T: AsRef<str>> Setting<T> {
-    /// The string.
-    ///
-    /// # Panics
-    /// If it is an integer: a key's type is that of its default, so that is its kind's mistake.
-    pub fn text(&self) -> &str {
-        match self {
-            Setting::Text(text) => text.as_ref(),
-            Setting::Int(value) => unreachable!("{value} is read as a string"),
-        }
-    }
-
-    /// The integer.
-    ///
-    /// # Panics
-    /// If it is a string, likewise.
-    pub fn int(&self) -> i64 {
-        match self {
-            Setting::Text(text) => unreachable!("{:?} is read as an integer", text.as_ref()),
-            Setting::Int(value) => *value,
-        }
-    }
-}
-
-/// A key of a kind's own.
-#[derive(Clone, Copy, Debug)]
-pub struct BackendKey {
-    /// The key.
-    pub name: &'static str,
-    /// What it does, for the documentation.
-    pub about: &'static str,
-    /// Its value where it is absent, by which its type is known, too.
-    pub default: Setting<&'static str>,
-    /// Whether it may have this value.
-    pub check: fn(&Setting) -> bool,
-    /// What is told whoever wrote something else.
-    pub wrong: &'static str,
-    /// What it may be, likewise.
-    pub hint: &'static str,
-}
-
 /// A backend of `service.toml`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BackendConfig {
     /// Its name, as calls give it.
     pub name: String,
@@ -73,9 +25,49 @@ pub struct BackendConfig {
     pub pool: PoolSettings,
     /// The keys of its kind's own, defaults filled in.
     pub own: BTreeMap<&'static str, Setting>,
+    /// What is shown in place of those that are not to be seen, since they came from outside of
+    /// `service.toml`: the key that was written, and its value.
+    pub written: BTreeMap<&'static str, (String, String)>,
+}
+
+impl fmt::Debug for BackendConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_toml())
+    }
 }
 
 impl BackendConfig {
+    /// The keys of its kind's own and their values, as they may be shown.
+    pub fn shown(&self) -> impl Iterator<Item = (&str, Setting<&str>)> {
+        self.own
+            .iter()
+            .map(|(key, setting)| match (self.written.get(key), setting) {
+                (Some((key, value)), _) => (key.as_str(), Setting::Text(value.as_str())),
+                (None, Setting::Text(text)) => (*key, Setting::Text(text.as_str())),
+                (None, Setting::Int(value)) => (*key, Setting::Int(*value)),
+            })
+    }
+
+    /// Has a key of its kind's own be what was given.
+    pub fn give(&mut self, key: &'static str, given: Given) {
+        self.own.insert(key, given.value);
+        match given.written {
+            Some(written) => self.written.insert(key, written),
+            None => self.written.remove(key),
+        };
+    }
+
+    /// A string of its kind's own, as it may be shown.
+    ///
+    /// # Panics
+    /// As [`BackendConfig::text`].
+    pub fn shown_text(&self, key: &str) -> &str {
+        match self.written.get(key) {
+            Some((_, value)) => value,
+            None => self.text(key),
+        }
+    }
+
     /// A string of its kind's own.
     ///
     /// # Panics
@@ -105,7 +97,7 @@ impl BackendConfig {
         let mut toml = format!("[backend.{}]\n", text(&self.name));
         // Writing to a string cannot fail.
         let _ = writeln!(toml, "kind = {}", text(self.kind));
-        for (key, setting) in &self.own {
+        for (key, setting) in self.shown() {
             let _ = match setting {
                 Setting::Text(value) => writeln!(toml, "{key} = {}", text(value)),
                 Setting::Int(value) => writeln!(toml, "{key} = {value}"),
@@ -170,6 +162,7 @@ mod tests {
             folder: PathBuf::new(),
             pool: PoolSettings::default(),
             own: own.into(),
+            written: BTreeMap::new(),
         };
         assert_eq!((config.text("url"), config.int("users")), ("there", 7));
         for key in ["url", "other"] {

@@ -1,6 +1,6 @@
 //! Settings as the documentation's tables, in Markdown.
 
-use super::backend::{BackendKey, Setting};
+use super::key::{BackendKey, Setting};
 use super::definition::{Definition, SettingKind};
 use super::duration;
 use super::section::Section;

@@ -12,7 +12,8 @@
 //! - `tables`: the tables of `service.toml`; `stored`: a session's fields; `together`: what of them
 //!   does not go together;
 //! - `service`: all of them, and where each value comes from;
-//! - `backend`: the backends';
+//! - `backend`: the backends'; `key`: what a kind of theirs has of its own; `outside`: values that
+//!   `service.toml` is not to have;
 //! - `document`: the documentation's tables; [`duration`]: durations as people write them.
 //!
 //! Limits end in `_max`, a number of bytes has `bytes` in its name, and what is a time has its unit
@@ -22,6 +23,8 @@ mod backend;
 mod definition;
 pub mod document;
 pub mod duration;
+mod key;
+mod outside;
 mod section;
 mod service;
 mod stored;
@@ -29,11 +32,13 @@ mod tables;
 mod together;
 mod value;
 
-pub use backend::{BackendConfig, BackendKey, PoolSettings, Setting};
+pub use backend::{BackendConfig, PoolSettings};
 pub use definition::{
     Definition, Mistake, Rule, SettingKind, address, bytes, choice, count, file, map, text, time,
     timeout,
 };
+pub use key::{BackendKey, Setting};
+pub use outside::{Given, Outside};
 pub use section::Section;
 pub use service::{Origin, ServiceConfig};
 pub(crate) use stored::STORED_MAX;

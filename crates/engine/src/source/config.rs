@@ -7,11 +7,22 @@ use crate::diagnostic::Report;
 use crate::kind::BackendKind;
 use crate::program::ERROR_STATUSES;
 use crate::settings::{
-    BackendConfig, Definition, Origin, PoolSettings, STORED_MAX, Section, ServiceConfig, Setting,
+    BackendConfig, Definition, Origin, Outside, PoolSettings, STORED_MAX, Section, ServiceConfig,
 };
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use toml::de::{DeTable, DeValue};
+
+/// The key by which a backend is found, where its kind has one, and the key of a file with it.
+const URL: &str = "url";
+const URL_FILE: &str = "url_file";
+
+/// Where `service.toml` is: what its files are relative to, and its variables' values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'f> {
+    pub(crate) folder: &'f Path,
+    pub(crate) outside: Outside,
+}
 
 /// What `service.toml` holds beside the configuration.
 pub(crate) struct ServiceFile<'a> {
@@ -59,6 +70,7 @@ impl ServiceFile<'_> {
 pub(crate) fn read<'a>(
     text: &'a str,
     kinds: &[BackendKind],
+    at: At<'_>,
     report: &mut Report,
 ) -> ServiceFile<'a> {
     let mut service = ServiceFile::lost();
@@ -133,7 +145,7 @@ pub(crate) fn read<'a>(
         }
     }
     service.errors = read_errors(&root, report);
-    let backends_lost = read_backends(&root, kinds, &mut service.backends, report);
+    let backends_lost = read_backends(&root, kinds, at, &mut service.backends, report);
     let is_mistaken = report.errors() > before;
     service.fields_lost = is_mistaken;
     service.missing_lost = is_mistaken && service.missing.is_none();
@@ -169,6 +181,7 @@ fn warn_of_together(table: &str, config: &ServiceConfig, keys: &Keys<'_, '_>, re
 fn read_backends<'a>(
     root: &Keys<'_, 'a>,
     kinds: &[BackendKind],
+    at: At<'_>,
     backends: &mut Vec<BackendConfig>,
     report: &mut Report,
 ) -> bool {
@@ -190,22 +203,30 @@ fn read_backends<'a>(
             report.error(name.place, "a backend is a table", hint);
             continue;
         };
-        let offset = value.span().start;
-        backends.push(read_backend(toml, table, offset, &name, kinds, report));
+        let keys = (toml, table, value.span().start);
+        backends.push(read_backend(keys, &name, kinds, at, report));
     }
     lost
 }
 
 /// Reads a backend's table: the keys of all backends, and those of its kind's own.
 fn read_backend<'a>(
-    toml: TomlText<'a>,
-    table: &DeTable<'a>,
-    offset: usize,
+    (toml, table, offset): (TomlText<'a>, &DeTable<'a>, usize),
     name: &Text<'a>,
     kinds: &[BackendKind],
+    at: At<'_>,
     report: &mut Report,
 ) -> BackendConfig {
-    let own = |kind: &BackendKind| kind.keys.iter().map(|key| key.name).collect::<Vec<_>>();
+    let own = |kind: &BackendKind| {
+        let of_files = kind
+            .keys
+            .iter()
+            .any(|key| key.name == URL)
+            .then_some(URL_FILE);
+        (kind.keys.iter().map(|key| key.name))
+            .chain(of_files)
+            .collect::<Vec<_>>()
+    };
     let names: Vec<(&str, usize)> = (kinds.iter().map(|kind| kind.name)).zip(0..).collect();
     let written = table.get("kind").and_then(|kind| kind.get_ref().as_str());
     let kind = written.and_then(|written| kinds.iter().find(|kind| kind.name == written));
@@ -229,22 +250,36 @@ fn read_backend<'a>(
     let mut backend = BackendConfig {
         name: name.value.clone(),
         kind: kind.map_or("", |kind| kind.name),
-        // Whoever has read the folder knows it.
-        folder: PathBuf::new(),
+        folder: at.folder.to_owned(),
         pool: PoolSettings::default(),
         own: BTreeMap::new(),
+        written: BTreeMap::new(),
     };
     for key in kind.map_or(&[][..], |kind| kind.keys) {
-        let value = keys.own(key, report);
-        if value.is_none() && keys.has(key.name) {
-            // What is wrong with calls of it cannot be told.
-            backend.kind = "";
+        let (mut given, mut is_written) = (keys.own(key, at.outside, report), keys.has(key.name));
+        if key.name == URL
+            && let Some(file) = keys.text(URL_FILE, report)
+        {
+            if is_written {
+                let hint = "remove one of them";
+                report.error(file.place, "there are both `url` and `url_file`", hint);
+            }
+            is_written = true;
+            let read = at.outside.of_file(key, at.folder, &file.value);
+            given = read
+                .map_err(|mistake| report.error(file.place, mistake.message, mistake.hint))
+                .ok();
         }
-        let value = value.unwrap_or(match key.default {
-            Setting::Text(default) => Setting::Text(default.to_owned()),
-            Setting::Int(default) => Setting::Int(default),
-        });
-        backend.own.insert(key.name, value);
+        match given {
+            Some(given) => backend.give(key.name, given),
+            None => {
+                backend.own.insert(key.name, key.default.owned());
+                if is_written {
+                    // What is wrong with calls of it cannot be told.
+                    backend.kind = "";
+                }
+            }
+        }
     }
     for definition in PoolSettings::DEFINITIONS {
         if let Some(value) = keys.setting(definition, report) {

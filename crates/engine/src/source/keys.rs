@@ -5,7 +5,9 @@
 
 use super::toml_syntax;
 use crate::diagnostic::{Place, Report, did_you_mean};
-use crate::settings::{BackendKey, Definition, Mistake, Setting, SettingKind, Value};
+use crate::settings::{
+    BackendKey, Definition, Given, Mistake, Outside, Setting, SettingKind, Value,
+};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use toml::Spanned;
@@ -268,33 +270,27 @@ impl<'t, 'a> Keys<'t, 'a> {
     }
 
     /// The value of a key that a kind of backends has of its own.
-    pub(crate) fn own(&self, key: &BackendKey, report: &mut Report) -> Option<Setting> {
+    pub(crate) fn own(
+        &self,
+        key: &BackendKey,
+        outside: Outside,
+        report: &mut Report,
+    ) -> Option<Given> {
         let value = self.get(key.name)?;
         let place = self.toml.place(value.span().start);
-        let (read, wanted, place) = match key.default {
-            Setting::Text(_) => {
-                let text = text_of(&self.toml, value);
-                let place = text.as_ref().map_or(place, |text| text.place);
-                (
-                    text.map(|text| Setting::Text(text.value)),
-                    "a string",
-                    place,
-                )
+        let (read, place) = match key.default {
+            Setting::Text(_) => match text_of(&self.toml, value) {
+                Some(text) => (outside.given(key, &text.value), text.place),
+                None => (Err(key.is_none("a string")), place),
+            },
+            Setting::Int(_) => {
+                let value = integer_of(value).map(Setting::Int);
+                let value = value.ok_or_else(|| key.is_none("an integer"));
+                (value.and_then(|value| key.checked(value)), place)
             }
-            Setting::Int(_) => (integer_of(value).map(Setting::Int), "an integer", place),
         };
-        let message = match read {
-            Some(value) if (key.check)(&value) => return Some(value),
-            Some(_) => key.wrong.to_owned(),
-            None => format!("`{}` must be {wanted}", key.name),
-        };
-        let hint = match key.default {
-            _ if !key.hint.is_empty() => key.hint.to_owned(),
-            Setting::Text(default) => format!("the default is \"{default}\""),
-            Setting::Int(default) => format!("the default is {default}"),
-        };
-        report.error(place, message, hint);
-        None
+        read.map_err(|mistake| report.error(place, mistake.message, mistake.hint))
+            .ok()
     }
 
     /// A string that must be there.

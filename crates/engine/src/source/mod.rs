@@ -27,7 +27,7 @@ pub(crate) use page_file::PageFile;
 
 use crate::diagnostic::Report;
 use crate::kind::BackendKind;
-use crate::settings::{BackendConfig, Mistake, ServiceConfig};
+use crate::settings::{BackendConfig, Mistake, Outside, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -45,6 +45,8 @@ pub struct Sources {
     pub unread: BTreeMap<String, Mistake>,
     /// Files of `pages/` and `templates/` that are neither, for what their names end in.
     pub others: BTreeSet<String>,
+    /// Where `service.toml` has values from that it does not say itself.
+    pub outside: Outside,
     /// Backends, by their names, that are others than `service.toml` says.
     pub backends: BTreeMap<String, BackendConfig>,
 }
@@ -53,13 +55,24 @@ impl Sources {
     /// The settings, before anything is compiled: what is wrong with them is as if it was not
     /// there, and is told by [`compile`](crate::compile::compile).
     pub fn config(&self, kinds: &[BackendKind]) -> ServiceConfig {
-        let text = self.files.get("service.toml").map_or("", String::as_str);
-        config::read(text, kinds, &mut Report::default()).config
+        self.service_file(kinds).config
     }
 
     /// The backends that `service.toml` says, likewise.
     pub fn declared_backends(&self, kinds: &[BackendKind]) -> Vec<BackendConfig> {
+        self.service_file(kinds).backends
+    }
+
+    fn service_file(&self, kinds: &[BackendKind]) -> config::ServiceFile<'_> {
         let text = self.files.get("service.toml").map_or("", String::as_str);
-        config::read(text, kinds, &mut Report::default()).backends
+        config::read(text, kinds, self.at(), &mut Report::default())
+    }
+
+    /// Where `service.toml` is.
+    pub(crate) fn at(&self) -> config::At<'_> {
+        config::At {
+            folder: &self.folder,
+            outside: self.outside,
+        }
     }
 }

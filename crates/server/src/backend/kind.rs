@@ -20,6 +20,11 @@ pub struct Kind {
     ///
     /// The error says in words what is wrong with the configuration or the name.
     pub locate: fn(&BackendConfig) -> Result<Vec<Peer>, String>,
+    /// Connects to one, as whom and with what its configuration says, and waits for that a few
+    /// seconds at most; of one in this process it looks at the configuration alone.
+    ///
+    /// The error says in words why it cannot be asked.
+    pub reach: fn(&BackendConfig) -> Result<(), String>,
     /// Most bytes that one takes for queries, in each worker.
     pub query_bytes_max: fn(&BackendConfig) -> usize,
     /// Opens one that is there, for one worker. It waits for nothing.

@@ -42,9 +42,10 @@ pub use answers::{QueryAnswers, Tell, Told};
 pub use awaited::{Awaited, Which};
 pub use failure::{Cause, Failure};
 pub use kind::{Kind, Opened};
+pub use password::first_line;
 pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};
 pub(crate) use registry::query_bytes_max;
-pub use registry::{KINDS, besim, kinds, locate, open};
+pub use registry::{KINDS, besim, kinds, locate, open, reach};
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 
 use crate::owner::ConnectionOwner;

@@ -14,18 +14,22 @@ pub(super) struct Password(pub(super) String);
 /// Most bytes of a file with a password.
 const FILE_MAX: u64 = 4096;
 
-impl Password {
-    /// The first line of a file.
-    fn read(path: &Path) -> io::Result<Password> {
+/// The first line of a file with a secret.
+///
+/// # Errors
+/// It cannot be read, or the line is empty.
+pub fn first_line(path: &Path) -> Result<String, String> {
+    let read = || {
         let mut text = String::new();
         let file = File::open(path)?;
         file.take(FILE_MAX).read_to_string(&mut text)?;
         let line = text.lines().next().unwrap_or_default();
         match line.is_empty() {
             true => Err(io::Error::other("its first line is empty")),
-            false => Ok(Password(line.to_owned())),
+            false => Ok(line.to_owned()),
         }
-    }
+    };
+    read().map_err(|why| why.to_string())
 }
 
 impl fmt::Debug for Password {
@@ -44,19 +48,28 @@ impl LoadedPassword {
         LoadedPassword(Mutex::new(password))
     }
 
-    /// What the file says that a backend's table names under this key.
+    /// What the file says that a backend's table names under this key, or else what its URL says.
     ///
     /// # Errors
     /// Why it cannot be read, in words.
-    pub(super) fn read(config: &BackendConfig, key: &str) -> Result<LoadedPassword, String> {
+    pub(super) fn read(
+        config: &BackendConfig,
+        key: &str,
+        of_url: Option<Password>,
+    ) -> Result<LoadedPassword, String> {
         let file = config.text(key);
         if file.is_empty() {
-            return Ok(LoadedPassword::new(None));
+            return Ok(LoadedPassword::new(of_url));
+        }
+        if of_url.is_some() {
+            return Err(format!(
+                "there is a password in `url`, and `{key}` names another"
+            ));
         }
         let path = config.folder.join(file);
-        let password = Password::read(&path)
+        let password = first_line(&path)
             .map_err(|why| format!("cannot read `{key}`, {}: {why}", path.display()))?;
-        Ok(LoadedPassword::new(Some(password)))
+        Ok(LoadedPassword::new(Some(Password(password))))
     }
 
     /// The password, if there is one.
@@ -81,13 +94,13 @@ mod tests {
         let path = std::env::temp_dir().join(format!("rhythm-password-{}", std::process::id()));
         let read = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            Password::read(&path).map(|password| password.0)
+            first_line(&path)
         };
         assert_eq!(read(" a b \r\nmore\n").unwrap(), " a b ");
         assert!(read("\nmore").is_err());
         std::fs::remove_file(&path).unwrap();
         // One without an end.
-        assert!(Password::read(Path::new("/dev/zero")).is_ok());
-        assert!(Password::read(Path::new("/nowhere")).is_err());
+        assert!(first_line(Path::new("/dev/zero")).is_ok());
+        assert!(first_line(Path::new("/nowhere")).is_err());
     }
 }

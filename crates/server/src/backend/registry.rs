@@ -39,6 +39,15 @@ pub fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
     of(config, |kind| (kind.locate)(config))
 }
 
+/// Opens a connection to a backend of service.toml, as its workers will, and gives it up. It may
+/// wait for seconds: this is for whoever asks whether a site could be served.
+///
+/// # Errors
+/// Why it cannot be asked, in words.
+pub fn reach(config: &BackendConfig) -> Result<(), String> {
+    of(config, |kind| (kind.reach)(config))
+}
+
 /// Most bytes that a backend of service.toml takes for queries, in each worker.
 pub(crate) fn query_bytes_max(config: &BackendConfig) -> usize {
     of(config, |kind| Ok((kind.query_bytes_max)(config))).unwrap_or(0)

@@ -105,6 +105,14 @@ pub(super) fn in_words(why: &io::Error) -> String {
     }
 }
 
+/// Whether there is a server at a place.
+///
+/// # Errors
+/// Why none can be connected to, in words.
+pub(super) fn reach(place: &UrlPlace) -> Result<(), String> {
+    connect(place).map(drop).map_err(|why| in_words(&why))
+}
+
 /// A server that could not be asked, since when, and why.
 type Tried<R> = (BackendConfig, Instant, R);
 

@@ -39,12 +39,12 @@ pub(crate) fn json(
     for backend in &site.service().backends {
         let mut values = Map::new();
         values.insert("kind".to_owned(), backend.kind.into());
-        for (key, setting) in &backend.own {
+        for (key, setting) in backend.shown() {
             let setting = match setting {
-                Setting::Text(text) => text.as_str().into(),
-                Setting::Int(value) => (*value).into(),
+                Setting::Text(text) => text.into(),
+                Setting::Int(value) => value.into(),
             };
-            values.insert((*key).to_owned(), setting);
+            values.insert(key.to_owned(), setting);
         }
         for definition in backend.pool.definitions() {
             values.insert(

@@ -204,6 +204,7 @@ mod tests {
                     ..PoolSettings::default()
                 },
                 own: BTreeMap::new(),
+                written: BTreeMap::new(),
             };
             let service = Service {
                 backends: vec![backend],

@@ -4,6 +4,7 @@
 //! Needs Debian's `postgresql`, of which no cluster is used: each test makes one of its own.
 
 pub(crate) mod database;
+mod secrets;
 
 use super::server::{Client, NEVER, Server};
 use super::site::{check, until};

@@ -11,6 +11,7 @@ pub use wire::BesimWire;
 
 use crate::backend::http_client::{BackendUrl, ResponseLimits, UrlError};
 use crate::backend::kind::{Kind, Opened, peers};
+use crate::backend::waited;
 use crate::backend::{ConnectionPool, InProcess, PoolOptions};
 use rhythm_besim::{Bank, Command, EMBEDDED, Query};
 use rhythm_engine::diagnostic::Severity;
@@ -49,6 +50,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         check,
     },
     locate,
+    reach,
     query_bytes_max,
     open,
 };
@@ -160,10 +162,18 @@ fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
     )))
 }
 
+fn reach(config: &BackendConfig) -> Result<(), String> {
+    match remote(config)? {
+        Some(url) => waited::reach(&url.place),
+        None => Ok(()),
+    }
+}
+
 /// Where it is, if not in this process.
 fn remote(config: &BackendConfig) -> Result<Option<BackendUrl>, String> {
     match config.text("url") {
         EMBEDDED => Ok(None),
-        url => (url.parse().map(Some)).map_err(|why: UrlError| format!("{url}: {why}")),
+        url => (url.parse().map(Some))
+            .map_err(|why: UrlError| format!("{}: {why}", config.shown_text("url"))),
     }
 }

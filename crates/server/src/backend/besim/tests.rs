@@ -346,14 +346,14 @@ fn config(url: &str) -> BackendConfig {
         pool: Default::default(),
         own: (KIND.declaration.keys.iter())
             .map(|key| {
-                let value = match (key.name, key.default) {
-                    ("url", _) => Setting::Text(url.to_owned()),
-                    (_, Setting::Text(text)) => Setting::Text(text.to_owned()),
-                    (_, Setting::Int(value)) => Setting::Int(value),
+                let value = match key.name {
+                    "url" => Setting::Text(url.to_owned()),
+                    _ => key.default.owned(),
                 };
                 (key.name, value)
             })
             .collect(),
+        written: Default::default(),
     }
 }
 

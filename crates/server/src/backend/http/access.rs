@@ -39,12 +39,18 @@ impl Access {
     }
 
     /// What a backend's table says. It reads the file of the token.
-    fn of(config: &BackendConfig) -> Result<Access, String> {
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub(super) fn of(config: &BackendConfig) -> Result<Access, String> {
         let url = config.text("url");
-        let parsed = url.parse().map_err(|why: UrlError| format!("{url}: {why}"));
+        let shown = config.shown_text("url");
+        let parsed = url
+            .parse()
+            .map_err(|why: UrlError| format!("{shown}: {why}"));
         Ok(Access {
             url: parsed?,
-            token: LoadedPassword::read(config, "token_file")?,
+            token: LoadedPassword::read(config, "token_file", None)?,
             words: Words::new(&config.name),
         })
     }

@@ -15,6 +15,7 @@ mod wire;
 
 use crate::backend::http_client::{BackendUrl, ResponseLimits};
 use crate::backend::kind::{Kind, Opened, peers};
+use crate::backend::waited;
 use crate::backend::{ConnectionPool, PoolOptions};
 use access::Access;
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind};
@@ -55,6 +56,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         check: check::check,
     },
     locate,
+    reach: |config| waited::reach(&Access::of(config)?.url.place),
     query_bytes_max,
     open,
 };

@@ -64,6 +64,7 @@ fn wire(url: &str) -> HttpWire {
         own: [("url", url), ("token_file", "")]
             .map(|(key, text)| (key, Setting::Text(text.to_owned())))
             .into(),
+        written: Default::default(),
     };
     let access: Arc<Access> = Access::locate(&config).unwrap();
     HttpWire::new(access)

@@ -15,6 +15,7 @@ mod wire;
 use crate::backend::address::place;
 use crate::backend::http_client::UrlPlace;
 use crate::backend::kind::{Kind, Opened, peers};
+use crate::backend::waited;
 use crate::backend::{ConnectionPool, PoolOptions};
 use answer::ANSWER_MAX;
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind, Verb};
@@ -84,6 +85,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         check: check::check,
     },
     locate,
+    reach: |config| waited::reach(&place_of(config)?),
     query_bytes_max,
     open: |config, peers| {
         let (wire, peers) = (MemcachedWire::new(&config.name), peers.to_vec());
@@ -105,8 +107,11 @@ fn address(url: &str) -> Option<UrlPlace> {
 }
 
 fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
-    let place = address(config.text("url")).ok_or("`url` is not understood")?;
-    peers(&place)
+    peers(&place_of(config)?)
+}
+
+fn place_of(config: &BackendConfig) -> Result<UrlPlace, String> {
+    address(config.text("url")).ok_or_else(|| "`url` is not understood".to_owned())
 }
 
 fn query_bytes_max(config: &BackendConfig) -> usize {

@@ -3,9 +3,7 @@
 use crate::backend::address::{decoded, host_and_port};
 use crate::backend::http_client::UrlPlace;
 use crate::backend::located::Located;
-use crate::backend::password::LoadedPassword;
-#[cfg(test)]
-use crate::backend::password::Password;
+use crate::backend::password::{LoadedPassword, Password};
 use crate::backend::words::Words;
 use rhythm_engine::settings::BackendConfig;
 use std::net::IpAddr;
@@ -17,11 +15,12 @@ use std::time::Duration;
 /// The port of PostgreSQL.
 const PORT: u16 = 5432;
 
-/// What `url` says: `postgres://USER@HOST:PORT/DATABASE`.
+/// What `url` says: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, perhaps without a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) place: UrlPlace,
     pub(super) user: String,
+    pub(super) password: Option<Password>,
     pub(super) database: String,
 }
 
@@ -35,9 +34,10 @@ impl FromStr for Address {
         let (user, rest) = rest
             .split_once('@')
             .ok_or("it must name a user, before an @")?;
-        if user.contains(':') {
-            return Err("a password does not belong into it: `password_file` names a file with it");
-        }
+        let (user, password) = match user.split_once(':') {
+            Some((user, password)) => (user, Some(password)),
+            None => (user, None),
+        };
         let (host, database) = rest
             .split_once('/')
             .ok_or("it must name a database, behind a /")?;
@@ -50,11 +50,11 @@ impl FromStr for Address {
             false => UrlPlace::Port { host, port },
         };
         let name = |text| decoded(text).ok_or(form);
-        let (user, database) = (name(user)?, name(database)?);
         Ok(Address {
             place,
-            user,
-            database,
+            user: name(user)?,
+            password: password.map(name).transpose()?.map(Password),
+            database: name(database)?,
         })
     }
 }
@@ -98,9 +98,10 @@ impl Access {
     /// # Errors
     /// What is wrong with it, in words.
     pub(super) fn of(config: &BackendConfig) -> Result<Access, String> {
-        let address = config.text("url").parse();
+        let address = config.text("url").parse::<Address>();
         let address = address.map_err(|why| format!("`url` is not understood: {why}"))?;
-        let password = LoadedPassword::read(config, "password_file")?;
+        let of_url = address.password.clone();
+        let password = LoadedPassword::read(config, "password_file", of_url)?;
         // The server is to say so before the pool gives its connection up, which it would have to
         // open again.
         let statement_timeout = config.pool.timeout - config.pool.timeout / 16;
@@ -148,24 +149,40 @@ mod tests {
 
     #[test]
     fn addresses_are_understood() {
-        for (url, place, user, database) in [
-            ("postgres://me@db/shop", port("db", 5432), "me", "shop"),
+        for (url, place, user, password, database) in [
+            (
+                "postgres://me@db/shop",
+                port("db", 5432),
+                "me",
+                None,
+                "shop",
+            ),
+            (
+                "postgres://me:a%40%3Ab:c@db/shop",
+                port("db", 5432),
+                "me",
+                Some("a@:b:c"),
+                "shop",
+            ),
             (
                 "postgresql://a%40b@[::1]:77/x%2Fy",
                 port("::1", 77),
                 "a@b",
+                None,
                 "x/y",
             ),
             (
                 "postgres://me@%2Frun%2Fpg:6000/shop",
                 UrlPlace::Socket("/run/pg/.s.PGSQL.6000".into()),
                 "me",
+                None,
                 "shop",
             ),
         ] {
             let expected = Address {
                 place,
                 user: user.to_owned(),
+                password: password.map(|password| Password(password.to_owned())),
                 database: database.to_owned(),
             };
             assert_eq!(url.parse(), Ok(expected), "{url}");
@@ -177,7 +194,7 @@ mod tests {
         for (url, why) in [
             ("http://me@db/shop", "such as"),
             ("postgres://db/shop", "a user"),
-            ("postgres://me:secret@db/shop", "password_file"),
+            ("postgres://me:@db/shop", "such as"),
             ("postgres://me@db", "a database"),
             ("postgres://me@db/", "such as"),
             ("postgres://@db/shop", "such as"),

@@ -33,7 +33,7 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let described = match ask(call, &statement) {
         Ok(Ok(described)) => described,
         Ok(Err(why)) => {
-            let hint = format!("it is tried in {}", call.backend.text("url"));
+            let hint = format!("it is tried in {}", call.backend.shown_text("url"));
             return Some(mistake(CallPart::Asked, why.in_words(), hint));
         }
         Err(refusal) => {

@@ -27,6 +27,7 @@ mod wire;
 use crate::backend::kind::{Kind, Opened, peers};
 use crate::backend::{ConnectionPool, PoolOptions};
 use access::{Access, Address};
+use client::Client;
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
@@ -57,7 +58,8 @@ pub(in crate::backend) const KIND: Kind = Kind {
                 wrong: "this is no address of a database",
                 hint: "such as \"postgres://shop@127.0.0.1:5432/shop\", or \
                        \"postgres://shop@%2Frun%2Fpostgresql/shop\" at a Unix socket; a password \
-                       belongs into a file, `password_file`, and TLS is not spoken",
+                       is in a file, `password_file`, or in a variable, `${NAME}`; TLS is not \
+                       spoken",
             },
             BackendKey {
                 name: "password_file",
@@ -81,12 +83,20 @@ pub(in crate::backend) const KIND: Kind = Kind {
         check: check::check,
     },
     locate,
+    reach,
     query_bytes_max,
     open,
 };
 
 fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
     peers(&Access::locate(config)?.address.place)
+}
+
+fn reach(config: &BackendConfig) -> Result<(), String> {
+    let opened = Client::open(&Access::of(config)?);
+    opened
+        .map(drop)
+        .map_err(|refusal| format!("{}; {}", refusal.cause, refusal.cure))
 }
 
 fn query_bytes_max(config: &BackendConfig) -> usize {

@@ -3,7 +3,7 @@
 use crate::backend::address::{decoded, place};
 use crate::backend::http_client::UrlPlace;
 use crate::backend::located::Located;
-use crate::backend::password::LoadedPassword;
+use crate::backend::password::{LoadedPassword, Password};
 use crate::backend::words::Words;
 use rhythm_engine::settings::BackendConfig;
 use std::str::FromStr;
@@ -12,11 +12,12 @@ use std::sync::Arc;
 /// The port of Redis.
 const PORT: u16 = 6379;
 
-/// What `url` says: `redis://USER@HOST:PORT/DB`.
+/// What `url` says: `redis://USER:PASSWORD@HOST:PORT/DB`, where all but the host may be absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) place: UrlPlace,
     pub(super) user: Option<String>,
+    pub(super) password: Option<Password>,
     /// The number of the database.
     pub(super) database: u32,
 }
@@ -30,15 +31,16 @@ impl FromStr for Address {
             return Err("TLS is not spoken");
         }
         let rest = url.strip_prefix("redis://").ok_or(form)?;
-        let (user, rest) = match rest.split_once('@') {
-            Some((user, _)) if user.contains(':') => {
-                return Err(
-                    "a password does not belong into it: `password_file` names a file with it",
-                );
-            }
-            Some((user, rest)) => (Some(decoded(user).ok_or(form)?), rest),
-            None => (None, rest),
+        let (user, password, rest) = match rest.split_once('@') {
+            Some((user, rest)) => match user.split_once(':') {
+                // The user that there is where nobody has made others.
+                Some(("", password)) => (None, Some(password), rest),
+                Some((user, password)) => (Some(user), Some(password), rest),
+                None => (Some(user), None, rest),
+            },
+            None => (None, None, rest),
         };
+        let name = |text| decoded(text).ok_or(form);
         let (host, database) = rest.split_once('/').unwrap_or((rest, ""));
         let database = match database {
             "" => 0,
@@ -49,7 +51,8 @@ impl FromStr for Address {
         };
         Ok(Address {
             place: place(host, PORT).ok_or(form)?,
-            user,
+            user: user.map(name).transpose()?,
+            password: password.map(name).transpose()?.map(Password),
             database,
         })
     }
@@ -91,10 +94,12 @@ impl Access {
     /// # Errors
     /// What is wrong with it, in words.
     pub(super) fn of(config: &BackendConfig) -> Result<Access, String> {
-        let address = config.text("url").parse();
+        let address = config.text("url").parse::<Address>();
+        let address = address.map_err(|why| format!("`url` is not understood: {why}"))?;
+        let of_url = address.password.clone();
         Ok(Access {
-            address: address.map_err(|why| format!("`url` is not understood: {why}"))?,
-            password: LoadedPassword::read(config, "password_file")?,
+            address,
+            password: LoadedPassword::read(config, "password_file", of_url)?,
             words: Words::new(&config.name),
         })
     }
@@ -110,18 +115,27 @@ mod tests {
             host: host.to_owned(),
             port,
         };
-        for (url, place, user, database) in [
-            ("redis://cache", port("cache", 6379), None, 0),
-            ("redis://cache/", port("cache", 6379), None, 0),
+        for (url, place, user, password, database) in [
+            ("redis://cache", port("cache", 6379), None, None, 0),
+            ("redis://cache/", port("cache", 6379), None, None, 0),
+            (
+                "redis://:a%3A%2F@cache",
+                port("cache", 6379),
+                None,
+                Some("a:/"),
+                0,
+            ),
             (
                 "redis://a%40b@[::1]:77/15",
                 port("::1", 77),
                 Some("a@b"),
+                None,
                 15,
             ),
             (
                 "redis://%2Frun%2Fredis.sock/2",
                 UrlPlace::Socket("/run/redis.sock".into()),
+                None,
                 None,
                 2,
             ),
@@ -129,6 +143,7 @@ mod tests {
             let expected = Address {
                 place,
                 user: user.map(str::to_owned),
+                password: password.map(|password: &str| Password(password.to_owned())),
                 database,
             };
             assert_eq!(url.parse(), Ok(expected), "{url}");
@@ -142,7 +157,7 @@ mod tests {
             ("rediss://cache", "TLS"),
             ("redis://", "such as"),
             ("redis://@cache", "such as"),
-            ("redis://me:secret@cache/0", "password_file"),
+            ("redis://me:@cache/0", "such as"),
             ("redis://cache:0", "such as"),
             ("redis://cache/x", "number of a database"),
             ("redis://cache/99999999999", "such as"),

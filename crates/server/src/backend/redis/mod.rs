@@ -52,7 +52,8 @@ pub(in crate::backend) const KIND: Kind = Kind {
                 wrong: "this is no address of a Redis server",
                 hint: "such as \"redis://127.0.0.1:6379/0\", or \
                        \"redis://%2Frun%2Fredis%2Fredis.sock\" at a Unix socket; a password \
-                       belongs into a file, `password_file`, and TLS is not spoken",
+                       is in a file, `password_file`, or in a variable, `${NAME}`; TLS is not \
+                       spoken",
             },
             BackendKey {
                 name: "password_file",
@@ -71,12 +72,19 @@ pub(in crate::backend) const KIND: Kind = Kind {
         check: check::check,
     },
     locate,
+    reach,
     query_bytes_max,
     open,
 };
 
 fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
     peers(&Access::locate(config)?.address.place)
+}
+
+fn reach(config: &BackendConfig) -> Result<(), String> {
+    let told = client::ask(&Access::of(config)?, b"PING");
+    told.map(drop)
+        .map_err(|refusal| format!("{}; {}", refusal.cause, refusal.cure))
 }
 
 fn query_bytes_max(config: &BackendConfig) -> usize {

@@ -93,6 +93,24 @@ fn none_there(path: &Path) -> String {
     )
 }
 
+/// Sees whether the database can be opened, or made where there is none.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(super) fn reach(config: &BackendConfig) -> Result<(), String> {
+    let path = path(config);
+    if !path.exists() {
+        let schema = Script::all(config, SCHEMA)?;
+        return match schema.is_empty() {
+            true => Err(none_there(&path)),
+            false => Ok(()),
+        };
+    }
+    let opened = open(&path, config.pool.timeout).and_then(|opened| has_tables(&opened));
+    let told = |why: Error| format!("{}: {}", path.display(), in_words(&why));
+    opened.map(drop).map_err(told)
+}
+
 /// Makes the database where there is none, and sees that it can be written.
 ///
 /// # Errors

@@ -72,6 +72,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         check: statement::check,
     },
     locate,
+    reach: database::reach,
     query_bytes_max,
     open,
 };
