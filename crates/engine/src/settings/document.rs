@@ -1,8 +1,8 @@
 //! Settings as the documentation's tables, in Markdown.
 
-use super::key::{BackendKey, Setting};
 use super::definition::{Definition, SettingKind};
 use super::duration;
+use super::key::{BackendKey, Setting};
 use super::section::Section;
 use super::value::Value;
 use std::fmt::Write;

@@ -18,6 +18,7 @@ mod server;
 mod site;
 mod sqlite;
 mod transactions;
+mod tutorial;
 
 use rustix::process::Signal;
 use server::{Client, NEVER, Server, service};
