@@ -76,7 +76,7 @@ pub struct Verb {
 
 impl<'k> Asks<'k> {
     /// The keys of a call that say it.
-    pub(crate) fn keys(self) -> Vec<&'k str> {
+    pub fn keys(self) -> Vec<&'k str> {
         match self {
             Asks::Template(key) => vec![key],
             Asks::Sql => SQL_KEYS.to_vec(),

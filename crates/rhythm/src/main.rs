@@ -22,6 +22,7 @@ mod machine;
 mod new;
 mod output;
 mod reproduce;
+mod schema;
 mod serve;
 mod watch;
 
@@ -55,6 +56,7 @@ enum Command {
     Load(load::Args),
     Bench(bench::Args),
     Reproduce(reproduce::Args),
+    Schema(schema::Args),
 }
 
 fn main() -> ExitCode {
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Reproduce(args) => reproduce::run(args),
+        Command::Schema(args) => schema::run(args),
     };
     logs::finish();
     result.unwrap_or_else(|error| {

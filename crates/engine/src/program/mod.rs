@@ -50,8 +50,7 @@ pub use page::{Aside, CookieUse, Csrf, PageProgram, SessionFields, SessionUse, S
 pub use param::{Carrier, ListParam, PROBLEM_BYTES_MAX, Param, ParamTold, ParamType};
 pub use print::Listing;
 pub use route::{Route, Segment};
-pub(crate) use service::ERROR_STATUSES;
-pub use service::{ErrorPages, Service};
+pub use service::{ERROR_STATUSES, ErrorPages, Service};
 pub use stage::{Asking, Call, CallResult, Form, Source, StageProgram, Statement};
 pub(crate) use texts::TextPool;
 pub use value::{Constant, Field, FieldId, FieldType, FragmentId, Register, Type};

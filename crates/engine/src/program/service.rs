@@ -6,7 +6,7 @@ use crate::settings::{BackendConfig, ServiceConfig};
 use std::sync::Arc;
 
 /// The statuses of what is answered instead of a page.
-pub(crate) const ERROR_STATUSES: [u16; 17] = [
+pub const ERROR_STATUSES: [u16; 17] = [
     400, 403, 404, 405, 408, 413, 414, 415, 417, 429, 431, 500, 501, 502, 503, 504, 505,
 ];
 

@@ -31,6 +31,17 @@ use crate::settings::{BackendConfig, Mistake, Outside, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+/// The keys of a page's header.
+pub fn page_keys() -> Vec<&'static str> {
+    declaration::PAGE_KEYS.to_vec()
+}
+
+/// The keys of a page's steps, those included that say what backends of these kinds are asked.
+pub fn step_keys(kinds: &[BackendKind]) -> Vec<&str> {
+    let asks = kinds.iter().flat_map(|kind| kind.asks.keys());
+    declaration::STEP_KEYS.into_iter().chain(asks).collect()
+}
+
 /// The files of a service, by their paths within its folder.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
