@@ -35,7 +35,7 @@ struct Destination {
 #define NOWHERE 0xffffffffu
 
 // Finds where the value of a pair goes that is called `name[i]`, if that is one of the page's
-// lists. Items must come in their order; false where they do not.
+// lists. Items must come in their order; false where they do not, or have no numbers.
 DEVICE bool find_item(const LaneInput& input, const Name& name, u32 place, Destination& to) {
     // A longer name may be an item with an index that is bad.
     if (name.length > NAME_BYTES) return false;
@@ -47,7 +47,10 @@ DEVICE bool find_item(const LaneInput& input, const Name& name, u32 place, Desti
             break;
         }
     }
-    if (open >= name.length || byte_of(name_bytes(name, name.length - 1), 0) != ']') return true;
+    // Without brackets it may be an item of a list that is sent one after the other.
+    bool is_numbered =
+        open < name.length && byte_of(name_bytes(name, name.length - 1), 0) == ']';
+    if (!is_numbered) open = name.length;
     Name base = {};
     base.length = open;
     base.first = open == 0 ? 0 : name.first & low_bytes(smaller(8u, open));
@@ -56,6 +59,7 @@ DEVICE bool find_item(const LaneInput& input, const Name& name, u32 place, Desti
     for (u32 index = input.page.scalar_count; index < param_count(input); index++) {
         const ParamEntry& param = input.params[index];
         if ((param.places & place) == 0 || !same_name(base, param)) continue;
+        if (!is_numbered) return false;
         u64 text = name_bytes(name, open + 1);
         u32 digits = name.length - open - 2;
         u64 item;

@@ -7,7 +7,9 @@ use crate::cohort::{Cohort, Column};
 use crate::device::conformance;
 use crate::diagnostic::Report;
 use crate::kind::Kinds;
-use crate::program::{CallResult, Csrf, Escape, FieldId, FieldType, PageProgram, SessionUse};
+use crate::program::{
+    CallResult, Csrf, Escape, FieldId, FieldType, PageProgram, ParamType, SessionUse, Type,
+};
 use crate::settings::StoredKind;
 use crate::source::declaration::{Instead, PageHeader, StepKind};
 use crate::source::{Sources, config, header};
@@ -85,12 +87,16 @@ pub fn lane_context(
     let mut context: BTreeMap<String, Value> = BTreeMap::new();
     let mut records: BTreeMap<&str, BTreeMap<&str, Value>> = BTreeMap::new();
     let mut lists: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
-    for (field, column) in program.fields.iter().zip(&cohort.fields) {
+    for ((id, field), column) in (0..).zip(&program.fields).zip(&cohort.fields) {
         match (&field.kind, column) {
             (FieldType::List(columns), Column::List(list)) => {
                 let span = list.spans[lane];
+                let param = program.list_params.iter().find(|param| param.field == id);
                 let rows = (span.start..span.start + span.length).map(|item| {
-                    let cell = |column: usize| scalar(&list.columns[column], item as usize, false);
+                    let cell = |column: usize| {
+                        let value = scalar(&list.columns[column], item as usize, false);
+                        as_read(value, param.map(|param| &param.columns[column].1))
+                    };
                     match &columns[..] {
                         [(name, _)] if name.is_empty() => cell(0),
                         columns => Value::from_pairs(
@@ -107,6 +113,8 @@ pub fn lane_context(
                 let is_flag =
                     field.name == "session.present" || flags.contains(&field.name.as_str());
                 let value = scalar(column, lane, is_flag);
+                let param = program.params.iter().find(|param| param.field == id);
+                let value = as_read(value, param.map(|param| &param.kind));
                 if program
                     .now
                     .is_some_and(|now| program.fields[usize::from(now)] == *field)
@@ -168,6 +176,18 @@ pub fn lane_context(
         context.insert(name.to_owned(), value);
     }
     context
+}
+
+/// What lies in a parameter's field, as its page has it.
+fn as_read(lies: Value, kind: Option<&ParamType>) -> Value {
+    match kind.map(ParamType::page_type) {
+        Some(Type::Bool) => Value::from(lies.is_true()),
+        Some(Type::Float) => {
+            let number = lies.as_str().and_then(|text| text.parse().ok());
+            Value::from(number.unwrap_or(0.0_f64))
+        }
+        _ => lies,
+    }
 }
 
 /// `randrange` of a request that has this number.

@@ -2,10 +2,10 @@
 //! the same in C++.
 //!
 //! Some pages are left to the host altogether, as no service known needs more: those with a
-//! parameter whose name has more than 24 bytes, with more than 96 parameters and columns of lists,
-//! with a list of more than 9999 items, those that have to do with CSRF tokens, with cookies by
-//! their names, with messages, with the time, with numbers that are drawn or with what sessions
-//! keep beside their user, and those beyond the first 12000.
+//! parameter whose name has more than 24 bytes or whose type is none of text (without a pattern),
+//! int, decimal and date, with more than 96 parameters and columns of lists, with a list of more than 9999 items or of several carriers, those that have to do with CSRF
+//! tokens, with cookies by their names, with messages, with the time, with numbers that are drawn
+//! or with what sessions keep beside their user, and those beyond the first 12000.
 
 use crate::abi::parse::{
     COUNTERS_MAX, HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PAGES_MAX, PageEntry, PageFlag,
@@ -280,6 +280,7 @@ impl Encoder {
             scalar.segment_name = self.name(&param.wire_name);
             entry.flags |= flags_of(&param.carriers);
             fits &= param.wire_name.len() <= NAME_BYTES && param.told.is_none();
+            fits &= is_known(&param.kind);
             let fallback = param.default.as_ref().map_or(0, String::len);
             needs.fallbacks += fallback.next_multiple_of(8) as u32;
             needs.count(&param.kind, 1, fallback as u64);
@@ -294,12 +295,12 @@ impl Encoder {
                 column.list = first;
                 column.min_items = list.min_items;
                 column.max_items = list.max_items;
-                fits &= name.len() <= NAME_BYTES;
+                fits &= name.len() <= NAME_BYTES && is_known(kind);
                 needs.count(kind, list.max_items, 0);
                 self.params.push(column);
             }
             entry.flags |= flags_of(&list.carriers);
-            fits &= list.max_items <= ITEMS_MAX && list.told.is_none();
+            fits &= list.max_items <= ITEMS_MAX && list.told.is_none() && list.carriers.len() == 1;
             needs.lists.push(ListPool {
                 field: list.field,
                 max_items: list.max_items,
@@ -318,6 +319,7 @@ impl Encoder {
                 min_length,
                 max_length,
                 one_of,
+                pattern: _,
             } => {
                 for option in one_of {
                     let option = self.text(option);
@@ -332,6 +334,11 @@ impl Encoder {
             ParamType::Int { min, max } => (ParamKind::Int, *min, *max),
             ParamType::Decimal => (ParamKind::Decimal, 0, 0),
             ParamType::Date => (ParamKind::Date, 0, 0),
+            // Its page is the host's.
+            ParamType::Float { .. }
+            | ParamType::Bool
+            | ParamType::Email { .. }
+            | ParamType::Path { .. } => (ParamKind::Text, 0, 0),
         };
         ParamEntry {
             name: [0, 8, 16].map(|at| word(name.as_bytes(), at)),
@@ -377,9 +384,20 @@ impl PageParams {
             // A character takes at most four bytes.
             ParamType::Text { max_length, .. } => 4 * u64::from(*max_length),
             ParamType::Decimal | ParamType::Date => 16,
+            // Of pages that are the host's.
+            _ => 0,
         };
         self.texts += items;
         self.texts_max += u64::from(items) * bytes.max(fallback).next_multiple_of(8);
+    }
+}
+
+/// Whether the kernels check values of this type.
+fn is_known(kind: &ParamType) -> bool {
+    match kind {
+        ParamType::Text { pattern, .. } => pattern.is_none(),
+        ParamType::Int { .. } | ParamType::Decimal | ParamType::Date => true,
+        _ => false,
     }
 }
 

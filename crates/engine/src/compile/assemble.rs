@@ -467,17 +467,17 @@ fn declare_params(
                 kind,
                 default,
             } => {
-                let field_kind = kind.field_type();
-                let field = page
-                    .parts
-                    .field(name.clone(), FieldType::Scalar(field_kind));
-                page.names.insert(
-                    name.clone(),
-                    Operand::Field {
-                        field,
-                        kind: field_kind,
-                    },
-                );
+                let of_field = FieldType::Scalar(kind.field_type());
+                let field = page.parts.field(name.clone(), of_field);
+                if let ParamType::Path { .. } = kind {
+                    page.parts.paths.push(field);
+                }
+                let kind_of_page = kind.page_type();
+                let operand = Operand::Field {
+                    field,
+                    kind: kind_of_page,
+                };
+                page.names.insert(name.clone(), operand);
                 params.push(Param {
                     wire_name: wire_name.clone(),
                     carriers,
@@ -492,13 +492,15 @@ fn declare_params(
                 min_items,
                 max_items,
             } => {
-                let named: Vec<(String, Type)> = (columns.iter())
-                    .map(|(name, _, kind)| (name.clone(), kind.field_type()))
-                    .collect();
-                let field = page
-                    .parts
-                    .field(name.clone(), FieldType::List(named.clone()));
-                let list = List::of_field(field, named, None);
+                let typed = |type_of: fn(&ParamType) -> Type| -> Vec<(String, Type)> {
+                    let typed = |(name, _, kind): &(String, String, ParamType)| {
+                        (name.clone(), type_of(kind))
+                    };
+                    columns.iter().map(typed).collect()
+                };
+                let of_field = FieldType::List(typed(ParamType::field_type));
+                let field = page.parts.field(name.clone(), of_field);
+                let list = List::of_field(field, typed(ParamType::page_type), None);
                 page.names
                     .insert(name.clone(), Operand::List(Rc::new(list)));
                 let on_wire = |(_, wire_name, kind): &(String, String, ParamType)| {

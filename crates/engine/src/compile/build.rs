@@ -65,6 +65,8 @@ pub(crate) struct PageParts {
     pub(crate) drawn: Vec<FieldId>,
     /// The visitor's CSRF token, once the page has asked for it.
     pub(crate) token: Option<FieldId>,
+    /// Parameters that are paths within the service.
+    pub(crate) paths: Vec<FieldId>,
 }
 
 impl PageParts {
@@ -151,6 +153,17 @@ impl PageParts {
             kind,
         });
         index_of(self.fields.len() - 1)
+    }
+
+    /// The type of what lies in a field, or in a column of a list's, where it is not `kind`: see
+    /// `ParamType::field_type`.
+    fn lies_as(&self, field: FieldId, column: usize, kind: Type) -> Type {
+        // One past the bound is of a page that is refused.
+        match self.fields.get(usize::from(field)).map(|field| &field.kind) {
+            Some(FieldType::Scalar(lies)) => *lies,
+            Some(FieldType::List(columns)) => columns.get(column).map_or(kind, |(_, lies)| *lies),
+            None => kind,
+        }
     }
 
     /// Whether it has more of something than an index reaches; the page is then refused.
@@ -385,6 +398,31 @@ impl StageBuilder {
         )
     }
 
+    /// What was loaded, as the type that the page has it as: fields hold no truth values and no
+    /// floats, but integers and texts of them. A text is no number where a parameter that is wrong
+    /// was told to the page: that is 0.
+    fn as_read(
+        &mut self,
+        loaded: Register,
+        lies: Type,
+        kind: Type,
+        parts: &mut PageParts,
+    ) -> Register {
+        match (lies, kind) {
+            (Type::Int, Type::Bool) => self.truth(loaded),
+            (Type::Text, Type::Float) => {
+                let right = self.constant(&Literal::Float(0.0), parts);
+                let conversion = Conversion::TextToFloat;
+                let known = Known::Convert(u8::MAX - 1, Type::Float, loaded);
+                self.compute(known, Type::Float, |to| {
+                    let left = loaded;
+                    Op::ConvertOr(conversion, Binary { to, left, right })
+                })
+            }
+            _ => loaded,
+        }
+    }
+
     /// An operation whose result is not looked for again.
     pub(crate) fn other(&mut self, kind: Type, op: impl FnOnce(Register) -> Op) -> Register {
         let to = self.new_register(kind);
@@ -403,9 +441,11 @@ impl StageBuilder {
             Operand::Register { register, .. } => *register,
             Operand::Field { field, kind } => {
                 let field = *field;
-                self.compute(Known::Field(field), *kind, |to| {
+                let lies = parts.lies_as(field, 0, *kind);
+                let loaded = self.compute(Known::Field(field), lies, |to| {
                     Op::Field(Load { to, field })
-                })
+                });
+                self.as_read(loaded, lies, *kind, parts)
             }
             Operand::Column {
                 list,
@@ -417,14 +457,17 @@ impl StageBuilder {
                 match &list.items {
                     Items::Field { field, columns } => {
                         let (list, column) = (*field, columns[usize::from(column)]);
-                        self.compute(Known::Item(list, column, position), kind, |to| {
+                        let lies = parts.lies_as(list, usize::from(column), kind);
+                        let known = Known::Item(list, column, position);
+                        let loaded = self.compute(known, lies, |to| {
                             Op::Item(Item {
                                 to,
                                 list,
                                 column,
                                 position,
                             })
-                        })
+                        });
+                        self.as_read(loaded, lies, kind, parts)
                     }
                     Items::Tables { tables, .. } => {
                         let table = tables[usize::from(column)];

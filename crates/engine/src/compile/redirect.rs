@@ -1,6 +1,9 @@
-//! Where redirects lead: to pages and files that there are.
+//! Where redirects lead: to pages and files that there are, and to other servers only where their
+//! pages say so.
 
-use crate::diagnostic::{Report, did_you_mean_or};
+use super::compiler::{Compiler, Result};
+use super::value::Operand;
+use crate::diagnostic::{Place, Report, Reported, did_you_mean_or};
 use crate::program::{Route, Segment};
 use crate::settings::StaticSettings;
 use crate::source::PageFile;
@@ -73,6 +76,37 @@ pub(super) fn check(
         let shown = path.replace(ANY, "...");
         let message = format!("nothing here answers GET {shown}");
         report.warning(to.place, message, hint);
+    }
+}
+
+impl<'a> Compiler<'_, 'a> {
+    /// Where a redirect begins with an output, what that holds says to which server it leads. A
+    /// parameter of type path leads nowhere else, as it stands, if nothing follows it: `/` and a
+    /// text `/host` would.
+    pub(super) fn leads_within(
+        &mut self,
+        operand: &Operand,
+        is_alone: bool,
+        place: Place<'a>,
+    ) -> Result<()> {
+        let is_path = match operand {
+            Operand::Field { field, .. } => self.page.paths.contains(field),
+            Operand::Poison => return Err(Reported),
+            _ => false,
+        };
+        let message = match (is_path, is_alone) {
+            (true, true) => return Ok(()),
+            (true, false) => "a path with something behind it may lead to another server",
+            (false, _) => "a redirect that begins with an output may lead to another server",
+        };
+        let hint = match is_path {
+            true => "redirect = \"{{ next }}\" is all of it",
+            false => {
+                "begin it with `/`, or output a parameter of type = \"path\", alone, which is \
+                 checked to be of this site"
+            }
+        };
+        Err(self.error(place, message, hint))
     }
 }
 

@@ -407,7 +407,8 @@ fn text_template<'a>(
         parts: Vec::new(),
     });
     let mut result = Ok(());
-    for statement in &body.children {
+    for (index, statement) in body.children.iter().enumerate() {
+        let is_first = index == 0;
         match statement {
             Stmt::EmitRaw(raw) => {
                 if let Some((at, unfit)) = goal.unfit(raw.raw) {
@@ -429,7 +430,13 @@ fn text_template<'a>(
             }
             Stmt::EmitExpr(output) => {
                 let place = compiler.place_of(&output.expr);
+                let begins = is_first && goal == Goal::Url;
+                let is_alone = body.children.len() == 1;
                 let printed = compiler.expression(&output.expr).and_then(|operand| {
+                    if begins {
+                        compiler.leads_within(&operand, is_alone, place)?;
+                        return compiler.print(&operand, Escape::None, place);
+                    }
                     if operand.is_safe() && escape != Escape::None {
                         let hint = "values are escaped for where they are put";
                         return Err(compiler.error(place, "`|safe` does not belong here", hint));

@@ -19,7 +19,8 @@
 //!
 //! In the order of a page's parts:
 //!
-//! - `page`: a page, with its `route`s and `param`s; `service`: all pages of a service;
+//! - `page`: a page, with its `route`s and `param`s (of which texts may have to fit a `pattern`);
+//!   `service`: all pages of a service;
 //! - `stage`: a stage's program, and the call that ends it; `document`: where in an answer its
 //!   cells are;
 //! - `op`: the operations; `function`: what they apply to values; `value`: what registers hold;
@@ -31,6 +32,7 @@ mod function;
 mod op;
 mod page;
 mod param;
+mod pattern;
 mod print;
 mod route;
 mod service;
@@ -48,6 +50,7 @@ pub use op::{
 };
 pub use page::{Aside, CookieUse, Csrf, PageProgram, SessionFields, SessionUse, StoredUse};
 pub use param::{Carrier, ListParam, PROBLEM_BYTES_MAX, Param, ParamTold, ParamType};
+pub use pattern::Pattern;
 pub use print::Listing;
 pub use route::{Route, Segment};
 pub use service::{ERROR_STATUSES, ErrorPages, Service};

@@ -1,6 +1,8 @@
 //! Parameters: what a request brings, where it is looked for, and what it must be.
 
+use super::pattern::Pattern;
 use super::value::{FieldId, Type};
+use rhythm_protocol::http::local_path::{is_local, push_local};
 
 /// Where a parameter is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,10 +16,10 @@ pub enum Carrier {
 }
 
 /// What a parameter's value must be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ParamType {
     /// Any UTF-8 text of a length within bounds, counted in characters; one of the given ones if
-    /// any are given.
+    /// any are given, and of the pattern's form if there is one.
     Text {
         /// Fewest characters.
         min_length: u32,
@@ -25,6 +27,8 @@ pub enum ParamType {
         max_length: u32,
         /// The values allowed; empty: all.
         one_of: Vec<String>,
+        /// What all of it must match.
+        pattern: Option<Pattern>,
     },
     /// A decimal integer within bounds, both inclusive.
     Int {
@@ -37,21 +41,54 @@ pub enum ParamType {
     Decimal,
     /// `YYYY-MM-DD`, a day that exists. A text to the page.
     Date,
+    /// A number as HTML has it in `<input type="number">`, within bounds, both inclusive. Its field
+    /// is a text, which programs convert: see [`ParamType::field_type`].
+    Float {
+        /// Least value.
+        min: f64,
+        /// Greatest value.
+        max: f64,
+    },
+    /// A check box: what is absent is false. Its field is 1 or 0, which programs convert.
+    Bool,
+    /// An address as HTML has it in `<input type="email">`. A text to the page.
+    Email {
+        /// Most bytes.
+        max_length: u32,
+    },
+    /// A path within the service, with its query and fragment ([`is_local`]). A text to the page,
+    /// encoded as it is to be sent.
+    Path {
+        /// Most characters.
+        max_length: u32,
+    },
 }
 
 /// Most bytes of what [`ParamType::check`] and its callers say of a value.
 pub const PROBLEM_BYTES_MAX: usize = 64;
 
 impl ParamType {
-    /// The type its field has.
-    pub(crate) fn field_type(&self) -> Type {
+    /// The type that a page has it as.
+    pub(crate) fn page_type(&self) -> Type {
         match self {
             ParamType::Int { .. } => Type::Int,
+            ParamType::Float { .. } => Type::Float,
+            ParamType::Bool => Type::Bool,
             _ => Type::Text,
         }
     }
 
-    /// The value of an integer as it stands on the wire; of what else is right, 0.
+    /// The type that its field has, of those that fields can have. Programs convert it to the
+    /// page's where they read it.
+    pub(crate) fn field_type(&self) -> Type {
+        match self.page_type() {
+            Type::Int | Type::Bool => Type::Int,
+            Type::Text | Type::Float => Type::Text,
+        }
+    }
+
+    /// The value of an integer as it stands on the wire; of a truth value 1 or 0; of what else is
+    /// right, 0.
     ///
     /// # Errors
     /// What is wrong with it, after the parameter's name.
@@ -61,6 +98,7 @@ impl ParamType {
                 min_length,
                 max_length,
                 one_of,
+                pattern,
             } => {
                 let text = std::str::from_utf8(value).map_err(|_| "is not UTF-8")?;
                 let length = text.chars().count();
@@ -72,6 +110,9 @@ impl ParamType {
                 }
                 if !one_of.is_empty() && !one_of.iter().any(|allowed| allowed == text) {
                     return Err("is none of the values allowed");
+                }
+                if pattern.as_ref().is_some_and(|pattern| !pattern.fits(text)) {
+                    return Err("does not have the form that is asked for");
                 }
                 Ok(0)
             }
@@ -89,12 +130,44 @@ impl ParamType {
                 .then_some(0)
                 .ok_or("is not a decimal number"),
             ParamType::Date => is_date(value).then_some(0).ok_or("is not a date"),
+            ParamType::Float { min, max } => {
+                let number = float(value).ok_or("is not a number")?;
+                let is_within = number.is_finite() && (*min..=*max).contains(&number);
+                is_within.then_some(0).ok_or("is out of bounds")
+            }
+            ParamType::Bool => match value {
+                b"on" | b"true" | b"1" | b"yes" => Ok(1),
+                b"off" | b"false" | b"0" | b"no" | b"" => Ok(0),
+                _ => Err("is neither on nor off"),
+            },
+            ParamType::Email { max_length } => match is_email(value) {
+                true if value.len() > *max_length as usize => Err("is too long"),
+                true => Ok(0),
+                false => Err("is not an email address"),
+            },
+            ParamType::Path { max_length } => {
+                let text = std::str::from_utf8(value).map_err(|_| "is not UTF-8")?;
+                if text.chars().count() > *max_length as usize {
+                    return Err("is too long");
+                }
+                is_local(text)
+                    .then_some(0)
+                    .ok_or("is not a path of this site")
+            }
+        }
+    }
+
+    /// The text of a value that is right, as its field has it, appended to `out`.
+    pub fn push_text(&self, value: &[u8], out: &mut Vec<u8>) {
+        match self {
+            ParamType::Path { .. } => push_local(value, out),
+            _ => out.extend_from_slice(value),
         }
     }
 }
 
 /// A scalar parameter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Param {
     /// Its name on the wire.
     pub wire_name: String,
@@ -122,8 +195,9 @@ pub struct ParamTold {
     pub typed: Option<FieldId>,
 }
 
-/// A list parameter: `payee[0]=..&payee[1]=..`, or records `payee[0]=..&amount[0]=..`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A list parameter: `payee[0]=..&payee[1]=..`, or records `payee[0]=..&amount[0]=..`; without
+/// numbers in the order in which the items come.
+#[derive(Clone, Debug, PartialEq)]
 pub struct ListParam {
     /// Where its items may stand: query or form.
     pub carriers: Vec<Carrier>,
@@ -150,6 +224,58 @@ fn is_decimal(value: &[u8]) -> bool {
         && whole.iter().all(u8::is_ascii_digit)
         && part
             .is_none_or(|part| (1..=2).contains(&part.len()) && part.iter().all(u8::is_ascii_digit))
+}
+
+/// A valid floating-point number of HTML (section 2.3.4.3), but that a `+` may stand before an
+/// exponent alone.
+fn float(value: &[u8]) -> Option<f64> {
+    let digits = |bytes: &mut &[u8]| {
+        let count = bytes
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        *bytes = &bytes[count..];
+        count
+    };
+    let mut rest = value.strip_prefix(b"-").unwrap_or(value);
+    let whole = digits(&mut rest);
+    if let Some(after) = rest.strip_prefix(b".") {
+        rest = after;
+        if digits(&mut rest) == 0 {
+            return None;
+        }
+    } else if whole == 0 {
+        return None;
+    }
+    if let [b'e' | b'E', after @ ..] = rest {
+        rest = after
+            .strip_prefix(b"-")
+            .or(after.strip_prefix(b"+"))
+            .unwrap_or(after);
+        if digits(&mut rest) == 0 {
+            return None;
+        }
+    }
+    let is_whole = rest.is_empty();
+    is_whole.then(|| std::str::from_utf8(value).ok()?.parse().ok())?
+}
+
+/// A valid e-mail address of HTML (section 4.10.5.1.5): what browsers accept.
+fn is_email(value: &[u8]) -> bool {
+    let Some(at) = memchr::memchr(b'@', value) else {
+        return false;
+    };
+    let (user, domain) = (&value[..at], &value[at + 1..]);
+    let of_user =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b".!#$%&'*+/=?^_`{|}~-".contains(byte);
+    let is_label = |label: &[u8]| {
+        let is_inner = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+        (1..=63).contains(&label.len())
+            && label.iter().all(is_inner)
+            && !label.starts_with(b"-")
+            && !label.ends_with(b"-")
+    };
+    !user.is_empty() && user.iter().all(of_user) && domain.split(|byte| *byte == b'.').all(is_label)
 }
 
 /// `YYYY-MM-DD`, a day of the Gregorian calendar.
@@ -231,6 +357,7 @@ mod tests {
             min_length: 1,
             max_length: 2,
             one_of: Vec::new(),
+            pattern: None,
         };
         assert_eq!(text.check("éé".as_bytes()), Ok(0));
         assert!(text.check(b"").is_err() && text.check(b"abc").is_err());
@@ -239,7 +366,88 @@ mod tests {
             min_length: 0,
             max_length: 9,
             one_of: vec!["on".into()],
+            pattern: None,
         };
         assert!(one.check(b"on").is_ok() && one.check(b"off").is_err());
+        let form = ParamType::Text {
+            min_length: 0,
+            max_length: 9,
+            one_of: Vec::new(),
+            pattern: Some(Pattern::new("[a-z]+").unwrap()),
+        };
+        assert!(form.check(b"abc").is_ok() && form.check(b"abc1").is_err());
+    }
+
+    #[test]
+    fn numbers_as_browsers_send_them() {
+        for (text, number) in [
+            ("0", Some(0.0)),
+            ("-1.5", Some(-1.5)),
+            (".5", Some(0.5)),
+            ("1e3", Some(1000.0)),
+            ("1E-3", Some(0.001)),
+            ("2e+1", Some(20.0)),
+            ("007", Some(7.0)),
+            ("", None),
+            ("-", None),
+            ("+1", None),
+            ("1.", None),
+            ("1e", None),
+            ("1e+", None),
+            (" 1", None),
+            ("1,5", None),
+            ("0x1", None),
+            ("inf", None),
+            ("NaN", None),
+            ("1_0", None),
+        ] {
+            assert_eq!(float(text.as_bytes()), number, "{text}");
+        }
+        let float = ParamType::Float { min: 0.5, max: 9.0 };
+        assert_eq!(float.check(b"0.5"), Ok(0));
+        for out in ["0.49", "9.01", "1e999", "-1"] {
+            assert_eq!(
+                float.check(out.as_bytes()),
+                Err("is out of bounds"),
+                "{out}"
+            );
+        }
+    }
+
+    #[test]
+    fn addresses_as_browsers_take_them() {
+        let label = "a".repeat(63);
+        for good in [
+            "a@b",
+            "A.b+c@d-e.example",
+            "!#$%&'*+/=?^_`{|}~-@x",
+            &format!("a@{label}.b"),
+        ] {
+            assert!(is_email(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "",
+            "a",
+            "@b",
+            "a@",
+            "a@b@c",
+            "a@-b",
+            "a@b-",
+            "a@b..c",
+            "a@b.",
+            "a b@c",
+            "a@b c",
+            "\u{e9}@b",
+            "a@b_c",
+            "a@b\n",
+            "<a@b>",
+            "a@[1.2.3.4]",
+            &format!("a@{label}b"),
+        ] {
+            assert!(!is_email(bad.as_bytes()), "{bad}");
+        }
+        let short = ParamType::Email { max_length: 5 };
+        assert_eq!(short.check(b"a@b.c"), Ok(0));
+        assert_eq!(short.check(b"aa@b.c"), Err("is too long"));
     }
 }

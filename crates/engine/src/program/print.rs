@@ -425,7 +425,14 @@ fn bounds(kind: &ParamType) -> String {
             min_length,
             max_length,
             one_of,
-        } if one_of.is_empty() => format!("text of {min_length} to {max_length} characters"),
+            pattern,
+        } if one_of.is_empty() => {
+            let form = pattern
+                .as_ref()
+                .map(|pattern| format!(", {}", pattern.source()));
+            let form = form.unwrap_or_default();
+            format!("text of {min_length} to {max_length} characters{form}")
+        }
         ParamType::Text { one_of, .. } => format!("one of {}", one_of.join(", ")),
         ParamType::Int {
             min: i64::MIN,
@@ -434,6 +441,11 @@ fn bounds(kind: &ParamType) -> String {
         ParamType::Int { min, max } => format!("int from {min} to {max}"),
         ParamType::Decimal => "decimal".to_owned(),
         ParamType::Date => "date".to_owned(),
+        ParamType::Float { min, max } if (*min, *max) == (f64::MIN, f64::MAX) => "float".to_owned(),
+        ParamType::Float { min, max } => format!("float from {min} to {max}"),
+        ParamType::Bool => "bool".to_owned(),
+        ParamType::Email { max_length } => format!("email of at most {max_length} characters"),
+        ParamType::Path { max_length } => format!("path of at most {max_length} characters"),
     }
 }
 

@@ -18,6 +18,7 @@ mod http_call;
 pub(crate) mod keys;
 mod page_file;
 mod param;
+mod param_type;
 mod step;
 mod syntax;
 pub(crate) mod template;

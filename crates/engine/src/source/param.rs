@@ -2,8 +2,9 @@
 
 use super::declaration::{Lost, ParamDecl, ParamKind, check_name};
 use super::keys::{Keys, Text, TomlText};
+use super::param_type::{TYPE_KEYS, read_default, read_type};
 use crate::diagnostic::{Report, did_you_mean};
-use crate::program::{self, ParamType};
+use crate::program;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -23,20 +24,8 @@ pub(crate) fn read_param<'a>(
         report.error(name.place, "a parameter is a table", hint);
         return None;
     };
-    let known = [
-        "in",
-        "type",
-        "name",
-        "default",
-        "min",
-        "max",
-        "min_length",
-        "max_length",
-        "one_of",
-        "list",
-        "min_items",
-        "fields",
-    ];
+    let own = ["in", "name", "default", "list", "min_items", "fields"];
+    let known: Vec<&str> = own.into_iter().chain(TYPE_KEYS).collect();
     let keys = Keys::new(*toml, table, value.span().start, &known, report);
     let mut carriers = Vec::new();
     if keys.lacks("in") {
@@ -138,15 +127,7 @@ fn read_list(
                 report.error(field.place, "a field is a table", hint);
                 continue;
             };
-            let known = [
-                "type",
-                "name",
-                "min",
-                "max",
-                "min_length",
-                "max_length",
-                "one_of",
-            ];
+            let known: Vec<&str> = ["name"].into_iter().chain(TYPE_KEYS).collect();
             let keys = Keys::new(keys.toml, table, value.span().start, &known, report);
             let wire_name = keys.text("name", report);
             let wire_name = wire_name.map_or_else(|| field.value.clone(), |name| name.value);
@@ -167,118 +148,4 @@ fn read_list(
         min_items,
         max_items,
     })
-}
-
-fn read_type(keys: &Keys<'_, '_>, name: &Text<'_>, report: &mut Report) -> Option<ParamType> {
-    let types = [("text", 0), ("int", 1), ("decimal", 2), ("date", 3)];
-    if keys.lacks("type") {
-        let hint = "type = \"text\", \"int\", \"decimal\" or \"date\"";
-        report.error(
-            name.place,
-            format!("`type` of `{}` is missing", name.value),
-            hint,
-        );
-    }
-    let kind = keys.choice("type", &types, report)?;
-    for (key, of) in [
-        ("min", 1),
-        ("max", 1),
-        ("min_length", 0),
-        ("max_length", 0),
-        ("one_of", 0),
-    ] {
-        if keys.has(key) && of != kind {
-            let (of, is) = (types[of].0, types[kind].0);
-            let message = format!("`{key}` is for parameters of type {of}, and this is {is}");
-            let hint = match (key, of) {
-                ("min", _) if kind == 0 => "min_length = ... bounds a text".to_owned(),
-                ("max", _) if kind == 0 => "max_length = ... bounds a text".to_owned(),
-                ("min_length" | "max_length", _) if kind == 1 => {
-                    format!("{} = ... bounds an integer", &key[..3])
-                }
-                _ => format!("remove `{key}`, or type = \"{of}\""),
-            };
-            report.error(keys.place_of(key), message, hint);
-        }
-    }
-    Some(match kind {
-        0 => {
-            let max_length = keys.int("max_length", 0..=1 << 20, report).unwrap_or(256) as u32;
-            let mut min_length = keys.int("min_length", 0..=1 << 20, report).unwrap_or(0) as u32;
-            if min_length > max_length {
-                let message = format!("no text has from {min_length} to {max_length} characters");
-                let hint = match keys.has("max_length") {
-                    true => "`max_length` is `min_length` or more",
-                    false => "max_length = ... raises it: without one it is 256",
-                };
-                report.error(keys.place_of("min_length"), message, hint);
-                min_length = 0;
-            }
-            ParamType::Text {
-                min_length,
-                max_length,
-                one_of: keys
-                    .texts("one_of", report)
-                    .into_iter()
-                    .map(|t| t.value)
-                    .collect(),
-            }
-        }
-        1 => {
-            let min = keys
-                .int("min", i64::MIN..=i64::MAX, report)
-                .unwrap_or(i64::MIN);
-            let max = keys.int("max", i64::MIN..=i64::MAX, report);
-            let max = max.unwrap_or(i64::MAX);
-            if max < min {
-                let message = format!("no number is from {min} to {max}");
-                report.error(keys.place_of("max"), message, "`max` is `min` or more");
-                return Some(ParamType::Int {
-                    min: i64::MIN,
-                    max: i64::MAX,
-                });
-            }
-            ParamType::Int { min, max }
-        }
-        2 => ParamType::Decimal,
-        _ => ParamType::Date,
-    })
-}
-
-/// The default as it would stand on the wire; one that its own type refuses is a mistake.
-fn read_default(keys: &Keys<'_, '_>, kind: &ParamType, report: &mut Report) -> Option<String> {
-    let value = keys.get("default")?;
-    let default = match (value.get_ref(), kind) {
-        (DeValue::String(text), _) => text.to_string(),
-        (DeValue::Integer(number), ParamType::Int { .. }) => number.as_str().replace('_', ""),
-        _ => {
-            let hint = "default = \"...\", as it would stand in the request";
-            report.error(keys.place_of("default"), "`default` must be a string", hint);
-            return None;
-        }
-    };
-    let bounds = match kind {
-        ParamType::Int { min, max } => match (*min, *max) {
-            (i64::MIN, i64::MAX) => "it is an integer: default = 0".to_owned(),
-            (min, i64::MAX) => format!("it is {min} or more"),
-            (i64::MIN, max) => format!("it is {max} or less"),
-            (min, max) => format!("it is from {min} to {max}"),
-        },
-        ParamType::Text { one_of, .. } if !one_of.is_empty() => {
-            did_you_mean(&default, one_of.iter().map(String::as_str))
-        }
-        ParamType::Text { max_length, .. } => format!("it has at most {max_length} characters"),
-        ParamType::Decimal => "a decimal, such as default = \"12.50\"".to_owned(),
-        ParamType::Date => "a date, such as default = \"2026-01-31\"".to_owned(),
-    };
-    // An empty default stands for "none given" of any type that is a text to the page.
-    let is_none = default.is_empty() && !matches!(kind, ParamType::Int { .. });
-    if !is_none && kind.check(default.as_bytes()).is_err() {
-        report.error(
-            keys.place_of("default"),
-            "the default is not within the parameter's bounds",
-            bounds,
-        );
-    }
-    Some(default)
 }

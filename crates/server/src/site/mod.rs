@@ -20,7 +20,7 @@ use crate::site::error_pages::ErrorPages;
 use crate::site::routes::{Routes, Target};
 use crate::site::statics::Statics;
 use rhythm_engine::program::{
-    Aside, Carrier, Op, PROBLEM_BYTES_MAX, PageProgram, Segment, Service,
+    Aside, Carrier, Op, PROBLEM_BYTES_MAX, PageProgram, ParamType, Segment, Service,
 };
 use rhythm_engine::session::{SessionId, StoredFields};
 use rhythm_http::{AnswerShape, Answered, RequestLimits, write_error};
@@ -96,17 +96,22 @@ impl PageInfo {
             let scalars = page.params.iter().flat_map(|param| &param.carriers);
             scalars.chain(page.list_params.iter().flat_map(|list| &list.carriers))
         };
+        let is_path = |kind: &ParamType| matches!(kind, ParamType::Path { .. });
         let is_other = |carrier: &&Carrier| !matches!(carrier, Carrier::Form | Carrier::Query);
-        let defaults = page
-            .params
-            .iter()
-            .filter_map(|param| param.default.as_ref());
-        let defaults: usize = defaults.map(String::len).sum();
+        let defaults = (page.params.iter()).filter_map(|param| {
+            let default = param.default.as_ref()?.len();
+            Some(default * if is_path(&param.kind) { 3 } else { 1 })
+        });
+        let defaults: usize = defaults.sum();
         let told = (page.params.iter().map(|param| param.told))
             .chain(page.list_params.iter().map(|list| list.told));
         let told = told.flatten().count();
         let others = carriers().filter(is_other).count() + page.cookies.len();
         let others = others + usize::from(page.flash.is_some());
+        // Each of their bytes may be stored as three.
+        let columns = page.list_params.iter().flat_map(|list| &list.columns);
+        let kinds = (page.params.iter().map(|param| &param.kind)).chain(columns.map(|(_, k)| k));
+        let others = others + 2 * kinds.filter(|kind| is_path(kind)).count();
         let copies_max = 2.max(1 + others);
         Ok(PageInfo {
             head: PreparedHead::new(&fields),

@@ -256,6 +256,9 @@ fn scalar_text(kind: Option<&ParamType>, dice: &mut Dice) -> String {
             format!("2026-{:02}-{:02}", 1 + dice.below(12), 1 + dice.below(28))
         }
         Some(ParamType::Decimal) => format!("{}.{:02}", dice.below(10_000), dice.below(100)),
+        // Empty where one that is wrong was told to the page.
+        Some(ParamType::Float { .. }) if dice.once_in(8) => String::new(),
+        Some(ParamType::Float { .. }) => format!("-{}.{:02}", dice.below(1000), dice.below(100)),
         _ => dice.text(),
     }
 }

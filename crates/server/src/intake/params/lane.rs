@@ -1,0 +1,101 @@
+//! A lane that is filled in: values are checked and put into its columns. What is wrong with one is
+//! told to the page where that wants to know, and refuses the request elsewhere.
+
+use rhythm_engine::cohort::Cohort;
+use rhythm_engine::program::{PROBLEM_BYTES_MAX, Param, ParamTold, ParamType};
+
+/// A parameter that is missing or not as the page declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BadParameter {
+    /// Its name on the wire; empty: the request carries something that cannot be decoded.
+    pub(crate) name: String,
+    /// What is wrong with it, as the end of a sentence.
+    pub(crate) problem: &'static str,
+}
+
+impl BadParameter {
+    pub(super) fn new(name: &str, problem: &'static str) -> BadParameter {
+        BadParameter {
+            name: name.to_owned(),
+            problem,
+        }
+    }
+}
+
+/// See the module's text.
+pub(super) struct Lane<'c> {
+    pub(super) cohort: &'c mut Cohort,
+    pub(super) lane: usize,
+}
+
+impl Lane<'_> {
+    /// Stores a value that was met, unless a better carrier had one.
+    pub(super) fn found(
+        &mut self,
+        known: &mut Option<u8>,
+        rank: u8,
+        param: &Param,
+        value: &[u8],
+    ) -> Result<(), BadParameter> {
+        match *known {
+            Some(before) if before == rank => {
+                return self.wrong(param.told, &param.wire_name, "is given twice");
+            }
+            Some(better) if better < rank => return Ok(()),
+            _ => *known = Some(rank),
+        }
+        if let Some(ParamTold {
+            typed: Some(typed), ..
+        }) = param.told
+            && std::str::from_utf8(value).is_ok()
+        {
+            let view = self.cohort.arena.push(value);
+            self.cohort.fields[usize::from(typed)].set_text(self.lane, view);
+        }
+        self.store(param, value)
+    }
+
+    /// Checks a value and stores it in the lane's field. Where the default is empty, so may be what
+    /// is sent: a form's field that was left empty.
+    pub(super) fn store(&mut self, param: &Param, value: &[u8]) -> Result<(), BadParameter> {
+        let is_none = value.is_empty() && param.default.as_deref() == Some("");
+        let checked = match is_none {
+            true => Ok(0),
+            false => param.kind.check(value),
+        };
+        let number = match checked {
+            Ok(number) => number,
+            Err(problem) => return self.wrong(param.told, &param.wire_name, problem),
+        };
+        let Cohort { fields, arena, .. } = &mut *self.cohort;
+        let field = &mut fields[usize::from(param.field)];
+        match param.kind {
+            ParamType::Int { .. } | ParamType::Bool => field.set_int(self.lane, number),
+            _ => {
+                let text = arena.push_with(|out| param.kind.push_text(value, out));
+                field.set_text(self.lane, text);
+            }
+        }
+        Ok(())
+    }
+
+    /// A parameter is not as the page has it, or absent: the page is told, once, or else the
+    /// request is refused.
+    pub(super) fn wrong(
+        &mut self,
+        told: Option<ParamTold>,
+        name: &str,
+        problem: &'static str,
+    ) -> Result<(), BadParameter> {
+        let told = told.ok_or_else(|| BadParameter::new(name, problem))?;
+        debug_assert!(problem.len() <= PROBLEM_BYTES_MAX);
+        let Cohort { fields, arena, .. } = &mut *self.cohort;
+        let error = &mut fields[usize::from(told.error)];
+        if error.texts()[self.lane].length == 0 {
+            error.set_text(self.lane, arena.push(problem.as_bytes()));
+            let wrong = &mut fields[usize::from(told.wrong)];
+            wrong.set_int(self.lane, wrong.ints()[self.lane] + 1);
+        }
+        Ok(())
+    }
+}

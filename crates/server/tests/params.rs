@@ -1,0 +1,208 @@
+//! Parameters over real sockets: in which ways lists come, what each type takes, and where paths
+//! lead.
+
+mod common;
+use common::*;
+use rhythm_server::{Handle, Server};
+
+fn serve(pages: &[(&str, &str)]) -> Handle {
+    let service = service_of(pages, "[limits]\nbody_bytes_max = 20000\n");
+    let options = options_of(&service);
+    let site = site_of(service);
+    let again = site.clone();
+    let parts = parts(site, Box::new(move || Ok(again.clone())));
+    Server::start(options, parts).expect("it starts")
+}
+
+const LISTS: &[(&str, &str)] = &[
+    (
+        "tags.html",
+        "+++\nroute = [\"GET /tags\", \"POST /tags\"]\n[params]\n\
+         tag = { in = [\"form\", \"query\"], list = 3, type = \"text\" }\n+++\n\
+         {{ tag|join(\",\") }}",
+    ),
+    (
+        "pay.html",
+        "+++\nroute = \"POST /pay\"\n[params]\npay = { in = \"form\", list = 2, min_items = 1, fields = \
+         { who = { type = \"text\" }, sum = { type = \"int\" } } }\n+++\n\
+         {% for p in pay %}{{ p.who }}={{ p.sum }};{% endfor %}",
+    ),
+    (
+        "both.html",
+        "+++\nroute = \"GET /both\"\n[params]\none = { in = \"query\", name = \"x\", type = \"text\" }\n\
+         many = { in = \"query\", name = \"x\", list = 3, type = \"text\" }\n+++\n\
+         {{ one }} {{ many|join(\",\") }}",
+    ),
+];
+
+#[test]
+fn a_list_comes_in_one_of_three_ways() {
+    let server = serve(LISTS);
+    let mut client = client(&server);
+    for (query, tags) in [
+        ("", ""),
+        ("tag[1]=b&tag[0]=a", "a,b"),
+        ("tag=a&tag=b&x=1&tag=c", "a,b,c"),
+        ("tag%5B%5D=a&tag[]=%62", "a,b"),
+        ("tag=", ""),
+        ("tag=a&tag=a", "a,a"),
+    ] {
+        let answer = client.get(&format!("/tags?{query}"));
+        assert_eq!((answer.status, answer.text()), (200, tags), "{query}");
+    }
+    for (query, problem) in [
+        ("tag=a&tag[]=b", "is given in two ways"),
+        ("tag[0]=a&tag=b", "is given in two ways"),
+        ("tag[]=a&tag[1]=b", "is given in two ways"),
+        ("tag=a&tag=b&tag=c&tag=d", "has too many items"),
+        ("tag[]=a&tag[]=b&tag[]=c&tag[]=d", "has too many items"),
+        ("tag[0]=a&tag[3]=b", "has too many items"),
+        ("tag[0]=a&tag[2]=b", "has a gap or an item twice"),
+        ("tag[0]=a&tag[0]=b", "has a gap or an item twice"),
+        ("tag=a&tag=%zz", "cannot be decoded"),
+        ("tag=a&tag=%ff", "is not UTF-8"),
+    ] {
+        let answer = client.get(&format!("/tags?{query}"));
+        assert_eq!(answer.status, 400, "{query}");
+        let told = format!("The parameter tag {problem}.");
+        assert!(answer.text().contains(&told), "{query}: {}", answer.text());
+    }
+    // The first of its carriers that has it counts, in whatever way.
+    let post = |client: &mut Client, query: &str, form: &str| {
+        let answer = client.form(&format!("/tags?{query}"), form);
+        (answer.status, answer.text().to_owned())
+    };
+    assert_eq!(
+        post(&mut client, "tag[0]=a", "tag=b&tag=c"),
+        (200, "b,c".into())
+    );
+    assert_eq!(post(&mut client, "tag=a", "x=1"), (200, "a".into()));
+    // Of records each field comes so.
+    for (form, expected) in [
+        ("who=a&sum=1&who=b&sum=2", "a=1;b=2;"),
+        ("who[]=a&who[]=b&sum[]=1&sum[]=2", "a=1;b=2;"),
+        ("sum=1&who=a", "a=1;"),
+    ] {
+        let answer = client.form("/pay", form);
+        assert_eq!((answer.status, answer.text()), (200, expected), "{form}");
+    }
+    for form in [
+        "who=a&sum[]=1",
+        "who=a&sum[0]=1",
+        "who=a&who=b&sum=1",
+        "who=a",
+        "",
+        "who=a&who=b&who=c&sum=1&sum=2&sum=3",
+        "who=a&sum=x",
+    ] {
+        assert_eq!(client.form("/pay", form).status, 400, "{form}");
+    }
+    // Where a value has the same name, it is that.
+    assert_eq!(client.get("/both?x=1&x[]=2").text(), "1 2");
+    assert_eq!(client.get("/both?x=1&x=2").status, 400);
+    stop(server);
+}
+
+const TYPES: &[(&str, &str)] = &[
+    (
+        "new.html",
+        "+++\nroute = [\"GET /new\", \"POST /new\"]\nerrors = \"values\"\n[params]\n\
+         agree = { in = \"query\", type = \"bool\" }\n\
+         price = { in = \"query\", type = \"float\", min = 0, max = 99.5, default = 1 }\n\
+         mail = { in = \"query\", type = \"email\", default = \"\" }\n\
+         code = { in = \"query\", type = \"text\", pattern = '[A-Z]{2}\\d+', default = \"AA1\" }\n\
+         day = { in = \"query\", type = \"date\", default = \"\" }\n\
+         next = { in = \"query\", type = \"path\", default = \"/\" }\n\
+         [[step]]\ncheck = \"not errors\"\nelse = \"wrong.html\"\n\
+         with = { errors = \"{{ errors }}\" }\n+++\n\
+         {{ agree }} {{ price * 2 }} {{ mail }} {{ code }} {{ day }} {{ next }}",
+    ),
+    (
+        "wrong.html",
+        "+++\n+++\n{{ errors.agree }}{{ errors.price }}{{ errors.mail }}{{ errors.code }}\
+         {{ errors.day }}{{ errors.next }}",
+    ),
+    (
+        "go.html",
+        "+++\nroute = \"GET /go\"\n[params]\nnext = { in = \"query\", type = \"path\" }\n\
+         [[step]]\nredirect = \"{{ next }}\"\n+++\n",
+    ),
+];
+
+#[test]
+fn types_take_what_browsers_send_and_say_in_words_what_is_wrong() {
+    let server = serve(TYPES);
+    let mut client = client(&server);
+    for (query, expected) in [
+        ("", "False 2.0  AA1  /"),
+        (
+            "agree=on&price=.5&mail=a%40b.c&code=ZZ99",
+            "True 1.0 a@b.c ZZ99  /",
+        ),
+        ("agree=yes&price=1e1&mail=&day=", "True 20.0  AA1  /"),
+        (
+            "agree=false&next=/a%2520b?c=%C3%A9%26d",
+            "False 2.0  AA1  /a%20b?c=%C3%A9&amp;d",
+        ),
+    ] {
+        let answer = client.get(&format!("/new?{query}"));
+        assert_eq!((answer.status, answer.text()), (200, expected), "{query}");
+    }
+    for (query, problem) in [
+        ("agree=maybe", "is neither on nor off"),
+        ("agree=on&agree=on", "is given twice"),
+        ("price=a", "is not a number"),
+        ("price=", "is not a number"),
+        ("price=99.6", "is out of bounds"),
+        ("price=-1", "is out of bounds"),
+        ("mail=a%40", "is not an email address"),
+        ("code=AA", "does not have the form that is asked for"),
+        ("code=xAA1", "does not have the form that is asked for"),
+        ("day=2026-02-30", "is not a date"),
+        ("next=//b", "is not a path of this site"),
+    ] {
+        let answer = client.get(&format!("/new?{query}"));
+        assert_eq!((answer.status, answer.text()), (200, problem), "{query}");
+    }
+    stop(server);
+}
+
+#[test]
+fn a_path_leads_nowhere_else() {
+    let server = serve(TYPES);
+    let mut client = client(&server);
+    for (next, location) in [
+        ("/", "/"),
+        ("/orders?page=2%26all=1%23top", "/orders?page=2&all=1#top"),
+        ("/a%20b%22%3C%C3%A9", "/a%20b%22%3C%C3%A9"),
+        ("/a//b", "/a//b"),
+    ] {
+        let answer = client.get(&format!("/go?next={next}"));
+        assert_eq!(answer.status, 303, "{next}");
+        assert_eq!(answer.header("location"), Some(location));
+    }
+    for next in [
+        "",
+        "a",
+        "//b",
+        "/%2Fb",
+        "/%5Cb",
+        "\\b",
+        "https://b",
+        "/%09/b",
+        "/%0A/b",
+        "/a%0D%0AX:1",
+        "%20/a",
+        "javascript:1",
+        "/a%5C..%5Cb",
+        "/%C2%85/b",
+    ] {
+        let answer = client.get(&format!("/go?next={next}"));
+        assert_eq!(
+            (answer.status, answer.header("location")),
+            (400, None),
+            "{next}"
+        );
+    }
+    stop(server);
+}
