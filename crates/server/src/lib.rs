@@ -24,6 +24,7 @@ mod flash;
 mod flight;
 mod host;
 mod intake;
+mod json;
 mod limits;
 pub mod observe;
 mod owner;

@@ -1,6 +1,6 @@
 //! The host's parser for one request at a time: what the parser of a device is compared with.
 
-use crate::intake::parser::{Parser, form_fits};
+use crate::intake::parser::Parser;
 use crate::site::routes::{Found, Target};
 use crate::site::statics::Statics;
 use crate::site::{Site, SiteSettings};
@@ -72,7 +72,7 @@ impl ReferenceParser {
         };
         let page = page as usize;
         let (program, info) = (&site.service.pages[page], &site.pages[page]);
-        if info.has_form && !form_fits(head, bytes) {
+        if !info.takes.fits(head, bytes) {
             return None;
         }
         let mut cohort = Cohort::default();

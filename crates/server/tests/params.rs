@@ -1,5 +1,5 @@
-//! Parameters over real sockets: in which ways lists come, what each type takes, and where paths
-//! lead.
+//! Parameters over real sockets: in which ways lists come, what each type takes, where paths lead,
+//! and what is taken of JSON.
 
 mod common;
 use common::*;
@@ -204,5 +204,196 @@ fn a_path_leads_nowhere_else() {
             "{next}"
         );
     }
+    stop(server);
+}
+
+const JSON: &[(&str, &str)] = &[
+    (
+        "order.html",
+        "+++\nroute = \"POST /order\"\n[params]\n\
+         name = { in = [\"json\", \"query\"], type = \"text\", max_length = 5, default = \"-\" }\n\
+         count = { in = \"json\", type = \"int\", default = 0 }\n\
+         price = { in = \"json\", type = \"float\", default = 0 }\n\
+         cost = { in = \"json\", type = \"decimal\", default = \"\" }\n\
+         gift = { in = \"json\", type = \"bool\" }\n\
+         tags = { in = \"json\", name = \"tag\", list = 3, type = \"text\" }\n\
+         [params.lines]\nin = \"json\"\nlist = 2\nname = \"items\"\n\
+         fields = { id = { type = \"int\" }, note = { type = \"text\" } }\n+++\n\
+         {{ name }}|{{ count }}|{{ price }}|{{ cost }}|{{ gift }}|{{ tags|join(\",\") }}|\
+         {% for l in lines %}{{ l.id }}={{ l.note }};{% endfor %}",
+    ),
+    (
+        "either.html",
+        "+++\nroute = \"POST /either\"\nerrors = \"values\"\n[params]\n\
+         name = { in = [\"json\", \"form\"], type = \"text\" }\n\
+         age = { in = [\"json\", \"form\"], type = \"int\", default = 1 }\n+++\n\
+         {{ name }} {{ age }} {{ errors.name }}|{{ errors.age }} {{ typed.age }}",
+    ),
+];
+
+const AS_JSON: &str = "Content-Type: application/json; charset=utf-8\r\n";
+
+#[test]
+fn json_is_taken_as_it_is_declared() {
+    let server = serve(JSON);
+    let mut client = client(&server);
+    for (document, expected) in [
+        ("{}", "-|0|0.0||False||"),
+        (
+            r#" {"name": "a\u00e9\"", "count": -7, "price": 1.5e1, "cost": 12.50, "gift": true,
+                "tag": ["x", "y"], "items": [{"id": 1, "note": "a", "more": [{}]},
+                {"note": "", "id": 2}], "more": {"a": [1, null]}} "#,
+            "aé&quot;|-7|15.0|12.50|True|x,y|1=a;2=;",
+        ),
+        (
+            r#"{"name": null, "tag": [], "items": null, "cost": "3"}"#,
+            "-|0|0.0|3|False||",
+        ),
+        (r#"{"name":"","count":0}"#, "|0|0.0||False||"),
+    ] {
+        let answer = client.with("POST /order", AS_JSON, document);
+        assert_eq!(
+            (answer.status, answer.text()),
+            (200, expected),
+            "{document}"
+        );
+    }
+    // The first of its carriers counts.
+    let both = client.with("POST /order?name=q", AS_JSON, r#"{"name":"j"}"#);
+    assert!(both.text().starts_with("j|"), "{}", both.text());
+    let query = client.with("POST /order?name=q", "", "");
+    assert!(query.text().starts_with("q|"), "{}", query.text());
+    for (document, problem) in [
+        (
+            "{\n\"a\": tru}",
+            "The content is no JSON: line 2, column 9.",
+        ),
+        ("{\"a\": 01}", "The content is no JSON: line 1, column 8."),
+        ("{\"a\": [1,]}", "The content is no JSON"),
+        ("{\"a\": 1} x", "The content is no JSON"),
+        ("{'a': 1}", "The content is no JSON"),
+        ("{\"a\": NaN}", "The content is no JSON"),
+        ("[]", "The content is no object: line 1, column 1."),
+        (
+            "{\"a\":1,\n \"a\":2}",
+            "The content has a name twice: line 2, column 6.",
+        ),
+        (
+            r#"{"items":[{"id":1,"id":2,"note":""}]}"#,
+            "The content has a name twice",
+        ),
+        (
+            r#"{"name":"a","n\u0061me":"b"}"#,
+            "The content has a name twice",
+        ),
+        (r#"{"name":1}"#, "The parameter name is not a text."),
+        (r#"{"name":["a"]}"#, "The parameter name is not a text."),
+        (r#"{"name":"abcdef"}"#, "The parameter name is too long."),
+        (
+            r#"{"name":"a\u0000"}"#,
+            "The parameter name cannot be decoded.",
+        ),
+        (
+            r#"{"name":"\ud800"}"#,
+            "The parameter name is no text of Unicode.",
+        ),
+        (r#"{"count":"1"}"#, "The parameter count is not an integer."),
+        (r#"{"count":1.0}"#, "The parameter count is not an integer."),
+        (
+            r#"{"count":12345678901234567890}"#,
+            "The parameter count is out of bounds.",
+        ),
+        (r#"{"price":"1"}"#, "The parameter price is not a number."),
+        (
+            r#"{"price":1e999}"#,
+            "The parameter price is out of bounds.",
+        ),
+        (
+            r#"{"gift":"true"}"#,
+            "The parameter gift is neither true nor false.",
+        ),
+        (
+            r#"{"gift":1}"#,
+            "The parameter gift is neither true nor false.",
+        ),
+        (r#"{"tag":"x"}"#, "The parameter tag is not a list."),
+        (
+            r#"{"tag":["a","b","c","d"]}"#,
+            "The parameter tag has too many items.",
+        ),
+        (
+            r#"{"tag":["a",null]}"#,
+            "The parameter tag has an item that is null.",
+        ),
+        (r#"{"tag":["a",{}]}"#, "The parameter tag is not a text."),
+        (
+            r#"{"items":[1]}"#,
+            "The parameter id has an item that is no object.",
+        ),
+        (
+            r#"{"items":[{"id":1},{"note":"a"}]}"#,
+            "The parameter note is missing in an item.",
+        ),
+        (
+            r#"{"items":[{"id":1,"note":null}]}"#,
+            "The parameter note has an item that is null.",
+        ),
+        (
+            r#"{"items":[{"id":1,"note":""},{"id":1,"note":""},{"id":1,"note":""}]}"#,
+            "The parameter id has too many items.",
+        ),
+    ] {
+        let answer = client.with("POST /order", AS_JSON, document);
+        let told = answer.text();
+        assert!(
+            answer.status == 400 && told.contains(problem),
+            "{document}: {told}"
+        );
+    }
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(40), "]".repeat(40));
+    let answer = client.with("POST /order", AS_JSON, &deep);
+    assert!(
+        answer
+            .text()
+            .contains("is nested too deep: line 1, column 37"),
+        "{}",
+        answer.text()
+    );
+    let many: Vec<String> = (0..257).map(|i| format!("\"{i}\":0")).collect();
+    let answer = client.with("POST /order", AS_JSON, &format!("{{{}}}", many.join(",")));
+    assert!(
+        answer.text().contains("has too many members"),
+        "{}",
+        answer.text()
+    );
+    let bad = client.with(
+        "POST /order",
+        "Content-Type: application/json\r\n",
+        "{\"name\":\"\u{7f}\"}",
+    );
+    assert_eq!(bad.status, 200);
+    stop(server);
+}
+
+#[test]
+fn a_page_takes_what_it_declares_of_forms_and_json() {
+    let server = serve(JSON);
+    let mut client = client(&server);
+    let json = client.with("POST /either", AS_JSON, r#"{"name":"a","age":"x"}"#);
+    assert_eq!((json.status, json.text()), (200, "a 0 |is not an integer "));
+    let json = client.with("POST /either", AS_JSON, r#"{"name":7,"age":2}"#);
+    assert_eq!((json.status, json.text()), (200, " 2 is not a text| 2"));
+    assert_eq!(client.form("/either", "name=a&age=2").text(), "a 2 | 2");
+    // What cannot be read is refused, whatever the page wants to know.
+    assert_eq!(client.with("POST /either", AS_JSON, "{").status, 400);
+    for kind in ["text/plain", "application/jsonx", "application/ld+json"] {
+        let head = format!("Content-Type: {kind}\r\n");
+        assert_eq!(
+            client.with("POST /either", &head, "{}").status,
+            415,
+            "{kind}"
+        );
+    }
+    assert_eq!(client.form("/order", "name=a").status, 415);
     stop(server);
 }

@@ -4,7 +4,7 @@
 //! Some pages are left to the host altogether, as no service known needs more: those with a
 //! parameter whose name has more than 24 bytes or whose type is none of text (without a pattern),
 //! int, decimal and date, with more than 96 parameters and columns of lists, with a list of more than 9999 items or of several carriers, those that have to do with CSRF
-//! tokens, with cookies by their names, with messages, with the time, with numbers that are drawn
+//! tokens, with JSON, with cookies by their names, with messages, with the time, with numbers that are drawn
 //! or with what sessions keep beside their user, and those beyond the first 12000.
 
 use crate::abi::parse::{
@@ -267,6 +267,11 @@ impl Encoder {
             && page.now.is_none()
             && page.drawn.is_empty()
             && !page.sets_flash();
+        let carriers = || {
+            let scalars = page.params.iter().flat_map(|param| &param.carriers);
+            scalars.chain(page.list_params.iter().flat_map(|list| &list.carriers))
+        };
+        fits &= !carriers().any(|carrier| *carrier == Carrier::Json);
         for param in &page.params {
             let mut scalar = self.param(&param.wire_name, &param.carriers, &param.kind);
             scalar.slot = slots[usize::from(param.field)];
@@ -436,6 +441,8 @@ fn carrier_bit(carrier: Carrier) -> u32 {
         Carrier::Path => ParamPlace::Path,
         Carrier::Cookie => ParamPlace::Cookie,
         Carrier::Header => ParamPlace::Header,
+        // Its page is the host's.
+        Carrier::Json => return 0,
     };
     place as u32
 }
@@ -444,7 +451,7 @@ fn flags_of(carriers: &[Carrier]) -> u32 {
     carriers.iter().fold(0, |flags, carrier| {
         flags
             | match carrier {
-                Carrier::Query => 0,
+                Carrier::Query | Carrier::Json => 0,
                 Carrier::Form => PageFlag::Form as u32,
                 Carrier::Path | Carrier::Cookie | Carrier::Header => PageFlag::Others as u32,
             }

@@ -488,6 +488,8 @@ fn declare_params(
                 });
             }
             ParamKind::List {
+                wire_name,
+                has_records,
                 columns,
                 min_items,
                 max_items,
@@ -507,6 +509,8 @@ fn declare_params(
                     (wire_name.clone(), kind.clone())
                 };
                 list_params.push(ListParam {
+                    wire_name: wire_name.clone(),
+                    has_records: *has_records,
                     carriers,
                     columns: columns.iter().map(on_wire).collect(),
                     min_items: *min_items,

@@ -13,6 +13,7 @@ pub enum Carrier {
     Path,
     Cookie,
     Header,
+    Json,
 }
 
 /// What a parameter's value must be.
@@ -199,7 +200,11 @@ pub struct ParamTold {
 /// numbers in the order in which the items come.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListParam {
-    /// Where its items may stand: query or form.
+    /// Its name in JSON; elsewhere its columns' names count.
+    pub wire_name: String,
+    /// Whether its items are records, not values.
+    pub has_records: bool,
+    /// Where its items may stand: query, form or JSON.
     pub carriers: Vec<Carrier>,
     /// Wire name (without `[i]`) and type of each column, in the order of the field's columns.
     pub columns: Vec<(String, ParamType)>,

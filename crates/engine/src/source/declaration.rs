@@ -99,10 +99,10 @@ pub(crate) struct ParamDecl<'a> {
 }
 
 impl ParamDecl<'_> {
-    /// Whether people type it: it may stand in the query or a form.
+    /// Whether people type it: it may stand in the query, a form or JSON.
     pub(crate) fn is_typed(&self) -> bool {
-        use program::Carrier::{Form, Query};
-        let is_typed = |carrier: &program::Carrier| matches!(carrier, Form | Query);
+        use program::Carrier::{Form, Json, Query};
+        let is_typed = |carrier: &program::Carrier| matches!(carrier, Form | Query | Json);
         self.carriers.iter().any(is_typed)
     }
 }
@@ -115,6 +115,8 @@ pub(crate) enum ParamKind {
         default: Option<String>,
     },
     List {
+        wire_name: String,
+        has_records: bool,
         /// Name in the page (empty for plain values), wire name and type of each column.
         columns: Vec<(String, String, ParamType)>,
         min_items: u32,

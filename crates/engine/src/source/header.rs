@@ -225,7 +225,7 @@ fn check_errors(keys: &Keys<'_, '_>, header: &PageHeader<'_>, report: &mut Repor
     }
     let is_complete = header.lost.names.is_empty() && !header.lost.others;
     if is_complete && !header.params.iter().any(ParamDecl::is_typed) {
-        let message = "the page has no parameter in its query or form";
+        let message = "the page has no parameter in its query, form or JSON";
         let hint = "of others, in its path, cookies and headers, wrong ones answer 400";
         report.error(keys.place_of("errors"), message, hint);
     }
@@ -399,11 +399,16 @@ fn check_forms(header: &PageHeader<'_>, report: &mut Report) {
     if !header.only_gets() || header.routes.is_empty() {
         return;
     }
+    use program::Carrier::{Form, Json};
     for param in &header.params {
-        if !param.carriers.is_empty() && param.carriers.iter().all(|c| *c == program::Carrier::Form)
-        {
+        let is_content = |carrier: &program::Carrier| matches!(carrier, Form | Json);
+        if !param.carriers.is_empty() && param.carriers.iter().all(is_content) {
+            let what = match param.carriers[..] {
+                [Json] => "JSON",
+                _ => "a form",
+            };
             let message = format!(
-                "`{}` is of a form, and this page answers GET, with which none is sent",
+                "`{}` is of {what}, and this page answers GET, with which none is sent",
                 param.name.value
             );
             let hint = "in = \"query\" (a form with method=get sends that), or a route with POST";

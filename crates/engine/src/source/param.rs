@@ -29,7 +29,7 @@ pub(crate) fn read_param<'a>(
     let keys = Keys::new(*toml, table, value.span().start, &known, report);
     let mut carriers = Vec::new();
     if keys.lacks("in") {
-        let hint = "in = \"query\", \"form\", \"path\", \"cookie\" or \"header\"";
+        let hint = "in = \"query\", \"form\", \"json\", \"path\", \"cookie\" or \"header\"";
         report.error(
             name.place,
             format!("`in` of `{}` is missing", name.value),
@@ -43,8 +43,9 @@ pub(crate) fn read_param<'a>(
             "path" => program::Carrier::Path,
             "cookie" => program::Carrier::Cookie,
             "header" => program::Carrier::Header,
+            "json" => program::Carrier::Json,
             other => {
-                let known = ["query", "form", "path", "cookie", "header"];
+                let known = ["query", "form", "json", "path", "cookie", "header"];
                 report.error(
                     text.place,
                     format!("a parameter cannot be in `{other}`"),
@@ -98,13 +99,13 @@ fn read_list(
     let min_items = keys
         .int("min_items", 0..=max_items.into(), report)
         .unwrap_or(0) as u32;
-    let unfit =
-        |p: &program::Carrier| !matches!(p, program::Carrier::Query | program::Carrier::Form);
+    use program::Carrier::{Form, Json, Query};
+    let unfit = |carrier: &program::Carrier| !matches!(carrier, Query | Form | Json);
     if carriers.iter().any(unfit) {
         report.error(
             keys.place_of("in"),
-            "a list comes from the query or a form",
-            "in = \"query\" or in = \"form\"",
+            "a list comes from the query, a form or JSON",
+            "in = \"query\", in = \"form\" or in = \"json\"",
         );
     }
     if keys.has("default") {
@@ -112,6 +113,7 @@ fn read_list(
         report.error(keys.place_of("default"), "a list has no default", hint);
     }
     let mut columns = Vec::new();
+    let has_records = keys.has("fields");
     if let Some((fields, _)) = keys.table("fields", "{ amount = { type = \"int\" } }", report) {
         if keys.has("type") {
             report.error(
@@ -141,9 +143,15 @@ fn read_list(
             return None;
         }
     } else {
-        columns.push((String::new(), wire_name, read_type(keys, name, report)?));
+        columns.push((
+            String::new(),
+            wire_name.clone(),
+            read_type(keys, name, report)?,
+        ));
     }
     Some(ParamKind::List {
+        wire_name,
+        has_records,
         columns,
         min_items,
         max_items,

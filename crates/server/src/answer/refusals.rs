@@ -62,7 +62,7 @@ impl Refusals {
         }
     }
 
-    /// 415, because its content is no form.
+    /// 415, because its content is no form, or no JSON where the page takes that.
     pub(crate) fn unfit_form(&mut self, request: Incoming<'_>, peer: IpAddr, now: Time) {
         if let Some(left_out) = self.0.line((415, "form"), now) {
             let Incoming { head, bytes, .. } = request;
@@ -75,7 +75,8 @@ impl Refusals {
                 %peer,
                 left_out,
                 "a request was refused: its page takes forms as browsers send them without \
-                 `enctype`, application/x-www-form-urlencoded"
+                 `enctype`, application/x-www-form-urlencoded, or, where a parameter is \
+                 in = \"json\", application/json"
             );
         }
     }

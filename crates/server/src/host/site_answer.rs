@@ -24,7 +24,8 @@ const NO_TOKEN: &str = "This form is out of date, or of another site. Please go 
                         page again, and send it once more.";
 
 /// What is told whoever sends a page something else than the form that it takes.
-const UNFIT_FORM: &str = "This page takes forms alone, as application/x-www-form-urlencoded.";
+const UNFIT_FORM: &str = "This page takes other contents alone: a form is \
+    application/x-www-form-urlencoded, JSON is application/json.";
 
 /// Appends the head of the answer to a request, and gives what the log says of it, and its body.
 pub(crate) fn write<'s>(
@@ -56,11 +57,7 @@ pub(crate) fn write<'s>(
             head.allow([methods.as_str()]);
         }),
         SiteAnswer::BadParameter(bad) => {
-            let detail = match bad.name.as_str() {
-                "" => format!("A parameter {}.", bad.problem),
-                name => format!("The parameter {name} {}.", bad.problem),
-            };
-            site.write_error(out, 400, shape, date, &detail, |_| {})
+            site.write_error(out, 400, shape, date, &bad.sentence(), |_| {})
         }
         SiteAnswer::NoToken(_) => site.write_error(out, 403, shape, date, NO_TOKEN, |_| {}),
         SiteAnswer::TooMany(TooMany(seconds)) => {

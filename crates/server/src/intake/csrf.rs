@@ -13,9 +13,10 @@
 //! (BREACH).
 
 use crate::intake::origin::is_safe;
-use crate::intake::parser::{form_fits, session_of};
+use crate::intake::parser::session_of;
 use crate::seal::{Purpose, Sealer};
 use crate::site::Site;
+use crate::site::content::ContentKind;
 use rhythm_engine::program::Csrf;
 use rhythm_engine::session::SessionId;
 use rhythm_http::Incoming;
@@ -108,7 +109,7 @@ impl Tokens {
             bytes,
             content,
         } = request;
-        if !form_fits(head, bytes) {
+        if ContentKind::of(head, bytes) != ContentKind::Form {
             return None;
         }
         let Tokens { name, value, .. } = self;

@@ -5,7 +5,6 @@
 use crate::intake::csrf::NoToken;
 use crate::intake::origin;
 use crate::intake::params::BadParameter;
-use crate::intake::parser::form_fits;
 use crate::site::Site;
 use crate::site::routes::{Found, PatternId, Target};
 use rhythm_engine::session::TooMany;
@@ -67,7 +66,7 @@ pub(crate) fn dispatch(site: &Site, found: Found<'_>, head: &RequestHead, bytes:
 #[inline]
 fn refusal(site: &Site, page: u32, head: &RequestHead, bytes: &[u8]) -> Option<u16> {
     let info = &site.pages[page as usize];
-    if info.has_form && !form_fits(head, bytes) {
+    if !info.takes.fits(head, bytes) {
         return Some(415);
     }
     let is_foreign = info.is_private && !origin::is_allowed(&site.settings, head, bytes);

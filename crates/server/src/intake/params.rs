@@ -1,17 +1,19 @@
-//! Parameters: from the query, the form, the path, cookies and headers straight into a lane's
-//! columns.
+//! Parameters: from the query, the content (a form, or JSON), the path, cookies and headers straight
+//! into a lane's columns.
 //!
 //! A request goes through its pairs once. A scalar is checked and stored when it is met; items of
 //! lists are remembered where they lie and stored when all are known to be there. What is wrong
 //! refuses the request, or is told to the page where that wants to know.
 
+mod json;
 mod lane;
 mod lists;
 
 pub(crate) use lane::BadParameter;
 
+use crate::site::content::Content;
 use crate::site::routes::Captures;
-use lane::Lane;
+use lane::{Lane, scalar};
 use lists::{Lists, Place};
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::{Carrier, PageProgram};
@@ -24,8 +26,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) head: &'a RequestHead,
     /// What the head was parsed from.
     pub(crate) bytes: &'a [u8],
-    /// The form's content; empty where there is none.
-    pub(crate) form: &'a [u8],
+    /// Its content, if the page takes it.
+    pub(crate) content: Content<'a>,
     /// Names and values of the route's parameters.
     pub(crate) path_names: &'a [String],
     pub(crate) captures: &'a Captures,
@@ -64,9 +66,16 @@ impl ParamReader {
         self.lists.clear(page.list_params.len());
         let mut lane = Lane { cohort, lane };
         let query = sources.head.query().of(sources.bytes);
-        for (carrier, encoded) in [(Carrier::Query, query), (Carrier::Form, sources.form)] {
-            for (name, value) in uri::pairs(encoded) {
-                self.pair(page, carrier, name, value, &mut lane)?;
+        self.pairs(page, Carrier::Query, query, &mut lane)?;
+        match sources.content {
+            Content::Nothing => {}
+            Content::Form(form) => self.pairs(page, Carrier::Form, form, &mut lane)?,
+            Content::Json(document) => {
+                let mut found = json::Found {
+                    scalars: &mut self.found,
+                    lists: &mut self.lists,
+                };
+                json::read(document, page, &mut found, &mut lane)?;
             }
         }
         if has_others {
@@ -83,7 +92,18 @@ impl ParamReader {
         self.lists.store(page, &mut lane)
     }
 
-    /// A pair of the query or the form.
+    /// The pairs of the query or the form.
+    fn pairs(
+        &mut self,
+        page: &PageProgram,
+        carrier: Carrier,
+        encoded: &[u8],
+        lane: &mut Lane<'_>,
+    ) -> Result<(), BadParameter> {
+        uri::pairs(encoded)
+            .try_for_each(|(name, value)| self.pair(page, carrier, name, value, lane))
+    }
+
     fn pair(
         &mut self,
         page: &PageProgram,
@@ -106,7 +126,7 @@ impl ParamReader {
         }
         match Place::of(page, carrier, name) {
             Some(place) => (self.lists).take(place.list(page), place, lane, |values| {
-                uri::decode_form(raw_value, values).is_ok()
+                uri::decode_form(raw_value, values).map_err(|_| "cannot be decoded")
             }),
             None => Ok(()),
         }
@@ -124,7 +144,7 @@ impl ParamReader {
             let name = param.wire_name.as_str();
             for (rank, carrier) in param.carriers.iter().enumerate() {
                 let value = match carrier {
-                    Carrier::Query | Carrier::Form => None,
+                    Carrier::Query | Carrier::Form | Carrier::Json => None,
                     Carrier::Path => (sources.path_names.iter().position(|known| known == name))
                         .and_then(|index| sources.captures.get(index)),
                     Carrier::Cookie => (sources.head.known(Known::Cookie)).and_then(|cookies| {
@@ -140,16 +160,4 @@ impl ParamReader {
         }
         Ok(())
     }
-}
-
-/// The scalar that a pair of this name is, and its carrier's place among the parameter's, the best
-/// first.
-fn scalar(page: &PageProgram, carrier: Carrier, name: &[u8]) -> Option<(usize, u8)> {
-    page.params.iter().enumerate().find_map(|(index, param)| {
-        if param.wire_name.as_bytes() != name {
-            return None;
-        }
-        let rank = param.carriers.iter().position(|known| *known == carrier)?;
-        Some((index, rank as u8))
-    })
 }

@@ -12,12 +12,9 @@ use rhythm_engine::program::{CookieUse, PageProgram};
 use rhythm_engine::session::SessionId;
 use rhythm_http::Incoming;
 use rhythm_protocol::http::head::Known;
-use rhythm_protocol::http::request::{Framing, RequestHead};
+use rhythm_protocol::http::request::RequestHead;
 use rhythm_protocol::http::response::OwnedHeaderName;
 use rhythm_protocol::http::uri;
-
-/// The content type of forms.
-const FORM: &[u8] = b"application/x-www-form-urlencoded";
 
 /// See the module's text. It is memory kept from request to request.
 #[derive(Debug, Default)]
@@ -65,7 +62,7 @@ impl Parser {
         let sources = Sources {
             head,
             bytes,
-            form: if info.has_form { content } else { &[] },
+            content: info.takes.content(head, bytes, content),
             path_names: site.routes.names(pattern),
             captures: &self.captures,
         };
@@ -123,17 +120,4 @@ pub(crate) fn cookie_of<'a>(
 ) -> Option<&'a [u8]> {
     let cookies = head.known(Known::Cookie)?;
     uri::cookie(cookies.of(bytes), name.get().as_str().as_bytes())
-}
-
-/// Whether a page that reads a form can read this request's content.
-pub(crate) fn form_fits(head: &RequestHead, bytes: &[u8]) -> bool {
-    if matches!(head.framing(), Framing::None | Framing::Length(0)) {
-        return true;
-    }
-    let Some(value) = head.known(Known::ContentType) else {
-        return false;
-    };
-    let value = value.of(bytes);
-    let end = memchr::memchr(b';', value).unwrap_or(value.len());
-    value[..end].trim_ascii().eq_ignore_ascii_case(FORM)
 }

@@ -3,6 +3,7 @@
 //! Beside the compiled service these are its static files, its routes and what can be computed
 //! ahead for each page.
 
+pub(crate) mod content;
 pub(crate) mod current;
 pub(crate) mod epoch;
 mod error_pages;
@@ -16,6 +17,7 @@ pub(crate) mod statics;
 pub use settings::{BackendSettings, HostRoute, SiteSettings};
 
 use crate::flash;
+use crate::site::content::Takes;
 use crate::site::error_pages::ErrorPages;
 use crate::site::routes::{Routes, Target};
 use crate::site::statics::Statics;
@@ -40,8 +42,8 @@ pub(crate) struct PageInfo {
     pub(crate) fields: Box<[u8]>,
     /// Where, behind the content type, those of them begin that an answer with a file has, too.
     of_files: usize,
-    /// The page reads its form.
-    pub(crate) has_form: bool,
+    /// Which content it reads.
+    pub(crate) takes: Takes,
     /// The page reads anything but its form and query.
     pub(crate) has_others: bool,
     /// How often a byte of a request may be stored, at most: a cookie or header by each parameter
@@ -97,7 +99,8 @@ impl PageInfo {
             scalars.chain(page.list_params.iter().flat_map(|list| &list.carriers))
         };
         let is_path = |kind: &ParamType| matches!(kind, ParamType::Path { .. });
-        let is_other = |carrier: &&Carrier| !matches!(carrier, Carrier::Form | Carrier::Query);
+        let is_other =
+            |carrier: &&Carrier| !matches!(carrier, Carrier::Form | Carrier::Query | Carrier::Json);
         let defaults = (page.params.iter()).filter_map(|param| {
             let default = param.default.as_ref()?.len();
             Some(default * if is_path(&param.kind) { 3 } else { 1 })
@@ -117,7 +120,7 @@ impl PageInfo {
             head: PreparedHead::new(&fields),
             fields: fields.into(),
             of_files,
-            has_form: carriers().any(|carrier| *carrier == Carrier::Form),
+            takes: Takes::of(carriers()),
             has_others: carriers().any(|carrier| is_other(&carrier)),
             copies_max: copies_max * if told > 0 { 2 } else { 1 },
             default_bytes: defaults

@@ -1,6 +1,7 @@
 //! Rows, out of a document of JSON (RFC 8259): where its page says that they are.
 
 use crate::backend::answers::QueryAnswers;
+use crate::json::{self, Kind, kind};
 use rhythm_engine::cohort::{Cell, ROWS_MAX};
 use rhythm_engine::program::{Document, DocumentColumn, DocumentPath, DocumentStep, Type};
 use sonic_rs::{JsonValueTrait, LazyValue};
@@ -18,7 +19,7 @@ pub(super) fn deliver(
     answers: &mut QueryAnswers,
 ) -> Result<(), String> {
     let text = std::str::from_utf8(body).map_err(|_| "its answer is not UTF-8")?;
-    if depth(body) > DEPTH_MAX {
+    if json::too_deep(body, DEPTH_MAX).is_some() {
         return Err("its answer is too deep".to_owned());
     }
     let whole: LazyValue<'_> =
@@ -42,73 +43,19 @@ pub(super) fn deliver(
     }
 }
 
-/// How deep brackets are within each other. Up to where the text is no JSON that is what a reader
-/// of it meets.
-fn depth(text: &[u8]) -> usize {
-    let (mut depth, mut most, mut at) = (0_usize, 0, 0);
-    while let Some(byte) = text.get(at) {
-        at += 1;
-        match byte {
-            b'[' | b'{' => {
-                depth += 1;
-                most = most.max(depth);
-            }
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            b'"' => {
-                while let Some(found) = memchr::memchr2(b'"', b'\\', &text[at..]) {
-                    let is_escape = text[at + found] == b'\\';
-                    at += found + 1 + usize::from(is_escape);
-                    if !is_escape || at >= text.len() {
-                        break;
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    most
-}
-
-/// What a value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Null,
-    Bool,
-    Number,
-    Text,
-    List,
-    Object,
-}
-
-fn kind(value: &LazyValue<'_>) -> Kind {
-    match value.as_raw_str().as_bytes().first() {
-        Some(b'"') => Kind::Text,
-        Some(b'{') => Kind::Object,
-        Some(b'[') => Kind::List,
-        Some(b't' | b'f') => Kind::Bool,
-        Some(b'-' | b'0'..=b'9') => Kind::Number,
-        _ => Kind::Null,
-    }
-}
-
 const UNREADABLE: &str = "its answer cannot be read";
 
 /// The items of a list.
 fn items<'v>(list: LazyValue<'v>) -> impl Iterator<Item = Result<LazyValue<'v>, String>> {
-    let items = list.into_array_iter().into_iter().flatten();
-    items.map(|item| item.map_err(|_| UNREADABLE.to_owned()))
+    json::items(list).map(|item| item.map_err(|_| UNREADABLE.to_owned()))
 }
 
 /// Calls `each` with the members of an object.
 fn members<'v>(
     object: LazyValue<'v>,
-    mut each: impl FnMut(&str, LazyValue<'v>) -> Result<(), String>,
+    each: impl FnMut(&str, LazyValue<'v>) -> Result<(), String>,
 ) -> Result<(), String> {
-    for member in object.into_object_iter().into_iter().flatten() {
-        let (name, value) = member.map_err(|_| UNREADABLE)?;
-        each(&name, value)?;
-    }
-    Ok(())
+    json::members(object, each).unwrap_or_else(|_| Err(UNREADABLE.to_owned()))
 }
 
 /// The value to which these steps lead from another, if they lead to one.

@@ -2,7 +2,9 @@
 //! told to the page where that wants to know, and refuses the request elsewhere.
 
 use rhythm_engine::cohort::Cohort;
-use rhythm_engine::program::{PROBLEM_BYTES_MAX, Param, ParamTold, ParamType};
+use rhythm_engine::program::{
+    Carrier, PROBLEM_BYTES_MAX, PageProgram, Param, ParamTold, ParamType,
+};
 
 /// A parameter that is missing or not as the page declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub(crate) struct BadParameter {
     pub(crate) name: String,
     /// What is wrong with it, as the end of a sentence.
     pub(crate) problem: &'static str,
+    /// It is the content that cannot be read: from this line and column on, from 1.
+    pub(crate) place: Option<(usize, usize)>,
 }
 
 impl BadParameter {
@@ -18,6 +22,36 @@ impl BadParameter {
         BadParameter {
             name: name.to_owned(),
             problem,
+            place: None,
+        }
+    }
+
+    /// The content has a problem at a line and column.
+    pub(super) fn at(problem: &'static str, place: (usize, usize)) -> BadParameter {
+        BadParameter {
+            name: String::new(),
+            problem,
+            place: Some(place),
+        }
+    }
+
+    /// The content has a problem at an offset.
+    pub(super) fn of_content(problem: &'static str, content: &[u8], at: usize) -> BadParameter {
+        let before = &content[..at.min(content.len())];
+        let line_start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
+        let line = memchr::memchr_iter(b'\n', before).count() + 1;
+        BadParameter::at(problem, (line, before.len() - line_start + 1))
+    }
+
+    /// What is said of it.
+    pub(crate) fn sentence(&self) -> String {
+        match (self.place, self.name.as_str()) {
+            (Some((line, column)), _) => {
+                let problem = self.problem;
+                format!("The content {problem}: line {line}, column {column}.")
+            }
+            (None, "") => format!("A parameter {}.", self.problem),
+            (None, name) => format!("The parameter {name} {}.", self.problem),
         }
     }
 }
@@ -98,4 +132,16 @@ impl Lane<'_> {
         }
         Ok(())
     }
+}
+
+/// The scalar that a pair of this name is, and its carrier's place among the parameter's, the best
+/// first.
+pub(super) fn scalar(page: &PageProgram, carrier: Carrier, name: &[u8]) -> Option<(usize, u8)> {
+    page.params.iter().enumerate().find_map(|(index, param)| {
+        if param.wire_name.as_bytes() != name {
+            return None;
+        }
+        let rank = param.carriers.iter().position(|known| *known == carrier)?;
+        Some((index, rank as u8))
+    })
 }

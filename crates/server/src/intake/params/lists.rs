@@ -19,6 +19,8 @@ pub(super) enum Naming {
     Bracketed,
     /// `l`.
     Repeated,
+    /// By its place in an array of JSON.
+    Json,
 }
 
 /// What the name of a pair says of an item.
@@ -58,6 +60,34 @@ impl Place {
                 index: name.index,
             })
         })
+    }
+
+    /// The list that a member of this name is, if the page has it in JSON: its first item.
+    pub(super) fn of_json(page: &PageProgram, name: &[u8]) -> Option<Place> {
+        (0..).zip(&page.list_params).find_map(|(index, list)| {
+            let rank = (list.carriers.iter()).position(|known| *known == Carrier::Json)?;
+            (list.wire_name.as_bytes() == name).then_some(Place {
+                list: index,
+                column: 0,
+                rank: rank as u8,
+                naming: Naming::Json,
+                index: Some(0),
+            })
+        })
+    }
+
+    /// A column of an item of the same list.
+    pub(super) fn item(self, column: usize, index: u32) -> Place {
+        Place {
+            column: column as u16,
+            index: Some(index),
+            ..self
+        }
+    }
+
+    /// Which of its list's columns.
+    pub(super) fn column(self) -> usize {
+        usize::from(self.column)
     }
 
     /// Its list.
@@ -107,13 +137,13 @@ impl Lists {
         self.values.clear();
     }
 
-    /// Takes an item, whose value `decode` appends, or tells that it cannot be decoded.
+    /// Takes an item, whose value `decode` appends, or says why there is none.
     pub(super) fn take(
         &mut self,
         list: &ListParam,
         place: Place,
         lane: &mut Lane<'_>,
-        decode: impl FnOnce(&mut Vec<u8>) -> bool,
+        decode: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>,
     ) -> Result<(), BadParameter> {
         let begun = Way {
             rank: place.rank,
@@ -135,14 +165,14 @@ impl Lists {
         }
         let most = list.max_items.saturating_mul(list.columns.len() as u32);
         let index = match place.naming {
-            Naming::Numbered => place.index.filter(|index| *index < list.max_items),
+            Naming::Numbered | Naming::Json => place.index.filter(|index| *index < list.max_items),
             Naming::Bracketed | Naming::Repeated => Some(self.items.len() as u32),
         };
         let start = self.values.len();
         let problem = match index {
             _ if way.naming != place.naming => "is given in two ways",
             Some(index) if way.items < most => match decode(&mut self.values) {
-                true => {
+                Ok(()) => {
                     way.items += 1;
                     self.items.push(Item {
                         list: place.list,
@@ -153,7 +183,7 @@ impl Lists {
                     });
                     return Ok(());
                 }
-                false => "cannot be decoded",
+                Err(problem) => problem,
             },
             _ => "has too many items",
         };
@@ -184,7 +214,8 @@ impl Lists {
                 continue;
             }
             // All of it is checked before any of it is stored: the columns must keep one length.
-            let is_numbered = way.is_some_and(|way| way.naming == Naming::Numbered);
+            let numbers = |way: Way| matches!(way.naming, Naming::Numbered | Naming::Json);
+            let is_numbered = way.is_some_and(numbers);
             let length = match checked_length(list, items, is_numbered, &self.values) {
                 Ok(length) => length,
                 Err((column, problem)) => {
