@@ -72,6 +72,34 @@ fn token_of(response: &Response) -> String {
 }
 
 const FORM: &str = "Content-Type: application/x-www-form-urlencoded\r\n";
+const PARTS: &str = "Content-Type: multipart/form-data; boundary=b\r\n";
+const AS_JSON: &str = "Content-Type: application/json\r\n";
+
+#[test]
+fn forms_in_parts_have_the_token_among_them_and_json_has_it_beside() {
+    let server = serve(PAGES, SERVICE);
+    let mut client = client(&server);
+    let page = client.get("/form");
+    let (cookie, token) = (cookie_of(&page), token_of(&page));
+    let field = "--b\r\nContent-Disposition: form-data; name";
+    let with = |name: &str| format!("{field}=\"{name}\"\r\n\r\n{token}\r\n--b--");
+    let mut post = |kind: &str, others: &str, body: &str| {
+        let headers = format!("{kind}{cookie}{others}");
+        client.with("POST /pay", &headers, body).status
+    };
+    assert_eq!(post(PARTS, "", &with("csrf_token")), 200);
+    assert_eq!(post(PARTS, "", &with("token")), 403);
+    assert_eq!(post(PARTS, "", &with("csrf_token\"; filename=\"a")), 403);
+    assert_eq!(
+        post(AS_JSON, "", &format!("{{\"csrf_token\":\"{token}\"}}")),
+        403
+    );
+    assert_eq!(
+        post(AS_JSON, &format!("X-CSRF-Token: {token}\r\n"), "{}"),
+        200
+    );
+    stop(server);
+}
 
 #[test]
 fn what_would_change_something_needs_a_token_of_its_own_session() {

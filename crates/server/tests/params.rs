@@ -1,12 +1,14 @@
 //! Parameters over real sockets: in which ways lists come, what each type takes, where paths lead,
-//! and what is taken of JSON.
+//! and what is taken of JSON and of forms with files.
 
 mod common;
 use common::*;
 use rhythm_server::{Handle, Server};
 
+const SITE: &str = "[limits]\nbody_bytes_max = 40000\n[backend.echo]\nkind = \"besim\"\n";
+
 fn serve(pages: &[(&str, &str)]) -> Handle {
-    let service = service_of(pages, "[limits]\nbody_bytes_max = 20000\n");
+    let service = service_of(pages, SITE);
     let options = options_of(&service);
     let site = site_of(service);
     let again = site.clone();
@@ -23,13 +25,15 @@ const LISTS: &[(&str, &str)] = &[
     ),
     (
         "pay.html",
-        "+++\nroute = \"POST /pay\"\n[params]\npay = { in = \"form\", list = 2, min_items = 1, fields = \
-         { who = { type = \"text\" }, sum = { type = \"int\" } } }\n+++\n\
+        "+++\nroute = \"POST /pay\"\n[params]\n\
+         pay = { in = \"form\", list = 2, min_items = 1, fields = { who = { type = \"text\" }, \
+         sum = { type = \"int\" } } }\n+++\n\
          {% for p in pay %}{{ p.who }}={{ p.sum }};{% endfor %}",
     ),
     (
         "both.html",
-        "+++\nroute = \"GET /both\"\n[params]\none = { in = \"query\", name = \"x\", type = \"text\" }\n\
+        "+++\nroute = \"GET /both\"\n[params]\n\
+         one = { in = \"query\", name = \"x\", type = \"text\" }\n\
          many = { in = \"query\", name = \"x\", list = 3, type = \"text\" }\n+++\n\
          {{ one }} {{ many|join(\",\") }}",
     ),
@@ -395,5 +399,143 @@ fn a_page_takes_what_it_declares_of_forms_and_json() {
         );
     }
     assert_eq!(client.form("/order", "name=a").status, 415);
+    stop(server);
+}
+
+const FILES: &[(&str, &str)] = &[
+    (
+        "add.html",
+        "+++\nroute = \"POST /add\"\nerrors = \"values\"\n[params]\n\
+         title = { in = \"form\", type = \"text\", default = \"-\" }\n\
+         tag = { in = \"form\", list = 3, type = \"text\" }\n\
+         photo = { in = \"form\", type = \"file\", max_bytes = 20, default = \"\" }\n\
+         [[step]]\ncall = \"echo\"\nrequest = \"1&3&{{ photo.hex }}\"\n\
+         rows = \"answers(text)\"\n+++\n\
+         {{ title }}|{{ tag|join(\",\") }}|{{ photo.name }}|{{ photo.type }}|{{ photo.size + 0 }}|\
+         {{ photo.base64 }}|{{ answers[0].text }}|{{ errors.photo }}{{ errors.title }}\
+         {{ errors.tag }}",
+    ),
+    (
+        "text.html",
+        "+++\nroute = \"POST /text\"\n[params]\n\
+         list = { in = \"form\", type = \"file\" }\n+++\n{{ list.text }}",
+    ),
+];
+
+const PARTS: &str = "Content-Type: multipart/form-data; boundary=b\r\n";
+
+/// A form in parts: what stands behind the names in quotes, and contents.
+fn form_of(parts: &[(&str, &str)]) -> String {
+    let part = |(name, content): &(&str, &str)| {
+        format!("--b\r\nContent-Disposition: form-data; name={name}\r\n\r\n{content}\r\n")
+    };
+    parts.iter().map(part).collect::<String>() + "--b--\r\n"
+}
+
+#[test]
+fn forms_in_parts_have_texts_and_files() {
+    let server = serve(FILES);
+    let mut client = client(&server);
+    let png = "\"photo\"; filename=\"C:\\dir\\a%22.png\"\r\nContent-Type: image/png";
+    for (parts, expected) in [
+        (&[][..], "-|||||||"),
+        (
+            &[
+                ("\"title\"", "a<b"),
+                ("\"tag\"", "x"),
+                ("\"tag\"", "y"),
+                (png, "a\0\u{e9}"),
+            ],
+            "a&lt;b|x,y|a&quot;.png|image/png|4|YQDDqQ==|6100c3a9|",
+        ),
+        (
+            &[(
+                "\"photo\"; filename=\"\"\r\nContent-Type: application/octet-stream",
+                "",
+            )],
+            "-||||0|||",
+        ),
+        (
+            &[("\"photo\"; filename=\"../e\"", "")],
+            "-||e|application/octet-stream|0|||",
+        ),
+        (
+            &[
+                ("title", ""),
+                ("other", "x"),
+                ("\"other\"; filename=x", "y"),
+            ],
+            "|||||||",
+        ),
+    ] {
+        let answer = client.with("POST /add", PARTS, &form_of(parts));
+        let expected = match expected {
+            "-|||||||" => "-||||0|||",
+            "|||||||" => "||||0|||",
+            expected => expected,
+        };
+        assert_eq!((answer.status, answer.text()), (200, expected), "{parts:?}");
+    }
+    for (parts, problem) in [
+        (
+            &[("\"photo\"; filename=\"a\"", "123456789012345678901")][..],
+            "is too large",
+        ),
+        (&[("\"photo\"", "text")], "is not a file"),
+        (&[(png, "1"), (png, "2")], "is given twice"),
+        (&[("\"title\"; filename=\"a\"", "1")], "is a file"),
+        (&[("\"title\"", "a\0")], "cannot be decoded"),
+        (&[("\"tag\"; filename=\"a\"", "1")], "is a file"),
+        (
+            &[("\"tag[]\"", "1"), ("\"tag\"", "1")],
+            "is given in two ways",
+        ),
+    ] {
+        let answer = client.with("POST /add", PARTS, &form_of(parts));
+        let told = answer.text();
+        assert!(
+            answer.status == 200 && told.ends_with(problem),
+            "{parts:?}: {told}"
+        );
+    }
+    // One that is no form, and one that is too long.
+    let bad = client.with(
+        "POST /add",
+        PARTS,
+        "--b\r\nContent-Disposition: x\r\n\r\n\r\n--b--",
+    );
+    assert_eq!(bad.status, 400);
+    assert!(
+        bad.text()
+            .contains("The content is no form of parts: line 1, column 4."),
+        "{}",
+        bad.text()
+    );
+    let many = form_of(&vec![("a", ""); 300]);
+    assert_eq!(client.with("POST /add", PARTS, &many).status, 200);
+    let other = "Content-Type: multipart/form-data\r\n";
+    assert_eq!(client.with("POST /add", other, "--b--").status, 415);
+    // What it holds as a text.
+    let text = |client: &mut Client, file: &str| {
+        let form = form_of(&[("\"list\"; filename=\"a.csv\"", file)]);
+        let answer = client.with("POST /text", PARTS, &form);
+        (answer.status, answer.text().to_owned())
+    };
+    assert_eq!(text(&mut client, "a,<b>\n"), (200, "a,&lt;b&gt;\n".into()));
+    let mut form = form_of(&[("\"list\"; filename=\"a.csv\"", "@")]).into_bytes();
+    let at = form
+        .iter()
+        .position(|byte| *byte == b'@')
+        .expect("it is there");
+    form[at] = 0xff;
+    let head = format!(
+        "POST /text HTTP/1.1\r\nHost: x\r\n{PARTS}Content-Length: {}\r\n\r\n",
+        form.len()
+    );
+    client.send([head.as_bytes(), &form].concat());
+    let bad = client.response(false);
+    assert!(bad.status == 400 && bad.text().contains("The parameter list is not UTF-8."));
+    assert_eq!(client.form("/text", "list=a").status, 400);
+    assert_eq!(client.form("/text", "").status, 400);
     stop(server);
 }

@@ -3,9 +3,10 @@
 //!
 //! Some pages are left to the host altogether, as no service known needs more: those with a
 //! parameter whose name has more than 24 bytes or whose type is none of text (without a pattern),
-//! int, decimal and date, with more than 96 parameters and columns of lists, with a list of more than 9999 items or of several carriers, those that have to do with CSRF
-//! tokens, with JSON, with cookies by their names, with messages, with the time, with numbers that are drawn
-//! or with what sessions keep beside their user, and those beyond the first 12000.
+//! int, decimal and date, with more than 96 parameters and columns of lists, with a list of more
+//! than 9999 items or of several carriers, those that have to do with CSRF tokens, with JSON, with
+//! cookies by their names, with messages, with the time, with numbers that are drawn or with what
+//! sessions keep beside their user, and those beyond the first 12000.
 
 use crate::abi::parse::{
     COUNTERS_MAX, HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PAGES_MAX, PageEntry, PageFlag,
@@ -343,6 +344,7 @@ impl Encoder {
             ParamType::Float { .. }
             | ParamType::Bool
             | ParamType::Email { .. }
+            | ParamType::File { .. }
             | ParamType::Path { .. } => (ParamKind::Text, 0, 0),
         };
         ParamEntry {

@@ -6,20 +6,19 @@
 
 use super::build::{Fragments, INDEXED_MAX, PageParts, StageBuilder, index_of};
 use super::compiler::Compiler;
+use super::params::{declare, keep_what_is_read};
 use super::query::{Asked, query};
 use super::step::{Steps, page_named};
 use super::value::{List, Operand};
 use crate::diagnostic::{Place, Report, Severity};
 use crate::kind::{BackendKind, CallPart, Kinds, PageCall};
 use crate::program::{
-    Asking, Call, CallResult, Csrf, FieldId, FieldType, Form, ListParam, PageProgram, Param,
-    ParamTold, ParamType, SessionFields, SessionUse, StageProgram, Type,
+    Asking, Call, CallResult, Csrf, FieldId, FieldType, Form, PageProgram, SessionFields,
+    SessionUse, StageProgram, Type,
 };
 use crate::settings::{SessionSettings, StoredField};
 use crate::source::PageFile;
-use crate::source::declaration::{
-    CallDecl, ERRORS, Instead, PageHeader, ParamKind, Step, StepKind,
-};
+use crate::source::declaration::{CallDecl, Instead, Step, StepKind};
 use crate::source::keys::Text;
 use crate::source::template::{Library, TextPlace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,7 +89,7 @@ impl<'a> Assembly<'_, 'a> {
         let lost = header.lost.names.iter();
         page.names
             .extend(lost.map(|name| (name.clone(), Operand::Poison)));
-        let (params, list_params) = declare_params(header, &mut page);
+        let (params, list_params) = declare(header, &mut page.parts, &mut page.names);
         self.stages(&mut page);
         if page.parts.is_too_large() {
             self.report.error(
@@ -99,7 +98,7 @@ impl<'a> Assembly<'_, 'a> {
                 format!("at most {INDEXED_MAX} of each"),
             );
         }
-        PageProgram {
+        let mut program = PageProgram {
             name: file.file_name.trim_end_matches(".html").to_owned(),
             routes: header
                 .routes
@@ -126,7 +125,9 @@ impl<'a> Assembly<'_, 'a> {
             texts: page.parts.texts.into_bytes(),
             tables: page.parts.tables,
             asides: page.parts.asides,
-        }
+        };
+        keep_what_is_read(&mut program);
+        program
     }
 
     /// The page of `missing` is there, though none needs it.
@@ -443,134 +444,6 @@ impl<'a> Assembly<'_, 'a> {
             })
             .collect();
         (CallResult::Row(fields), field, named)
-    }
-}
-
-/// Makes the fields of parameters.
-fn declare_params(
-    header: &PageHeader<'_>,
-    page: &mut PageUnderWay<'_>,
-) -> (Vec<Param>, Vec<ListParam>) {
-    let (mut params, mut list_params) = (Vec::new(), Vec::new());
-    let mut telling = (header.errors_are_values).then(|| Telling::new(&mut page.parts));
-    for param in &header.params {
-        let name = &param.name.value;
-        let carriers = param.carriers.clone();
-        let is_list = matches!(param.kind, ParamKind::List { .. });
-        let told = match &mut telling {
-            Some(telling) if param.is_typed() => Some(telling.of(name, is_list, &mut page.parts)),
-            _ => None,
-        };
-        match &param.kind {
-            ParamKind::Scalar {
-                wire_name,
-                kind,
-                default,
-            } => {
-                let of_field = FieldType::Scalar(kind.field_type());
-                let field = page.parts.field(name.clone(), of_field);
-                if let ParamType::Path { .. } = kind {
-                    page.parts.paths.push(field);
-                }
-                let kind_of_page = kind.page_type();
-                let operand = Operand::Field {
-                    field,
-                    kind: kind_of_page,
-                };
-                page.names.insert(name.clone(), operand);
-                params.push(Param {
-                    wire_name: wire_name.clone(),
-                    carriers,
-                    kind: kind.clone(),
-                    default: default.clone(),
-                    field,
-                    told,
-                });
-            }
-            ParamKind::List {
-                wire_name,
-                has_records,
-                columns,
-                min_items,
-                max_items,
-            } => {
-                let typed = |type_of: fn(&ParamType) -> Type| -> Vec<(String, Type)> {
-                    let typed = |(name, _, kind): &(String, String, ParamType)| {
-                        (name.clone(), type_of(kind))
-                    };
-                    columns.iter().map(typed).collect()
-                };
-                let of_field = FieldType::List(typed(ParamType::field_type));
-                let field = page.parts.field(name.clone(), of_field);
-                let list = List::of_field(field, typed(ParamType::page_type), None);
-                page.names
-                    .insert(name.clone(), Operand::List(Rc::new(list)));
-                let on_wire = |(_, wire_name, kind): &(String, String, ParamType)| {
-                    (wire_name.clone(), kind.clone())
-                };
-                list_params.push(ListParam {
-                    wire_name: wire_name.clone(),
-                    has_records: *has_records,
-                    carriers,
-                    columns: columns.iter().map(on_wire).collect(),
-                    min_items: *min_items,
-                    max_items: *max_items,
-                    field,
-                    told,
-                });
-            }
-        }
-    }
-    if let Some(telling) = telling {
-        page.names.extend(telling.names());
-    }
-    (params, list_params)
-}
-
-/// How a page is told of parameters that are wrong.
-struct Telling {
-    wrong: FieldId,
-    errors: BTreeMap<String, Operand>,
-    typed: BTreeMap<String, Operand>,
-}
-
-impl Telling {
-    fn new(parts: &mut PageParts) -> Telling {
-        Telling {
-            wrong: parts.field(ERRORS[0], FieldType::Scalar(Type::Int)),
-            errors: BTreeMap::new(),
-            typed: BTreeMap::new(),
-        }
-    }
-
-    /// The fields of a parameter.
-    fn of(&mut self, name: &str, is_list: bool, parts: &mut PageParts) -> ParamTold {
-        let [errors, typed] = ERRORS;
-        let mut text = |record: &str, names: &mut BTreeMap<String, Operand>| {
-            let kind = Type::Text;
-            let field = parts.field(format!("{record}.{name}"), FieldType::Scalar(kind));
-            names.insert(name.to_owned(), Operand::Field { field, kind });
-            field
-        };
-        ParamTold {
-            wrong: self.wrong,
-            error: text(errors, &mut self.errors),
-            typed: (!is_list).then(|| text(typed, &mut self.typed)),
-        }
-    }
-
-    /// What the page knows them by.
-    fn names(self) -> [(String, Operand); 2] {
-        let (wrong, of) = (self.wrong, Rc::new(self.errors));
-        let operands = [
-            Operand::Errors { wrong, of },
-            Operand::Record(Rc::new(self.typed)),
-        ];
-        let [errors, typed] = operands;
-        [
-            (ERRORS[0].to_owned(), errors),
-            (ERRORS[1].to_owned(), typed),
-        ]
     }
 }
 

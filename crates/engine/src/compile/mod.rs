@@ -29,6 +29,7 @@ mod json;
 mod looping;
 mod operator;
 mod output;
+mod params;
 mod query;
 mod redirect;
 mod reduce;

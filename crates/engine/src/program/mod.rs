@@ -19,7 +19,7 @@
 //!
 //! In the order of a page's parts:
 //!
-//! - `page`: a page, with its `route`s and `param`s (of which texts may have to fit a `pattern`);
+//! - `page`: a page, with its `route`s and `param`s (which are `check`ed, of texts by a `pattern`);
 //!   `service`: all pages of a service;
 //! - `stage`: a stage's program, and the call that ends it; `document`: where in an answer its
 //!   cells are;
@@ -27,6 +27,7 @@
 //! - `texts`: the constants' texts;
 //! - `print`: programs, to be read.
 
+mod check;
 mod document;
 mod function;
 mod op;
@@ -49,7 +50,7 @@ pub use op::{
     Op, Put, Query, Replace, Unary,
 };
 pub use page::{Aside, CookieUse, Csrf, PageProgram, SessionFields, SessionUse, StoredUse};
-pub use param::{Carrier, ListParam, PROBLEM_BYTES_MAX, Param, ParamTold, ParamType};
+pub use param::{Carrier, FileFields, ListParam, PROBLEM_BYTES_MAX, Param, ParamTold, ParamType};
 pub use pattern::Pattern;
 pub use print::Listing;
 pub use route::{Route, Segment};

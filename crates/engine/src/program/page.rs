@@ -133,6 +133,11 @@ impl PageProgram {
         ops.any(|op| op.any(&is_such))
     }
 
+    /// Whether its stages read a scalar field.
+    pub fn reads(&self, field: FieldId) -> bool {
+        self.any_op(|op| matches!(op, Op::Field(load) if load.field == field))
+    }
+
     /// Whether it can begin a session.
     pub fn begins_session(&self) -> bool {
         self.any_op(|op| matches!(op, Op::SessionCreate(_)))

@@ -441,9 +441,14 @@ fn bounds(kind: &ParamType) -> String {
         ParamType::Int { min, max } => format!("int from {min} to {max}"),
         ParamType::Decimal => "decimal".to_owned(),
         ParamType::Date => "date".to_owned(),
-        ParamType::Float { min, max } if (*min, *max) == (f64::MIN, f64::MAX) => "float".to_owned(),
-        ParamType::Float { min, max } => format!("float from {min} to {max}"),
+        ParamType::Float { min, max } => match (*min == f64::MIN, *max == f64::MAX) {
+            (true, true) => "float".to_owned(),
+            (true, false) => format!("float to {max}"),
+            (false, true) => format!("float from {min}"),
+            (false, false) => format!("float from {min} to {max}"),
+        },
         ParamType::Bool => "bool".to_owned(),
+        ParamType::File { max_bytes } => format!("file of at most {max_bytes} bytes"),
         ParamType::Email { max_length } => format!("email of at most {max_length} characters"),
         ParamType::Path { max_length } => format!("path of at most {max_length} characters"),
     }

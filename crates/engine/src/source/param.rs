@@ -67,6 +67,11 @@ pub(crate) fn read_param<'a>(
             }
         }
         let kind = read_type(&keys, &name, report)?;
+        let is_file = matches!(kind, program::ParamType::File { .. });
+        if is_file && carriers.iter().any(|c| *c != program::Carrier::Form) {
+            let hint = "in = \"form\", and enctype=\"multipart/form-data\" in the form";
+            report.error(keys.place_of("in"), "a file comes in a form", hint);
+        }
         let default = read_default(&keys, &kind, report);
         if carriers.contains(&program::Carrier::Path) && default.is_some() {
             report.error(
@@ -148,6 +153,13 @@ fn read_list(
             wire_name.clone(),
             read_type(keys, name, report)?,
         ));
+    }
+    let is_file = |kind: &program::ParamType| matches!(kind, program::ParamType::File { .. });
+    if columns.iter().any(|(_, _, kind)| is_file(kind)) {
+        let hint =
+            "a parameter for each: file1 = { in = \"form\", type = \"file\", default = \"\" }";
+        report.error(keys.place_of("list"), "a list has no files", hint);
+        return None;
     }
     Some(ParamKind::List {
         wire_name,

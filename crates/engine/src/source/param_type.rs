@@ -6,7 +6,7 @@ use crate::program::{ParamType, Pattern};
 use toml::de::DeValue;
 
 /// The keys that say what a value must be.
-pub(super) const TYPE_KEYS: [&str; 7] = [
+pub(super) const TYPE_KEYS: [&str; 8] = [
     "type",
     "min",
     "max",
@@ -14,10 +14,11 @@ pub(super) const TYPE_KEYS: [&str; 7] = [
     "max_length",
     "one_of",
     "pattern",
+    "max_bytes",
 ];
 
 /// The types, and which of the keys each has beside `type`.
-const TYPES: [(&str, &[&str]); 8] = [
+const TYPES: [(&str, &[&str]); 9] = [
     ("text", &["min_length", "max_length", "one_of", "pattern"]),
     ("int", &["min", "max"]),
     ("decimal", &[]),
@@ -26,6 +27,7 @@ const TYPES: [(&str, &[&str]); 8] = [
     ("bool", &[]),
     ("email", &["max_length"]),
     ("path", &["max_length"]),
+    ("file", &["max_bytes"]),
 ];
 
 /// Most characters of a text where nothing is said.
@@ -34,6 +36,8 @@ const LENGTH_USUAL: u32 = 256;
 const EMAIL_USUAL: u32 = 254;
 /// Most characters of a path, which may have a query in it.
 const PATH_USUAL: u32 = 1024;
+/// Most bytes of a file.
+const FILE_USUAL: i64 = 1 << 20;
 
 /// Reads `type` and what bounds it.
 pub(super) fn read_type(
@@ -70,6 +74,9 @@ pub(super) fn read_type(
         "path" => ParamType::Path {
             max_length: max_length(keys, PATH_USUAL, report),
         },
+        "file" => ParamType::File {
+            max_bytes: (keys.int("max_bytes", 1..=1 << 30, report)).unwrap_or(FILE_USUAL) as u32,
+        },
         _ => read_text(keys, report),
     })
 }
@@ -78,10 +85,11 @@ pub(super) fn read_type(
 fn refuse_key(keys: &Keys<'_, '_>, key: &str, kind: &str, report: &mut Report) {
     let of = TYPES.iter().filter(|(_, own)| own.contains(&key));
     let of: Vec<&str> = of.map(|(name, _)| *name).collect();
-    let message = format!(
-        "`{key}` is for parameters of type {}, and this is {kind}",
-        of.join(" or ")
-    );
+    let types = match of.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => of.concat(),
+    };
+    let message = format!("`{key}` is for parameters of type {types}, and this is {kind}");
     let hint = match (key, kind) {
         ("min", "text") => "min_length = ... bounds a text".to_owned(),
         ("max", "text") => "max_length = ... bounds a text".to_owned(),
@@ -229,6 +237,7 @@ pub(super) fn read_default(
         ParamType::Date => "a date, such as default = \"2026-01-31\"".to_owned(),
         ParamType::Float { .. } => "a number within them, such as default = 0.5".to_owned(),
         ParamType::Bool => "it has none".to_owned(),
+        ParamType::File { .. } => "default = \"\" lets it be absent".to_owned(),
         ParamType::Email { .. } => "an address, such as default = \"me@here.example\"".to_owned(),
         ParamType::Path { .. } => "a path of this site, such as default = \"/\"".to_owned(),
     };

@@ -1,16 +1,16 @@
 //! Paths within a site, which a client names and may be sent to: where else they would lead a
 //! browser is what an open redirect is.
 //!
-//! Browsers take `//host`, `/\host` and, as they leave tabs and line ends out wherever these stand,
-//! `/<tab>/host` for another host (WHATWG URL, section 4.4). So a local path begins with one slash,
-//! and has no backslash and no control character anywhere. What else cannot stand in a URL is
-//! encoded, so that nothing is left to a browser's guesses.
+//! Browsers take `//host`, `/\host` and, as they leave tabs and line ends out wherever these
+//! stand, `/<tab>/host` for another host (WHATWG URL, section 4.4). So a local path begins with
+//! one slash, and has no backslash and no control character anywhere. What else cannot stand in a
+//! URL is encoded, so that nothing is left to a browser's guesses.
 
 use super::uri::encode_but;
 use crate::scan;
 
-/// What stands in a path, its query and its fragment as it is (RFC 3986, section 3.3), and brackets,
-/// which browsers leave alone.
+/// What stands in a path, its query and its fragment as it is (RFC 3986, section 3.3), and
+/// brackets, which browsers leave alone.
 const KEPT: scan::ByteSet = scan::ALPHANUMERIC.or(scan::ByteSet::new(b"-._~!$&'()*+,;=:@/?#[]"));
 
 /// Whether a text is a path within the site, perhaps with a query and a fragment.

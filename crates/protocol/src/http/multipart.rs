@@ -409,7 +409,7 @@ mod tests {
 
         #[test]
         fn nothing_breaks_it(
-            form in "(--b|\r\n|\n|-|content-disposition:|form-data;|name=|\"|a|\r\n\r\n|: |;){0,30}",
+            form in "(--b|\r\n|\n|-|content-disposition:|form-data;|name=|\"|a|\r\n\r\n|: ){0,30}",
         ) {
             let all = parts(form.as_bytes(), b"b").collect::<Vec<_>>();
             prop_assert!(all.len() <= form.len());

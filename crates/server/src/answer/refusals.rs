@@ -74,8 +74,8 @@ impl Refusals {
                 content_type = &*shown(content_type.unwrap_or_default()),
                 %peer,
                 left_out,
-                "a request was refused: its page takes forms as browsers send them without \
-                 `enctype`, application/x-www-form-urlencoded, or, where a parameter is \
+                "a request was refused: its page takes forms as browsers send them, \
+                 application/x-www-form-urlencoded or multipart/form-data, or, where one is \
                  in = \"json\", application/json"
             );
         }

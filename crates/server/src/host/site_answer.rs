@@ -25,7 +25,7 @@ const NO_TOKEN: &str = "This form is out of date, or of another site. Please go 
 
 /// What is told whoever sends a page something else than the form that it takes.
 const UNFIT_FORM: &str = "This page takes other contents alone: a form is \
-    application/x-www-form-urlencoded, JSON is application/json.";
+    application/x-www-form-urlencoded or multipart/form-data, JSON is application/json.";
 
 /// Appends the head of the answer to a request, and gives what the log says of it, and its body.
 pub(crate) fn write<'s>(

@@ -20,7 +20,7 @@ use crate::site::content::ContentKind;
 use rhythm_engine::program::Csrf;
 use rhythm_engine::session::SessionId;
 use rhythm_http::Incoming;
-use rhythm_protocol::http::uri;
+use rhythm_protocol::http::{multipart, uri};
 
 /// The header in which scripts send a token.
 const HEADER: &str = "x-csrf-token";
@@ -109,13 +109,20 @@ impl Tokens {
             bytes,
             content,
         } = request;
-        if ContentKind::of(head, bytes) != ContentKind::Form {
-            return None;
-        }
         let Tokens { name, value, .. } = self;
-        let (_, given) = uri::pairs(content)
-            .find(|(raw, _)| uri::form_value(raw, name) == Ok(Csrf::NAME.as_bytes()))?;
-        uri::form_value(given, value).ok()
+        match ContentKind::of(head, bytes) {
+            ContentKind::Form => {
+                let (_, given) = uri::pairs(content)
+                    .find(|(raw, _)| uri::form_value(raw, name) == Ok(Csrf::NAME.as_bytes()))?;
+                uri::form_value(given, value).ok()
+            }
+            ContentKind::Multipart(boundary) => {
+                let mut parts = multipart::parts(content, boundary).map_while(Result::ok);
+                let given = parts.find(|part| part.name == Csrf::NAME.as_bytes())?;
+                given.file.is_none().then_some(given.content)
+            }
+            _ => None,
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Parameters: from the query, the content (a form, or JSON), the path, cookies and headers straight
-//! into a lane's columns.
+//! Parameters: from the query, the content (a form, with files or without, or JSON), the path,
+//! cookies and headers straight into a lane's columns.
 //!
 //! A request goes through its pairs once. A scalar is checked and stored when it is met; items of
 //! lists are remembered where they lie and stored when all are known to be there. What is wrong
@@ -8,13 +8,14 @@
 mod json;
 mod lane;
 mod lists;
+mod multipart;
 
 pub(crate) use lane::BadParameter;
 
 use crate::site::content::Content;
 use crate::site::routes::Captures;
 use lane::{Lane, scalar};
-use lists::{Lists, Place};
+use lists::{Found, Lists, Place};
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::{Carrier, PageProgram};
 use rhythm_protocol::http::head::Known;
@@ -67,16 +68,17 @@ impl ParamReader {
         let mut lane = Lane { cohort, lane };
         let query = sources.head.query().of(sources.bytes);
         self.pairs(page, Carrier::Query, query, &mut lane)?;
+        let mut found = Found {
+            scalars: &mut self.found,
+            lists: &mut self.lists,
+        };
         match sources.content {
             Content::Nothing => {}
             Content::Form(form) => self.pairs(page, Carrier::Form, form, &mut lane)?,
-            Content::Json(document) => {
-                let mut found = json::Found {
-                    scalars: &mut self.found,
-                    lists: &mut self.lists,
-                };
-                json::read(document, page, &mut found, &mut lane)?;
+            Content::Multipart { boundary, content } => {
+                multipart::read(content, boundary, page, &mut found, &mut lane)?;
             }
+            Content::Json(document) => json::read(document, page, &mut found, &mut lane)?,
         }
         if has_others {
             self.others(page, sources, &mut lane)?;

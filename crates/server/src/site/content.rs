@@ -2,6 +2,7 @@
 
 use rhythm_engine::program::Carrier;
 use rhythm_protocol::http::head::Known;
+use rhythm_protocol::http::multipart;
 use rhythm_protocol::http::request::{Framing, RequestHead};
 
 /// The content of a request whose page takes it.
@@ -11,22 +12,31 @@ pub(crate) enum Content<'a> {
     Nothing,
     /// A form, as browsers send it without an `enctype`.
     Form(&'a [u8]),
+    /// A form in parts, with files perhaps.
+    Multipart {
+        /// What is between them.
+        boundary: &'a [u8],
+        /// All of it.
+        content: &'a [u8],
+    },
     /// A document of JSON.
     Json(&'a [u8]),
 }
 
 /// What content is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ContentKind {
+pub(crate) enum ContentKind<'a> {
     Nothing,
     Form,
+    /// With this boundary.
+    Multipart(&'a [u8]),
     Json,
     Other,
 }
 
-impl ContentKind {
+impl<'a> ContentKind<'a> {
     /// What a request's content is.
-    pub(crate) fn of(head: &RequestHead, bytes: &[u8]) -> ContentKind {
+    pub(crate) fn of(head: &RequestHead, bytes: &'a [u8]) -> ContentKind<'a> {
         if matches!(head.framing(), Framing::None | Framing::Length(0)) {
             return ContentKind::Nothing;
         }
@@ -40,7 +50,10 @@ impl ContentKind {
         match () {
             () if is("application/x-www-form-urlencoded") => ContentKind::Form,
             () if is("application/json") => ContentKind::Json,
-            () => ContentKind::Other,
+            () => match multipart::boundary(value) {
+                Some(boundary) => ContentKind::Multipart(boundary),
+                None => ContentKind::Other,
+            },
         }
     }
 }
@@ -70,7 +83,7 @@ impl Takes {
         }
         match ContentKind::of(head, bytes) {
             ContentKind::Nothing => true,
-            ContentKind::Form => self.form,
+            ContentKind::Form | ContentKind::Multipart(_) => self.form,
             ContentKind::Json => self.json,
             ContentKind::Other => false,
         }
@@ -81,7 +94,7 @@ impl Takes {
     pub(crate) fn content<'a>(
         self,
         head: &RequestHead,
-        bytes: &[u8],
+        bytes: &'a [u8],
         content: &'a [u8],
     ) -> Content<'a> {
         if self == Takes::default() {
@@ -89,6 +102,7 @@ impl Takes {
         }
         match ContentKind::of(head, bytes) {
             ContentKind::Form => Content::Form(content),
+            ContentKind::Multipart(boundary) => Content::Multipart { boundary, content },
             ContentKind::Json => Content::Json(content),
             ContentKind::Nothing | ContentKind::Other => Content::Nothing,
         }

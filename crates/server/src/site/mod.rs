@@ -22,7 +22,7 @@ use crate::site::error_pages::ErrorPages;
 use crate::site::routes::{Routes, Target};
 use crate::site::statics::Statics;
 use rhythm_engine::program::{
-    Aside, Carrier, Op, PROBLEM_BYTES_MAX, PageProgram, ParamType, Segment, Service,
+    Aside, Carrier, FileFields, Op, PROBLEM_BYTES_MAX, PageProgram, ParamType, Segment, Service,
 };
 use rhythm_engine::session::{SessionId, StoredFields};
 use rhythm_http::{AnswerShape, Answered, RequestLimits, write_error};
@@ -114,6 +114,15 @@ impl PageInfo {
         // Each of their bytes may be stored as three.
         let columns = page.list_params.iter().flat_map(|list| &list.columns);
         let kinds = (page.params.iter().map(|param| &param.kind)).chain(columns.map(|(_, k)| k));
+        // What a file holds is stored as the page reads it; as base64 four bytes are of three.
+        let files = page.params.iter().filter_map(|param| param.file);
+        let of_file = |file: FileFields| {
+            [(file.text, 1), (file.hex, 2), (file.base64, 2)]
+                .into_iter()
+                .map(|(field, copies)| field.map_or(0, |_| copies))
+                .sum::<usize>()
+        };
+        let others = others + files.map(of_file).sum::<usize>();
         let others = others + 2 * kinds.filter(|kind| is_path(kind)).count();
         let copies_max = 2.max(1 + others);
         Ok(PageInfo {

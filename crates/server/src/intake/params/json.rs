@@ -7,7 +7,7 @@
 //! one name it would depend on the reader which one counts, so there are none.
 
 use super::lane::{BadParameter, Lane, scalar};
-use super::lists::{Lists, Place};
+use super::lists::{Found, Lists, Place};
 use crate::json::{self, Kind};
 use rhythm_engine::program::{Carrier, PageProgram, ParamType};
 use serde::de::IgnoredAny;
@@ -17,13 +17,6 @@ use sonic_rs::{FastStr, JsonValueTrait, LazyValue};
 const DEPTH_MAX: usize = 32;
 /// How many members an object has at most.
 const MEMBERS_MAX: usize = 256;
-
-/// What is of use to a request's parameters while a document is read.
-pub(super) struct Found<'f> {
-    /// Of each scalar, as the reader of parameters has it.
-    pub(super) scalars: &'f mut [Option<u8>],
-    pub(super) lists: &'f mut Lists,
-}
 
 /// Takes the parameters that a document has.
 ///

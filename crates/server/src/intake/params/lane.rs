@@ -3,7 +3,7 @@
 
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::{
-    Carrier, PROBLEM_BYTES_MAX, PageProgram, Param, ParamTold, ParamType,
+    Carrier, FieldId, PROBLEM_BYTES_MAX, PageProgram, Param, ParamTold, ParamType,
 };
 
 /// A parameter that is missing or not as the page declares it.
@@ -87,6 +87,17 @@ impl Lane<'_> {
             self.cohort.fields[usize::from(typed)].set_text(self.lane, view);
         }
         self.store(param, value)
+    }
+
+    /// Sets a text of the lane's.
+    pub(super) fn set_text(&mut self, field: FieldId, write: impl FnOnce(&mut Vec<u8>)) {
+        let text = self.cohort.arena.push_with(write);
+        self.cohort.fields[usize::from(field)].set_text(self.lane, text);
+    }
+
+    /// Sets an integer of the lane's.
+    pub(super) fn set_int(&mut self, field: FieldId, value: i64) {
+        self.cohort.fields[usize::from(field)].set_int(self.lane, value);
     }
 
     /// Checks a value and stores it in the lane's field. Where the default is empty, so may be what

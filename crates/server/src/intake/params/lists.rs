@@ -128,6 +128,13 @@ pub(super) struct Lists {
     values: Vec<u8>,
 }
 
+/// What has been found of a request's parameters, for those who read its content.
+pub(super) struct Found<'f> {
+    /// Of each scalar, as the reader of parameters has it.
+    pub(super) scalars: &'f mut [Option<u8>],
+    pub(super) lists: &'f mut Lists,
+}
+
 impl Lists {
     /// Forgets everything.
     pub(super) fn clear(&mut self, lists: usize) {
