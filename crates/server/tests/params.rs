@@ -331,7 +331,7 @@ fn json_is_taken_as_it_is_declared() {
         (r#"{"tag":["a",{}]}"#, "The parameter tag is not a text."),
         (
             r#"{"items":[1]}"#,
-            "The parameter id has an item that is no object.",
+            "The parameter items has an item that is no object.",
         ),
         (
             r#"{"items":[{"id":1},{"note":"a"}]}"#,
@@ -343,7 +343,7 @@ fn json_is_taken_as_it_is_declared() {
         ),
         (
             r#"{"items":[{"id":1,"note":""},{"id":1,"note":""},{"id":1,"note":""}]}"#,
-            "The parameter id has too many items.",
+            "The parameter items has too many items.",
         ),
     ] {
         let answer = client.with("POST /order", AS_JSON, document);

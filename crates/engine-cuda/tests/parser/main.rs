@@ -268,7 +268,7 @@ fields = { key = { type = "text", max_length = 4 }, number = { type = "int" } }
              key[4]=&number[4]=1&key[5]=&number[5]=1&key[6]=&number[6]=1&key[7]=&number[7]=1&\
              key[8]=&number[8]=1&key[9]=&number[9]=1&key[10]=&number[10]=1&key[11]=&number[11]=1",
         ),
-        post("unknown[x]=1&tags=1&price[0]=&%5B0%5D=&[=&]=&=&tags]=1"),
+        post("unknown[x]=1&tag=1&price[0]=&%5B0%5D=&[=&]=&=&tags]=1"),
         request("POST /things/1?count=1 HTTP/1.1\nHost: h_-.~:", ""),
         request(
             "PUT /old HTTP/1.1\nHost: example.org:65535\nConnection: keep-alive",
@@ -304,7 +304,6 @@ fields = { key = { type = "text", max_length = 4 }, number = { type = "int" } }
         get("/things/7?tags[1]=a"),
         get("/things/7?tags[3]=a"),
         get("/things/7?tags[00]=a"),
-        get("/things/7?tags[]=a"),
         get("/things/7?tags[000000000000000000000000000000]=a"),
         with("/things/7", "X-Agent: abcdefghi"),
         with("/things/7", "X-Agent: a\u{7f}"),
@@ -332,6 +331,9 @@ fields = { key = { type = "text", max_length = 4 }, number = { type = "int" } }
         get("/things/7?count=%31"),
         get("/things/7?count=0000000000000000001"),
         get("/things/7?tags[1]=b&tags[0]=a"),
+        get("/things/7?tags[]=a"),
+        get("/things/7?tags=a&tags=b"),
+        post("tags[0]=a&key=b&number=1"),
         with("/things/7?Color=red", "Cookie: Color=red"),
         with("/", "Range: bytes=0-1"),
     ];

@@ -225,6 +225,8 @@ fn mutate_once(request: &mut Vec<u8>, rng: &mut Rng) {
                 "&start=2026-01-02",
                 "%5B0%5D",
                 "&payee[0]=1",
+                "&payee=1",
+                "&payee[]=1",
                 "0000",
             ];
             let text = *rng.pick(&TEXTS.each_ref());

@@ -5,6 +5,9 @@ use rhythm_protocol::http::head::Known;
 use rhythm_protocol::http::multipart;
 use rhythm_protocol::http::request::{Framing, RequestHead};
 
+/// Most characters of a file's name that are kept.
+pub(crate) const NAME_MAX: usize = 255;
+
 /// The content of a request whose page takes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content<'a> {

@@ -17,7 +17,7 @@ pub(crate) mod statics;
 pub use settings::{BackendSettings, HostRoute, SiteSettings};
 
 use crate::flash;
-use crate::site::content::Takes;
+use crate::site::content::{NAME_MAX, Takes};
 use crate::site::error_pages::ErrorPages;
 use crate::site::routes::{Routes, Target};
 use crate::site::statics::Statics;
@@ -32,6 +32,10 @@ use rhythm_protocol::http::response::{
     HeaderName, OwnedHeaderName, PreparedHead, ResponseWriter, SENDERS_HEADERS,
 };
 use std::sync::{Arc, OnceLock};
+
+/// Most bytes that are stored of a file beside what it holds and its type: its name, what stands
+/// for a type that is not said, and what fills base64 up.
+const FILE_BYTES_MAX: usize = 4 * NAME_MAX + 64;
 
 /// What is computed ahead for a page.
 #[derive(Debug)]
@@ -115,14 +119,14 @@ impl PageInfo {
         let columns = page.list_params.iter().flat_map(|list| &list.columns);
         let kinds = (page.params.iter().map(|param| &param.kind)).chain(columns.map(|(_, k)| k));
         // What a file holds is stored as the page reads it; as base64 four bytes are of three.
-        let files = page.params.iter().filter_map(|param| param.file);
+        let files = || page.params.iter().filter_map(|param| param.file);
         let of_file = |file: FileFields| {
             [(file.text, 1), (file.hex, 2), (file.base64, 2)]
                 .into_iter()
                 .map(|(field, copies)| field.map_or(0, |_| copies))
                 .sum::<usize>()
         };
-        let others = others + files.map(of_file).sum::<usize>();
+        let others = others + files().map(of_file).sum::<usize>();
         let others = others + 2 * kinds.filter(|kind| is_path(kind)).count();
         let copies_max = 2.max(1 + others);
         Ok(PageInfo {
@@ -133,6 +137,7 @@ impl PageInfo {
             has_others: carriers().any(|carrier| is_other(&carrier)),
             copies_max: copies_max * if told > 0 { 2 } else { 1 },
             default_bytes: defaults
+                + files().count() * FILE_BYTES_MAX
                 + told * PROBLEM_BYTES_MAX
                 + page.csrf.token.map_or(0, |_| SessionId::TEXT_LEN),
             has_files: page.any_op(|op| matches!(op, Op::File(_))),

@@ -73,10 +73,13 @@ fn list(
     lane: &mut Lane<'_>,
 ) -> Result<(), BadParameter> {
     let list = place.list(page);
-    let mut take = |place: Place, value: Result<&LazyValue<'_>, &'static str>| {
+    let refuse = |lists: &mut Lists, lane: &mut Lane<'_>, problem| {
+        lists.refuse(list, place, &list.wire_name, problem, lane)
+    };
+    let take = |lists: &mut Lists, lane: &mut Lane<'_>, place: Place, value: &LazyValue<'_>| {
         let kind = &list.columns[place.column()].1;
         lists.take(list, place, lane, |values| {
-            let value = Value::of(value?, kind)?.ok_or("has an item that is null")?;
+            let value = Value::of(value, kind)?.ok_or("has an item that is null")?;
             values.extend_from_slice(value.bytes());
             Ok(())
         })
@@ -84,19 +87,21 @@ fn list(
     match json::kind(&value) {
         Kind::Null => return Ok(()),
         Kind::List => {}
-        _ => return take(place.item(0, 0), Err("is not a list")),
+        _ => return refuse(lists, lane, "is not a list"),
     }
     for (item, index) in json::items(value).zip(0..) {
         let Ok(item) = item else {
             return Err(BadParameter::of_content("is no JSON", body, 0));
         };
+        if index == list.max_items {
+            return refuse(lists, lane, "has too many items");
+        }
         if !list.has_records {
-            take(place.item(0, index), Ok(&item))?;
+            take(lists, lane, place.item(0, index), &item)?;
             continue;
         }
         if json::kind(&item) != Kind::Object {
-            take(place.item(0, index), Err("has an item that is no object"))?;
-            continue;
+            return refuse(lists, lane, "has an item that is no object");
         }
         let mut lacks = vec![true; list.columns.len()];
         members(body, item, |name, value| {
@@ -104,17 +109,14 @@ fn list(
             match columns.position(|(known, _)| known == name) {
                 Some(column) => {
                     lacks[column] = false;
-                    take(place.item(column, index), Ok(&value))
+                    take(lists, lane, place.item(column, index), &value)
                 }
                 None => Ok(()),
             }
         })?;
         if let Some(column) = lacks.iter().position(|lacks| *lacks) {
-            take(place.item(column, index), Err("is missing in an item"))?;
-        }
-        if index >= list.max_items {
-            // Said by now: what follows need not be looked at.
-            break;
+            let (name, problem) = (&list.columns[column].0, "is missing in an item");
+            return lists.refuse(list, place, name, problem, lane);
         }
     }
     Ok(())

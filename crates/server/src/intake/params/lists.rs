@@ -118,6 +118,18 @@ struct Way {
     is_wrong: bool,
 }
 
+impl Way {
+    /// That of a list of which an item is the first.
+    fn begun(place: Place) -> Way {
+        Way {
+            rank: place.rank,
+            naming: place.naming,
+            items: 0,
+            is_wrong: false,
+        }
+    }
+}
+
 /// See the module's text. It is memory kept from request to request.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
@@ -152,19 +164,13 @@ impl Lists {
         lane: &mut Lane<'_>,
         decode: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>,
     ) -> Result<(), BadParameter> {
-        let begun = Way {
-            rank: place.rank,
-            naming: place.naming,
-            items: 0,
-            is_wrong: false,
-        };
-        let way = self.ways[usize::from(place.list)].get_or_insert(begun);
+        let way = self.ways[usize::from(place.list)].get_or_insert_with(|| Way::begun(place));
         if way.rank < place.rank {
             return Ok(());
         }
         if way.rank > place.rank {
             // A better carrier has it, too.
-            *way = begun;
+            *way = Way::begun(place);
             self.items.retain(|item| item.list != place.list);
         }
         if way.is_wrong {
@@ -194,12 +200,25 @@ impl Lists {
             },
             _ => "has too many items",
         };
+        let name = &list.columns[usize::from(place.column)].0;
+        self.refuse(list, place, name, problem, lane)
+    }
+
+    /// A list is wrong as a whole, or what has this name in it is: nothing is stored of it.
+    pub(super) fn refuse(
+        &mut self,
+        list: &ListParam,
+        place: Place,
+        name: &str,
+        problem: &'static str,
+        lane: &mut Lane<'_>,
+    ) -> Result<(), BadParameter> {
+        let way = self.ways[usize::from(place.list)].get_or_insert_with(|| Way::begun(place));
+        if way.rank < place.rank {
+            return Ok(());
+        }
         way.is_wrong = true;
-        lane.wrong(
-            list.told,
-            &list.columns[usize::from(place.column)].0,
-            problem,
-        )
+        lane.wrong(list.told, name, problem)
     }
 
     /// Stores the lists.

@@ -5,6 +5,7 @@
 
 use super::lane::{BadParameter, Lane, scalar};
 use super::lists::{Found, Place};
+use crate::site::content::NAME_MAX;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rhythm_engine::program::{Carrier, FileFields, PageProgram, Param, ParamType};
@@ -13,8 +14,6 @@ use rhythm_protocol::http::multipart::{Part, decode_name, parts};
 
 /// How many parts a form has at most.
 const PARTS_MAX: usize = 1024;
-/// Most characters of a file's name that are kept.
-const NAME_MAX: usize = 255;
 /// What a file is of which the client does not say it.
 const UNKNOWN: &str = "application/octet-stream";
 
