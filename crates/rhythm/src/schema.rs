@@ -189,7 +189,7 @@ fn page() -> Result<Json> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhythm_engine::source::{page_keys, step_keys};
+    use rhythm_engine::source::{page_keys, param_keys, param_types, step_keys};
     use std::collections::BTreeSet;
 
     #[test]
@@ -201,6 +201,11 @@ mod tests {
         };
         let known = |keys: Vec<&str>| keys.into_iter().map(str::to_owned).collect();
         assert_eq!(keys(&schema), known(page_keys()));
+        let definitions = &schema["definitions"];
+        assert_eq!(keys(&definitions["param"]), known(param_keys()));
+        let types = definitions["type"]["enum"].as_array().expect("a list");
+        let types = types.iter().filter_map(Json::as_str).map(str::to_owned);
+        assert_eq!(types.collect::<BTreeSet<_>>(), known(param_types()));
         let kinds = kinds();
         assert_eq!(
             keys(&schema["definitions"]["step"]),

@@ -37,6 +37,19 @@ pub fn page_keys() -> Vec<&'static str> {
     declaration::PAGE_KEYS.to_vec()
 }
 
+/// The keys of a page's parameters.
+pub fn param_keys() -> Vec<&'static str> {
+    param::OWN_KEYS
+        .into_iter()
+        .chain(param_type::TYPE_KEYS)
+        .collect()
+}
+
+/// The types that parameters can have.
+pub fn param_types() -> Vec<&'static str> {
+    param_type::TYPES.map(|(name, _)| name).to_vec()
+}
+
 /// The keys of a page's steps, those included that say what backends of these kinds are asked.
 pub fn step_keys(kinds: &[BackendKind]) -> Vec<&str> {
     let asks = kinds.iter().flat_map(|kind| kind.asks.keys());

@@ -8,6 +8,9 @@ use crate::program;
 use toml::Spanned;
 use toml::de::DeValue;
 
+/// The keys of a parameter, but those that say what its values must be.
+pub(super) const OWN_KEYS: [&str; 6] = ["in", "name", "default", "list", "min_items", "fields"];
+
 pub(crate) fn read_param<'a>(
     toml: &TomlText<'a>,
     name: Text<'a>,
@@ -24,8 +27,7 @@ pub(crate) fn read_param<'a>(
         report.error(name.place, "a parameter is a table", hint);
         return None;
     };
-    let own = ["in", "name", "default", "list", "min_items", "fields"];
-    let known: Vec<&str> = own.into_iter().chain(TYPE_KEYS).collect();
+    let known: Vec<&str> = OWN_KEYS.into_iter().chain(TYPE_KEYS).collect();
     let keys = Keys::new(*toml, table, value.span().start, &known, report);
     let mut carriers = Vec::new();
     if keys.lacks("in") {

@@ -18,7 +18,7 @@ pub(super) const TYPE_KEYS: [&str; 8] = [
 ];
 
 /// The types, and which of the keys each has beside `type`.
-const TYPES: [(&str, &[&str]); 9] = [
+pub(super) const TYPES: [(&str, &[&str]); 9] = [
     ("text", &["min_length", "max_length", "one_of", "pattern"]),
     ("int", &["min", "max"]),
     ("decimal", &[]),
