@@ -209,7 +209,7 @@ fn mutate_once(request: &mut Vec<u8>, rng: &mut Rng) {
         }
         6 | 7 => {
             // Something odd after the separator of a pair, a name or a value.
-            const TEXTS: [&str; 16] = [
+            const TEXTS: [&str; 18] = [
                 "%20",
                 "+",
                 "%",
