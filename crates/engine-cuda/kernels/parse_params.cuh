@@ -85,6 +85,16 @@ DEVICE bool find_destination(const LaneInput& input, const Name& name, u32 place
     return input.page.column_count == 0 || find_item(input, name, place, to);
 }
 
+// Whether the query had items of lists that may be in the form, too: of which the host knows which
+// count.
+DEVICE bool lists_are_met(const LaneInput& input) {
+    for (u32 index = input.page.scalar_count; index < param_count(input); index++) {
+        if ((input.params[index].places & PLACE_FORM) != 0 && counter(input, index) != 0)
+            return true;
+    }
+    return false;
+}
+
 // Takes all pairs of the query, then those of the form.
 DEVICE bool take_pairs(const LaneInput& input, LaneTarget& lane) {
     const RequestParts& parts = input.parts;
@@ -94,6 +104,7 @@ DEVICE bool take_pairs(const LaneInput& input, LaneTarget& lane) {
     for (;;) {
         if (at >= end) {
             if (place == PLACE_FORM || (input.page.flags & PAGE_FORM) == 0) return true;
+            if (parts.content_length != 0 && lists_are_met(input)) return false;
             place = PLACE_FORM;
             at = parts.content_start;
             end = at + parts.content_length;

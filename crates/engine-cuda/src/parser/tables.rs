@@ -4,9 +4,9 @@
 //! Some pages are left to the host altogether, as no service known needs more: those with a
 //! parameter whose name has more than 24 bytes or whose type is none of text (without a pattern),
 //! int, decimal and date, with more than 96 parameters and columns of lists, with a list of more
-//! than 9999 items or of several carriers, those that have to do with CSRF tokens, with JSON, with
-//! cookies by their names, with messages, with the time, with numbers that are drawn or with what
-//! sessions keep beside their user, and those beyond the first 12000.
+//! than 9999 items, those that have to do with CSRF tokens, with JSON, with cookies by their
+//! names, with messages, with the time, with numbers that are drawn or with what sessions keep
+//! beside their user, and those beyond the first 12000.
 
 use crate::abi::parse::{
     COUNTERS_MAX, HOST_PAGE, NAME_BYTES, NO_SEGMENT_NAME, PAGES_MAX, PageEntry, PageFlag,
@@ -306,7 +306,7 @@ impl Encoder {
                 self.params.push(column);
             }
             entry.flags |= flags_of(&list.carriers);
-            fits &= list.max_items <= ITEMS_MAX && list.told.is_none() && list.carriers.len() == 1;
+            fits &= list.max_items <= ITEMS_MAX && list.told.is_none();
             needs.lists.push(ListPool {
                 field: list.field,
                 max_items: list.max_items,

@@ -262,6 +262,7 @@ fields = { key = { type = "text", max_length = 4 }, number = { type = "int" } }
         with("/things/7", "Cookie:"),
         post("count=10&price=1"),
         post("tags[0]=&tags[1]=2&tags[2]=%2B"),
+        request("POST /things/1?tags[0]=a HTTP/1.1\nHost: h", ""),
         post("rows=&key[0]=aaaa&key[1]=&number[0]=-999999999999999999&number[1]=0"),
         post(
             "key[0]=&number[0]=1&key[1]=&number[1]=1&key[2]=&number[2]=1&key[3]=&number[3]=1&\
@@ -334,6 +335,10 @@ fields = { key = { type = "text", max_length = 4 }, number = { type = "int" } }
         get("/things/7?tags[]=a"),
         get("/things/7?tags=a&tags=b"),
         post("tags[0]=a&key=b&number=1"),
+        request(
+            "POST /things/1?tags[0]=a HTTP/1.1\nHost: h",
+            "tags[0]=b&tags[1]=c",
+        ),
         with("/things/7?Color=red", "Cookie: Color=red"),
         with("/", "Range: bytes=0-1"),
     ];
