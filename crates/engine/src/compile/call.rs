@@ -124,6 +124,11 @@ impl<'a> Compiler<'_, 'a> {
             }
             CallType::Function("super") => self.captured_block(None, place),
             CallType::Block(name) => self.captured_block(Some(name), place),
+            CallType::Function("namespace") => self.namespace(&call.args, place),
+            CallType::Method(base, "changed") => {
+                let base = self.expression(base)?;
+                self.changed(&base, &call.args, place)
+            }
             CallType::Method(base, "cycle") => {
                 let base = self.expression(base)?;
                 self.cycle(&base, &call.args, place)
@@ -135,10 +140,7 @@ impl<'a> Compiler<'_, 'a> {
                         let nothing = "it defines no macros";
                         did_you_mean_or(name, names.keys().map(String::as_str), nothing)
                     }
-                    Operand::Loop(_) if name == "changed" => {
-                        "let the backend tell where a group begins".to_owned()
-                    }
-                    Operand::Loop(_) => "loops have the function `cycle`".to_owned(),
+                    Operand::Loop(_) => "loops have `cycle` and `changed`".to_owned(),
                     _ if is_filter(name) => format!("there are no methods: `|{name}` is a filter"),
                     _ => format!("there are no methods, but filters; {}", instead_of(name)),
                 };
@@ -150,10 +152,6 @@ impl<'a> Compiler<'_, 'a> {
             }
             CallType::Function(name) => {
                 let hint = match name {
-                    "namespace" => {
-                        "names set in a loop end with its turn; \
-                         count with filters such as `|length`"
-                    }
                     "caller" => "a macro takes no block: give it what differs as an argument",
                     "now" | "randrange" => {
                         "an error page is made before anybody visits it; a layout that it shares \
@@ -175,10 +173,13 @@ impl<'a> Compiler<'_, 'a> {
                         let macros = (visible.iter())
                             .filter(|(_, it)| matches!(it, Operand::Macro(_) | Operand::Poison))
                             .map(|(name, _)| name.as_str());
-                        let near = did_you_mean(name, macros.chain(["range", "now", "randrange"]));
+                        let near = did_you_mean(
+                            name,
+                            macros.chain(["range", "namespace", "now", "randrange"]),
+                        );
                         match near.starts_with("did you mean") {
                             true => &near.clone(),
-                            false => "there are: range, now, randrange, and macros",
+                            false => "there are: range, namespace, now, randrange, and macros",
                         }
                     }
                 };
@@ -252,11 +253,7 @@ impl<'a> Compiler<'_, 'a> {
                 &Operand::int(step.abs()),
             )?;
         }
-        Ok(Operand::Range {
-            start: Box::new(start),
-            step,
-            count: Box::new(count),
-        })
+        Ok(List::range(start, step, count))
     }
 
     /// `randrange(6)`, or `randrange(1, 7)`: an integer before the last.

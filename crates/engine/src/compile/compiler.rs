@@ -6,10 +6,12 @@
 
 use super::build::{Fragments, PageParts, StageBuilder};
 use super::forms::Forms;
+use super::namespace::Namespace;
 use super::scope::Scope;
+use super::turns::{Left, Turns};
 use super::value::Operand;
 use crate::diagnostic::{Place, Report, Reported};
-use crate::program::Escape;
+use crate::program::{Escape, Register};
 use crate::source::template::{Library, TextPlace};
 use minijinja::machinery::ast::{self, Spanned};
 use std::collections::BTreeMap;
@@ -56,6 +58,15 @@ pub(crate) struct Compiler<'r, 'a> {
     pub(crate) extended: Option<(&'a str, Place<'a>)>,
     /// Whether the template to be extended could not be read, which is reported.
     pub(crate) parent_lost: bool,
+    /// The loops under way, by their registers of the index.
+    pub(crate) loops: BTreeMap<Register, Turns>,
+    /// The innermost of them that `break` and `continue` are about.
+    pub(crate) current_loop: Option<Register>,
+    /// Whether a `break` or `continue` has ended the turn here.
+    pub(crate) left: Left,
+    pub(crate) namespaces: Vec<Namespace>,
+    /// What stands in the block to which a filter is being applied.
+    pub(crate) of_block: Option<Operand>,
     pub(crate) depth: usize,
     /// The depth of statements that are within no other in their template.
     pub(crate) top_depth: usize,
@@ -96,6 +107,11 @@ impl<'r, 'a> Compiler<'r, 'a> {
             including: Vec::new(),
             extended: None,
             parent_lost: false,
+            loops: BTreeMap::new(),
+            current_loop: None,
+            left: Left::No,
+            namespaces: Vec::new(),
+            of_block: None,
             depth: 0,
             top_depth: 0,
             nodes: 0,

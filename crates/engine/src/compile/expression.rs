@@ -244,7 +244,11 @@ impl<'a> Compiler<'_, 'a> {
         Ok(match operand {
             Operand::Literal(literal) => Operand::bool(literal.truth()),
             Operand::Undefined | Operand::None => Operand::bool(false),
-            Operand::Row { .. } | Operand::Record(_) => Operand::bool(true),
+            Operand::Row { .. } | Operand::Record(_) | Operand::Namespace(_) => Operand::bool(true),
+            Operand::Perhaps { there, of } => {
+                let there = Operand::register(there, Type::Bool);
+                return self.logical(true, there, |this| this.truth(*of, place));
+            }
             Operand::Errors { wrong, .. } => {
                 let kind = Type::Int;
                 let wrong = Operand::Field { field: wrong, kind };
@@ -253,9 +257,6 @@ impl<'a> Compiler<'_, 'a> {
             Operand::List(list) => {
                 let length = self.length_of(&list)?;
                 self.compare(Comparison::NotEqual, &length, &Operand::int(0), place)?
-            }
-            Operand::Range { count, .. } => {
-                self.compare(Comparison::Greater, &count, &Operand::int(0), place)?
             }
             operand => match operand.scalar() {
                 Some((Type::Bool, _)) => operand,

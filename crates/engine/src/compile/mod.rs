@@ -2,9 +2,9 @@
 //!
 //! In the order of the work:
 //!
-//! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `inherit`,
-//!   `expression`, `operator`, `access`, `call`, `filter`, `reduce`, `test` and `json` walk the
-//!   syntax tree;
+//! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `turns`,
+//!   `namespace`, `inherit`, `expression`, `operator`, `access`, `items`, `call`, `filter`, `default`, `choose`, `parts`,
+//!   `reduce`, `test` and `json` walk the syntax tree;
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
 //! - `assemble`, `step`, `query` (with `sql`, `sql_call` and `http_call`), `size`: stages, steps
 //!   and pages; `error_pages`: what is shown where no page is; `forms`: what in forms is missing;
@@ -18,6 +18,7 @@ mod build;
 mod call;
 mod choose;
 mod compiler;
+mod default;
 mod error_pages;
 mod expression;
 mod filter;
@@ -25,10 +26,13 @@ mod format;
 mod forms;
 mod http_call;
 mod inherit;
+mod items;
 mod json;
 mod looping;
+mod namespace;
 mod operator;
 mod output;
+mod parts;
 mod query;
 mod redirect;
 mod reduce;
@@ -40,6 +44,7 @@ mod sql_call;
 mod statement;
 mod step;
 mod test;
+mod turns;
 mod value;
 
 use crate::diagnostic::{Diagnostic, Place, Report};

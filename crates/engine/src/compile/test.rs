@@ -1,7 +1,7 @@
 //! Tests: `value is test`.
 
 use super::compiler::{Compiler, Result};
-use super::value::{Given, Literal, Operand, Tested};
+use super::value::{Given, Items, Literal, Operand, Tested};
 use crate::diagnostic::{Place, did_you_mean};
 use crate::program::{Arithmetic, Comparison, Op, TextTest, Type, Unary};
 use minijinja::machinery::ast::{self, Expr, Spanned};
@@ -55,6 +55,13 @@ impl<'a> Compiler<'_, 'a> {
         let arguments = self.arguments(&what, parameters, &node.args, place)?;
         if matches!(name, "defined" | "undefined") {
             let value = self.optional(&node.expr)?;
+            if let Operand::Perhaps { there, .. } = value {
+                let there = Operand::register(there, Type::Bool);
+                return Ok(match name {
+                    "defined" => there,
+                    _ => self.negation(there),
+                });
+            }
             return Ok(Operand::bool(
                 (value == Operand::Undefined) == (name == "undefined"),
             ));
@@ -267,13 +274,13 @@ fn type_holds(name: &str, value: &Operand) -> bool {
         "string" => kind == Some(Type::Text),
         "boolean" => kind == Some(Type::Bool),
         "none" => *value == Operand::None,
-        "sequence" => matches!(value, Operand::List(_)),
+        "sequence" => {
+            matches!(value, Operand::List(list) if !matches!(list.items, Items::Range { .. }))
+        }
         "mapping" => matches!(value, Operand::Row { .. } | Operand::Record(_)),
         "safe" | "escaped" => value.is_safe(),
         "defined" => *value != Operand::Undefined,
-        "iterable" => {
-            matches!(value, Operand::List(_) | Operand::Range { .. }) || kind == Some(Type::Text)
-        }
+        "iterable" => matches!(value, Operand::List(_)) || kind == Some(Type::Text),
         _ => false,
     }
 }

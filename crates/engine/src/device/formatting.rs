@@ -1,5 +1,6 @@
 //! Texts made of several values, as MiniJinja and its `contrib` filters make them.
 
+use super::parts;
 use crate::cohort::{Argument, LaneError, print_int};
 use crate::program::Formatting;
 use rhythm_protocol::calendar::{date_of, day_of};
@@ -37,16 +38,30 @@ pub(super) fn format(
         (Formatting::Indent, &[Text(text), Int(width), Bool(first), Bool(blank)]) => {
             indent(text_of(text), width, first, blank, room, to)?;
         }
-        (Formatting::Slice, &[Text(text), Int(start), Int(stop)]) => {
+        (Formatting::Slice, &[Text(text), Int(start), Int(stop), Int(step)]) => {
             let text = text_of(text);
             let (skipped, taken) = slice_of(start, stop, text.chars().count());
-            to.extend(
-                text.chars()
-                    .skip(skipped)
-                    .take(taken)
-                    .collect::<String>()
-                    .as_bytes(),
-            );
+            let chars = text.chars().skip(skipped).take(taken);
+            let chars = chars.step_by(usize::try_from(step).unwrap_or(1).max(1));
+            to.extend(chars.collect::<String>().as_bytes());
+        }
+        (Formatting::Character, &[Text(text), Int(at)]) => {
+            let text = text_of(text);
+            let from_end = || usize::try_from((-1i64).checked_sub(at)?).ok();
+            let found = match usize::try_from(at) {
+                Ok(at) => text.chars().nth(at),
+                Err(_) => from_end().and_then(|at| text.chars().nth_back(at)),
+            };
+            to.extend(found.map_or(String::new(), String::from).as_bytes());
+        }
+        (Formatting::Places(cut), &[Text(text)]) => {
+            parts::places(cut, text_of(text), "", -1, room, to)?;
+        }
+        (Formatting::Places(cut), &[Text(text), Text(separator), Int(most)]) => {
+            parts::places(cut, text_of(text), text_of(separator), most, room, to)?;
+        }
+        (Formatting::Part, &[Text(text), Text(places), Int(at)]) => {
+            to.extend_from_slice(parts::part(text_of(text), places, at)?.as_bytes());
         }
         (Formatting::Reverse, &[Text(text)]) => {
             to.extend(text_of(text).chars().rev().collect::<String>().as_bytes());
