@@ -12,6 +12,21 @@ use minijinja::machinery::ast::{self, Expr};
 use rhythm_protocol::http::head::is_token;
 
 impl<'a> Compiler<'_, 'a> {
+    /// An attribute, or an item beside that of a loop's turn.
+    pub(super) fn attribute_at(
+        &mut self,
+        base: &Operand,
+        name: &str,
+        place: Place<'a>,
+    ) -> Result<Option<Operand>> {
+        match (base, name) {
+            (Operand::Loop(registers), "previtem" | "nextitem") => {
+                self.neighbor(*registers, name, place).map(Some)
+            }
+            _ => self.attribute(base, name),
+        }
+    }
+
     /// An attribute, `None` where there is none of this name.
     pub(super) fn attribute(&mut self, base: &Operand, name: &str) -> Result<Option<Operand>> {
         let field = |field: u16| Operand::Field {
@@ -50,13 +65,15 @@ impl<'a> Compiler<'_, 'a> {
                 None if self.page.fields_lost => Some(Operand::Poison),
                 None => None,
             },
+            Operand::Map(pairs) => {
+                let is_it =
+                    |key: &Literal| matches!(key, Literal::Text { text, .. } if &**text == name);
+                let found = pairs.iter().find(|(key, _)| is_it(key));
+                found.map(|(_, value)| value.clone())
+            }
             Operand::Namespace(index) => self.in_namespace(*index, name),
             // Where it is not there it has none either, and the lane fails.
             Operand::Perhaps { of, .. } => self.attribute(of, name)?,
-            Operand::Loop(registers) if matches!(name, "previtem" | "nextitem") => {
-                let place = self.origin.place(0);
-                Some(self.neighbor(*registers, name, place)?)
-            }
             Operand::Loop(registers) => {
                 let index = Operand::register(registers.index, Type::Int);
                 let length = Operand::register(registers.length, Type::Int);
@@ -133,6 +150,15 @@ impl<'a> Compiler<'_, 'a> {
                 did_you_mean(name, stored.chain(["userid", "present"]))
             }
             Operand::Loop(_) if name == "changed" => "loop.changed(row.name)".to_owned(),
+            Operand::Map(pairs) => {
+                let texts = pairs.iter().filter(|(key, _)| key.kind() == Type::Text);
+                let keys: Vec<_> = texts.map(|(key, _)| key.print()).collect();
+                did_you_mean_or(
+                    name,
+                    keys.iter().map(|key| &**key),
+                    "its keys are integers: map[1]",
+                )
+            }
             Operand::Namespace(index) => {
                 let names = self.namespaces[*index].keys().map(String::as_str);
                 did_you_mean_or(name, names, "namespace(found=false)")
@@ -182,6 +208,10 @@ impl<'a> Compiler<'_, 'a> {
         let name = match (&base, &subscript) {
             (_, Operand::Literal(Literal::Text { text, .. })) => text.to_string(),
             (Operand::Row { .. }, Operand::Literal(Literal::Int(index))) => index.to_string(),
+            (Operand::Map(pairs), _) if subscript.scalar().is_some() => {
+                let found = self.looked_up(pairs, &subscript, place)?;
+                return Ok(Element::Value(found));
+            }
             (Operand::List(list), _) if is_int => {
                 let index = match &subscript {
                     Operand::Literal(Literal::Int(index)) if *index < 0 => {

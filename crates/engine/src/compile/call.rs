@@ -2,11 +2,15 @@
 
 use super::compiler::{Compiler, MacroDefinition, Result};
 use super::filter::{instead_of, is_filter};
+use super::method;
 use super::value::{Items, List, Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean, did_you_mean_or};
 use crate::program::{Arithmetic, Csrf, Type};
 use minijinja::machinery::ast::{self, CallType, Expr};
 use std::rc::Rc;
+
+/// The functions there are.
+const FUNCTIONS: [&str; 6] = ["range", "dict", "namespace", "now", "randrange", "url_for"];
 
 impl<'a> Compiler<'_, 'a> {
     /// The arguments of a call by the names of its parameters.
@@ -76,10 +80,13 @@ impl<'a> Compiler<'_, 'a> {
         let place = self.origin.at(call.span());
         let operand = match call.identify_call() {
             CallType::Function(name) => self.scope.lookup(name),
-            CallType::Method(base, name) => match self.optional(base)? {
-                Operand::Module(names) => names.get(name).cloned(),
-                _ => None,
-            },
+            // Files that are imported have names.
+            CallType::Method(base @ (Expr::Var(_) | Expr::GetAttr(_)), name) => {
+                match self.optional(base)? {
+                    Operand::Module(names) => names.get(name).cloned(),
+                    _ => None,
+                }
+            }
             _ => None,
         };
         let definition = match operand {
@@ -124,6 +131,8 @@ impl<'a> Compiler<'_, 'a> {
             }
             CallType::Function("super") => self.captured_block(None, place),
             CallType::Block(name) => self.captured_block(Some(name), place),
+            CallType::Function("dict") => self.dict(&call.args, place),
+            CallType::Function("url_for") => self.url_for(&call.args, place),
             CallType::Function("namespace") => self.namespace(&call.args, place),
             CallType::Method(base, "changed") => {
                 let base = self.expression(base)?;
@@ -135,14 +144,24 @@ impl<'a> Compiler<'_, 'a> {
             }
             CallType::Method(base, name) => {
                 let base = self.expression(base)?;
+                if let Some(made) = self.method(&base, name, &call.args, place)? {
+                    return Ok(made);
+                }
                 let hint = match &base {
                     Operand::Module(names) => {
                         let nothing = "it defines no macros";
                         did_you_mean_or(name, names.keys().map(String::as_str), nothing)
                     }
                     Operand::Loop(_) => "loops have `cycle` and `changed`".to_owned(),
-                    _ if is_filter(name) => format!("there are no methods: `|{name}` is a filter"),
-                    _ => format!("there are no methods, but filters; {}", instead_of(name)),
+                    _ if is_filter(name) => format!("`|{name}` is a filter"),
+                    text @ Operand::Map(_) => method::known(text).to_owned(),
+                    text if text.scalar().is_some_and(|(kind, _)| kind == Type::Text) => {
+                        method::known(text).to_owned()
+                    }
+                    _ => format!(
+                        "texts have methods; of others there are filters: {}",
+                        instead_of(name)
+                    ),
                 };
                 Err(self.error(
                     place,
@@ -158,7 +177,6 @@ impl<'a> Compiler<'_, 'a> {
                          says such as `if now is defined`"
                     }
                     "loop" => "recursive loops are not supported",
-                    "dict" => "a list may hold maps of constants: [{a: 1}, {a: 2}]",
                     Csrf::NAME | Csrf::INPUT => "it is no function: without brackets it is printed",
                     _ if self
                         .scope
@@ -173,13 +191,12 @@ impl<'a> Compiler<'_, 'a> {
                         let macros = (visible.iter())
                             .filter(|(_, it)| matches!(it, Operand::Macro(_) | Operand::Poison))
                             .map(|(name, _)| name.as_str());
-                        let near = did_you_mean(
-                            name,
-                            macros.chain(["range", "namespace", "now", "randrange"]),
-                        );
+                        let near = did_you_mean(name, macros.chain(FUNCTIONS));
                         match near.starts_with("did you mean") {
                             true => &near.clone(),
-                            false => "there are: range, namespace, now, randrange, and macros",
+                            false => {
+                                "there are: range, dict, namespace, now, randrange, url_for, macros"
+                            }
                         }
                     }
                 };

@@ -14,7 +14,7 @@ use minijinja::machinery::ast::{self, Expr, Spanned};
 use std::rc::Rc;
 
 /// The filters there are, by all their names.
-const FILTERS: [&str; 49] = [
+const FILTERS: [&str; 51] = [
     "abs",
     "batch",
     "bool",
@@ -23,6 +23,7 @@ const FILTERS: [&str; 49] = [
     "d",
     "dateformat",
     "default",
+    "dictsort",
     "e",
     "escape",
     "filesizeformat",
@@ -31,6 +32,7 @@ const FILTERS: [&str; 49] = [
     "format",
     "indent",
     "int",
+    "items",
     "join",
     "last",
     "length",
@@ -77,12 +79,15 @@ pub(super) fn is_filter(name: &str) -> bool {
 /// What to do instead of a filter, or a method, that is not there.
 pub(super) fn instead_of(name: &str) -> String {
     match name {
-        "items" | "groupby" | "dictsort" | "chain" | "zip" => {
-            "pages show what backends answer; let the backend prepare it".to_owned()
+        "groupby" => {
+            "|sort(attribute=\"name\"), and loop.changed(row.name) begins a group".to_owned()
         }
+        "chain" | "zip" => "pages show what backends answer; let the backend prepare it".to_owned(),
         "datetimeformat" | "timeformat" | "date" | "strftime" => {
             "|dateformat(\"%Y-%m-%d %H:%M\")".to_owned()
         }
+        "wordcount" => "`|split|length` counts what stands between blanks".to_owned(),
+        "wordwrap" => "browsers wrap lines, and `|truncate(80)` cuts".to_owned(),
         "len" | "size" => "`|length` counts".to_owned(),
         "strip" => "`|trim` takes the blanks away".to_owned(),
         "uppercase" | "toUpperCase" => "did you mean `upper`?".to_owned(),
@@ -136,6 +141,7 @@ impl<'a> Compiler<'_, 'a> {
             "selectattr" | "rejectattr" => &["", "", ""],
             "select" | "reject" => &["", ""],
             "batch" | "slice" => &[""],
+            "dictsort" => &["by", "case_sensitive", "reverse"],
             "round" => &["precision", "method"],
             "filesizeformat" => &["binary"],
             "truncate" => &["length", "killwords", "end", "leeway"],
@@ -178,6 +184,7 @@ impl<'a> Compiler<'_, 'a> {
                 Operand::List(list) => Ok(list.choose(Chosen::Reverse)),
                 _ => self.plain_formatting(name, value, place),
             },
+            "items" | "dictsort" => self.pairs_filter(name, &value, arguments, place),
             "list" | "lines" | "split" => self.parts_filter(name, value, arguments, place),
             "batch" | "slice" => self.nested_filter(name, &value, arguments[0], place),
             "sort" => self.sort_filter(&value, arguments, place),
@@ -249,6 +256,7 @@ impl<'a> Compiler<'_, 'a> {
     pub(super) fn length_filter(&mut self, value: Operand, place: Place<'a>) -> Result<Operand> {
         Ok(match &value {
             Operand::List(list) => self.length_of(list)?,
+            Operand::Map(pairs) => Operand::int(pairs.len() as i64),
             Operand::Literal(Literal::Text { text, .. }) => {
                 Operand::int(text.chars().count() as i64)
             }

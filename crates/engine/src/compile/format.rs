@@ -378,8 +378,8 @@ impl<'a> Compiler<'_, 'a> {
             let hint = "seconds since 1970 as an integer are, and texts such as 2026-01-31 12:00";
             return Err(self.error(place, message, hint));
         };
-        let pattern = Operand::text(&text);
-        Ok(self.formatted(Formatting::Date, &[value.clone(), pattern], false))
+        let [pattern, zone] = [&*text, &*self.zone.clone()].map(Operand::text);
+        Ok(self.formatted(Formatting::Date, &[value.clone(), pattern, zone], false))
     }
 
     /// `text[a:b]`.

@@ -75,7 +75,8 @@ impl Compiler<'_, '_> {
         self.checked_item(list, position)
     }
 
-    /// The position of the item at an index among all of a list's, -1 where nothing chosen is there.
+    /// The position of the item at an index among all of a list's, -1 where nothing chosen is
+    /// there.
     pub(super) fn position_of(&mut self, list: &Rc<List>, index: &Operand) -> Result<Register> {
         let wanted = self.register(index);
         if list.chosen.is_empty() {

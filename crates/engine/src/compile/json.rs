@@ -34,6 +34,12 @@ impl<'a> Compiler<'_, 'a> {
                     .collect();
                 return self.json_object(&members, place);
             }
+            Operand::Map(pairs) => {
+                let members: Vec<_> = (pairs.iter())
+                    .map(|(key, operand)| (key.print().to_string(), operand.clone()))
+                    .collect();
+                return self.json_object(&members, place);
+            }
             Operand::Session { present, user } => {
                 let [present, user] = [*present, *user].map(|field| Operand::Field {
                     field,

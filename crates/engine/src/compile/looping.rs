@@ -1,9 +1,8 @@
 //! Loops: `{% for item in items %}`, and the items of lists.
 
 use super::build::OpenBlock;
-use super::compiler::{Compiler, Result};
+use super::compiler::{Compiler, Result, Turns};
 use super::scope::Frame;
-use super::turns::Turns;
 use super::value::{List, Literal, LoopRegisters, Operand};
 use crate::diagnostic::{Place, Reported};
 use crate::program::{Choice, For, Key, KeyUse, Register, Type};
@@ -142,7 +141,9 @@ impl<'a> Compiler<'_, 'a> {
         self.scope.frames.push(Frame::default());
         self.scope.set("loop", Operand::Poison);
         self.poison(&node.target);
+        let around = std::mem::take(&mut self.left);
         self.statements(&node.body);
+        self.left = around;
         self.scope.frames.pop();
         Reported
     }
@@ -199,6 +200,7 @@ impl<'a> Compiler<'_, 'a> {
     pub(super) fn iterable(&mut self, items: Operand, place: Place<'a>) -> Result<Operand> {
         match items {
             Operand::List(_) => Ok(items),
+            Operand::Map(pairs) => Ok(self.keys_of(&pairs)),
             Operand::Undefined => Ok(List::empty()),
             Operand::Poison => Err(Reported),
             other => {
@@ -206,8 +208,8 @@ impl<'a> Compiler<'_, 'a> {
                 let hint = match other {
                     Operand::Record(_) => "`row` of a call is one record; `rows` makes a list",
                     _ => {
-                        "lists are: list parameters, rows of calls, range(...) and lists of \
-                         constants"
+                        "lists are: list parameters, rows of calls, range(...), lists of \
+                         constants, and text|split(\",\")"
                     }
                 };
                 Err(self.error(place, message, hint))

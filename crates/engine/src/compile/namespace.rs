@@ -1,16 +1,10 @@
 //! `namespace(x=0)`: values that last beyond the turn or the branch in which they are set, each a
 //! register that is written again.
 
-use super::compiler::{Compiler, Result};
+use super::compiler::{Compiler, Namespace, Result};
 use super::value::{Operand, describe};
 use crate::diagnostic::{Place, Reported, did_you_mean_or};
-use crate::program::{Register, Type};
 use minijinja::machinery::ast::CallArg;
-use std::collections::BTreeMap;
-
-/// The values of a namespace by their names: where each is, of which type, and whether it is safe
-/// to print.
-pub(crate) type Namespace = BTreeMap<String, (Register, Type, bool)>;
 
 impl<'a> Compiler<'_, 'a> {
     /// A call of `namespace`.

@@ -388,6 +388,10 @@ impl<'a> Compiler<'_, 'a> {
             }
             _ => match container {
                 Operand::List(list) if list.is_plain() => self.contained_in(value, list, place),
+                Operand::Map(pairs) => {
+                    let keys = self.keys_of(pairs);
+                    self.contained(value, &keys, place)
+                }
                 other => {
                     let message = format!("`in` cannot look into {}", other.describe());
                     let hint = "it looks into texts and lists: x in [\"a\", \"b\"], \

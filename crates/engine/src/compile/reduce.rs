@@ -150,7 +150,7 @@ impl<'a> Compiler<'_, 'a> {
         Ok(Operand::register(best, kind))
     }
 
-    /// Of texts: the first or the last where they are sorted, in any case, as MiniJinja compares them.
+    /// Of texts: the first or the last where they are sorted in any case, as MiniJinja has it.
     fn extreme_text(&mut self, name: &str, list: &Rc<List>) -> Result<Operand> {
         let by = KeyUse::Sort {
             descending: false,

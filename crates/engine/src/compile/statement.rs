@@ -3,9 +3,8 @@
 //! Compiling follows what MiniJinja's machine would do, statement by statement, with operands in
 //! place of values.
 
-use super::compiler::{Compiler, MacroDefinition, Result};
+use super::compiler::{Compiler, Left, MacroDefinition, Result};
 use super::scope::Frame;
-use super::turns::Left;
 use super::value::Operand;
 use crate::diagnostic::{Place, Reported};
 use crate::program::{Csrf, Escape, Type};
@@ -49,6 +48,11 @@ impl<'a> Compiler<'_, 'a> {
                 }
                 self.statements(&node.body);
                 self.scope.frames.pop();
+                if std::mem::take(&mut self.left) != Left::No {
+                    let message = "a turn does not end within a `with` block";
+                    let hint = "a name that is `set` in a loop lasts for a turn, too";
+                    return Err(self.error(self.at(node), message, hint));
+                }
             }
             Stmt::Block(node) => {
                 if self.extended.is_none() && !self.stage.is_discarding() {
@@ -210,6 +214,9 @@ impl<'a> Compiler<'_, 'a> {
                     "print one of its columns: {}",
                     join(list.columns.iter().map(|(name, _)| name))
                 )
+            }
+            Operand::List(list) if list.is_plain() => {
+                "|join(\", \") makes a text of it, and `for` goes through it".to_owned()
             }
             Operand::List(_) => "go through it with `for`, or use `|length`".to_owned(),
             Operand::Macro(_) => "call it: {{ name(...) }}".to_owned(),

@@ -3,11 +3,11 @@
 use super::compiler::{Compiler, Result};
 use super::value::{Given, Items, Literal, Operand, Tested};
 use crate::diagnostic::{Place, did_you_mean};
-use crate::program::{Arithmetic, Comparison, Op, TextTest, Type, Unary};
+use crate::program::{Arithmetic, Comparison, Formatting, Op, TextTest, Type, Unary};
 use minijinja::machinery::ast::{self, Expr, Spanned};
 
 /// The tests there are.
-const TESTS: [&str; 31] = [
+const TESTS: [&str; 33] = [
     "boolean",
     "defined",
     "divisibleby",
@@ -26,6 +26,7 @@ const TESTS: [&str; 31] = [
     "integer",
     "le",
     "lessthan",
+    "lower",
     "lt",
     "mapping",
     "ne",
@@ -38,6 +39,7 @@ const TESTS: [&str; 31] = [
     "string",
     "true",
     "undefined",
+    "upper",
     "iterable",
 ];
 
@@ -174,6 +176,14 @@ impl<'a> Compiler<'_, 'a> {
                 "even" | "odd" => {
                     return self.divisible(value, Operand::int(2), name == "even", place);
                 }
+                "lower" | "upper" if kind == Some(Type::Text) => {
+                    let how = match name {
+                        "lower" => Formatting::IsLower,
+                        _ => Formatting::IsUpper,
+                    };
+                    let holds = self.formatted(how, &[value], false);
+                    return self.truth(holds, place);
+                }
                 "true" if kind == Some(Type::Bool) => value,
                 "false" if kind == Some(Type::Bool) => {
                     let from = self.register(&value);
@@ -277,10 +287,15 @@ fn type_holds(name: &str, value: &Operand) -> bool {
         "sequence" => {
             matches!(value, Operand::List(list) if !matches!(list.items, Items::Range { .. }))
         }
-        "mapping" => matches!(value, Operand::Row { .. } | Operand::Record(_)),
+        "mapping" => matches!(
+            value,
+            Operand::Row { .. } | Operand::Record(_) | Operand::Map(_)
+        ),
         "safe" | "escaped" => value.is_safe(),
         "defined" => *value != Operand::Undefined,
-        "iterable" => matches!(value, Operand::List(_)) || kind == Some(Type::Text),
+        "iterable" => {
+            matches!(value, Operand::List(_) | Operand::Map(_)) || kind == Some(Type::Text)
+        }
         _ => false,
     }
 }

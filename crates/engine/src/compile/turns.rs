@@ -6,54 +6,12 @@
 //! `break` no further turn does.
 
 use super::build::OpenBlock;
-use super::compiler::{Compiler, Result};
-use super::value::{List, Literal, LoopRegisters, Operand};
-use crate::diagnostic::Place;
+use super::compiler::{Compiler, Left, Result, Turns};
+use super::value::{List, LoopRegisters, Operand};
+use crate::diagnostic::{Place, Reported};
 use crate::program::{Arithmetic, Binary, Comparison, If, Op, Register, Type, Unary};
 use minijinja::machinery::ast::{CallArg, Expr, Stmt};
 use std::rc::Rc;
-
-/// Whether a `break` or `continue` has ended the turn, where statements have been compiled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Left {
-    #[default]
-    No,
-    /// For some lanes.
-    Perhaps,
-    /// For all that come there.
-    Surely,
-}
-
-impl Left {
-    /// Behind two branches.
-    pub(super) fn or(self, other: Left) -> Left {
-        if self == other { self } else { Left::Perhaps }
-    }
-}
-
-/// A loop under way. Its registers are there where something asks for them.
-#[derive(Debug)]
-pub(crate) struct Turns {
-    list: Rc<List>,
-    position: Register,
-    /// Whether it goes through all items, in their order.
-    takes_all: bool,
-    /// Bool: whether the turn goes on.
-    turn_goes_on: Option<Register>,
-    /// Bool: whether the loop does.
-    goes_on: Option<Register>,
-    /// Int: the position of the turn before, -1 in the first.
-    previous: Option<Register>,
-    /// What `changed` was last given, behind a Bool that says whether it was.
-    seen: Option<(Register, Vec<Register>)>,
-}
-
-impl Turns {
-    /// Whether there is a `break` in it.
-    pub(super) fn may_end(&self) -> bool {
-        self.goes_on.is_some()
-    }
-}
 
 /// What was under way around a loop.
 pub(super) struct Around {
@@ -249,7 +207,7 @@ impl<'a> Compiler<'_, 'a> {
                 (position, Operand::int(-1), Some(list))
             }
             value => match value.scalar() {
-                Some((kind, safe)) => (value, empty(kind, safe), None),
+                Some((kind, safe)) => (value, Operand::empty(kind, safe), None),
                 None => {
                     let message = format!("its items are {}", value.describe());
                     return Err(self.error(place, message, "go through them by `loop.index0`"));
@@ -257,8 +215,7 @@ impl<'a> Compiler<'_, 'a> {
             },
         };
         // Both are of one type.
-        let of = (self.select(there, (block, item), (nothing, otherwise)))
-            .map_err(|_| crate::diagnostic::Reported)?;
+        let of = (self.select(there, (block, item), (nothing, otherwise))).map_err(|_| Reported)?;
         let of = match row {
             Some(list) => Operand::Row {
                 list,
@@ -355,17 +312,4 @@ impl<'a> Compiler<'_, 'a> {
         let value = self.expression(expression)?;
         Ok((value.scalar()).map(|_| self.register(&value)))
     }
-}
-
-/// What stands for a value that is not there.
-pub(super) fn empty(kind: Type, safe: bool) -> Operand {
-    Operand::Literal(match kind {
-        Type::Text => Literal::Text {
-            text: "".into(),
-            safe,
-        },
-        Type::Int => Literal::Int(0),
-        Type::Float => Literal::Float(0.0),
-        Type::Bool => Literal::Bool(false),
-    })
 }

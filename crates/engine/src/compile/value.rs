@@ -295,6 +295,8 @@ pub(crate) enum Operand {
     },
     /// Named values: the one row of a call.
     Record(Rc<BTreeMap<String, Operand>>),
+    /// Values by constant keys, texts or numbers, in their order.
+    Map(Rc<Vec<(Literal, Operand)>>),
     /// What is wrong with parameters, by their names, and in how many of them something is.
     Errors {
         wrong: FieldId,
@@ -349,6 +351,19 @@ impl Operand {
         Operand::Literal(Literal::text(text))
     }
 
+    /// What stands for a value that is not there.
+    pub(crate) fn empty(kind: Type, safe: bool) -> Operand {
+        Operand::Literal(match kind {
+            Type::Text => Literal::Text {
+                text: "".into(),
+                safe,
+            },
+            Type::Int => Literal::Int(0),
+            Type::Float => Literal::Float(0.0),
+            Type::Bool => Literal::Bool(false),
+        })
+    }
+
     pub(crate) fn register(register: Register, kind: Type) -> Operand {
         Operand::Register {
             register,
@@ -387,6 +402,7 @@ impl Operand {
         match self {
             Operand::List(_) => "go through it with `for`, or use `|length`",
             Operand::Row { .. } | Operand::Record(_) => "take one of its columns: row.column",
+            Operand::Map(_) => "take one of its values, map[key], or go through map|items",
             Operand::Errors { .. } => "take that of one parameter: errors.name",
             Operand::Session { .. } => "it has `session.userid` and `session.present`",
             Operand::Cookies => "take one by its name: cookies.theme",
@@ -408,6 +424,7 @@ impl Operand {
     pub(crate) fn describe(&self) -> &'static str {
         match self {
             Operand::List(_) => "a list",
+            Operand::Map(_) => "a map",
             Operand::Row { .. } | Operand::Record(_) | Operand::Errors { .. } => "a record",
             Operand::Session { .. } => "the session",
             Operand::CsrfInput => "the input of a form",

@@ -40,7 +40,7 @@ pub(super) fn slice<T>(items: &mut Vec<T>, start: i64, stop: i64, step: usize) {
     items.retain(|_| {
         index
             .next()
-            .is_none_or(|index: usize| index % step.max(1) == 0)
+            .is_none_or(|index: usize| index.is_multiple_of(step.max(1)))
     });
 }
 

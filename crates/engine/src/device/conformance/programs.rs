@@ -244,7 +244,7 @@ impl Maker {
         let small = self.own_register(Type::Int);
         let number = Constant::Int(self.dice.below(40) as i64);
         self.stage.constants.push((small, number));
-        let (how, from) = match self.dice.below(13) {
+        let (how, from) = match self.dice.below(15) {
             0 => (Formatting::Fixed, vec![f, small]),
             1 => (Formatting::Ceil, vec![f, small]),
             2 => (Formatting::Padded, vec![i, small]),
@@ -259,6 +259,8 @@ impl Maker {
                 let cut = *self.dice.pick(&[Cut::Words, Cut::Lines, Cut::Characters]);
                 (Formatting::Places(cut), vec![text])
             }
+            12 => (Formatting::IsLower, vec![text]),
+            13 => (Formatting::IsUpper, vec![text]),
             // Most are the places of no parts at all.
             11 => (Formatting::Part, vec![text, end, small]),
             _ => (Formatting::Reverse, vec![text]),
