@@ -21,7 +21,12 @@ impl<'a> Compiler<'_, 'a> {
             let place = self.origin.at(span_of(statement));
             let _ = self.nested(place, |this| this.statement(statement));
             if self.left != Left::No {
-                return self.rest_of_turn(&statements[at + 1..]);
+                let rest = &statements[at + 1..];
+                let _ = self.nested(place, |this| {
+                    this.rest_of_turn(rest);
+                    Ok(())
+                });
+                return;
             }
         }
     }
