@@ -208,7 +208,8 @@ impl<'r, 'a> Compiler<'r, 'a> {
             return Err(self.error(place, "the page becomes too large here", hint));
         }
         if self.depth >= DEPTH_MAX {
-            let hint = "each use of another template or macro is a level: leave some out";
+            let hint = "each use of another template or macro is a level, and so is what stands \
+                        behind a `break` or `continue`: leave some out";
             return Err(self.error(place, "templates and macros nest too deep here", hint));
         }
         self.depth += 1;
