@@ -21,3 +21,4 @@ pub mod reference;
 pub mod session;
 pub mod settings;
 pub mod source;
+mod zone;

@@ -13,10 +13,12 @@ use crate::program::{
 use crate::settings::StoredKind;
 use crate::source::declaration::{Instead, PageHeader, StepKind};
 use crate::source::{Sources, config, header};
+use crate::zone;
 use md5::{Digest, Md5};
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value, ValueKind};
 use minijinja::{AutoEscape, Environment, State, filters};
 use minijinja_contrib::filters as contrib;
+use minijinja_contrib::pycompat::unknown_method_callback;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -366,6 +368,7 @@ fn environment(sources: &Sources, escape: Escape) -> Result<Environment<'_>, min
         AutoEscape::Custom(_) => Ok(write!(output, "{value}").map_err(not_written)?),
         _ => minijinja::escape_formatter(output, state, value),
     });
+    environment.set_unknown_method_callback(unknown_method_callback);
     environment.add_filter("tojson", |value: Value| {
         Ok::<_, minijinja::Error>(Value::from_safe_string(json(&value)?))
     });
@@ -389,12 +392,75 @@ fn environment(sources: &Sources, escape: Escape) -> Result<Environment<'_>, min
     environment.add_filter("striptags", contrib::striptags);
     environment.add_filter("pluralize", contrib::pluralize);
     environment.add_filter("dateformat", contrib::dateformat);
+    let text = sources.files.get("service.toml").map_or("", String::as_str);
+    let mut report = Report::default();
+    let service = config::read(text, conformance::BESIM, sources.at(), &mut report);
+    let zone = service.config.service.time_zone;
+    if zone != zone::UTC {
+        environment.add_global("TIMEZONE", zone);
+    }
+    let paths = paths(sources);
+    environment.add_function("url_for", move |name: String, given: Kwargs| {
+        let path = paths.get(&name).ok_or_else(|| not_compiled(&name))?;
+        path_with(path, &given)
+    });
     for (path, text) in &sources.files {
         if let Some(name) = path.strip_prefix("templates/") {
             environment.add_template(name, text)?;
         }
     }
     Ok(environment)
+}
+
+/// The path of each page file that has a route, that of `GET` where there are several.
+fn paths(sources: &Sources) -> BTreeMap<String, String> {
+    let mut report = Report::default();
+    let kinds = Kinds {
+        kinds: conformance::BESIM,
+        backends: &[],
+        backends_lost: false,
+    };
+    let mut paths = BTreeMap::new();
+    for (path, text) in &sources.files {
+        let toml = header::split(path, text, &mut report);
+        let header = toml.and_then(|(toml, _)| header::read(toml, kinds, &mut report));
+        let routes = header.iter().flat_map(|header| &header.routes);
+        let routes = routes.map(|(route, _)| route.to_string());
+        let route = routes.min_by_key(|route| !route.starts_with("GET "));
+        if let (Some(name), Some(route)) = (path.strip_prefix("pages/"), route) {
+            let path = route.split_once(' ').map_or("", |(_, path)| path);
+            paths.insert(name.to_owned(), path.to_owned());
+        }
+    }
+    paths
+}
+
+/// A path with what it is given in it: what it does not name is the query.
+fn path_with(path: &str, given: &Kwargs) -> Result<String, minijinja::Error> {
+    let mut url = path.to_owned();
+    let mut query = Vec::new();
+    for name in given.args() {
+        let value: Value = given.get(name)?;
+        let value = percent(&value.to_string());
+        let place = format!("{{{name}}}");
+        match path.contains(&place) {
+            true => url = url.replace(&place, &value),
+            false => query.push(format!("{}={value}", percent(name))),
+        }
+    }
+    if !query.is_empty() {
+        url = format!("{url}?{}", query.join("&"));
+    }
+    Ok(url)
+}
+
+/// A text as it stands in a URL (RFC 3986, section 2).
+fn percent(text: &str) -> String {
+    let byte = |byte: u8| match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
 }
 
 /// MiniJinja's `int`; but integers have 64 bits here, so what has more, or is none at all, has the

@@ -56,7 +56,8 @@ fn value(definition: &'static Definition) -> BoxedStrategy<Value> {
             .boxed(),
         SettingKind::File => "[^\u{0}]{5,20}".prop_map(Value::Text).boxed(),
         SettingKind::Text(read) => {
-            let texts = prop_oneof!["[a-z_-]{1,9}", "/[^/]{0,9}", any::<String>()];
+            let zones = "Europe/(Berlin|Paris)|Asia/Tokyo";
+            let texts = prop_oneof!["[a-z_-]{1,9}", "/[^/]{0,9}", zones, any::<String>()];
             (texts.prop_filter_map("refused", move |text| read(text).ok()))
                 .prop_map(Value::Text)
                 .boxed()

@@ -2,16 +2,31 @@
 
 use super::build::{INDEXED_MAX, index_of};
 use super::compiler::{Compiler, Result};
+use super::default::Element;
 use super::filter::is_filter;
 use super::value::{Items, List, Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean, did_you_mean_or};
-use crate::program::{Arithmetic, Comparison, Constant, Type};
+use crate::program::{Arithmetic, Comparison, Constant, Formatting, Type};
 use crate::settings::StoredKind;
 use minijinja::machinery::ast::{self, Expr};
 use rhythm_protocol::http::head::is_token;
-use std::rc::Rc;
 
 impl<'a> Compiler<'_, 'a> {
+    /// An attribute, or an item beside that of a loop's turn.
+    pub(super) fn attribute_at(
+        &mut self,
+        base: &Operand,
+        name: &str,
+        place: Place<'a>,
+    ) -> Result<Option<Operand>> {
+        match (base, name) {
+            (Operand::Loop(registers), "previtem" | "nextitem") => {
+                self.neighbor(*registers, name, place).map(Some)
+            }
+            _ => self.attribute(base, name),
+        }
+    }
+
     /// An attribute, `None` where there is none of this name.
     pub(super) fn attribute(&mut self, base: &Operand, name: &str) -> Result<Option<Operand>> {
         let field = |field: u16| Operand::Field {
@@ -50,6 +65,15 @@ impl<'a> Compiler<'_, 'a> {
                 None if self.page.fields_lost => Some(Operand::Poison),
                 None => None,
             },
+            Operand::Map(pairs) => {
+                let is_it =
+                    |key: &Literal| matches!(key, Literal::Text { text, .. } if &**text == name);
+                let found = pairs.iter().find(|(key, _)| is_it(key));
+                found.map(|(_, value)| value.clone())
+            }
+            Operand::Namespace(index) => self.in_namespace(*index, name),
+            // Where it is not there it has none either, and the lane fails.
+            Operand::Perhaps { of, .. } => self.attribute(of, name)?,
             Operand::Loop(registers) => {
                 let index = Operand::register(registers.index, Type::Int);
                 let length = Operand::register(registers.length, Type::Int);
@@ -125,9 +149,21 @@ impl<'a> Compiler<'_, 'a> {
                 let stored = stored.map(|field| field.name.as_str());
                 did_you_mean(name, stored.chain(["userid", "present"]))
             }
-            Operand::Loop(_) if ["previtem", "nextitem", "changed"].contains(&name) => {
-                format!("`loop.{name}` is not supported: let the backend answer it in a column")
+            Operand::Loop(_) if name == "changed" => "loop.changed(row.name)".to_owned(),
+            Operand::Map(pairs) => {
+                let texts = pairs.iter().filter(|(key, _)| key.kind() == Type::Text);
+                let keys: Vec<_> = texts.map(|(key, _)| key.print()).collect();
+                did_you_mean_or(
+                    name,
+                    keys.iter().map(|key| &**key),
+                    "its keys are integers: map[1]",
+                )
             }
+            Operand::Namespace(index) => {
+                let names = self.namespaces[*index].keys().map(String::as_str);
+                did_you_mean_or(name, names, "namespace(found=false)")
+            }
+            Operand::Perhaps { of, .. } => return self.no_attribute(of, name, place),
             Operand::Loop(_) => did_you_mean(
                 name,
                 [
@@ -138,6 +174,8 @@ impl<'a> Compiler<'_, 'a> {
                     "first",
                     "last",
                     "length",
+                    "previtem",
+                    "nextitem",
                     "depth",
                     "depth0",
                 ],
@@ -156,35 +194,39 @@ impl<'a> Compiler<'_, 'a> {
         node: &ast::GetItem<'_>,
         place: Place<'a>,
     ) -> Result<Operand> {
+        match self.item_of(node, place)? {
+            Element::Item { list, position } => self.checked_item(&list, position),
+            Element::Character(value) | Element::Value(value) => Ok(value),
+        }
+    }
+
+    /// What `base[subscript]` is.
+    pub(super) fn item_of(&mut self, node: &ast::GetItem<'_>, place: Place<'a>) -> Result<Element> {
         let base = self.expression(&node.expr)?;
         let subscript = self.expression(&node.subscript_expr)?;
-        match (&base, &subscript) {
-            (_, Operand::Literal(Literal::Text { text, .. })) => {
-                match self.attribute(&base, text)? {
-                    Some(operand) => Ok(operand),
-                    None => Err(self.no_attribute(&base, text, place)),
-                }
+        let is_int = (subscript.scalar()).is_some_and(|(kind, _)| kind == Type::Int);
+        let name = match (&base, &subscript) {
+            (_, Operand::Literal(Literal::Text { text, .. })) => text.to_string(),
+            (Operand::Row { .. }, Operand::Literal(Literal::Int(index))) => index.to_string(),
+            (Operand::Map(pairs), _) if subscript.scalar().is_some() => {
+                let found = self.looked_up(pairs, &subscript, place)?;
+                return Ok(Element::Value(found));
             }
-            (Operand::Row { .. }, Operand::Literal(Literal::Int(index))) => {
-                let name = index.to_string();
-                match self.attribute(&base, &name)? {
-                    Some(operand) => Ok(operand),
-                    None => Err(self.no_attribute(&base, &name, place)),
-                }
-            }
-            (Operand::List(list), _)
-                if subscript
-                    .scalar()
-                    .is_some_and(|(kind, _)| kind == Type::Int) =>
-            {
-                let position = match &subscript {
+            (Operand::List(list), _) if is_int => {
+                let index = match &subscript {
                     Operand::Literal(Literal::Int(index)) if *index < 0 => {
                         let length = self.length_of(list)?;
                         self.integer_arithmetic(Arithmetic::Add, &length, &subscript)?
                     }
                     _ => subscript,
                 };
-                self.item_at(list, &position)
+                let position = self.position_of(list, &index)?;
+                let list = list.clone();
+                return Ok(Element::Item { list, position });
+            }
+            (text, _) if is_int && text.scalar().is_some_and(|(kind, _)| kind == Type::Text) => {
+                let character = self.formatted(Formatting::Character, &[base, subscript], false);
+                return Ok(Element::Character(character));
             }
             _ => {
                 let message = format!(
@@ -192,12 +234,13 @@ impl<'a> Compiler<'_, 'a> {
                     base.describe(),
                     subscript.describe()
                 );
-                Err(self.error(
-                    place,
-                    message,
-                    "lists have items by position, records by name",
-                ))
+                let hint = "lists and texts have items by position, records by name";
+                return Err(self.error(place, message, hint));
             }
+        };
+        match self.attribute(&base, &name)? {
+            Some(operand) => Ok(Element::Value(operand)),
+            None => Err(self.no_attribute(&base, &name, place)),
         }
     }
 
@@ -246,11 +289,7 @@ impl<'a> Compiler<'_, 'a> {
             return Err(self.error(place, "a list has too many columns here", hint));
         }
         if columns.is_empty() {
-            return Ok(Operand::Range {
-                start: Box::new(Operand::int(0)),
-                step: 1,
-                count: Box::new(Operand::int(0)),
-            });
+            return Ok(List::empty());
         }
         let tables = columns
             .iter()
@@ -259,15 +298,8 @@ impl<'a> Compiler<'_, 'a> {
         let columns = (columns.into_iter())
             .map(|(name, literals)| (name, literals[0].kind()))
             .collect();
-        Ok(Operand::List(Rc::new(List {
-            items: Items::Tables {
-                tables,
-                length: items.len(),
-            },
-            columns,
-            status: None,
-            chosen: Vec::new(),
-        })))
+        let length = items.len();
+        Ok(List::of(Items::Tables { tables, length }, columns))
     }
 
     /// What an item of a list of constants has in each column, in the order of their names.

@@ -5,7 +5,7 @@
 //! each call.
 
 use super::build::{Fragments, INDEXED_MAX, PageParts, StageBuilder, index_of};
-use super::compiler::Compiler;
+use super::compiler::{Compiler, Links};
 use super::params::{declare, keep_what_is_read};
 use super::query::{Asked, query};
 use super::step::{Steps, page_named};
@@ -37,6 +37,8 @@ pub(crate) struct Assembly<'r, 'a> {
     /// Whether it is absent for a mistake that is reported.
     pub(crate) missing_lost: bool,
     pub(crate) static_files: &'a BTreeSet<String>,
+    /// The table of the time zone in which dates are printed.
+    pub(crate) zone: Rc<str>,
     /// What service.toml says of sessions.
     pub(crate) session: &'a SessionSettings,
     /// What sessions keep beside their user.
@@ -167,6 +169,11 @@ impl<'a> Assembly<'_, 'a> {
                 origin,
             );
             compiler.nodes = page.nodes;
+            compiler.zone = self.zone.clone();
+            compiler.links = Some(Links {
+                pages: self.pages,
+                lost: self.lost_pages,
+            });
             compiler.escape = header.escape();
             compiler.forms.need_tokens = self.session.csrf;
             compiler.scope.names_lost = page.names_lost;

@@ -479,6 +479,8 @@ impl StageBuilder {
                             })
                         })
                     }
+                    // Of others items are computed, not columns read.
+                    _ => return None,
                 }
             }
             _ => return None,

@@ -2,11 +2,15 @@
 
 use super::compiler::{Compiler, MacroDefinition, Result};
 use super::filter::{instead_of, is_filter};
+use super::method;
 use super::value::{Items, List, Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean, did_you_mean_or};
 use crate::program::{Arithmetic, Csrf, Type};
 use minijinja::machinery::ast::{self, CallType, Expr};
 use std::rc::Rc;
+
+/// The functions there are.
+const FUNCTIONS: [&str; 6] = ["range", "dict", "namespace", "now", "randrange", "url_for"];
 
 impl<'a> Compiler<'_, 'a> {
     /// The arguments of a call by the names of its parameters.
@@ -76,10 +80,13 @@ impl<'a> Compiler<'_, 'a> {
         let place = self.origin.at(call.span());
         let operand = match call.identify_call() {
             CallType::Function(name) => self.scope.lookup(name),
-            CallType::Method(base, name) => match self.optional(base)? {
-                Operand::Module(names) => names.get(name).cloned(),
-                _ => None,
-            },
+            // Files that are imported have names.
+            CallType::Method(base @ (Expr::Var(_) | Expr::GetAttr(_)), name) => {
+                match self.optional(base)? {
+                    Operand::Module(names) => names.get(name).cloned(),
+                    _ => None,
+                }
+            }
             _ => None,
         };
         let definition = match operand {
@@ -124,23 +131,37 @@ impl<'a> Compiler<'_, 'a> {
             }
             CallType::Function("super") => self.captured_block(None, place),
             CallType::Block(name) => self.captured_block(Some(name), place),
+            CallType::Function("dict") => self.dict(&call.args, place),
+            CallType::Function("url_for") => self.url_for(&call.args, place),
+            CallType::Function("namespace") => self.namespace(&call.args, place),
+            CallType::Method(base, "changed") => {
+                let base = self.expression(base)?;
+                self.changed(&base, &call.args, place)
+            }
             CallType::Method(base, "cycle") => {
                 let base = self.expression(base)?;
                 self.cycle(&base, &call.args, place)
             }
             CallType::Method(base, name) => {
                 let base = self.expression(base)?;
+                if let Some(made) = self.method(&base, name, &call.args, place)? {
+                    return Ok(made);
+                }
                 let hint = match &base {
                     Operand::Module(names) => {
                         let nothing = "it defines no macros";
                         did_you_mean_or(name, names.keys().map(String::as_str), nothing)
                     }
-                    Operand::Loop(_) if name == "changed" => {
-                        "let the backend tell where a group begins".to_owned()
+                    Operand::Loop(_) => "loops have `cycle` and `changed`".to_owned(),
+                    _ if is_filter(name) => format!("`|{name}` is a filter"),
+                    text @ Operand::Map(_) => method::known(text).to_owned(),
+                    text if text.scalar().is_some_and(|(kind, _)| kind == Type::Text) => {
+                        method::known(text).to_owned()
                     }
-                    Operand::Loop(_) => "loops have the function `cycle`".to_owned(),
-                    _ if is_filter(name) => format!("there are no methods: `|{name}` is a filter"),
-                    _ => format!("there are no methods, but filters; {}", instead_of(name)),
+                    _ => format!(
+                        "texts have methods; of others there are filters: {}",
+                        instead_of(name)
+                    ),
                 };
                 Err(self.error(
                     place,
@@ -150,17 +171,12 @@ impl<'a> Compiler<'_, 'a> {
             }
             CallType::Function(name) => {
                 let hint = match name {
-                    "namespace" => {
-                        "names set in a loop end with its turn; \
-                         count with filters such as `|length`"
-                    }
                     "caller" => "a macro takes no block: give it what differs as an argument",
                     "now" | "randrange" => {
                         "an error page is made before anybody visits it; a layout that it shares \
                          says such as `if now is defined`"
                     }
                     "loop" => "recursive loops are not supported",
-                    "dict" => "a list may hold maps of constants: [{a: 1}, {a: 2}]",
                     Csrf::NAME | Csrf::INPUT => "it is no function: without brackets it is printed",
                     _ if self
                         .scope
@@ -175,10 +191,12 @@ impl<'a> Compiler<'_, 'a> {
                         let macros = (visible.iter())
                             .filter(|(_, it)| matches!(it, Operand::Macro(_) | Operand::Poison))
                             .map(|(name, _)| name.as_str());
-                        let near = did_you_mean(name, macros.chain(["range", "now", "randrange"]));
+                        let near = did_you_mean(name, macros.chain(FUNCTIONS));
                         match near.starts_with("did you mean") {
                             true => &near.clone(),
-                            false => "there are: range, now, randrange, and macros",
+                            false => {
+                                "there are: range, dict, namespace, now, randrange, url_for, macros"
+                            }
                         }
                     }
                 };
@@ -252,11 +270,7 @@ impl<'a> Compiler<'_, 'a> {
                 &Operand::int(step.abs()),
             )?;
         }
-        Ok(Operand::Range {
-            start: Box::new(start),
-            step,
-            count: Box::new(count),
-        })
+        Ok(List::range(start, step, count))
     }
 
     /// `randrange(6)`, or `randrange(1, 7)`: an integer before the last.

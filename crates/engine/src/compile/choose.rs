@@ -4,9 +4,7 @@
 use super::compiler::{Compiler, Result};
 use super::value::{Chosen, List, Literal, Operand, Tested};
 use crate::diagnostic::Place;
-use crate::program::{
-    Choice, Comparison, If, Key, KeyUse, Op, Register, TextFunction, Type, Unary,
-};
+use crate::program::{Choice, Key, KeyUse, Register, TextFunction, Type};
 use minijinja::machinery::ast::Expr;
 use std::rc::Rc;
 
@@ -24,9 +22,10 @@ impl<'a> Compiler<'_, 'a> {
     fn choice(&mut self, chosen: &Chosen, position: Register, place: Place<'a>) -> Result<Choice> {
         let by = match chosen {
             Chosen::Reverse => return Ok(Choice::Reverse),
-            Chosen::Slice(bounds) => {
+            Chosen::Slice(bounds, step) => {
                 let [start, stop] = [0, 1].map(|bound| self.register(&bounds[bound]));
-                return Ok(Choice::Slice { start, stop });
+                let step = *step;
+                return Ok(Choice::Slice { start, stop, step });
             }
             Chosen::Where { .. } => KeyUse::Keep,
             Chosen::By(by, _) => *by,
@@ -63,46 +62,9 @@ impl<'a> Compiler<'_, 'a> {
                 let text = self.register(&item);
                 return Ok(self.stage.text_function(TextFunction::Lower, text));
             }
-            Chosen::Reverse | Chosen::Slice(_) => Operand::bool(true),
+            Chosen::Reverse | Chosen::Slice(..) => Operand::bool(true),
         };
         Ok(self.register(&key))
-    }
-
-    /// How many items a list has.
-    pub(super) fn length_of(&mut self, list: &List) -> Result<Operand> {
-        let leaves_all = |chosen: &Chosen| {
-            matches!(chosen, Chosen::Reverse | Chosen::By(KeyUse::Sort { .. }, _))
-        };
-        let count = self.length_of_all(list);
-        if list.chosen.iter().all(leaves_all) {
-            return Ok(count);
-        }
-        let count = self.register(&count);
-        let position = self.stage.new_register(Type::Int);
-        let choices = self.choices(list, position)?;
-        let ((), length) = self.turns(count, position, choices, |_, _, _| ());
-        Ok(Operand::register(length, Type::Int))
-    }
-
-    /// The item at an index of a list; where there is none its lane fails, or takes a default.
-    pub(super) fn item_at(&mut self, list: &Rc<List>, index: &Operand) -> Result<Operand> {
-        let wanted = self.register(index);
-        if list.chosen.is_empty() {
-            return self.item(&Operand::List(list.clone()), wanted);
-        }
-        let found = self.copied(&Operand::int(-1), Type::Int);
-        self.through(list, |this, position, index| {
-            let condition = (this.stage).compare(Comparison::Equal, index, wanted);
-            this.stage.push(Op::If(If {
-                condition,
-                then: vec![Op::Copy(Unary {
-                    to: found,
-                    from: position,
-                })],
-                otherwise: Vec::new(),
-            }));
-        })?;
-        self.item(&Operand::List(list.clone()), found)
     }
 
     /// The list that a filter takes something of.
@@ -114,18 +76,11 @@ impl<'a> Compiler<'_, 'a> {
     ) -> Result<Rc<List>> {
         match value {
             Operand::List(list) => Ok(list.clone()),
+            Operand::Undefined => self.list_of(name, &List::empty(), place),
             other => {
-                let (what, hint) = match other {
-                    Operand::Range { .. } => (
-                        "a range",
-                        "`for ... if` leaves numbers of a range out; range(9, -1, -1) counts down",
-                    ),
-                    other => (
-                        other.describe(),
-                        "lists are: list parameters, rows of calls, and lists of constants",
-                    ),
-                };
-                let message = format!("`{name}` is for lists, not {what}");
+                let message = format!("`{name}` is for lists, not {}", other.describe());
+                let hint = "lists are: list parameters, rows of calls, lists of constants, \
+                            range(...) and text|split(\",\")";
                 Err(self.error(place, message, hint))
             }
         }

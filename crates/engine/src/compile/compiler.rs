@@ -7,12 +7,14 @@
 use super::build::{Fragments, PageParts, StageBuilder};
 use super::forms::Forms;
 use super::scope::Scope;
-use super::value::Operand;
+use super::value::{List, Operand};
 use crate::diagnostic::{Place, Report, Reported};
-use crate::program::Escape;
+use crate::program::{Escape, Register, Type};
+use crate::source::PageFile;
 use crate::source::template::{Library, TextPlace};
 use minijinja::machinery::ast::{self, Spanned};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 pub(crate) type Result<T> = std::result::Result<T, Reported>;
 
@@ -31,6 +33,60 @@ pub(crate) struct MacroDefinition<'a> {
 pub(crate) struct BlockVersions<'a> {
     pub(crate) versions: Vec<(&'a ast::Block<'a>, TextPlace<'a>)>,
     pub(crate) current: usize,
+}
+
+/// Whether a `break` or `continue` has ended the turn, where statements have been compiled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Left {
+    #[default]
+    No,
+    /// For some lanes.
+    Perhaps,
+    /// For all that come there.
+    Surely,
+}
+
+impl Left {
+    /// Behind two branches.
+    pub(super) fn or(self, other: Left) -> Left {
+        if self == other { self } else { Left::Perhaps }
+    }
+}
+
+/// A loop under way. Its registers are there where something asks for them.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    pub(super) list: Rc<List>,
+    pub(super) position: Register,
+    /// Whether it goes through all items, in their order.
+    pub(super) takes_all: bool,
+    /// Bool: whether the turn goes on.
+    pub(super) turn_goes_on: Option<Register>,
+    /// Bool: whether the loop does.
+    pub(super) goes_on: Option<Register>,
+    /// Int: the position of the turn before, -1 in the first.
+    pub(super) previous: Option<Register>,
+    /// What `changed` was last given, behind a Bool that says whether it was.
+    pub(super) seen: Option<(Register, Vec<Register>)>,
+}
+
+impl Turns {
+    /// Whether there is a `break` in it.
+    pub(super) fn may_end(&self) -> bool {
+        self.goes_on.is_some()
+    }
+}
+
+/// The values of a namespace by their names: where each is, of which type, and whether it is safe
+/// to print.
+pub(crate) type Namespace = BTreeMap<String, (Register, Type, bool)>;
+
+/// The pages of the service.
+#[derive(Clone, Copy)]
+pub(crate) struct Links<'a> {
+    pub(crate) pages: &'a [PageFile<'a>],
+    /// Page files whose headers could not be read, which is reported.
+    pub(crate) lost: &'a BTreeSet<&'a str>,
 }
 
 /// Compiles templates into a stage.
@@ -56,6 +112,19 @@ pub(crate) struct Compiler<'r, 'a> {
     pub(crate) extended: Option<(&'a str, Place<'a>)>,
     /// Whether the template to be extended could not be read, which is reported.
     pub(crate) parent_lost: bool,
+    /// The loops under way, by their registers of the index.
+    pub(crate) loops: BTreeMap<Register, Turns>,
+    /// The innermost of them that `break` and `continue` are about.
+    pub(crate) current_loop: Option<Register>,
+    /// Whether a `break` or `continue` has ended the turn here.
+    pub(crate) left: Left,
+    pub(crate) namespaces: Vec<Namespace>,
+    /// The table of the time zone in which dates are printed.
+    pub(crate) zone: Rc<str>,
+    /// The pages that paths can be asked of.
+    pub(crate) links: Option<Links<'a>>,
+    /// What stands in the block to which a filter is being applied.
+    pub(crate) of_block: Option<Operand>,
     pub(crate) depth: usize,
     /// The depth of statements that are within no other in their template.
     pub(crate) top_depth: usize,
@@ -96,6 +165,13 @@ impl<'r, 'a> Compiler<'r, 'a> {
             including: Vec::new(),
             extended: None,
             parent_lost: false,
+            loops: BTreeMap::new(),
+            current_loop: None,
+            left: Left::No,
+            namespaces: Vec::new(),
+            links: None,
+            zone: "".into(),
+            of_block: None,
             depth: 0,
             top_depth: 0,
             nodes: 0,
@@ -132,7 +208,8 @@ impl<'r, 'a> Compiler<'r, 'a> {
             return Err(self.error(place, "the page becomes too large here", hint));
         }
         if self.depth >= DEPTH_MAX {
-            let hint = "each use of another template or macro is a level: leave some out";
+            let hint = "each use of another template or macro is a level, and so is what stands \
+                        behind a `break` or `continue`: leave some out";
             return Err(self.error(place, "templates and macros nest too deep here", hint));
         }
         self.depth += 1;

@@ -4,7 +4,7 @@
 //! is loaded, and not while the server has trouble enough.
 
 use super::build::{Fragments, PageParts, StageBuilder};
-use super::compiler::Compiler;
+use super::compiler::{Compiler, Links};
 use super::step::page_named;
 use super::value::Operand;
 use crate::diagnostic::{How, Report};
@@ -16,6 +16,7 @@ use crate::source::config::ErrorDecl;
 use crate::source::template::{Library, TextPlace};
 use rhythm_protocol::http::response::reason;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// What error pages are compiled with.
@@ -25,6 +26,8 @@ pub(crate) struct ErrorAssembly<'r, 'a> {
     pub(crate) pages: &'a [PageFile<'a>],
     /// Page files whose headers could not be read, which is reported.
     pub(crate) lost_pages: &'a BTreeSet<&'a str>,
+    /// The table of the time zone in which dates are printed.
+    pub(crate) zone: Rc<str>,
     /// Files of pages shown in place of others.
     pub(crate) shown: &'r mut BTreeSet<&'a str>,
 }
@@ -103,6 +106,11 @@ impl<'a> ErrorAssembly<'_, 'a> {
             origin,
         );
         compiler.escape = file.header.escape();
+        compiler.zone = self.zone.clone();
+        compiler.links = Some(Links {
+            pages: self.pages,
+            lost: self.lost_pages,
+        });
         compiler.scope.is_for_all = true;
         compiler.body_of(file);
         let stage = std::mem::replace(&mut compiler.stage, StageBuilder::new());

@@ -159,7 +159,7 @@ impl<'a> Compiler<'_, 'a> {
             Expr::GetAttr(node) => {
                 let base = self.expression(&node.expr)?;
                 let place = self.origin.at(node.span());
-                match self.attribute(&base, node.name)? {
+                match self.attribute_at(&base, node.name, place)? {
                     Some(operand) => Ok(operand),
                     None => Err(self.no_attribute(&base, node.name, place)),
                 }
@@ -168,11 +168,7 @@ impl<'a> Compiler<'_, 'a> {
             Expr::Call(node) => self.call(node),
             Expr::List(node) => self.constant_list(&node.items, place),
             Expr::Tuple(node) => self.constant_list(&node.items, place),
-            Expr::Map(_) => Err(self.unsupported(
-                place,
-                "a map",
-                "a list may hold maps of constants: [{a: 1}, {a: 2}]",
-            )),
+            Expr::Map(node) => self.map(node, place),
             Expr::Slice(node) => self.slice(node, place),
         }
     }
@@ -184,9 +180,11 @@ impl<'a> Compiler<'_, 'a> {
             Expr::Var(name) => self.scope.ask(name.id).unwrap_or(Operand::Undefined),
             Expr::GetAttr(node) => match self.optional(&node.expr)? {
                 Operand::Undefined => Operand::Undefined,
-                base => self
-                    .attribute(&base, node.name)?
-                    .unwrap_or(Operand::Undefined),
+                base => {
+                    let place = self.origin.at(node.span());
+                    let found = self.attribute_at(&base, node.name, place)?;
+                    found.unwrap_or(Operand::Undefined)
+                }
             },
             _ => return self.expression(expression),
         };
@@ -244,7 +242,13 @@ impl<'a> Compiler<'_, 'a> {
         Ok(match operand {
             Operand::Literal(literal) => Operand::bool(literal.truth()),
             Operand::Undefined | Operand::None => Operand::bool(false),
-            Operand::Row { .. } | Operand::Record(_) => Operand::bool(true),
+            Operand::Row { .. } | Operand::Record(_) | Operand::Map(_) | Operand::Namespace(_) => {
+                Operand::bool(true)
+            }
+            Operand::Perhaps { there, of } => {
+                let there = Operand::register(there, Type::Bool);
+                return self.logical(true, there, |this| this.truth(*of, place));
+            }
             Operand::Errors { wrong, .. } => {
                 let kind = Type::Int;
                 let wrong = Operand::Field { field: wrong, kind };
@@ -253,9 +257,6 @@ impl<'a> Compiler<'_, 'a> {
             Operand::List(list) => {
                 let length = self.length_of(&list)?;
                 self.compare(Comparison::NotEqual, &length, &Operand::int(0), place)?
-            }
-            Operand::Range { count, .. } => {
-                self.compare(Comparison::Greater, &count, &Operand::int(0), place)?
             }
             operand => match operand.scalar() {
                 Some((Type::Bool, _)) => operand,
@@ -371,6 +372,12 @@ impl<'a> Compiler<'_, 'a> {
             Operand::None => Ok(Operand::text("None")),
             Operand::Undefined => Ok(Operand::text("")),
             operand if operand.scalar().is_some() => Ok(operand),
+            // Where it is not there it is empty.
+            Operand::Perhaps { of, .. }
+                if of.scalar().is_some_and(|(kind, _)| kind == Type::Text) =>
+            {
+                Ok(*of)
+            }
             operand => {
                 let message = format!("{} has no text", operand.describe());
                 Err(self.error(place, message, operand.parts()))

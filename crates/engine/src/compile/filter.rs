@@ -1,26 +1,29 @@
 //! Filters: `{{ value|filter }}`.
 
-use super::build::{OpenBlock, index_of};
+use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
+use super::default::Element;
 use super::format::FORMATTED_MAX;
+use super::parts::MAPPED_MAX;
 use super::value::{Chosen, List, Literal, Operand};
-use crate::diagnostic::{Place, did_you_mean};
+use crate::diagnostic::{Place, Reported, did_you_mean};
 use crate::program::{
-    Arithmetic, Binary, Comparison, Concat, Conversion, Escape, Op, Register, Replace,
-    TextFunction, Type, Unary,
+    Binary, Comparison, Concat, Conversion, Escape, Op, Replace, TextFunction, Type, Unary,
 };
 use minijinja::machinery::ast::{self, Expr, Spanned};
 use std::rc::Rc;
 
 /// The filters there are, by all their names.
-const FILTERS: [&str; 45] = [
+const FILTERS: [&str; 51] = [
     "abs",
+    "batch",
     "bool",
     "capitalize",
     "count",
     "d",
     "dateformat",
     "default",
+    "dictsort",
     "e",
     "escape",
     "filesizeformat",
@@ -29,9 +32,11 @@ const FILTERS: [&str; 45] = [
     "format",
     "indent",
     "int",
+    "items",
     "join",
     "last",
     "length",
+    "lines",
     "list",
     "lower",
     "map",
@@ -48,7 +53,9 @@ const FILTERS: [&str; 45] = [
     "safe",
     "select",
     "selectattr",
+    "slice",
     "sort",
+    "split",
     "string",
     "striptags",
     "sum",
@@ -61,10 +68,8 @@ const FILTERS: [&str; 45] = [
     "urlencode",
 ];
 
-/// Whether an expression is the first or last item of something.
-fn is_end(expression: &Expr<'_>) -> bool {
-    matches!(expression, Expr::Filter(node) if matches!(node.name, "first" | "last"))
-}
+/// The filter that `map` applies with what it is given, and the column that it takes instead.
+const MAP_PARAMETERS: [&str; MAPPED_MAX + 2] = ["", "", "", "", "", "", "attribute"];
 
 /// Whether there is a filter of this name.
 pub(super) fn is_filter(name: &str) -> bool {
@@ -74,16 +79,15 @@ pub(super) fn is_filter(name: &str) -> bool {
 /// What to do instead of a filter, or a method, that is not there.
 pub(super) fn instead_of(name: &str) -> String {
     match name {
-        "items" | "groupby" | "slice" | "dictsort" | "chain" | "zip" => {
-            "pages show what backends answer; let the backend prepare it".to_owned()
+        "groupby" => {
+            "|sort(attribute=\"name\"), and loop.changed(row.name) begins a group".to_owned()
         }
-        "batch" => {
-            "{% if loop.index is divisibleby 3 %} tells where a row of three ends".to_owned()
-        }
-        "split" | "lines" => "lists come from backends; `|nl2br` shows lines".to_owned(),
+        "chain" | "zip" => "pages show what backends answer; let the backend prepare it".to_owned(),
         "datetimeformat" | "timeformat" | "date" | "strftime" => {
             "|dateformat(\"%Y-%m-%d %H:%M\")".to_owned()
         }
+        "wordcount" => "`|split|length` counts what stands between blanks".to_owned(),
+        "wordwrap" => "browsers wrap lines, and `|truncate(80)` cuts".to_owned(),
         "len" | "size" => "`|length` counts".to_owned(),
         "strip" => "`|trim` takes the blanks away".to_owned(),
         "uppercase" | "toUpperCase" => "did you mean `upper`?".to_owned(),
@@ -98,62 +102,94 @@ pub(super) fn instead_of(name: &str) -> String {
 impl<'a> Compiler<'_, 'a> {
     pub(super) fn filter(&mut self, node: &Spanned<ast::Filter<'_>>) -> Result<Operand> {
         let place = self.origin.at(node.span());
-        let Some(expression) = &node.expr else {
-            return Err(self.error(place, "this filter has no value", "{{ value|filter }}"));
+        let arguments = self.filter_arguments(node.name, &node.args, place)?;
+        let value = match &node.expr {
+            Some(expression) if matches!(node.name, "default" | "d") => {
+                let value = self.element(expression)?;
+                return self.default_of(value, &arguments, place);
+            }
+            Some(expression) => self.expression(expression)?,
+            // That of the block which it stands for.
+            None => match self.of_block.clone() {
+                Some(value) => value,
+                None => {
+                    let hint = "{{ value|filter }}";
+                    return Err(self.error(place, "this filter has no value", hint));
+                }
+            },
         };
-        let name = node.name;
+        self.apply(node.name, value, &arguments, place)
+    }
+
+    /// The arguments of a filter that there is, by its parameters.
+    pub(super) fn filter_arguments<'e, 's>(
+        &mut self,
+        name: &str,
+        arguments: &'e [ast::CallArg<'s>],
+        place: Place<'a>,
+    ) -> Result<Vec<Option<&'e Expr<'s>>>> {
         let parameters: &[&str] = match name {
             // Unnamed: MiniJinja takes these by position only.
-            "default" | "d" | "replace" | "pluralize" => &["", ""],
+            "default" | "d" | "replace" | "pluralize" | "split" => &["", ""],
             "join" => &["d", "attribute"],
-            "sum" | "map" => &["attribute"],
+            "sum" => &["attribute"],
+            "map" => &MAP_PARAMETERS,
             "int" | "float" => &["default"],
             "sort" => &["reverse", "case_sensitive", "attribute"],
             "unique" => &["case_sensitive", "attribute"],
             // The column, a test, and what that is given.
             "selectattr" | "rejectattr" => &["", "", ""],
             "select" | "reject" => &["", ""],
+            "batch" | "slice" => &[""],
+            "dictsort" => &["by", "case_sensitive", "reverse"],
             "round" => &["precision", "method"],
             "filesizeformat" => &["binary"],
             "truncate" => &["length", "killwords", "end", "leeway"],
             "indent" => &["width", "first", "blank"],
             "dateformat" => &["format"],
             "format" => &[""; FORMATTED_MAX],
-            _ if FILTERS.contains(&name) => &[],
+            _ if is_filter(name) => &[],
             _ => {
                 let message = format!("there is no filter `{name}`");
                 return Err(self.error(place, message, instead_of(name)));
             }
         };
-        let what = format!("the filter `{name}`");
-        let arguments = self.arguments(&what, parameters, &node.args, place)?;
-        if matches!(name, "default" | "d") {
-            return self.default_filter(expression, &arguments, place);
-        }
-        let value = self.expression(expression)?;
+        self.arguments(
+            &format!("the filter `{name}`"),
+            parameters,
+            arguments,
+            place,
+        )
+    }
+
+    /// What a filter makes of a value.
+    pub(super) fn apply(
+        &mut self,
+        name: &str,
+        value: Operand,
+        arguments: &[Option<&Expr<'_>>],
+        place: Place<'a>,
+    ) -> Result<Operand> {
         match name {
             "length" | "count" => self.length_filter(value, place),
-            "first" | "last" if matches!(value, Operand::List(_)) => {
-                let Operand::List(list) = &value else {
-                    return Ok(value);
-                };
-                let position = if name == "first" {
-                    Operand::int(0)
-                } else {
-                    let length = self.length_of(list)?;
-                    self.integer_arithmetic(Arithmetic::Subtract, &length, &Operand::int(1))?
-                };
-                self.item_at(list, &position)
-            }
-            "reverse" if matches!(value, Operand::List(_) | Operand::Range { .. }) => {
-                let list = self.list_of(name, &value, place)?;
-                Ok(list.choose(Chosen::Reverse))
-            }
-            "list" if matches!(value, Operand::Range { .. }) => Ok(value),
-            "list" => Ok(Operand::List(self.list_of(name, &value, place)?)),
-            "sort" => self.sort_filter(&value, &arguments, place),
-            "unique" => self.unique_filter(&value, &arguments, place),
-            "select" | "reject" => self.where_filter(name, &value, None, &arguments, place),
+            "default" | "d" => self.default_of(Element::Value(value), arguments, place),
+            "first" | "last" => match value {
+                Operand::List(list) => {
+                    let position = self.end_of(name, &list)?;
+                    self.checked_item(&list, position)
+                }
+                value => self.text_filter(name, value, place),
+            },
+            "reverse" => match &value {
+                Operand::List(list) => Ok(list.choose(Chosen::Reverse)),
+                _ => self.plain_formatting(name, value, place),
+            },
+            "items" | "dictsort" => self.pairs_filter(name, &value, arguments, place),
+            "list" | "lines" | "split" => self.parts_filter(name, value, arguments, place),
+            "batch" | "slice" => self.nested_filter(name, &value, arguments[0], place),
+            "sort" => self.sort_filter(&value, arguments, place),
+            "unique" => self.unique_filter(&value, arguments, place),
+            "select" | "reject" => self.where_filter(name, &value, None, arguments, place),
             "selectattr" | "rejectattr" => {
                 let Some((Some(attribute), test)) = arguments.split_first() else {
                     let hint = format!("rows|{name}(\"column\")");
@@ -161,12 +197,17 @@ impl<'a> Compiler<'_, 'a> {
                 };
                 self.where_filter(name, &value, Some(attribute), test, place)
             }
-            "join" => self.join_filter(value, &arguments, place),
-            "map" => Ok(Operand::List(self.map_filter(
-                &value,
-                arguments[0],
-                place,
-            )?)),
+            "join" => self.join_filter(value, arguments, place),
+            "map" => match arguments {
+                [Some(filter), given @ .., None] => self.mapping(&value, filter, given, place),
+                [Some(_), ..] => {
+                    let message = "`map` takes a column or a filter, not both";
+                    let hint = "rows|map(attribute=\"column\")|map(\"upper\")";
+                    Err(self.error(place, message, hint))
+                }
+                [.., attribute] => Ok(Operand::List(self.map_filter(&value, *attribute, place)?)),
+                [] => Err(Reported),
+            },
             "sum" => {
                 let list = match arguments[0] {
                     Some(_) => self.map_filter(&value, arguments[0], place)?,
@@ -188,15 +229,15 @@ impl<'a> Compiler<'_, 'a> {
             },
             "abs" => self.number_filter(name, value, place),
             "bool" => self.truth(value, place),
-            "pluralize" => self.plural_filter(value, &arguments, place),
-            "round" => self.round_filter(value, &arguments, place),
-            "format" => self.format_filter(&value, &arguments, place),
+            "pluralize" => self.plural_filter(value, arguments, place),
+            "round" => self.round_filter(value, arguments, place),
+            "format" => self.format_filter(&value, arguments, place),
             "filesizeformat" => self.file_size_filter(value, arguments[0], place),
-            "truncate" => self.truncate_filter(value, &arguments, place),
-            "indent" => self.indent_filter(value, &arguments, place),
+            "truncate" => self.truncate_filter(value, arguments, place),
+            "indent" => self.indent_filter(value, arguments, place),
             "nl2br" => self.line_breaks_filter(value, place),
             "dateformat" => self.date_filter(&value, arguments[0], place),
-            "striptags" | "reverse" => self.plain_formatting(name, value, place),
+            "striptags" => self.plain_formatting(name, value, place),
             "replace" => {
                 let (Some(from), Some(to)) = (arguments[0], arguments[1]) else {
                     return Err(self.error(
@@ -212,122 +253,13 @@ impl<'a> Compiler<'_, 'a> {
         }
     }
 
-    pub(super) fn default_filter(
-        &mut self,
-        expression: &Expr<'_>,
-        arguments: &[Option<&Expr<'_>>],
-        place: Place<'a>,
-    ) -> Result<Operand> {
-        let value = self.optional(expression)?;
-        let lax = match arguments[1] {
-            None => false,
-            Some(lax) => match self.condition(lax)? {
-                Operand::Literal(literal) => literal.truth(),
-                _ => {
-                    return Err(self.error(
-                        place,
-                        "the second argument of `default` must be constant",
-                        "true has it stand for what is empty, too",
-                    ));
-                }
-            },
-        };
-        if lax && matches!(value, Operand::List(_)) {
-            let hint = "{% for x in list %}...{% else %}...{% endfor %} says what there is without";
-            return Err(self.error(place, "a list that may be empty has no default", hint));
-        }
-        let is_text = value.scalar().is_some_and(|(kind, _)| kind == Type::Text);
-        let (value, lax) = match self.is_there(expression, &value)? {
-            Some(is_there) => (self.value_or(is_there, value, arguments[0], place)?, lax),
-            // Of a text without characters there is no first one.
-            None => (value, lax || is_text && is_end(expression)),
-        };
-        if value != Operand::Undefined && !(lax && value.scalar().is_some()) {
-            return Ok(value);
-        }
-        if let Operand::Literal(literal) = &value
-            && literal.truth()
-        {
-            return Ok(value);
-        }
-        if matches!(value, Operand::Undefined | Operand::Literal(_)) {
-            return match arguments[0] {
-                Some(other) => self.expression(other),
-                None => Ok(Operand::text("")),
-            };
-        }
-        let register = self.register(&value);
-        let condition = match value.scalar() {
-            Some((Type::Bool, _)) => register,
-            _ => self.stage.truth(register),
-        };
-        self.value_or(condition, value, arguments[0], place)
-    }
-
-    /// Whether an item of a list of plain values is there, where that is not sure. Of what has no
-    /// such item, as of a record that is not there, there is no default either.
-    fn is_there(&mut self, expression: &Expr<'_>, value: &Operand) -> Result<Option<Register>> {
-        let Operand::Column { list, position, .. } = value else {
-            return Ok(None);
-        };
-        if !list.is_plain() || !is_end(expression) && !matches!(expression, Expr::GetItem(_)) {
-            return Ok(None);
-        }
-        // One before the first, as the last of none, is as far beyond the end.
-        let zero = self.register(&Operand::int(0));
-        let is_after = self
-            .stage
-            .compare(Comparison::GreaterOrEqual, *position, zero);
-        let length = self.length_of_all(list);
-        let length = self.register(&length);
-        let is_before = self.stage.compare(Comparison::Less, *position, length);
-        self.stage.open();
-        let within = self.stage.close(self.fragments);
-        let both = self.select(
-            is_after,
-            (within, Operand::register(is_before, Type::Bool)),
-            (OpenBlock::default(), Operand::bool(false)),
-        );
-        Ok(both.ok().map(|both| self.register(&both)))
-    }
-
-    /// A value, where the condition holds, or its default.
-    fn value_or(
-        &mut self,
-        condition: Register,
-        value: Operand,
-        other: Option<&Expr<'_>>,
-        place: Place<'a>,
-    ) -> Result<Operand> {
-        self.stage.open();
-        let other = match other {
-            Some(other) => self.expression(other),
-            None => Ok(Operand::text("")),
-        };
-        let block = self.stage.close(self.fragments);
-        self.select(condition, (OpenBlock::default(), value), (block, other?))
-            .map_err(|reason| {
-                let hint = "a default is of the type that the value has: 0 for an integer";
-                self.error(place, format!("this has no single type: {reason}"), hint)
-            })
-    }
-
     pub(super) fn length_filter(&mut self, value: Operand, place: Place<'a>) -> Result<Operand> {
         Ok(match &value {
             Operand::List(list) => self.length_of(list)?,
+            Operand::Map(pairs) => Operand::int(pairs.len() as i64),
             Operand::Literal(Literal::Text { text, .. }) => {
                 Operand::int(text.chars().count() as i64)
             }
-            Operand::Range { count, .. } => match &**count {
-                Operand::Literal(Literal::Int(count)) => Operand::int((*count).max(0)),
-                _ => {
-                    return Err(self.error(
-                        place,
-                        "the length of such a range is not supported",
-                        "it is the difference of its bounds, divided by the step",
-                    ));
-                }
-            },
             value => match value.scalar() {
                 Some((Type::Text, _)) => {
                     let from = self.register(value);
@@ -588,14 +520,20 @@ impl<'a> Compiler<'_, 'a> {
                 self.printable(separator, place)?
             }
         };
-        let safe = separator.is_safe();
-        self.joined(list, index_of(column), &separator, safe)
+        // One safe item has all others, and what stands between them, made so.
+        let safe = (separator.is_safe() || list.is_safe()) && self.escape != Escape::None;
+        let separator = if safe {
+            self.escaped(separator)
+        } else {
+            separator
+        };
+        self.joined(list, column, &separator, safe)
     }
 
     pub(super) fn joined(
         &mut self,
-        list: &List,
-        column: u16,
+        list: &Rc<List>,
+        column: usize,
         separator: &Operand,
         safe: bool,
     ) -> Result<Operand> {
@@ -608,11 +546,7 @@ impl<'a> Compiler<'_, 'a> {
             from: empty,
         }));
         self.through(list, |this, position, index| {
-            let item = Operand::Column {
-                list: Rc::new(list.all()),
-                column,
-                position,
-            };
+            let item = this.value_of(list, column, position)?;
             let item = if safe { this.escaped(item) } else { item };
             let item = this.text_register(&item);
             let first = this.stage.compare(Comparison::Equal, index, zero);
@@ -629,7 +563,8 @@ impl<'a> Compiler<'_, 'a> {
             this.stage.push(Op::Copy(Unary { to: joined, from }));
             let otherwise = this.stage.close(this.fragments);
             this.stage.push_if(first, then, otherwise, this.fragments);
-        })?;
+            Ok(())
+        })??;
         Ok(Operand::Register {
             register: joined,
             kind: Type::Text,

@@ -12,12 +12,14 @@ use minijinja::machinery::ast::{self, Expr};
 pub(super) const FORMATTED_MAX: usize = 16;
 /// Most decimals that are asked for: a float has no more than 17 digits that say something.
 const DECIMALS_MAX: i64 = 30;
+/// Widest step of a slice: none goes through as many items.
+const STEP_MAX: i64 = i32::MAX as i64;
 /// Widest filling of a number, and indentation of a line.
 const WIDTH_MAX: i64 = 100;
 
 impl<'a> Compiler<'_, 'a> {
     /// A text made of values of the types that it is made of.
-    fn formatted(&mut self, how: Formatting, from: &[Operand], safe: bool) -> Operand {
+    pub(super) fn formatted(&mut self, how: Formatting, from: &[Operand], safe: bool) -> Operand {
         let from = from.iter().map(|operand| self.register(operand)).collect();
         let register = (self.stage).other(Type::Text, |to| Op::Format(Format { to, how, from }));
         Operand::Register {
@@ -28,7 +30,7 @@ impl<'a> Compiler<'_, 'a> {
     }
 
     /// A constant argument, within bounds; or what stands for it.
-    fn constant_int(
+    pub(super) fn constant_int(
         &mut self,
         name: &str,
         argument: Option<&Expr<'_>>,
@@ -128,9 +130,7 @@ impl<'a> Compiler<'_, 'a> {
     ) -> Result<Operand> {
         let count = match value.scalar() {
             Some((Type::Int, _)) => value,
-            None if matches!(value, Operand::List(_) | Operand::Range { .. }) => {
-                self.length_filter(value, place)?
-            }
+            None if matches!(value, Operand::List(_)) => self.length_filter(value, place)?,
             _ => {
                 let message = format!("{} is not counted", value.describe());
                 return Err(self.error(place, message, "integers and lists are"));
@@ -378,17 +378,30 @@ impl<'a> Compiler<'_, 'a> {
             let hint = "seconds since 1970 as an integer are, and texts such as 2026-01-31 12:00";
             return Err(self.error(place, message, hint));
         };
-        let pattern = Operand::text(&text);
-        Ok(self.formatted(Formatting::Date, &[value.clone(), pattern], false))
+        let [pattern, zone] = [&*text, &*self.zone.clone()].map(Operand::text);
+        Ok(self.formatted(Formatting::Date, &[value.clone(), pattern, zone], false))
     }
 
     /// `text[a:b]`.
     pub(super) fn slice(&mut self, node: &ast::Slice<'_>, place: Place<'a>) -> Result<Operand> {
         let value = self.expression(&node.expr)?;
-        if node.step.is_some() {
-            let hint = "[a:b] takes all that lie between; `|reverse` turns them round";
-            return Err(self.unsupported(place, "a step of a slice", hint));
-        }
+        let step = match &node.step {
+            None => 1,
+            Some(step) => match self.expression(step)? {
+                Operand::Literal(Literal::Int(step)) if (1..=STEP_MAX).contains(&step) => step,
+                // All of them, from the last to the first.
+                Operand::Literal(Literal::Int(-1))
+                    if node.start.is_none() && node.stop.is_none() =>
+                {
+                    return self.apply("reverse", value, &[], place);
+                }
+                _ => {
+                    let hint = "[::2] takes every second one; `|reverse` turns them round";
+                    let message = "the step of a slice is a constant of at least 1, or [::-1]";
+                    return Err(self.error(place, message, hint));
+                }
+            },
+        };
         let mut bounds = [Operand::int(0), Operand::int(i64::MAX)];
         for (bound, given) in bounds.iter_mut().zip([&node.start, &node.stop]) {
             let Some(given) = given else {
@@ -405,14 +418,15 @@ impl<'a> Compiler<'_, 'a> {
         let [start, stop] = bounds;
         match value.scalar() {
             Some((Type::Text, _)) => {
-                Ok(self.formatted(Formatting::Slice, &[value, start, stop], false))
+                let step = Operand::int(step);
+                Ok(self.formatted(Formatting::Slice, &[value, start, stop, step], false))
             }
             _ => {
                 let Operand::List(list) = &value else {
                     let message = format!("{} has no slices", value.describe());
                     return Err(self.error(place, message, "texts have, and lists: text[:80]"));
                 };
-                Ok(list.choose(Chosen::Slice(Box::new([start, stop]))))
+                Ok(list.choose(Chosen::Slice(Box::new([start, stop]), step as u32)))
             }
         }
     }

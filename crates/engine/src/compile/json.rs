@@ -23,7 +23,7 @@ impl<'a> Compiler<'_, 'a> {
             Operand::Literal(Literal::Float(value)) if !value.is_finite() => {
                 self.stage.write_text("null");
             }
-            Operand::List(_) | Operand::Range { .. } => return self.json_array(operand, place),
+            Operand::List(list) => return self.json_array(list, place),
             Operand::Row { list, position } => {
                 let members = self.members_of_row(list, *position);
                 return self.json_object(&members, place);
@@ -31,6 +31,12 @@ impl<'a> Compiler<'_, 'a> {
             Operand::Record(names) | Operand::Errors { of: names, .. } => {
                 let members: Vec<_> = (names.iter())
                     .map(|(name, operand)| (name.clone(), operand.clone()))
+                    .collect();
+                return self.json_object(&members, place);
+            }
+            Operand::Map(pairs) => {
+                let members: Vec<_> = (pairs.iter())
+                    .map(|(key, operand)| (key.print().to_string(), operand.clone()))
                     .collect();
                 return self.json_object(&members, place);
             }
@@ -179,29 +185,22 @@ impl<'a> Compiler<'_, 'a> {
         columns.map(member).collect()
     }
 
-    fn json_array(&mut self, items: &Operand, place: Place<'a>) -> Result<()> {
+    fn json_array(&mut self, list: &Rc<List>, place: Place<'a>) -> Result<()> {
         self.stage.write_text("[");
         self.stage.fork(self.page);
         let turn = |this: &mut Self, position, index| {
-            let written = this.json_item(items, position, index, place);
+            let written = this.json_item(list, position, index, place);
             this.stage.join(this.page);
             written
         };
-        let written = match items {
-            Operand::List(list) => self.through(list, turn)?,
-            Operand::Range { count, .. } => {
-                let count = self.register(count);
-                self.repeat(count, turn)
-            }
-            _ => Err(Reported),
-        };
+        let written = self.through(list, turn)?;
         self.stage.write_text("]");
         written
     }
 
     fn json_item(
         &mut self,
-        items: &Operand,
+        list: &Rc<List>,
         position: u16,
         index: u16,
         place: Place<'a>,
@@ -213,7 +212,7 @@ impl<'a> Compiler<'_, 'a> {
             place,
         )?;
         self.branch(is_first, |_| Ok(()), |this| write(this, ","))?;
-        let item = self.item(items, position)?;
+        let item = self.item(&Operand::List(list.clone()), position)?;
         self.json(&item, place)
     }
 }

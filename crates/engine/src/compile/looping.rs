@@ -1,11 +1,11 @@
 //! Loops: `{% for item in items %}`, and the items of lists.
 
-use super::build::{OpenBlock, index_of};
-use super::compiler::{Compiler, Result};
+use super::build::OpenBlock;
+use super::compiler::{Compiler, Result, Turns};
 use super::scope::Frame;
-use super::value::{Items, List, Literal, LoopRegisters, Operand};
+use super::value::{List, Literal, LoopRegisters, Operand};
 use crate::diagnostic::{Place, Reported};
-use crate::program::{Arithmetic, Choice, For, Key, KeyUse, Register, Type};
+use crate::program::{Choice, For, Key, KeyUse, Register, Type};
 use minijinja::machinery::ast::{self, Spanned};
 use std::rc::Rc;
 
@@ -26,19 +26,17 @@ impl<'a> Compiler<'_, 'a> {
             Ok(items) => items,
             Err(Reported) => return Err(self.body_of_nothing(node)),
         };
-        let count = match &items {
-            Operand::Range { count, .. } => (**count).clone(),
-            Operand::List(list) => self.length_of_all(list),
-            _ => return Err(Reported),
+        let Operand::List(list) = &items else {
+            return Err(Reported);
         };
+        let count = self.count_of_all(list)?;
         if let Operand::Literal(Literal::Int(count)) = &count
             && *count < 1
         {
             self.statements(&node.else_body);
             return Ok(());
         }
-        let is_chosen = matches!(&items, Operand::List(list) if !list.chosen.is_empty());
-        let takes_all = node.filter_expr.is_none() && !is_chosen;
+        let takes_all = node.filter_expr.is_none() && list.chosen.is_empty();
         let runs_always = takes_all && matches!(&count, Operand::Literal(_));
         let Some(count) = self.stage.register(&count, self.page) else {
             return Err(Reported);
@@ -48,10 +46,7 @@ impl<'a> Compiler<'_, 'a> {
             index: self.stage.new_register(Type::Int),
             length: self.stage.new_register(Type::Int),
         };
-        let mut choices = match &items {
-            Operand::List(list) => self.choices(list, position)?,
-            _ => Vec::new(),
-        };
+        let mut choices = self.choices(list, position)?;
         self.stage.fork(self.page);
 
         let filter = self.loop_filter(node, &items, position);
@@ -60,11 +55,24 @@ impl<'a> Compiler<'_, 'a> {
             looping: Some(registers),
             ..Frame::default()
         });
+        let around = self.begin_turns(
+            list,
+            position,
+            registers,
+            choices.is_empty() && filter.is_none(),
+        );
         let mut result = self.bind_item(&node.target, &items, position);
         self.statements(&node.body);
         self.scope.frames.pop();
         self.stage.join(self.page);
         let body = self.stage.close(self.fragments);
+        let ends = self.loops.get(&registers.index).is_some_and(Turns::may_end);
+        if ends && !node.else_body.is_empty() {
+            let hint = "ask before it: {% if list %}{% for ... %}";
+            let message = "a loop with `break` has no `else` here";
+            result = Err(self.error(self.at(node), message, hint));
+        }
+        let body = self.end_turns(body, registers, around);
 
         let otherwise = self.loop_else(node, runs_always);
         if node.filter_expr.is_some() && filter.is_none() {
@@ -87,23 +95,14 @@ impl<'a> Compiler<'_, 'a> {
         result
     }
 
-    /// A loop of so many turns. `turn` compiles one: the item at this position, by this index.
-    pub(super) fn repeat<T>(
-        &mut self,
-        count: Register,
-        turn: impl FnOnce(&mut Self, Register, Register) -> T,
-    ) -> T {
-        let position = self.stage.new_register(Type::Int);
-        self.turns(count, position, Vec::new(), turn).0
-    }
-
-    /// A loop through a list's items.
+    /// A loop through a list's items. `turn` compiles one: the item at this position, by this
+    /// index.
     pub(super) fn through<T>(
         &mut self,
         list: &List,
         turn: impl FnOnce(&mut Self, Register, Register) -> T,
     ) -> Result<T> {
-        let count = self.length_of_all(list);
+        let count = self.count_of_all(list)?;
         let count = self.register(&count);
         let position = self.stage.new_register(Type::Int);
         let choices = self.choices(list, position)?;
@@ -142,7 +141,9 @@ impl<'a> Compiler<'_, 'a> {
         self.scope.frames.push(Frame::default());
         self.scope.set("loop", Operand::Poison);
         self.poison(&node.target);
+        let around = std::mem::take(&mut self.left);
         self.statements(&node.body);
+        self.left = around;
         self.scope.frames.pop();
         Reported
     }
@@ -198,66 +199,22 @@ impl<'a> Compiler<'_, 'a> {
     /// What `for` goes through, or a mistake.
     pub(super) fn iterable(&mut self, items: Operand, place: Place<'a>) -> Result<Operand> {
         match items {
-            Operand::List(_) | Operand::Range { .. } => Ok(items),
-            Operand::Undefined => Ok(Operand::Range {
-                start: Box::new(Operand::int(0)),
-                step: 1,
-                count: Box::new(Operand::int(0)),
-            }),
+            Operand::List(_) => Ok(items),
+            Operand::Map(pairs) => Ok(self.keys_of(&pairs)),
+            Operand::Undefined => Ok(List::empty()),
             Operand::Poison => Err(Reported),
             other => {
                 let message = format!("`for` cannot go through {}", other.describe());
                 let hint = match other {
                     Operand::Record(_) => "`row` of a call is one record; `rows` makes a list",
                     _ => {
-                        "lists are: list parameters, rows of calls, range(...) and lists of \
-                         constants"
+                        "lists are: list parameters, rows of calls, range(...), lists of \
+                         constants, and text|split(\",\")"
                     }
                 };
                 Err(self.error(place, message, hint))
             }
         }
-    }
-
-    /// How many items a list has of which nothing is chosen yet.
-    pub(super) fn length_of_all(&mut self, list: &List) -> Operand {
-        match &list.items {
-            Items::Field { field, .. } => Operand::register(self.stage.length(*field), Type::Int),
-            Items::Tables { length, .. } => Operand::int(*length as i64),
-        }
-    }
-
-    /// The item at a position among all of a list's.
-    pub(super) fn item(&mut self, items: &Operand, position: Register) -> Result<Operand> {
-        Ok(match items {
-            Operand::List(list) => {
-                let list = match list.chosen.is_empty() {
-                    true => list.clone(),
-                    false => Rc::new(list.all()),
-                };
-                match list.is_plain() {
-                    true => Operand::Column {
-                        list,
-                        column: 0,
-                        position,
-                    },
-                    false => Operand::Row { list, position },
-                }
-            }
-            Operand::Range { start, step, .. } => {
-                let position = Operand::register(position, Type::Int);
-                let offset = if *step == 1 {
-                    position
-                } else {
-                    self.integer_arithmetic(Arithmetic::Multiply, &position, &Operand::int(*step))?
-                };
-                match &**start {
-                    Operand::Literal(Literal::Int(0)) => offset,
-                    start => self.integer_arithmetic(Arithmetic::Add, start, &offset)?,
-                }
-            }
-            _ => return Err(Reported),
-        })
     }
 
     /// Gives a loop's names their values.
@@ -276,9 +233,8 @@ impl<'a> Compiler<'_, 'a> {
             ast::Expr::List(names) => {
                 let place = self.at(names);
                 let unnamed = |list: &Rc<List>| {
-                    list.columns
-                        .iter()
-                        .all(|(name, _)| name.parse::<usize>().is_ok())
+                    let mut columns = list.columns.iter();
+                    !list.columns.is_empty() && columns.all(|(name, _)| name.parse::<u16>().is_ok())
                 };
                 let list = match items {
                     Operand::List(list) if unnamed(list) => list.clone(),
@@ -311,12 +267,8 @@ impl<'a> Compiler<'_, 'a> {
                             "write the items out flat: (a, b, c)",
                         ));
                     };
-                    let operand = Operand::Column {
-                        list: list.clone(),
-                        column: index_of(column),
-                        position,
-                    };
-                    self.scope.set(name.id, operand);
+                    let value = self.value_of(&list, column, position)?;
+                    self.scope.set(name.id, value);
                 }
                 Ok(())
             }

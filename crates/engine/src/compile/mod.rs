@@ -2,8 +2,9 @@
 //!
 //! In the order of the work:
 //!
-//! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `inherit`,
-//!   `expression`, `operator`, `access`, `call`, `filter`, `reduce`, `test` and `json` walk the
+//! - `compiler`: its state, with `scope` and `value`; `statement`, `branch`, `looping`, `turns`,
+//!   `namespace`, `inherit`, `expression`, `operator`, `access`, `items`, `call`, `filter`,
+//!   `default`, `choose`, `parts`, `map`, `method`, `link`, `reduce`, `test` and `json` walk the
 //!   syntax tree;
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
 //! - `assemble`, `step`, `query` (with `sql`, `sql_call` and `http_call`), `size`: stages, steps
@@ -18,6 +19,7 @@ mod build;
 mod call;
 mod choose;
 mod compiler;
+mod default;
 mod error_pages;
 mod expression;
 mod filter;
@@ -25,11 +27,17 @@ mod format;
 mod forms;
 mod http_call;
 mod inherit;
+mod items;
 mod json;
+mod link;
 mod looping;
+mod map;
+mod method;
+mod namespace;
 mod operator;
 mod output;
 mod params;
+mod parts;
 mod query;
 mod redirect;
 mod reduce;
@@ -41,6 +49,7 @@ mod sql_call;
 mod statement;
 mod step;
 mod test;
+mod turns;
 mod value;
 
 use crate::diagnostic::{Diagnostic, Place, Report};
@@ -50,10 +59,12 @@ use crate::source::config::ServiceFile;
 use crate::source::declaration::Instead;
 use crate::source::template::Library;
 use crate::source::{PageFile, Sources, config, header};
+use crate::zone;
 use assemble::Assembly;
 use build::Fragments;
 use error_pages::ErrorAssembly;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// Compiles a service, whose backends are of these kinds.
 ///
@@ -77,6 +88,8 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
     let pages = &files.pages;
     routes::check(pages, &mut report);
 
+    let zone = zone::table(&service_file.config.service.time_zone);
+    let zone: Rc<str> = zone.unwrap_or_default().into();
     let mut fragments = Fragments::default();
     let mut assembly = Assembly {
         library: &files.library,
@@ -88,6 +101,7 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         missing: service_file.missing.as_ref(),
         missing_lost: service_file.missing_lost,
         static_files: &sources.static_files,
+        zone: zone.clone(),
         session: &service_file.config.session,
         stored: service_file.config.session.stored().into(),
         stored_lost: service_file.fields_lost,
@@ -102,6 +116,7 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         report: &mut report,
         pages,
         lost_pages: &files.lost,
+        zone,
         shown: &mut shown,
     };
     let error_pages = errors.pages(&service_file.errors);

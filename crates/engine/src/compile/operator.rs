@@ -250,6 +250,20 @@ impl<'a> Compiler<'_, 'a> {
         {
             return Ok(Operand::bool(comparison.holds(ordering)));
         }
+        // What is not there equals nothing.
+        if let (Operand::Perhaps { there, of }, other) | (other, Operand::Perhaps { there, of }) =
+            (left, right)
+            && let Comparison::Equal | Comparison::NotEqual = comparison
+        {
+            let there = Operand::register(*there, Type::Bool);
+            let equal = self.logical(true, there, |this| {
+                this.compare(Comparison::Equal, of, other, place)
+            })?;
+            return Ok(match comparison {
+                Comparison::Equal => equal,
+                _ => self.negation(equal),
+            });
+        }
         let (Some((left_kind, _)), Some((right_kind, _))) = (left.scalar(), right.scalar()) else {
             let message = format!(
                 "{} and {} cannot be compared",
@@ -374,6 +388,10 @@ impl<'a> Compiler<'_, 'a> {
             }
             _ => match container {
                 Operand::List(list) if list.is_plain() => self.contained_in(value, list, place),
+                Operand::Map(pairs) => {
+                    let keys = self.keys_of(pairs);
+                    self.contained(value, &keys, place)
+                }
                 other => {
                     let message = format!("`in` cannot look into {}", other.describe());
                     let hint = "it looks into texts and lists: x in [\"a\", \"b\"], \

@@ -2,9 +2,9 @@
 //! others get at a column of records.
 
 use super::compiler::{Compiler, Result};
-use super::value::{List, Literal, Operand};
+use super::value::{Chosen, List, Literal, Operand};
 use crate::diagnostic::{Place, did_you_mean_or};
-use crate::program::{Arithmetic, Binary, Comparison, If, Op, Register, Type, Unary};
+use crate::program::{Arithmetic, Binary, Comparison, If, KeyUse, Op, Register, Type, Unary};
 use minijinja::machinery::ast::Expr;
 use std::rc::Rc;
 
@@ -123,6 +123,9 @@ impl<'a> Compiler<'_, 'a> {
         list: &Rc<List>,
         place: Place<'a>,
     ) -> Result<Operand> {
+        if list.columns[0].1 == Type::Text {
+            return self.extreme_text(name, list);
+        }
         let kind = self.number_type(name, list, place)?;
         let first = self.item_at(list, &Operand::int(0))?;
         let best = self.copied(&first, kind);
@@ -147,6 +150,19 @@ impl<'a> Compiler<'_, 'a> {
         Ok(Operand::register(best, kind))
     }
 
+    /// Of texts: the first or the last where they are sorted in any case, as MiniJinja has it.
+    fn extreme_text(&mut self, name: &str, list: &Rc<List>) -> Result<Operand> {
+        let by = KeyUse::Sort {
+            descending: false,
+            ignores_case: true,
+        };
+        let mut sorted = (**list).clone();
+        sorted.chosen.push(Chosen::By(by, Rc::new(list.all())));
+        let end = if name == "min" { "first" } else { "last" };
+        let position = self.end_of(end, &Rc::new(sorted.clone()))?;
+        self.checked_item(&Rc::new(sorted), position)
+    }
+
     /// A register of its own with a value.
     pub(super) fn copied(&mut self, operand: &Operand, kind: Type) -> Register {
         let from = self.register(operand);
@@ -155,7 +171,7 @@ impl<'a> Compiler<'_, 'a> {
         to
     }
 
-    /// A loop through a list of numbers.
+    /// A loop through a list of values.
     fn each_value(
         &mut self,
         list: &Rc<List>,

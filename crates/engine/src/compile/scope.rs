@@ -107,6 +107,7 @@ impl Scope {
             "dict",
             "debug",
             "namespace",
+            "url_for",
             "super",
             "caller",
         ]

@@ -3,23 +3,31 @@
 //! Compiling follows what MiniJinja's machine would do, statement by statement, with operands in
 //! place of values.
 
-use super::compiler::{Compiler, MacroDefinition, Result};
+use super::compiler::{Compiler, Left, MacroDefinition, Result};
 use super::scope::Frame;
 use super::value::Operand;
 use crate::diagnostic::{Place, Reported};
-use crate::program::{Csrf, Escape};
+use crate::program::{Csrf, Escape, Type};
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, Stmt};
 
 impl<'a> Compiler<'_, 'a> {
     /// Compiles statements. A mistake in one does not hide those of the next.
     pub(super) fn statements(&mut self, statements: &'a [Stmt<'a>]) {
-        for statement in statements {
+        for (at, statement) in statements.iter().enumerate() {
             if self.exhausted {
                 return;
             }
             let place = self.origin.at(span_of(statement));
             let _ = self.nested(place, |this| this.statement(statement));
+            if self.left != Left::No {
+                let rest = &statements[at + 1..];
+                let _ = self.nested(place, |this| {
+                    this.rest_of_turn(rest);
+                    Ok(())
+                });
+                return;
+            }
         }
     }
 
@@ -45,6 +53,11 @@ impl<'a> Compiler<'_, 'a> {
                 }
                 self.statements(&node.body);
                 self.scope.frames.pop();
+                if std::mem::take(&mut self.left) != Left::No {
+                    let message = "a turn does not end within a `with` block";
+                    let hint = "a name that is `set` in a loop lasts for a turn, too";
+                    return Err(self.error(self.at(node), message, hint));
+                }
             }
             Stmt::Block(node) => {
                 if self.extended.is_none() && !self.stage.is_discarding() {
@@ -67,6 +80,15 @@ impl<'a> Compiler<'_, 'a> {
                 self.scope
                     .set(node.name, Operand::Macro(self.macros.len() - 1));
             }
+            Stmt::FilterBlock(node) => {
+                let place = self.at(node);
+                let text = self.capture_statements(&node.body, place)?;
+                let made = self.filtered(text, &node.filter)?;
+                return self.put(&made, place);
+            }
+            Stmt::Do(node) => drop(self.call(&node.call)?),
+            Stmt::Break(node) => return self.leave_turn(true, self.at(node)),
+            Stmt::Continue(node) => return self.leave_turn(false, self.at(node)),
             other => return Err(self.unsupported_statement(other)),
         }
         Ok(())
@@ -79,18 +101,10 @@ impl<'a> Compiler<'_, 'a> {
                 let hint = "`|safe` prints one value unescaped";
                 (self.at(node), "`autoescape`", hint)
             }
-            Stmt::FilterBlock(node) => {
-                let hint = "apply the filter to each value";
-                (self.at(node), "a `filter` block", hint)
-            }
             Stmt::CallBlock(node) => {
                 let hint = "a macro takes no block: {{ box(title) }} gives it what differs, and \
                             markup that differs goes round `include` or into a `block`";
                 (self.at(node), "a `call` block", hint)
-            }
-            Stmt::Do(node) => {
-                let hint = "expressions have no effect here";
-                (self.at(node), "`do`", hint)
             }
             // Further statements exist where another crate of the build switches on further
             // features of the parser.
@@ -165,6 +179,13 @@ impl<'a> Compiler<'_, 'a> {
             Operand::None => self.stage.write_text("None"),
             Operand::Undefined => {}
             Operand::Poison => return Err(Reported),
+            Operand::Perhaps { there, of } => {
+                return self.branch(
+                    Operand::register(*there, Type::Bool),
+                    |this| this.print(of, escape, place),
+                    |_| Ok(()),
+                );
+            }
             // A token has nothing to escape.
             Operand::CsrfInput => {
                 let [before, behind] = Csrf::INPUT_AROUND;
@@ -199,9 +220,10 @@ impl<'a> Compiler<'_, 'a> {
                     join(list.columns.iter().map(|(name, _)| name))
                 )
             }
-            Operand::List(_) | Operand::Range { .. } => {
-                "go through it with `for`, or use `|length`".to_owned()
+            Operand::List(list) if list.is_plain() => {
+                "|join(\", \") makes a text of it, and `for` goes through it".to_owned()
             }
+            Operand::List(_) => "go through it with `for`, or use `|length`".to_owned(),
             Operand::Macro(_) => "call it: {{ name(...) }}".to_owned(),
             operand => operand.parts().to_owned(),
         };
@@ -213,37 +235,88 @@ impl<'a> Compiler<'_, 'a> {
         target: &'a ast::Expr<'a>,
         value: &'a ast::Expr<'a>,
     ) -> Result<()> {
-        let name = self.name_set(target)?;
+        if let ast::Expr::List(names) = target {
+            return self.set_several(&names.items, value);
+        }
         let operand = self.expression(value);
-        self.scope
-            .set(name, operand.as_ref().map_or(Operand::Poison, Clone::clone));
-        operand.map(|_| ())
+        self.assign(target, operand)
+    }
+
+    /// `{% set a, b = x, y %}`: all values are computed before any name is set.
+    fn set_several(&mut self, names: &'a [ast::Expr<'a>], value: &'a ast::Expr<'a>) -> Result<()> {
+        let values = match value {
+            ast::Expr::Tuple(values) => &values.items[..],
+            ast::Expr::List(values) => &values.items[..],
+            _ => &[],
+        };
+        if values.len() != names.len() {
+            names.iter().for_each(|name| self.poison(name));
+            let place = self.place_of(value);
+            let hint = "{% set a, b = 1, 2 %}";
+            return Err(self.error(place, "there is not one value for each name", hint));
+        }
+        let values: Vec<_> = values.iter().map(|value| self.expression(value)).collect();
+        let mut result = Ok(());
+        for (name, value) in names.iter().zip(values) {
+            result = result.and(self.assign(name, value));
+        }
+        result
+    }
+
+    /// Gives a name, or one of a namespace, a value.
+    fn assign(&mut self, target: &'a ast::Expr<'a>, value: Result<Operand>) -> Result<()> {
+        match target {
+            ast::Expr::Var(name) => {
+                let operand = value.as_ref().map_or(Operand::Poison, Clone::clone);
+                self.scope.set(name.id, operand);
+                value.map(|_| ())
+            }
+            ast::Expr::GetAttr(node) => {
+                let namespace = self.expression(&node.expr)?;
+                self.set_in_namespace(&namespace, node.name, value?, self.at(node))
+            }
+            other => {
+                let place = self.place_of(other);
+                let hint = "{% set a, b = 1, 2 %}";
+                Err(self.error(place, "`set` sets names", hint))
+            }
+        }
     }
 
     /// `{% set name %}...{% endset %}`: a text that is safe, for its outputs are escaped.
     fn set_block(&mut self, node: &'a ast::Spanned<ast::SetBlock<'a>>) -> Result<()> {
-        let name = self.name_set(&node.target)?;
-        if node.filter.is_some() {
-            let place = self.origin.at(node.span());
-            let hint = "apply the filter where the name is printed";
-            return Err(self.unsupported(place, "a filter of a `set` block", hint));
-        }
-        let text = self.capture(|this| {
-            this.statements(&node.body);
-            Ok(())
-        });
-        self.scope.set(name, text?);
-        Ok(())
+        let text = self.capture_statements(&node.body, self.at(node));
+        let text = match &node.filter {
+            Some(filter) => text.and_then(|text| self.filtered(text, filter)),
+            None => text,
+        };
+        self.assign(&node.target, text)
     }
 
-    /// The name that `set` sets.
-    fn name_set(&mut self, target: &'a ast::Expr<'a>) -> Result<&'a str> {
-        let ast::Expr::Var(target) = target else {
-            let place = self.place_of(target);
-            let hint = "set one name at a time; there are no namespaces";
-            return Err(self.error(place, "`set` sets one name", hint));
-        };
-        Ok(target.id)
+    /// What statements write.
+    fn capture_statements(
+        &mut self,
+        statements: &'a [Stmt<'a>],
+        place: Place<'a>,
+    ) -> Result<Operand> {
+        let text = self.capture(|this| {
+            this.statements(statements);
+            Ok(())
+        })?;
+        if std::mem::take(&mut self.left) != Left::No {
+            let message = "a turn does not end within a text that is being made";
+            let hint = "put `break` and `continue` before or behind the block";
+            return Err(self.error(place, message, hint));
+        }
+        Ok(text)
+    }
+
+    /// What the filters of a block make of what stands in it.
+    fn filtered(&mut self, text: Operand, filters: &ast::Expr<'a>) -> Result<Operand> {
+        let around = self.of_block.replace(text);
+        let made = self.expression(filters);
+        self.of_block = around;
+        made
     }
 
     pub(super) fn if_statement(&mut self, node: &'a ast::IfCond<'a>) -> Result<()> {
@@ -292,6 +365,8 @@ fn span_of(statement: &Stmt<'_>) -> Span {
         Stmt::Macro(node) => node.span(),
         Stmt::CallBlock(node) => node.span(),
         Stmt::Do(node) => node.span(),
+        Stmt::Break(node) => node.span(),
+        Stmt::Continue(node) => node.span(),
         #[allow(unreachable_patterns)]
         _ => Span::default(),
     }

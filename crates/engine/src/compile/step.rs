@@ -2,6 +2,7 @@
 
 use super::build::Sink;
 use super::compiler::{Compiler, Result};
+use super::link::is_path;
 use super::redirect;
 use super::value::{Literal, Operand};
 use crate::diagnostic::{How, Report, Reported, did_you_mean, did_you_mean_or};
@@ -446,6 +447,9 @@ fn text_template<'a>(
                         let hint = "`csrf_token` is its value";
                         return Err(compiler.error(place, message, hint));
                     }
+                    // A path of the service has its outputs encoded already.
+                    let is_path = matches!(goal, Goal::Url) && is_path(&output.expr);
+                    let escape = if is_path { Escape::None } else { escape };
                     compiler.print(&operand, escape, place)
                 });
                 result = result.and(printed);

@@ -1,13 +1,13 @@
 //! Tests: `value is test`.
 
 use super::compiler::{Compiler, Result};
-use super::value::{Given, Literal, Operand, Tested};
+use super::value::{Given, Items, Literal, Operand, Tested};
 use crate::diagnostic::{Place, did_you_mean};
-use crate::program::{Arithmetic, Comparison, Op, TextTest, Type, Unary};
+use crate::program::{Arithmetic, Comparison, Formatting, Op, TextTest, Type, Unary};
 use minijinja::machinery::ast::{self, Expr, Spanned};
 
 /// The tests there are.
-const TESTS: [&str; 31] = [
+const TESTS: [&str; 33] = [
     "boolean",
     "defined",
     "divisibleby",
@@ -26,6 +26,7 @@ const TESTS: [&str; 31] = [
     "integer",
     "le",
     "lessthan",
+    "lower",
     "lt",
     "mapping",
     "ne",
@@ -38,6 +39,7 @@ const TESTS: [&str; 31] = [
     "string",
     "true",
     "undefined",
+    "upper",
     "iterable",
 ];
 
@@ -55,6 +57,13 @@ impl<'a> Compiler<'_, 'a> {
         let arguments = self.arguments(&what, parameters, &node.args, place)?;
         if matches!(name, "defined" | "undefined") {
             let value = self.optional(&node.expr)?;
+            if let Operand::Perhaps { there, .. } = value {
+                let there = Operand::register(there, Type::Bool);
+                return Ok(match name {
+                    "defined" => there,
+                    _ => self.negation(there),
+                });
+            }
             return Ok(Operand::bool(
                 (value == Operand::Undefined) == (name == "undefined"),
             ));
@@ -167,6 +176,14 @@ impl<'a> Compiler<'_, 'a> {
                 "even" | "odd" => {
                     return self.divisible(value, Operand::int(2), name == "even", place);
                 }
+                "lower" | "upper" if kind == Some(Type::Text) => {
+                    let how = match name {
+                        "lower" => Formatting::IsLower,
+                        _ => Formatting::IsUpper,
+                    };
+                    let holds = self.formatted(how, &[value], false);
+                    return self.truth(holds, place);
+                }
                 "true" if kind == Some(Type::Bool) => value,
                 "false" if kind == Some(Type::Bool) => {
                     let from = self.register(&value);
@@ -267,12 +284,17 @@ fn type_holds(name: &str, value: &Operand) -> bool {
         "string" => kind == Some(Type::Text),
         "boolean" => kind == Some(Type::Bool),
         "none" => *value == Operand::None,
-        "sequence" => matches!(value, Operand::List(_)),
-        "mapping" => matches!(value, Operand::Row { .. } | Operand::Record(_)),
+        "sequence" => {
+            matches!(value, Operand::List(list) if !matches!(list.items, Items::Range { .. }))
+        }
+        "mapping" => matches!(
+            value,
+            Operand::Row { .. } | Operand::Record(_) | Operand::Map(_)
+        ),
         "safe" | "escaped" => value.is_safe(),
         "defined" => *value != Operand::Undefined,
         "iterable" => {
-            matches!(value, Operand::List(_) | Operand::Range { .. }) || kind == Some(Type::Text)
+            matches!(value, Operand::List(_) | Operand::Map(_)) || kind == Some(Type::Text)
         }
         _ => false,
     }

@@ -66,6 +66,51 @@ pub(crate) enum Items {
     Field { field: FieldId, columns: Vec<u16> },
     /// In tables of constants, one a column.
     Tables { tables: Vec<u16>, length: usize },
+    /// Integers: so many from `start` in steps; none for a count of less than 1.
+    Range {
+        start: Box<Operand>,
+        step: i64,
+        count: Box<Operand>,
+    },
+    /// The parts of a text, of which another one tells where they lie.
+    Parts {
+        text: Register,
+        places: Register,
+        count: Register,
+        safe: bool,
+    },
+    /// What a filter makes of the items of a list.
+    Mapped {
+        of: Rc<List>,
+        by: Rc<Mapping>,
+        safe: bool,
+    },
+    /// So many of a list's items, from one on.
+    Window {
+        of: Rc<List>,
+        start: Box<Operand>,
+        count: Box<Operand>,
+    },
+    /// Lists of so many of a list's items each, of which there are `length`, as long as there are
+    /// any.
+    Batches {
+        of: Rc<List>,
+        size: i64,
+        length: Box<Operand>,
+    },
+    /// So many lists, over which a list's items are spread.
+    Slices {
+        of: Rc<List>,
+        count: i64,
+        length: Box<Operand>,
+    },
+}
+
+/// A filter by its name, with what it is given.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Mapping {
+    pub(crate) filter: String,
+    pub(crate) given: Vec<Operand>,
 }
 
 /// What a filter has chosen of a list, when it is gone through.
@@ -82,8 +127,8 @@ pub(crate) enum Chosen {
     /// The first of each value of a column of texts, whatever its case.
     UniqueInAnyCase(Rc<List>),
     Reverse,
-    /// Those between two integers.
-    Slice(Box<[Operand; 2]>),
+    /// Those between two integers, in steps.
+    Slice(Box<[Operand; 2]>, u32),
 }
 
 /// A test by its name, with what it is given.
@@ -132,6 +177,32 @@ impl List {
         }
     }
 
+    /// So many integers from one on, in steps.
+    pub(crate) fn range(start: Operand, step: i64, count: Operand) -> Operand {
+        let (start, count) = (Box::new(start), Box::new(count));
+        List::plain(Items::Range { start, step, count }, Type::Int)
+    }
+
+    /// The list without items.
+    pub(crate) fn empty() -> Operand {
+        List::range(Operand::int(0), 1, Operand::int(0))
+    }
+
+    /// A list of plain values.
+    pub(crate) fn plain(items: Items, kind: Type) -> Operand {
+        List::of(items, vec![(String::new(), kind)])
+    }
+
+    /// A list of nothing that a backend has answered.
+    pub(crate) fn of(items: Items, columns: Vec<(String, Type)>) -> Operand {
+        Operand::List(Rc::new(List {
+            items,
+            columns,
+            status: None,
+            chosen: Vec::new(),
+        }))
+    }
+
     /// The list of all its items.
     pub(crate) fn all(&self) -> List {
         List {
@@ -145,6 +216,15 @@ impl List {
         let mut list = self.clone();
         list.chosen.push(chosen);
         Operand::List(Rc::new(list))
+    }
+
+    /// Whether its items are texts that are safe to print.
+    pub(crate) fn is_safe(&self) -> bool {
+        match &self.items {
+            Items::Parts { safe, .. } | Items::Mapped { safe, .. } => *safe,
+            Items::Window { of, .. } => of.is_safe(),
+            _ => false,
+        }
     }
 
     /// Whether its items are values, not records.
@@ -163,6 +243,13 @@ impl List {
                 tables: vec![tables[column]],
                 length: *length,
             },
+            Items::Window { of, start, count } => Items::Window {
+                of: Rc::new(of.column(column)),
+                start: start.clone(),
+                count: count.clone(),
+            },
+            // They have no records.
+            other => other.clone(),
         };
         List {
             items,
@@ -208,6 +295,8 @@ pub(crate) enum Operand {
     },
     /// Named values: the one row of a call.
     Record(Rc<BTreeMap<String, Operand>>),
+    /// Values by constant keys, texts or numbers, in their order.
+    Map(Rc<Vec<(Literal, Operand)>>),
     /// What is wrong with parameters, by their names, and in how many of them something is.
     Errors {
         wrong: FieldId,
@@ -226,13 +315,14 @@ pub(crate) enum Operand {
     Flash,
     /// The request's cookies, by their names.
     Cookies,
-    /// `range(...)`: `count` integers from `start` in steps.
-    Range {
-        start: Box<Operand>,
-        step: i64,
-        count: Box<Operand>,
-    },
     Loop(LoopRegisters),
+    /// What is there for the lanes of a condition alone: a value, or a record.
+    Perhaps {
+        there: Register,
+        of: Box<Operand>,
+    },
+    /// Index of a namespace.
+    Namespace(usize),
     /// Index of a macro.
     Macro(usize),
     Module(Rc<BTreeMap<String, Operand>>),
@@ -259,6 +349,19 @@ impl Operand {
 
     pub(crate) fn text(text: &str) -> Operand {
         Operand::Literal(Literal::text(text))
+    }
+
+    /// What stands for a value that is not there.
+    pub(crate) fn empty(kind: Type, safe: bool) -> Operand {
+        Operand::Literal(match kind {
+            Type::Text => Literal::Text {
+                text: "".into(),
+                safe,
+            },
+            Type::Int => Literal::Int(0),
+            Type::Float => Literal::Float(0.0),
+            Type::Bool => Literal::Bool(false),
+        })
     }
 
     pub(crate) fn register(register: Register, kind: Type) -> Operand {
@@ -297,15 +400,19 @@ impl Operand {
     /// How to get at a value that can be computed with, for hints.
     pub(crate) fn parts(&self) -> &'static str {
         match self {
-            Operand::List(_) | Operand::Range { .. } => {
-                "go through it with `for`, or use `|length`"
-            }
+            Operand::List(_) => "go through it with `for`, or use `|length`",
             Operand::Row { .. } | Operand::Record(_) => "take one of its columns: row.column",
+            Operand::Map(_) => "take one of its values, map[key], or go through map|items",
             Operand::Errors { .. } => "take that of one parameter: errors.name",
             Operand::Session { .. } => "it has `session.userid` and `session.present`",
             Operand::Cookies => "take one by its name: cookies.theme",
             Operand::CsrfInput => "print it within a form; `csrf_token` is its value",
             Operand::Loop(_) => "it has loop.index, loop.first, loop.last, loop.length, ...",
+            Operand::Perhaps { .. } => {
+                "`is defined` tells whether it is there, and `|default(...)` what there is \
+                 otherwise"
+            }
+            Operand::Namespace(_) => "take one of its values: ns.name",
             Operand::Macro(_) => "call it: {{ name(...) }}",
             Operand::Module(_) => "call one of its macros: {{ file.name(...) }}",
             Operand::Function(_) => "call it, such as range(10)",
@@ -316,12 +423,15 @@ impl Operand {
     /// What it is, for messages.
     pub(crate) fn describe(&self) -> &'static str {
         match self {
-            Operand::List(_) | Operand::Range { .. } => "a list",
+            Operand::List(_) => "a list",
+            Operand::Map(_) => "a map",
             Operand::Row { .. } | Operand::Record(_) | Operand::Errors { .. } => "a record",
             Operand::Session { .. } => "the session",
             Operand::CsrfInput => "the input of a form",
             Operand::Cookies => "all cookies",
             Operand::Loop(_) => "the loop",
+            Operand::Perhaps { .. } => "what may not be there",
+            Operand::Namespace(_) => "a namespace",
             Operand::Macro(_) => "a macro",
             Operand::Module(_) => "an imported file",
             Operand::Function(_) => "a function",

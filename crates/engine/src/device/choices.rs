@@ -32,10 +32,16 @@ pub(super) fn by_key(by: KeyUse, items: &mut Keyed<'_>) {
 }
 
 /// Takes a part of the positions.
-pub(super) fn slice<T>(items: &mut Vec<T>, start: i64, stop: i64) {
+pub(super) fn slice<T>(items: &mut Vec<T>, start: i64, stop: i64, step: usize) {
     let (skipped, taken) = slice_of(start, stop, items.len());
     items.drain(..skipped.min(items.len()));
     items.truncate(taken);
+    let mut index = 0..;
+    items.retain(|_| {
+        index
+            .next()
+            .is_none_or(|index: usize| index.is_multiple_of(step.max(1)))
+    });
 }
 
 /// The order of two values of one type.

@@ -1,7 +1,9 @@
 //! Texts made of several values, as MiniJinja and its `contrib` filters make them.
 
+use super::parts;
 use crate::cohort::{Argument, LaneError, print_int};
 use crate::program::Formatting;
+use crate::zone;
 use rhythm_protocol::calendar::{date_of, day_of};
 use std::io::Write;
 
@@ -37,26 +39,59 @@ pub(super) fn format(
         (Formatting::Indent, &[Text(text), Int(width), Bool(first), Bool(blank)]) => {
             indent(text_of(text), width, first, blank, room, to)?;
         }
-        (Formatting::Slice, &[Text(text), Int(start), Int(stop)]) => {
+        (Formatting::Slice, &[Text(text), Int(start), Int(stop), Int(step)]) => {
             let text = text_of(text);
             let (skipped, taken) = slice_of(start, stop, text.chars().count());
-            to.extend(
-                text.chars()
-                    .skip(skipped)
-                    .take(taken)
-                    .collect::<String>()
-                    .as_bytes(),
-            );
+            let chars = text.chars().skip(skipped).take(taken);
+            let chars = chars.step_by(usize::try_from(step).unwrap_or(1).max(1));
+            to.extend(chars.collect::<String>().as_bytes());
+        }
+        (Formatting::Character, &[Text(text), Int(at)]) => {
+            let text = text_of(text);
+            let from_end = || usize::try_from((-1i64).checked_sub(at)?).ok();
+            let found = match usize::try_from(at) {
+                Ok(at) => text.chars().nth(at),
+                Err(_) => from_end().and_then(|at| text.chars().nth_back(at)),
+            };
+            to.extend(found.map_or(String::new(), String::from).as_bytes());
+        }
+        (Formatting::IsLower, &[Text(text)]) => {
+            let is_other = char::is_uppercase;
+            if is_of_case(text_of(text), char::is_lowercase, is_other) {
+                to.push(b'1');
+            }
+        }
+        (Formatting::IsUpper, &[Text(text)]) => {
+            let is_other = char::is_lowercase;
+            if is_of_case(text_of(text), char::is_uppercase, is_other) {
+                to.push(b'1');
+            }
+        }
+        (Formatting::Places(cut), &[Text(text)]) => {
+            parts::places(cut, text_of(text), "", -1, room, to)?;
+        }
+        (Formatting::Places(cut), &[Text(text), Text(separator), Int(most)]) => {
+            parts::places(cut, text_of(text), text_of(separator), most, room, to)?;
+        }
+        (Formatting::Part, &[Text(text), Text(places), Int(at)]) => {
+            to.extend_from_slice(parts::part(text_of(text), places, at)?.as_bytes());
         }
         (Formatting::Reverse, &[Text(text)]) => {
             to.extend(text_of(text).chars().rev().collect::<String>().as_bytes());
         }
-        (Formatting::Date, &[Text(text), Text(pattern)]) => {
-            let moment = Moment::of_text(text).ok_or(LaneError::NotANumber)?;
+        (Formatting::Date, &[Text(text), Text(pattern), Text(zone)]) => {
+            let (moment, ahead) = Moment::of_text(text).ok_or(LaneError::NotANumber)?;
+            let moment = match ahead {
+                Some(ahead) if !zone.is_empty() => {
+                    let seconds = moment.day * DAY + moment.seconds - ahead;
+                    Moment::of_seconds(seconds, zone).ok_or(LaneError::Overflow)?
+                }
+                _ => moment,
+            };
             moment.print(pattern, to);
         }
-        (Formatting::Date, &[Int(seconds), Text(pattern)]) => {
-            let moment = Moment::of_seconds(seconds).ok_or(LaneError::Overflow)?;
+        (Formatting::Date, &[Int(seconds), Text(pattern), Text(zone)]) => {
+            let moment = Moment::of_seconds(seconds, zone).ok_or(LaneError::Overflow)?;
             moment.print(pattern, to);
         }
         _ => unreachable!("the compiler gives each its operands"),
@@ -131,6 +166,17 @@ fn file_size(bytes: f64, is_binary: bool, to: &mut Vec<u8>) {
         }
         unit *= base;
     }
+}
+
+/// Whether a text has letters of a case, and none of another one, or that could be of another.
+fn is_of_case(
+    text: &str,
+    is_wanted: impl Fn(char) -> bool,
+    is_other: impl Fn(char) -> bool,
+) -> bool {
+    let has_case = |c: char| c.to_lowercase().any(|l| l != c) || c.to_uppercase().any(|u| u != c);
+    let is_against = |c: char| is_other(c) || !is_wanted(c) && has_case(c);
+    text.chars().any(&is_wanted) && !text.chars().any(is_against)
 }
 
 /// The beginning of a text of more than `most` characters, or all of another one.
@@ -286,16 +332,17 @@ struct Moment {
 }
 
 impl Moment {
-    /// One of the years 0 to 9999, in UTC.
-    fn of_seconds(seconds: i64) -> Option<Moment> {
+    /// One of the years 0 to 9999, in a time zone.
+    fn of_seconds(seconds: i64, zone: &[u8]) -> Option<Moment> {
+        let seconds = seconds.checked_add(zone::offset_at(zone, seconds))?;
         let (day, seconds) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
         let is_in_range = (day_of(0, 1, 1)..=day_of(9999, 12, 31)).contains(&day);
         is_in_range.then_some(Moment { day, seconds })
     }
 
-    /// `YYYY-MM-DD`, and perhaps ` HH:MM`, `:SS`, a fraction, and `Z` or an offset; what it says is
-    /// taken as it stands.
-    fn of_text(text: &[u8]) -> Option<Moment> {
+    /// `YYYY-MM-DD`, and perhaps ` HH:MM`, `:SS`, a fraction, and `Z` or an offset: what it says as
+    /// it stands, and how many seconds that is ahead of UTC.
+    fn of_text(text: &[u8]) -> Option<(Moment, Option<i64>)> {
         let (date, time) = text.split_at_checked(10)?;
         let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = date else {
             return None;
@@ -311,8 +358,12 @@ impl Moment {
         if date_of(day) != (year, month, day_of_month) {
             return None;
         }
-        let seconds = if time.is_empty() { 0 } else { time_of(time)? };
-        Some(Moment { day, seconds })
+        let (seconds, ahead) = if time.is_empty() {
+            (0, None)
+        } else {
+            time_of(time)?
+        };
+        Some((Moment { day, seconds }, ahead))
     }
 
     /// Appends it as a pattern of `strftime` says, which the compiler has looked at.
@@ -403,8 +454,9 @@ fn number(digits: &[u8]) -> Option<i64> {
     })
 }
 
-/// Seconds since midnight, of what stands behind a date.
-fn time_of(text: &[u8]) -> Option<i64> {
+/// Seconds since midnight, of what stands behind a date, and how many those are ahead of UTC, where
+/// it says so.
+fn time_of(text: &[u8]) -> Option<(i64, Option<i64>)> {
     let &[b' ' | b'T' | b't', h1, h2, b':', m1, m2, ref rest @ ..] = text else {
         return None;
     };
@@ -423,14 +475,19 @@ fn time_of(text: &[u8]) -> Option<i64> {
         }
         rest => rest,
     };
-    let is_offset = match rest {
-        [] | b"Z" | b"z" => true,
-        &[b'+' | b'-', h1, h2] => number(&[h1, h2])? < 24,
-        &[b'+' | b'-', h1, h2, b':', m1, m2] | &[b'+' | b'-', h1, h2, m1, m2] => {
-            number(&[h1, h2])? < 24 && number(&[m1, m2])? < 60
+    let (sign, [hours, minutes]) = match rest {
+        [] => (None, [0, 0]),
+        b"Z" | b"z" => (Some(b'+'), [0, 0]),
+        &[sign @ (b'+' | b'-'), h1, h2] => (Some(sign), [number(&[h1, h2])?, 0]),
+        &[sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] | &[sign @ (b'+' | b'-'), h1, h2, m1, m2] => {
+            (Some(sign), [number(&[h1, h2])?, number(&[m1, m2])?])
         }
-        _ => false,
+        _ => return None,
     };
-    let is_time = hour < 24 && minute < 60 && second < 60;
-    (is_offset && is_time).then_some((hour * 60 + minute) * 60 + second)
+    let ahead = sign.map(|sign| {
+        let ahead = (hours * 60 + minutes) * 60;
+        if sign == b'-' { -ahead } else { ahead }
+    });
+    let is_time = hour < 24 && minute < 60 && second < 60 && hours < 24 && minutes < 60;
+    is_time.then_some(((hour * 60 + minute) * 60 + second, ahead))
 }

@@ -10,8 +10,10 @@ mod formatting;
 pub mod functions;
 pub mod host;
 mod limits;
+mod parts;
 pub mod scalar;
 
 pub use executor::{Executor, Refusal, Work};
 pub(crate) use formatting::not_of_dates;
 pub use limits::{FOLD_BYTES_MAX, LaneLimits};
+pub(crate) use parts::PLACE_LENGTH;

@@ -112,13 +112,38 @@ pub enum Formatting {
     /// A Text; how many blanks, Int; whether before its first line, too, Bool; and before empty
     /// ones, Bool.
     Indent,
-    /// A Text; of which character on, Int; before which one, Int. Negative ones count from the end.
+    /// A Text; of which character on, Int; before which one, Int; and in which steps, Int. Negative
+    /// bounds count from the end.
     Slice,
+    /// A Text and which of its characters, Int, a negative one from the end; empty without one.
+    Character,
+    /// A Text: something where it has small letters, and no others, and else nothing.
+    IsLower,
+    /// The same of capital letters.
+    IsUpper,
+    /// Where the parts of a text lie in it, for [`Formatting::Part`], eight characters for each.
+    Places(Cut),
+    /// A Text, the places of its parts, Text, and which of them, Int. Out of range fails the lane.
+    Part,
     /// A Text: from its last character to its first.
     Reverse,
-    /// An Int, seconds since 1970, or a Text, a date, perhaps with a time; and the pattern, Text.
-    /// What is no date fails the lane.
+    /// An Int, seconds since 1970, or a Text, a date, perhaps with a time; the pattern, Text; and
+    /// the table of a time zone, Text, empty for UTC. What is no date fails the lane.
     Date,
+}
+
+/// How a text is cut into parts. What follows is what [`Formatting::Places`] has of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// A Text; what stands between the parts, Text; how often it is cut at most, Int, a negative
+    /// number for wherever it can be.
+    Separated,
+    /// A Text, at white space.
+    Words,
+    /// A Text: its lines, without their ends.
+    Lines,
+    /// A Text: all characters.
+    Characters,
 }
 
 /// Tests on two texts.

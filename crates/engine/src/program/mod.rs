@@ -43,7 +43,7 @@ mod value;
 
 pub use document::{Document, DocumentColumn, DocumentPath, DocumentStep, NoPath};
 pub use function::{
-    Arithmetic, Comparison, Conversion, Escape, Formatting, TextFunction, TextTest,
+    Arithmetic, Comparison, Conversion, Cut, Escape, Formatting, TextFunction, TextTest,
 };
 pub use op::{
     Binary, Block, Choice, Concat, ConstantItem, For, Format, Header, If, Item, Key, KeyUse, Load,

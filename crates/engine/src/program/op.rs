@@ -217,6 +217,8 @@ pub enum Choice {
         start: Register,
         /// The first behind it that is not.
         stop: Register,
+        /// From one that is kept to the next.
+        step: u32,
     },
 }
 
@@ -323,7 +325,7 @@ impl Op {
                 for choice in &op.choices {
                     match choice {
                         Choice::By(_, key) => each(key.register),
-                        Choice::Slice { start, stop } => {
+                        Choice::Slice { start, stop, .. } => {
                             [*start, *stop].into_iter().for_each(&mut each)
                         }
                         Choice::Reverse => {}

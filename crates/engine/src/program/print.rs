@@ -361,9 +361,12 @@ impl StagePrinter<'_> {
                     }
                 }
                 Choice::Reverse => f.write_str(", reversed")?,
-                Choice::Slice { start, stop } => {
+                Choice::Slice { start, stop, step } => {
                     let [start, stop] = [*start, *stop].map(|bound| self.register(bound));
                     write!(f, ", of them {start}..{stop}")?;
+                    if *step > 1 {
+                        write!(f, " in steps of {step}")?;
+                    }
                 }
             }
         }

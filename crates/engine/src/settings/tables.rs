@@ -4,7 +4,7 @@ use super::definition::{
     Mistake, address, bytes, choice, count, file, map, switch, text, time, timeout,
 };
 use super::stored::{self, StoredField};
-use crate::{choice, section};
+use crate::{choice, section, zone};
 use rhythm_protocol::http::head::{HEAD_CAPACITY, HEADERS_CAPACITY, is_token};
 use rhythm_protocol::http::response::HeaderName;
 use rhythm_protocol::http::uri::is_host_name;
@@ -19,6 +19,9 @@ section! {
     pub struct ServiceSettings = "service" {
         /// The service's name, for logs and metrics.
         name: String = "service".to_owned(); text(Ok),
+        /// In which time zone `dateformat` prints: a name of the IANA database, such as
+        /// "Europe/Berlin".
+        time_zone: String = zone::UTC.to_owned(); text(time_zone),
     }
 }
 
@@ -342,6 +345,19 @@ fn origins(origins: String) -> Result<String, Mistake> {
 }
 
 /// Names of hosts, without ports.
+fn time_zone(name: String) -> Result<String, Mistake> {
+    match zone::table(&name) {
+        Some(_) => Ok(name),
+        None => {
+            let message = format!("there is no time zone `{name}`");
+            Err(Mistake::new(
+                message,
+                "a name such as \"Europe/Berlin\" or \"UTC\"",
+            ))
+        }
+    }
+}
+
 fn host_names(names: String) -> Result<String, Mistake> {
     match (names.split_ascii_whitespace()).find(|name| !is_host_name(name)) {
         Some(name) => {

@@ -244,7 +244,7 @@ impl Maker {
         let small = self.own_register(Type::Int);
         let number = Constant::Int(self.dice.below(40) as i64);
         self.stage.constants.push((small, number));
-        let (how, from) = match self.dice.below(9) {
+        let (how, from) = match self.dice.below(15) {
             0 => (Formatting::Fixed, vec![f, small]),
             1 => (Formatting::Ceil, vec![f, small]),
             2 => (Formatting::Padded, vec![i, small]),
@@ -252,7 +252,17 @@ impl Maker {
             4 => (Formatting::Truncate, vec![text, i, small, b, end]),
             5 => (Formatting::StripTags, vec![text]),
             6 => (Formatting::Indent, vec![text, small, b, b]),
-            7 => (Formatting::Slice, vec![text, i, small]),
+            7 => (Formatting::Slice, vec![text, i, small, small]),
+            8 => (Formatting::Character, vec![text, i]),
+            9 => (Formatting::Places(Cut::Separated), vec![text, end, small]),
+            10 => {
+                let cut = *self.dice.pick(&[Cut::Words, Cut::Lines, Cut::Characters]);
+                (Formatting::Places(cut), vec![text])
+            }
+            12 => (Formatting::IsLower, vec![text]),
+            13 => (Formatting::IsUpper, vec![text]),
+            // Most are the places of no parts at all.
+            11 => (Formatting::Part, vec![text, end, small]),
             _ => (Formatting::Reverse, vec![text]),
         };
         Op::Format(Format { to, how, from })
@@ -416,7 +426,8 @@ impl Maker {
             0 => return Choice::Reverse,
             1 => {
                 let [start, stop] = [0; 2].map(|_| self.register(Type::Int));
-                return Choice::Slice { start, stop };
+                let step = self.dice.below(3) as u32 + 1;
+                return Choice::Slice { start, stop, step };
             }
             2 => KeyUse::Unique,
             _ => KeyUse::Sort {

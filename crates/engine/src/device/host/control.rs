@@ -58,10 +58,10 @@ impl Strip<'_> {
                         all.reverse();
                     });
                 }
-                Choice::Slice { start, stop } => {
+                Choice::Slice { start, stop, step } => {
                     self.rearrange(op, selection, kept.as_ref(), &mut next, |of, lane, all| {
                         let [start, stop] = [*start, *stop].map(|bound| of.int(bound, lane));
-                        choices::slice(all, start, stop);
+                        choices::slice(all, start, stop, *step);
                     });
                 }
             }

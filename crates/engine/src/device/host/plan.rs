@@ -51,7 +51,11 @@ pub(super) struct Loop {
 pub(super) enum Choice {
     By(KeyUse, Key),
     Reverse,
-    Slice { start: Register, stop: Register },
+    Slice {
+        start: Register,
+        stop: Register,
+        step: usize,
+    },
 }
 
 /// A [`Key`](crate::program::Key).
@@ -123,9 +127,10 @@ fn choice(of: &program::Choice, fuse: &mut Fuse<'_>) -> Choice {
             },
         ),
         program::Choice::Reverse => Choice::Reverse,
-        program::Choice::Slice { start, stop } => Choice::Slice {
+        program::Choice::Slice { start, stop, step } => Choice::Slice {
             start: *start,
             stop: *stop,
+            step: *step as usize,
         },
     }
 }

@@ -261,9 +261,9 @@ impl Lane<'_> {
                     kept = keyed.into_iter().map(|(at, _)| at).collect();
                 }
                 Choice::Reverse => kept.reverse(),
-                Choice::Slice { start, stop } => {
+                Choice::Slice { start, stop, step } => {
                     let [start, stop] = [*start, *stop].map(|bound| self.value(bound).int());
-                    choices::slice(&mut kept, start, stop);
+                    choices::slice(&mut kept, start, stop, *step as usize);
                 }
             }
         }
