@@ -1,7 +1,7 @@
 //! Drivers: what runs a handler. The one on real sockets waits on epoll.
 //!
 //! `epoll.rs` is the loop and `sockets.rs` what it knows of each socket; they come in by
-//! [`listener`]s (`addresses.rs` counts each client's) and as [`datagram`] sockets, and other
+//! [`listener`]s (`addresses.rs` counts each client's, `unix.rs` has files of sockets) and as [`datagram`] sockets, and other
 //! threads come in by a [`waker`].
 
 pub(crate) mod addresses;
@@ -9,4 +9,5 @@ pub mod datagram;
 pub mod epoll;
 pub mod listener;
 mod sockets;
+mod unix;
 pub mod waker;

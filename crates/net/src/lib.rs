@@ -64,8 +64,8 @@ pub use layer::{Codec, Codecs, Layer};
 pub use local::LocalListener;
 pub use outgoing::{Flushed, Outgoing, Part, Shared};
 pub use port::{
-    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Peer, PeerAddress, Port, Role,
-    Sent, TURN_MAX, Time, Token, WallClock,
+    Accepted, Client, ConnectionId, Datagram, DatagramId, Ended, Handler, Peer, PeerAddress, Port,
+    Role, Sent, TURN_MAX, Time, Token, WallClock,
 };
 pub use slab::{Key, Slab};
 pub use table::ConnectionTable;

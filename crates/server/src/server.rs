@@ -12,6 +12,7 @@ pub use self::start_error::StartError;
 
 use self::control::Shared;
 use self::factory::{HostNames, WorkerFactory, system_random};
+use self::listeners::{Entrances, Places};
 use crate::host::admin::{self, PageServer};
 use crate::host::disk::Readers;
 use crate::limits::open_files;
@@ -61,10 +62,12 @@ pub struct Inherited {
 impl Inherited {
     /// The settings of `[server]` in whose place these are, and where they listen.
     fn places(&self) -> Vec<(&'static str, String)> {
-        let text = |listener: &Listener| listener.local_address().to_string();
-        let clients: Vec<String> = self.clients.iter().map(text).collect();
-        let clients = (!clients.is_empty()).then(|| ("listen", clients.join(" ")));
-        let admin = self.admin.as_ref().map(|admin| ("admin", text(admin)));
+        let clients = Places::of(&self.clients);
+        let clients = (!clients.is_empty()).then(|| ("listen", clients.to_string()));
+        let admin = self
+            .admin
+            .as_ref()
+            .map(|admin| ("admin", admin.to_string()));
         clients.into_iter().chain(admin).collect()
     }
 }
@@ -91,6 +94,7 @@ impl SessionGauge for Sessions {
 #[derive(Debug)]
 pub struct Handle {
     local: SocketAddr,
+    places: Places,
     control: Control,
     metrics: Arc<Metrics>,
     workers: Workers<Command>,
@@ -99,14 +103,24 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Where clients connect.
+    /// Where clients connect: the first address, which is unspecified if it is a Unix socket.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Where the admin listener is.
+    /// All places where clients connect, as settings name them.
+    pub fn places(&self) -> String {
+        self.places.to_string()
+    }
+
+    /// Where the admin listener is; unspecified if it is a Unix socket.
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(Admin::address)
+    }
+
+    /// Where the admin listener is, as settings name it.
+    pub fn admin_place(&self) -> Option<&str> {
+        self.admin.as_ref().map(Admin::place)
     }
 
     /// What controls it, for other threads.
@@ -166,7 +180,11 @@ impl Server {
         let metrics = metrics_of(options.workers, &sessions, log.as_ref());
         let inherited = parts.inherited.places();
         let Inherited { clients, admin } = parts.inherited;
-        let (local, entrances) = listeners::entrances(clients, &options)?;
+        let Entrances {
+            local,
+            places,
+            entrances,
+        } = listeners::entrances(clients, &options)?;
         // Memory for it is taken here, not while it is served.
         let sessions_max = sessions.capacity();
         parts.site.stored(sessions_max);
@@ -198,7 +216,7 @@ impl Server {
             options: options.clone(),
             inherited,
         };
-        let admin = listeners::admin(admin, options.admin)?
+        let admin = listeners::admin(admin, &options)?
             .map(|listener| Admin::start(listener, names, observed))
             .transpose()?;
         let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
@@ -240,6 +258,7 @@ impl Server {
         };
         Ok(Handle {
             local,
+            places,
             control: Control {
                 shared: Arc::new(shared),
             },

@@ -19,6 +19,7 @@ mod site;
 mod sqlite;
 mod transactions;
 mod tutorial;
+mod unix;
 
 use rustix::process::Signal;
 use server::{Client, NEVER, Server, service};

@@ -8,6 +8,7 @@ use rhythm_engine::device::conformance::BESIM;
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::program::Call;
 use rhythm_engine::program::Service;
+use rhythm_engine::settings::ListenAt;
 use rhythm_engine::source::Sources;
 use rhythm_net::{Port, Time, WorkerError};
 use rhythm_server::backend::{Ask, Backend, Batch, Embedded, QueryAnswers, Tell};
@@ -265,7 +266,7 @@ pub fn options_of(service: &Service) -> ServerOptions {
             grace: Duration::from_millis(100),
             ..options.drain
         },
-        listen: ([127, 0, 0, 1], 0).into(),
+        listen: vec![ListenAt::Tcp(([127, 0, 0, 1], 0).into())],
         admin: None,
         workers: 1,
         ..options
