@@ -206,6 +206,21 @@ fn wrong_values_are_told_where_they_stand() {
             "`listen` must be an IP address and a port, or `unix:` and a path",
         ),
         (
+            "[server]\nlisten = \"[::1]:80 unix:\"",
+            "2:11",
+            "`listen` must be an IP address and a port, or `unix:` and a path",
+        ),
+        (
+            "[server]\nlisten = \"unix:/a [::1]:80 unix:/a\"",
+            "2:11",
+            "`listen` has unix:/a twice",
+        ),
+        (
+            "[server]\nsocket_mode = \"rw\"",
+            "2:16",
+            "`socket_mode` must be permissions in octal",
+        ),
+        (
             "[static]\nmount = \"files\"",
             "2:10",
             "`mount` must begin with `/`",

@@ -224,7 +224,10 @@ mod tests {
     fn addresses_may_be_said_together_and_one_by_one() {
         let flags = ["--listen", "[::1]:1 unix:/a", "--listen", "[::1]:2"];
         let listen = parse(&flags).unwrap().server.listen;
-        assert_eq!(Value::Addresses(listen).to_string(), "[::1]:1 unix:/a [::1]:2");
+        assert_eq!(
+            Value::Addresses(listen).to_string(),
+            "[::1]:1 unix:/a [::1]:2"
+        );
         assert!(parse(&["--listen", "unix:"]).is_err());
         assert!(parse(&["--admin", "[::1]:1", "--admin", "[::1]:2"]).is_err());
     }

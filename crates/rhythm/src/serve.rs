@@ -17,6 +17,7 @@ use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{self, Backend};
 use rhythm_server::{
     Control, Inherited, Loader, LogOpener, Server, ServerOptions, ServerParts, Site, SiteSettings,
+    system_resolver,
 };
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -83,6 +84,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let parts = ServerParts {
         site: Arc::clone(&site),
         loader: loader(args.clone(), Arc::clone(&site)),
+        resolver: system_resolver(),
         devices: Arc::new(move |_, waker: Waker| {
             let executor = makes.executor(limits, Arc::new(move || waker.wake()))?;
             Ok(Box::new(executor))

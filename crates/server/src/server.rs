@@ -23,6 +23,7 @@ use crate::server::worker::Command;
 use crate::site::Site;
 use crate::site::current::Current;
 use crate::site::loader::{Loader, Reloaded, Reloads};
+use crate::site::names::{BackendNames, Relocated, Resolver};
 use rhythm_engine::session::{SessionArray, SignIns, StoredFields};
 use rhythm_engine::settings::AccessLogFormat;
 use rhythm_net::workers::{self, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers};
@@ -31,6 +32,7 @@ use rhythm_observe::admin::{Admin, Names};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What the server needs beside its options.
 pub struct ServerParts {
@@ -38,6 +40,8 @@ pub struct ServerParts {
     pub site: Arc<Site>,
     /// Gives it anew, for [`Control::reload`].
     pub loader: Loader,
+    /// Looks up names of backends that have led elsewhere before.
+    pub resolver: Resolver,
     /// Makes devices: executors, or the ways to them.
     pub devices: DeviceFactory,
     /// Makes backends.
@@ -252,7 +256,17 @@ impl Server {
         let shared = Shared {
             inboxes: workers.inboxes().to_vec(),
             drain: options.drain,
-            reloads: start_reloads(checked, options, open_files, &current, &workers)?,
+            reloads: start_reloads(
+                Loads {
+                    loader: checked,
+                    names: BackendNames::new(parts.resolver),
+                    metrics: metrics.clone(),
+                },
+                options,
+                open_files,
+                &current,
+                &workers,
+            )?,
             reopen_log: log.as_ref().map(|log| Box::new(log.reopening()) as _),
             current,
         };
@@ -313,25 +327,53 @@ fn metrics_of(
     ))
 }
 
-/// Starts what loads sites anew and has the workers serve them.
 /// More memory than this a reload does not take for what sessions keep: it is beside what they had.
 const FIELDS_RELOADED_MAX: usize = 256 << 20;
 
-fn start_reloads(
+/// What the thread of reloads works with.
+struct Loads {
     loader: Loader,
+    names: BackendNames,
+    metrics: Arc<Metrics>,
+}
+
+/// Starts what loads sites anew, and finds backends that are elsewhere, for the workers.
+fn start_reloads(
+    loads: Loads,
     options: ServerOptions,
     open_files: Option<u64>,
     current: &Arc<Current>,
     workers: &Workers<Command>,
 ) -> Result<Reloads, StartError> {
+    let Loads {
+        loader,
+        mut names,
+        metrics,
+    } = loads;
     let (current, inboxes) = (current.clone(), workers.inboxes().to_vec());
+    let (served, told) = (current.clone(), inboxes.clone());
+    let meanwhile = move || {
+        if served.drain().is_some() {
+            return false;
+        }
+        let site = served.site();
+        let is_failing = |backend: &str| metrics.is_failing(backend);
+        let relocated: Arc<[Relocated]> = names.look_up(&site, is_failing, Instant::now()).into();
+        if !relocated.is_empty() {
+            served.relocate(&relocated);
+            for inbox in &told {
+                inbox.send(Command::Relocate(relocated.clone()));
+            }
+        }
+        names.has_any()
+    };
     let serve = move |loaded: Result<Arc<Site>, String>| {
         if let (Ok(site), Some(limit)) = (&loaded, open_files) {
             open_files::check(&options, site, limit);
         }
         serve(loaded, &current, &inboxes)
     };
-    Ok(Reloads::start(loader, serve)?)
+    Ok(Reloads::start(loader, serve, meanwhile)?)
 }
 
 /// Has the workers serve a site that was loaded.

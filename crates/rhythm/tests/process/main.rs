@@ -9,6 +9,7 @@ mod http;
 mod keyspace;
 mod kv;
 mod memcached;
+mod names;
 mod namespaces;
 mod postgres;
 mod redis;

@@ -40,15 +40,23 @@ fn unix_sockets_and_addresses_are_listened_on_together() {
     assert_eq!(mode.mode() & 0o777, 0o606);
     let mut clients: Vec<Client> = (0..5).map(|_| Client::at(&path)).collect();
     for client in &mut clients {
-        let answer = client.ask("POST", "/hello", "name=unix").expect("an answer");
+        let answer = client
+            .ask("POST", "/hello", "name=unix")
+            .expect("an answer");
         assert_eq!(answer.body, "<h1>Hello, unix</h1>");
     }
     let mut at_port = server.client();
-    assert_eq!(at_port.ask("GET", "/hello", "").expect("an answer").status, 200);
+    assert_eq!(
+        at_port.ask("GET", "/hello", "").expect("an answer").status,
+        200
+    );
     let (_, config) = server.ask_admin("/config");
     let config: serde_json::Value = serde_json::from_str(&config).expect("JSON");
     let listens = config["settings"]["server"]["listen"].as_str();
-    assert!(listens.is_some_and(|all| all.ends_with(&listen)), "{listens:?}");
+    assert!(
+        listens.is_some_and(|all| all.ends_with(&listen)),
+        "{listens:?}"
+    );
 
     let second = Command::new(env!("CARGO_BIN_EXE_rhythm"))
         .arg("serve")
@@ -65,15 +73,24 @@ fn unix_sockets_and_addresses_are_listened_on_together() {
     assert!(!path.exists(), "who made it removes it");
     let lines = fs::read_to_string(&log).expect("there is a log");
     let starting = |with: &str| lines.lines().filter(|line| line.starts_with(with)).count();
-    assert_eq!((starting("unix - - "), starting("127.0.0.1 - - ")), (5, 1), "{lines}");
+    assert_eq!(
+        (starting("unix - - "), starting("127.0.0.1 - - ")),
+        (5, 1),
+        "{lines}"
+    );
 }
 
 #[test]
 fn the_admin_listener_may_be_at_a_unix_socket() {
     let path = socket("admin");
-    let script = format!("exec \"$0\" $(echo \"$@\" | sed 's|--admin [^ ]*|--admin {}|')", flag(&path));
+    let script = format!(
+        "exec \"$0\" $(echo \"$@\" | sed 's|--admin [^ ]*|--admin {}|')",
+        flag(&path)
+    );
     let server = Server::start_by(&script, Stdio::null(), &service("unix-admin"), &[]);
-    let answer = Client::at(&path).ask("GET", "/healthz", "").expect("an answer");
+    let answer = Client::at(&path)
+        .ask("GET", "/healthz", "")
+        .expect("an answer");
     assert_eq!((answer.status, &*answer.body), (200, "ok\n"));
     server.signal(Signal::TERM);
     assert!(server.ended().success());
@@ -89,7 +106,9 @@ fn a_unix_socket_that_was_passed_is_listened_on_and_stays() {
     let server = Server::start_by(script, input, &service("unix-passed"), &[]);
     let serving = server.said("serving");
     assert_eq!(serving["fields"]["address"], flag(&path));
-    let answer = Client::at(&path).ask("GET", "/hello?name=a", "").expect("an answer");
+    let answer = Client::at(&path)
+        .ask("GET", "/hello?name=a", "")
+        .expect("an answer");
     assert_eq!(answer.body, "<h1>Hello, a</h1>");
     server.signal(Signal::TERM);
     assert!(server.ended().success());
