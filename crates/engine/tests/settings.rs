@@ -70,7 +70,7 @@ fn value(definition: &'static Definition) -> BoxedStrategy<Value> {
             .boxed(),
         SettingKind::File => "[^\u{0}]{5,20}".prop_map(Value::Text).boxed(),
         SettingKind::Text(read) => {
-            let texts = prop_oneof!["[a-z_-]{1,9}", "/[^/]{0,9}", any::<String>()];
+            let texts = prop_oneof!["[a-z_-]{1,9}", "/[^/]{0,9}", "[0-7]{3}", any::<String>()];
             (texts.prop_filter_map("refused", move |text| read(text).ok()))
                 .prop_map(Value::Text)
                 .boxed()

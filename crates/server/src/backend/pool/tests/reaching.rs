@@ -226,7 +226,7 @@ fn a_backend_that_is_elsewhere_is_asked_there_and_its_old_connections_end_with_t
     assert_eq!(old_address, "10.0.0.1:81".parse().unwrap());
     world.submit(0..1, true);
     let there = Peer::tcp("sim", "10.0.0.3:81".parse().unwrap());
-    assert!(world.backend.relocate(&[there.clone()]));
+    assert!(world.backend.relocate(std::slice::from_ref(&there)));
     world.poll();
     assert!(world.backend.owns(old), "it owes an answer");
     world.submit(1..2, true);
