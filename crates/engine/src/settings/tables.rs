@@ -26,8 +26,8 @@ section! {
 section! {
     /// Where and how it is served.
     pub struct ServerSettings = "server" {
-        /// Where clients connect. Those of a Unix socket have no address: what is counted by address
-        /// is not counted of them, as of those of a proxy.
+        /// Where clients connect. Those of a Unix socket have no address: what is counted by
+        /// address is not counted of them, as of those of a proxy.
         listen: Vec<ListenAt> = vec![local(8080)]; addresses().flag("listen").restart(),
         /// Permissions of Unix sockets, in octal: who may write may connect.
         socket_mode: String = "660".to_owned(); text(octal_mode).flag("socket-mode").restart(),
