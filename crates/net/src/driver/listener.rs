@@ -5,6 +5,7 @@
 //! process gave us is one for all workers, and so is a Unix socket: who is free takes the next
 //! client.
 
+use crate::driver::listen_error::ListenError;
 use crate::driver::unix::{self, SocketFile};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -12,7 +13,7 @@ use rustix::net::{bind, getsockname, listen, socket_with};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::{fmt, fs, io};
 
@@ -37,86 +38,6 @@ impl Default for ListenOptions {
             nodelay: true,
             v6_only: false,
         }
-    }
-}
-
-/// Why an address cannot be listened on.
-#[derive(Debug, thiserror::Error)]
-pub enum ListenError {
-    /// Another socket listens there.
-    #[error("{0} is in use: another process listens there; stop it or choose another port")]
-    InUse(SocketAddr),
-    /// The port is one of those kept for privileged processes.
-    #[error(
-        "no permission to listen on {0}: ports below 1024 are usually reserved; choose a higher \
-         one or grant CAP_NET_BIND_SERVICE"
-    )]
-    Permission(SocketAddr),
-    /// The address belongs to no interface.
-    #[error("{0} is not an address of this machine")]
-    NotOurs(SocketAddr),
-    /// The system lacks IPv4 or IPv6.
-    #[error("this system has no support for addresses like {0}")]
-    Unsupported(SocketAddr),
-    /// Anything else.
-    #[error("cannot listen on {address}: {error}")]
-    Other {
-        /// Where.
-        address: SocketAddr,
-        /// What the system said; it stands in the message.
-        error: io::Error,
-    },
-    /// Another process listens at the Unix socket.
-    #[error(
-        "unix:{path} is in use: another process listens there; stop it or choose another path",
-        path = .0.display()
-    )]
-    UnixInUse(PathBuf),
-    /// At the path is something else than a socket, and it stays.
-    #[error(
-        "unix:{path}: there is something that is no socket; choose another path or remove it",
-        path = .0.display()
-    )]
-    NoSocket(PathBuf),
-    /// A Unix socket cannot be made.
-    #[error("cannot listen on unix:{path}: {error}; {cure}", path = .path.display())]
-    Unix {
-        /// Where.
-        path: PathBuf,
-        /// What the system said; it stands in the message.
-        error: io::Error,
-        /// What helps.
-        cure: &'static str,
-    },
-}
-
-impl ListenError {
-    pub(crate) fn new(address: SocketAddr, errno: Errno) -> ListenError {
-        match errno {
-            Errno::ADDRINUSE => ListenError::InUse(address),
-            Errno::ACCESS | Errno::PERM => ListenError::Permission(address),
-            Errno::ADDRNOTAVAIL => ListenError::NotOurs(address),
-            Errno::AFNOSUPPORT => ListenError::Unsupported(address),
-            other => ListenError::Other {
-                address,
-                error: other.into(),
-            },
-        }
-    }
-
-    pub(crate) fn unix(path: &Path, error: io::Error) -> ListenError {
-        let cure = match error.kind() {
-            io::ErrorKind::NotFound => "make its folder before",
-            io::ErrorKind::PermissionDenied => {
-                "choose a folder, and a name in it, that this user may write to"
-            }
-            io::ErrorKind::InvalidFilename | io::ErrorKind::InvalidInput => {
-                "choose a path of at most 107 bytes"
-            }
-            _ => "choose another path",
-        };
-        let path = path.into();
-        ListenError::Unix { path, error, cure }
     }
 }
 
@@ -358,6 +279,7 @@ mod tests {
     use super::*;
     use std::net::{Ipv6Addr, TcpListener, TcpStream};
     use std::os::unix::net::{UnixListener, UnixStream};
+    use std::path::PathBuf;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

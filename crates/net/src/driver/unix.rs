@@ -3,7 +3,7 @@
 //! Such a file stays when its process dies, and then nobody answers there: whoever comes next may
 //! take its place. A process that ends by itself removes its own.
 
-use crate::driver::listener::ListenError;
+use crate::driver::listen_error::ListenError;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::fs;
