@@ -309,7 +309,7 @@ mod tests {
             let connection = ConnectionId::new(0, generation);
             let accepted = Accepted {
                 connection,
-                peer: options.listen,
+                peer: options.listen.into(),
                 role: Role::default(),
             };
             let request = b"GET /besim?1&3&17 HTTP/1.1\r\nHost: b\r\n\r\n";

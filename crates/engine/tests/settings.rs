@@ -1,12 +1,13 @@
 //! Settings: what is written reads back, in all values; former keys and wrong values are told where
 //! they stand; docs/settings.md says what the definitions say.
 
+use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::conformance;
 use rhythm_engine::settings::{
-    Definition, Origin, PoolSettings, ServiceConfig, SettingKind, Value, document,
+    Definition, ListenAt, Origin, PoolSettings, ServiceConfig, SettingKind, Value, document,
 };
 use rhythm_engine::source::Sources;
 use std::path::Path;
@@ -37,6 +38,15 @@ fn all() -> Vec<(&'static str, &'static Definition)> {
     definitions.collect()
 }
 
+/// Any place to listen at.
+fn place() -> impl Strategy<Value = ListenAt> {
+    let tcp = any::<([u8; 4], u16)>();
+    prop_oneof![
+        tcp.prop_map(|(host, port)| ListenAt::Tcp((host, port).into())),
+        "[a-z/.:\\\"]{1,20}".prop_map(|path| ListenAt::Unix(path.into())),
+    ]
+}
+
 /// Any value that a setting can have.
 fn value(definition: &'static Definition) -> BoxedStrategy<Value> {
     let some = match definition.rule.kind {
@@ -51,13 +61,24 @@ fn value(definition: &'static Definition) -> BoxedStrategy<Value> {
             .prop_map(Value::Text)
             .boxed(),
         SettingKind::Switch => any::<bool>().prop_map(Value::Switch).boxed(),
-        SettingKind::Address => any::<([u8; 4], u16)>()
-            .prop_map(|(host, port)| Value::Address((host, port).into()))
+        SettingKind::Address => place().prop_map(Value::Address).boxed(),
+        SettingKind::Addresses => vec(place(), 1..4)
+            .prop_filter("each once", |all| {
+                (1..all.len()).all(|at| !all[..at].contains(&all[at]))
+            })
+            .prop_map(Value::Addresses)
             .boxed(),
         SettingKind::File => "[^\u{0}]{5,20}".prop_map(Value::Text).boxed(),
         SettingKind::Text(read) => {
             let zones = "Europe/(Berlin|Paris)|Asia/Tokyo";
-            let texts = prop_oneof!["[a-z_-]{1,9}", "/[^/]{0,9}", zones, any::<String>()];
+            let modes = "[0-7]{3}";
+            let texts = prop_oneof![
+                "[a-z_-]{1,9}",
+                "/[^/]{0,9}",
+                zones,
+                modes,
+                any::<String>()
+            ];
             (texts.prop_filter_map("refused", move |text| read(text).ok()))
                 .prop_map(Value::Text)
                 .boxed()
@@ -69,7 +90,7 @@ fn value(definition: &'static Definition) -> BoxedStrategy<Value> {
                 ("[a-z][a-z0-9_]{0,9}", select(types.to_vec())),
             ];
             let is_right = move |(name, text): &(String, String)| check(name, Some(text)).is_ok();
-            (prop::collection::vec(entry, 0..8))
+            (vec(entry, 0..8))
                 .prop_map(move |all| Value::Map(all.into_iter().filter(is_right).collect()))
                 .boxed()
         }
@@ -190,7 +211,22 @@ fn wrong_values_are_told_where_they_stand() {
         (
             "[server]\nlisten = \"here\"",
             "2:11",
-            "`listen` must be an IP address and a port",
+            "`listen` must be an IP address and a port, or `unix:` and a path",
+        ),
+        (
+            "[server]\nlisten = \"[::1]:80 unix:\"",
+            "2:11",
+            "`listen` must be an IP address and a port, or `unix:` and a path",
+        ),
+        (
+            "[server]\nlisten = \"unix:/a [::1]:80 unix:/a\"",
+            "2:11",
+            "`listen` has unix:/a twice",
+        ),
+        (
+            "[server]\nsocket_mode = \"rw\"",
+            "2:16",
+            "`socket_mode` must be permissions in octal",
         ),
         (
             "[static]\nmount = \"files\"",

@@ -4,9 +4,8 @@ pub(crate) mod body;
 pub(crate) mod error_page;
 pub(crate) mod framing;
 
-use rhythm_net::ConnectionId;
+use rhythm_net::{Client, ConnectionId};
 use rhythm_protocol::http::encoding::Encodings;
-use std::net::SocketAddr;
 
 /// Names the answer owed to one request: its connection, and its place in the order of that
 /// connection's answers.
@@ -54,7 +53,7 @@ pub struct Owed {
     /// What its shape takes from the request.
     pub shape: AnswerShape,
     /// Where the client is.
-    pub peer: SocketAddr,
+    pub peer: Client,
 }
 
 /// An answer of a host that is over, or what was sent of one that was cut off; `None` where nothing

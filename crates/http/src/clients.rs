@@ -34,9 +34,8 @@ use crate::clients::quantum::Quantum;
 use crate::clients::stall::Stall;
 use crate::clients::upkeep::Upkeep;
 use crate::limits::ClientLimits;
-use rhythm_net::{ConnectionId, ConnectionTable, Ended, Port, Time};
+use rhythm_net::{Client, ConnectionId, ConnectionTable, Ended, Port, Time};
 use rhythm_protocol::http::request::{HeadTemplate, RequestHead};
-use std::net::SocketAddr;
 
 /// Connections closed at a time, where others need their places or their time is over.
 const CLOSED_MAX: usize = 32;
@@ -105,7 +104,7 @@ impl Clients {
     }
 
     /// Who is at the other end of an open connection.
-    pub fn peer(&self, id: ConnectionId) -> Option<SocketAddr> {
+    pub fn peer(&self, id: ConnectionId) -> Option<Client> {
         Some(self.connections.get(id)?.peer)
     }
 
@@ -115,7 +114,7 @@ impl Clients {
     }
 
     /// A connection was accepted.
-    pub fn opened(&mut self, id: ConnectionId, peer: SocketAddr, now: Time) {
+    pub fn opened(&mut self, id: ConnectionId, peer: Client, now: Time) {
         let connection = Connection::new(peer, now);
         let old = self.connections.insert(id, connection);
         debug_assert!(old.is_none(), "a driver tells of a connection's end");

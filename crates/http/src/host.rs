@@ -41,11 +41,10 @@ use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
 use crate::clients::Clients;
 use crate::clients::connection::Begun;
 use crate::clients::stream::Flow;
-use rhythm_net::{ConnectionId, Ended, Port, Time, Token};
+use rhythm_net::{Client, ConnectionId, Ended, Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::request::RequestHead;
 use rhythm_protocol::http::response::{ResponseWriter, has_no_content};
-use std::net::SocketAddr;
 
 /// A request's content.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +63,7 @@ pub struct Request<'a> {
     /// What the answer's shape takes from it.
     pub shape: AnswerShape,
     /// Where the client is.
-    pub peer: SocketAddr,
+    pub peer: Client,
     /// Its head.
     pub head: &'a RequestHead,
     /// The bytes that the head's offsets are of.

@@ -58,14 +58,15 @@ pub mod workers;
 pub use driver::addresses::Addresses;
 pub use driver::datagram::{DatagramSocket, Link, LinkError};
 pub use driver::epoll::{Driver, DriverOptions};
-pub use driver::listener::{ListenError, ListenOptions, Listener};
+pub use driver::listen_error::ListenError;
+pub use driver::listener::{ListenOptions, Listener};
 pub use driver::waker::Waker;
 pub use layer::{Codec, Codecs, Layer};
 pub use local::LocalListener;
 pub use outgoing::{Flushed, Outgoing, Part, Shared};
 pub use port::{
-    Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Peer, PeerAddress, Port, Role,
-    Sent, TURN_MAX, Time, Token, WallClock,
+    Accepted, Client, ConnectionId, Datagram, DatagramId, Ended, Handler, Peer, PeerAddress, Port,
+    Role, Sent, TURN_MAX, Time, Token, WallClock,
 };
 pub use slab::{Key, Slab};
 pub use table::ConnectionTable;

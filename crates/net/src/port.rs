@@ -148,8 +148,43 @@ pub struct Accepted {
     pub connection: ConnectionId,
     /// What the listener is for at which it arrived.
     pub role: Role,
-    /// The client's address.
-    pub peer: SocketAddr,
+    /// Where the client is.
+    pub peer: Client,
+}
+
+/// Where a client is. It is shown without its port, which says nothing to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// At a TCP port.
+    At(SocketAddr),
+    /// At a Unix socket of ours. Clients have no address there; most often it is one, a proxy, that
+    /// speaks for all of its own.
+    Unix,
+}
+
+impl Client {
+    /// Its address, if it has one.
+    pub fn address(self) -> Option<IpAddr> {
+        match self {
+            Client::At(address) => Some(address.ip()),
+            Client::Unix => None,
+        }
+    }
+}
+
+impl From<SocketAddr> for Client {
+    fn from(address: SocketAddr) -> Client {
+        Client::At(address)
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Client::At(address) => address.ip().fmt(f),
+            Client::Unix => f.write_str("unix"),
+        }
+    }
 }
 
 /// The other end of a connection that we begin.

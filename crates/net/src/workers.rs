@@ -31,6 +31,7 @@ use crate::driver::datagram::DatagramSocket;
 use crate::driver::listener::Listener;
 use crate::port::Role;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -55,6 +56,18 @@ impl Entrance {
     pub fn listeners(role: Role, listeners: Vec<Listener>) -> Entrance {
         let sockets = Sockets::Listeners(listeners);
         Entrance { role, sockets }
+    }
+
+    /// Clients' connections, from one listener that so many threads have in common.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many open files.
+    pub fn of_all(role: Role, listener: Listener, threads: usize) -> io::Result<Entrance> {
+        let others = (1..threads).map(|_| listener.try_clone());
+        let mut listeners = others.collect::<io::Result<Vec<_>>>()?;
+        listeners.push(listener);
+        Ok(Entrance::listeners(role, listeners))
     }
 
     /// Datagrams, from [`DatagramSocket::bind_group`] or [`DatagramSocket::bind`].

@@ -108,6 +108,7 @@ pub struct Names {
 #[derive(Debug)]
 pub struct Admin {
     address: SocketAddr,
+    place: String,
     thread: Workers<Infallible>,
 }
 
@@ -144,15 +145,24 @@ impl Admin {
             let now = clock::monotonic();
             Ok(HostServer::new(teller.clone(), limits, requests, now))
         };
-        let address = listener.local_address();
+        let (address, place) = (listener.local_address(), listener.to_string());
         let entrances = vec![Entrance::listeners(Role::default(), vec![listener])];
         let thread = workers::start(&options, entrances, make)?;
-        Ok(Admin { address, thread })
+        Ok(Admin {
+            address,
+            place,
+            thread,
+        })
     }
 
-    /// Where it listens.
+    /// Where it listens; unspecified if that is a Unix socket.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it listens, as settings name it.
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     /// Ends it.

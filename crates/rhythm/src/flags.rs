@@ -88,6 +88,9 @@ impl Flag {
             let hidden = arg.num_args(0..=1).require_equals(true);
             arg = hidden.default_missing_value("true");
         }
+        if matches!(definition.rule.kind, SettingKind::Addresses) {
+            arg = arg.action(ArgAction::Append);
+        }
         let mut args = vec![arg];
         if let (Some(none), Some(meaning)) = (self.none(), definition.rule.none) {
             let help = meaning[..1].to_uppercase() + &meaning[1..];
@@ -118,8 +121,9 @@ impl FromArgMatches for Overrides {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut given = Vec::new();
         for flag in Flag::all() {
-            let value = match matches.get_one::<Value>(flag.name) {
-                Some(value) => Some(value.clone()),
+            let values = matches.get_many::<Value>(flag.name);
+            let value = match values.and_then(|all| all.cloned().reduce(both)) {
+                Some(value) => Some(value),
                 None => (flag.none())
                     .is_some_and(|none| matches.get_flag(&none))
                     .then_some(Value::None),
@@ -134,6 +138,17 @@ impl FromArgMatches for Overrides {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+/// What a flag says that is there twice: all of its addresses.
+fn both(first: Value, second: Value) -> Value {
+    match (first, second) {
+        (Value::Addresses(mut all), Value::Addresses(more)) => {
+            all.extend(more);
+            Value::Addresses(all)
+        }
+        (_, second) => second,
     }
 }
 
@@ -162,7 +177,12 @@ mod tests {
             }
             SettingKind::Switch => (default == Value::Switch(false)).to_string(),
             SettingKind::Address => "[::1]:77".to_owned(),
-            SettingKind::File | SettingKind::Text(_) => "other".to_owned(),
+            SettingKind::Addresses => "[::1]:77 unix:/run/a.sock".to_owned(),
+            SettingKind::File => "other".to_owned(),
+            SettingKind::Text(read) => {
+                let mut texts = ["other", "600"].into_iter().map(str::to_owned);
+                texts.find(|text| read(text.clone()).is_ok()).unwrap()
+            }
             SettingKind::Map(_) => panic!("no flag can say a table"),
         }
     }
@@ -198,6 +218,18 @@ mod tests {
         assert_eq!(parse(&["--admin", "none"]).unwrap().server.admin, None);
         assert!(parse(&["--no-admin", "--admin", "[::1]:1"]).is_err());
         assert_eq!(parse(&[]).unwrap(), ServiceConfig::default());
+    }
+
+    #[test]
+    fn addresses_may_be_said_together_and_one_by_one() {
+        let flags = ["--listen", "[::1]:1 unix:/a", "--listen", "[::1]:2"];
+        let listen = parse(&flags).unwrap().server.listen;
+        assert_eq!(
+            Value::Addresses(listen).to_string(),
+            "[::1]:1 unix:/a [::1]:2"
+        );
+        assert!(parse(&["--listen", "unix:"]).is_err());
+        assert!(parse(&["--admin", "[::1]:1", "--admin", "[::1]:2"]).is_err());
     }
 
     #[test]

@@ -150,9 +150,10 @@ fn setting(definition: &Definition) -> (String, Json) {
         }),
         SettingKind::Choice(words) => json!({ "enum": words }),
         SettingKind::Switch => json!({ "type": "boolean" }),
-        SettingKind::Address | SettingKind::File | SettingKind::Text(_) => {
-            json!({ "type": "string" })
-        }
+        SettingKind::Address
+        | SettingKind::Addresses
+        | SettingKind::File
+        | SettingKind::Text(_) => json!({ "type": "string" }),
         SettingKind::Map(_) => json!({
             "type": "object",
             "additionalProperties": { "type": "string" },

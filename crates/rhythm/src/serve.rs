@@ -17,10 +17,12 @@ use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{self, Backend};
 use rhythm_server::{
     Control, Inherited, Loader, LogOpener, Server, ServerOptions, ServerParts, Site, SiteSettings,
+    system_resolver,
 };
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,6 +84,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let parts = ServerParts {
         site: Arc::clone(&site),
         loader: loader(args.clone(), Arc::clone(&site)),
+        resolver: system_resolver(),
         devices: Arc::new(move |_, waker: Waker| {
             let executor = makes.executor(limits, Arc::new(move || waker.wake()))?;
             Ok(Box::new(executor))
@@ -103,8 +106,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     tracing::info!(
         service = site.service().config.service.name,
-        address = %server.local_addr(),
-        admin = server.admin_addr().map(|address| address.to_string()),
+        address = %server.places(),
+        admin = server.admin_place(),
         workers,
         device = device.to_string(),
         gpu = device.gpu().map(|gpu| gpu.name.as_str()),
@@ -126,13 +129,7 @@ fn inherited() -> Result<Inherited> {
     let mut inherited = Inherited::default();
     for index in 0..passed.len() {
         let name = names.next().unwrap_or_default();
-        let listener = passed.take_tcp_listener(index).and_then(|socket| {
-            let nodelay = ListenOptions::default().nodelay;
-            socket
-                .map(|socket| Listener::inherited(socket, nodelay))
-                .transpose()
-        });
-        let listener = listener.with_context(|| {
+        let listener = take_listener(&mut passed, index).with_context(|| {
             format!("socket {index} of those passed (LISTEN_FDS) cannot be listened on")
         })?;
         match name {
@@ -144,6 +141,22 @@ fn inherited() -> Result<Inherited> {
         }
     }
     Ok(inherited)
+}
+
+/// A socket that was passed, TCP or Unix, unless it was taken before.
+fn take_listener(passed: &mut ListenFd, index: usize) -> io::Result<Option<Listener>> {
+    let tcp = passed.take_tcp_listener(index);
+    let socket: Option<OwnedFd> = match tcp {
+        Ok(socket) => socket.map(OwnedFd::from),
+        Err(no_tcp) => match passed.take_unix_listener(index) {
+            Ok(socket) => socket.map(OwnedFd::from),
+            Err(_) => return Err(no_tcp),
+        },
+    };
+    let nodelay = ListenOptions::default().nodelay;
+    socket
+        .map(|socket| Listener::inherited(socket, nodelay))
+        .transpose()
 }
 
 fn lock(signals: &Mutex<Signals>) -> MutexGuard<'_, Signals> {

@@ -53,5 +53,6 @@ pub use server::{
     SharedBackendFactory, StartError,
 };
 pub use site::loader::Loader;
+pub use site::names::{Resolver, system_resolver};
 pub use site::statics::{FileContent, FileSource, StaticFile, Statics};
 pub use site::{BackendSettings, HostRoute, Site, SiteSettings};

@@ -59,6 +59,7 @@ use crate::observe::metrics::WorkerMetrics;
 use crate::seal::Sealer;
 use crate::site::epoch::Epoch;
 use crate::site::lengths::Lengths;
+use crate::site::names::Relocated;
 use crate::site::{HostRoute, Site};
 use ending::Ending;
 use gauges::Gauges;
@@ -161,6 +162,12 @@ impl Pipeline {
             &self.host_path.hosts,
             &self.metrics,
         );
+        self.gauges.touch();
+    }
+
+    /// Backends are elsewhere from now on.
+    pub(crate) fn relocate(&mut self, relocated: &[Relocated]) {
+        self.backends.relocate(relocated);
         self.gauges.touch();
     }
 

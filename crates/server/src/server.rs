@@ -12,6 +12,7 @@ pub use self::start_error::StartError;
 
 use self::control::Shared;
 use self::factory::{HostNames, WorkerFactory, system_random};
+use self::listeners::{Entrances, Places};
 use crate::host::admin::{self, PageServer};
 use crate::host::disk::Readers;
 use crate::limits::open_files;
@@ -22,6 +23,7 @@ use crate::server::worker::Command;
 use crate::site::Site;
 use crate::site::current::Current;
 use crate::site::loader::{Loader, Reloaded, Reloads};
+use crate::site::names::{BackendNames, Relocated, Resolver};
 use rhythm_engine::session::{SessionArray, SignIns, StoredFields};
 use rhythm_engine::settings::AccessLogFormat;
 use rhythm_net::workers::{self, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers};
@@ -30,6 +32,7 @@ use rhythm_observe::admin::{Admin, Names};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What the server needs beside its options.
 pub struct ServerParts {
@@ -37,6 +40,8 @@ pub struct ServerParts {
     pub site: Arc<Site>,
     /// Gives it anew, for [`Control::reload`].
     pub loader: Loader,
+    /// Looks up names of backends that have led elsewhere before.
+    pub resolver: Resolver,
     /// Makes devices: executors, or the ways to them.
     pub devices: DeviceFactory,
     /// Makes backends.
@@ -61,10 +66,12 @@ pub struct Inherited {
 impl Inherited {
     /// The settings of `[server]` in whose place these are, and where they listen.
     fn places(&self) -> Vec<(&'static str, String)> {
-        let text = |listener: &Listener| listener.local_address().to_string();
-        let clients: Vec<String> = self.clients.iter().map(text).collect();
-        let clients = (!clients.is_empty()).then(|| ("listen", clients.join(" ")));
-        let admin = self.admin.as_ref().map(|admin| ("admin", text(admin)));
+        let clients = Places::of(&self.clients);
+        let clients = (!clients.is_empty()).then(|| ("listen", clients.to_string()));
+        let admin = self
+            .admin
+            .as_ref()
+            .map(|admin| ("admin", admin.to_string()));
         clients.into_iter().chain(admin).collect()
     }
 }
@@ -91,6 +98,7 @@ impl SessionGauge for Sessions {
 #[derive(Debug)]
 pub struct Handle {
     local: SocketAddr,
+    places: Places,
     control: Control,
     metrics: Arc<Metrics>,
     workers: Workers<Command>,
@@ -99,14 +107,24 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Where clients connect.
+    /// Where clients connect: the first address, which is unspecified if it is a Unix socket.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Where the admin listener is.
+    /// All places where clients connect, as settings name them.
+    pub fn places(&self) -> String {
+        self.places.to_string()
+    }
+
+    /// Where the admin listener is; unspecified if it is a Unix socket.
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(Admin::address)
+    }
+
+    /// Where the admin listener is, as settings name it.
+    pub fn admin_place(&self) -> Option<&str> {
+        self.admin.as_ref().map(Admin::place)
     }
 
     /// What controls it, for other threads.
@@ -166,7 +184,11 @@ impl Server {
         let metrics = metrics_of(options.workers, &sessions, log.as_ref());
         let inherited = parts.inherited.places();
         let Inherited { clients, admin } = parts.inherited;
-        let (local, entrances) = listeners::entrances(clients, &options)?;
+        let Entrances {
+            local,
+            places,
+            entrances,
+        } = listeners::entrances(clients, &options)?;
         // Memory for it is taken here, not while it is served.
         let sessions_max = sessions.capacity();
         parts.site.stored(sessions_max);
@@ -198,7 +220,7 @@ impl Server {
             options: options.clone(),
             inherited,
         };
-        let admin = listeners::admin(admin, options.admin)?
+        let admin = listeners::admin(admin, &options)?
             .map(|listener| Admin::start(listener, names, observed))
             .transpose()?;
         let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
@@ -234,12 +256,23 @@ impl Server {
         let shared = Shared {
             inboxes: workers.inboxes().to_vec(),
             drain: options.drain,
-            reloads: start_reloads(checked, options, open_files, &current, &workers)?,
+            reloads: start_reloads(
+                Loads {
+                    loader: checked,
+                    names: BackendNames::new(parts.resolver),
+                    metrics: metrics.clone(),
+                },
+                options,
+                open_files,
+                &current,
+                &workers,
+            )?,
             reopen_log: log.as_ref().map(|log| Box::new(log.reopening()) as _),
             current,
         };
         Ok(Handle {
             local,
+            places,
             control: Control {
                 shared: Arc::new(shared),
             },
@@ -294,25 +327,53 @@ fn metrics_of(
     ))
 }
 
-/// Starts what loads sites anew and has the workers serve them.
 /// More memory than this a reload does not take for what sessions keep: it is beside what they had.
 const FIELDS_RELOADED_MAX: usize = 256 << 20;
 
-fn start_reloads(
+/// What the thread of reloads works with.
+struct Loads {
     loader: Loader,
+    names: BackendNames,
+    metrics: Arc<Metrics>,
+}
+
+/// Starts what loads sites anew, and finds backends that are elsewhere, for the workers.
+fn start_reloads(
+    loads: Loads,
     options: ServerOptions,
     open_files: Option<u64>,
     current: &Arc<Current>,
     workers: &Workers<Command>,
 ) -> Result<Reloads, StartError> {
+    let Loads {
+        loader,
+        mut names,
+        metrics,
+    } = loads;
     let (current, inboxes) = (current.clone(), workers.inboxes().to_vec());
+    let (served, told) = (current.clone(), inboxes.clone());
+    let meanwhile = move || {
+        if served.drain().is_some() {
+            return false;
+        }
+        let site = served.site();
+        let is_failing = |backend: &str| metrics.is_failing(backend);
+        let relocated: Arc<[Relocated]> = names.look_up(&site, is_failing, Instant::now()).into();
+        if !relocated.is_empty() {
+            served.relocate(&relocated);
+            for inbox in &told {
+                inbox.send(Command::Relocate(relocated.clone()));
+            }
+        }
+        names.has_any()
+    };
     let serve = move |loaded: Result<Arc<Site>, String>| {
         if let (Ok(site), Some(limit)) = (&loaded, open_files) {
             open_files::check(&options, site, limit);
         }
         serve(loaded, &current, &inboxes)
     };
-    Ok(Reloads::start(loader, serve)?)
+    Ok(Reloads::start(loader, serve, meanwhile)?)
 }
 
 /// Has the workers serve a site that was loaded.

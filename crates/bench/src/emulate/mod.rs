@@ -187,7 +187,7 @@ impl Stage {
             let accepted = Accepted {
                 connection,
                 role: Role::default(),
-                peer: any_address(),
+                peer: any_address().into(),
             };
             self.pipeline.opened(&mut self.port, accepted, self.now);
         }

@@ -142,6 +142,9 @@ section! {
         circuit_failures: u32 = 20; count(1, 1_000_000),
         /// That window: what happened before counts half.
         circuit_window: Duration = Duration::from_secs(5); time(),
+        /// How often the name in its address is looked up again, as it is within a second or two
+        /// while the backend fails as a whole. 0s: with the service alone.
+        look_up_every: Duration = Duration::from_secs(30); time(),
     }
 }
 

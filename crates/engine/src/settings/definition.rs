@@ -4,6 +4,7 @@
 //! help, what the documentation says, and whether a reload is enough for a change.
 
 use super::duration;
+use super::listen::{ListenAt, NoPlace};
 use super::value::{NONE, Value};
 use crate::diagnostic::did_you_mean;
 use std::time::Duration;
@@ -49,8 +50,10 @@ pub enum SettingKind {
     Choice(&'static [&'static str]),
     /// `true` or `false`.
     Switch,
-    /// An IP address and a port.
+    /// A place to listen at.
     Address,
+    /// One or more places to listen at.
+    Addresses,
     /// A file's path.
     File,
     /// A text, and what completes or refuses it.
@@ -121,9 +124,14 @@ pub(crate) const fn switch() -> Rule {
     rule(SettingKind::Switch)
 }
 
-/// An address to listen at.
+/// A place to listen at.
 pub const fn address() -> Rule {
     rule(SettingKind::Address)
+}
+
+/// One or more places to listen at, separated by spaces.
+pub(crate) const fn addresses() -> Rule {
+    rule(SettingKind::Addresses)
 }
 
 /// A file's path.
@@ -177,7 +185,7 @@ impl Definition {
         else {
             let port = u16::try_from(integer).ok();
             return Err(match self.rule.kind {
-                SettingKind::Address => self.no_address(port),
+                SettingKind::Address | SettingKind::Addresses => self.no_address(port),
                 _ => self.mistyped(),
             });
         };
@@ -214,10 +222,8 @@ impl Definition {
                     did_you_mean(text, words.iter().copied()),
                 )),
             },
-            SettingKind::Address => (text.parse()).map(Value::Address).map_err(|_| {
-                let port = text.rsplit_once(':').map_or(text, |(_, port)| port);
-                self.no_address(port.parse().ok())
-            }),
+            SettingKind::Address => self.read_address(text).map(Value::Address),
+            SettingKind::Addresses => self.read_addresses(text).map(Value::Addresses),
             SettingKind::File if text.is_empty() => Err(self.must_be("a file's path", FILE_FORM)),
             SettingKind::File => Ok(Value::Text(text.to_owned())),
             SettingKind::Text(read) => read(text.to_owned()).map(Value::Text),
@@ -225,6 +231,29 @@ impl Definition {
             | SettingKind::Bytes(..)
             | SettingKind::Switch
             | SettingKind::Map(_) => Err(self.mistyped()),
+        }
+    }
+
+    fn read_address(&self, text: &str) -> Result<ListenAt, Mistake> {
+        text.parse().map_err(|NoPlace| {
+            let port = text.rsplit_once(':').map_or(text, |(_, port)| port);
+            self.no_address(port.parse().ok())
+        })
+    }
+
+    fn read_addresses(&self, text: &str) -> Result<Vec<ListenAt>, Mistake> {
+        let mut all = Vec::new();
+        for text in text.split_ascii_whitespace() {
+            let address = self.read_address(text)?;
+            if all.contains(&address) {
+                let message = format!("`{}` has {address} twice", self.key);
+                return Err(Mistake::new(message, "each address once"));
+            }
+            all.push(address);
+        }
+        match all.is_empty() {
+            true => Err(self.no_address(None)),
+            false => Ok(all),
         }
     }
 
@@ -272,7 +301,7 @@ impl Definition {
                 let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 self.must_be("a string", words.join(" or "))
             }
-            SettingKind::Address => self.no_address(None),
+            SettingKind::Address | SettingKind::Addresses => self.no_address(None),
             SettingKind::File => self.must_be("a string", FILE_FORM),
             SettingKind::Text(_) => {
                 let default = (self.default)().to_toml();
@@ -286,10 +315,13 @@ impl Definition {
         let port = port.unwrap_or(8080);
         let form = format!(
             "such as \"127.0.0.1:{port}\", for this machine alone, or \"0.0.0.0:{port}\", or \
-             \"[::]:{port}\" with IPv6"
+             \"[::]:{port}\" with IPv6, or a Unix socket, \"unix:/run/site.sock\""
         );
         let none = (self.rule.none).map(|none| format!("; \"none\": {none}"));
-        self.must_be("an IP address and a port", form + &none.unwrap_or_default())
+        let several = matches!(self.rule.kind, SettingKind::Addresses);
+        let several = several.then_some("; several are separated by spaces");
+        let form = form + several.or(none.as_deref()).unwrap_or_default();
+        self.must_be("an IP address and a port, or `unix:` and a path", form)
     }
 
     fn must_be(&self, what: &str, hint: impl Into<String>) -> Mistake {
@@ -318,7 +350,7 @@ impl Definition {
             SettingKind::Duration(_) => "DURATION",
             SettingKind::Choice(_) => "CHOICE",
             SettingKind::Switch => "BOOL",
-            SettingKind::Address => "ADDR",
+            SettingKind::Address | SettingKind::Addresses => "ADDR",
             SettingKind::File => "FILE",
             SettingKind::Text(_) | SettingKind::Map(_) => "TEXT",
         }

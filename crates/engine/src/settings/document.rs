@@ -8,6 +8,9 @@ use super::value::Value;
 use std::fmt::Write;
 use std::time::Duration;
 
+/// What can be listened at.
+const ADDRESS: &str = "address and port, or `unix:PATH`";
+
 /// A heading, what a section is about, and its settings.
 pub fn section(section: &dyn Section) -> String {
     let about = section.about().trim();
@@ -68,7 +71,8 @@ fn values(definition: &Definition) -> String {
             words.join(", ")
         }
         SettingKind::Switch => "`true`, `false`".to_owned(),
-        SettingKind::Address => "address and port".to_owned(),
+        SettingKind::Address => ADDRESS.to_owned(),
+        SettingKind::Addresses => format!("{ADDRESS}; several with spaces between them"),
         SettingKind::File => "path".to_owned(),
         SettingKind::Text(_) => "text".to_owned(),
         SettingKind::Map(_) => "table of texts".to_owned(),

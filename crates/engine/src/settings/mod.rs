@@ -12,8 +12,8 @@
 //! - `tables`: the tables of `service.toml`; `stored`: a session's fields; `together`: what of them
 //!   does not go together;
 //! - `service`: all of them, and where each value comes from;
-//! - `backend`: the backends'; `key`: what a kind of theirs has of its own; `outside`: values that
-//!   `service.toml` is not to have;
+//! - `listen`: where to listen; `backend`: the backends'; `key`: what a kind of theirs has of its
+//!   own; `outside`: values that `service.toml` is not to have;
 //! - `document`: the documentation's tables; [`duration`]: durations as people write them.
 //!
 //! Limits end in `_max`, a number of bytes has `bytes` in its name, and what is a time has its unit
@@ -24,6 +24,7 @@ mod definition;
 pub mod document;
 pub mod duration;
 mod key;
+mod listen;
 mod outside;
 mod section;
 mod service;
@@ -38,6 +39,7 @@ pub use definition::{
     timeout,
 };
 pub use key::{BackendKey, Setting};
+pub use listen::{ListenAt, NoPlace};
 pub use outside::{Given, Outside};
 pub use section::Section;
 pub use service::{Origin, ServiceConfig};

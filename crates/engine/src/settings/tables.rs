@@ -1,15 +1,16 @@
 //! The tables of `service.toml`: each setting is defined here, and nowhere else.
 
 use super::definition::{
-    Mistake, address, bytes, choice, count, file, map, switch, text, time, timeout,
+    Mistake, address, addresses, bytes, choice, count, file, map, switch, text, time, timeout,
 };
+use super::listen::ListenAt;
 use super::stored::{self, StoredField};
 use crate::{choice, section, zone};
 use rhythm_protocol::http::head::{HEAD_CAPACITY, HEADERS_CAPACITY, is_token};
 use rhythm_protocol::http::response::HeaderName;
 use rhythm_protocol::http::uri::is_host_name;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,11 +29,14 @@ section! {
 section! {
     /// Where and how it is served.
     pub struct ServerSettings = "server" {
-        /// Where clients connect.
-        listen: SocketAddr = local(8080); address().flag("listen").restart(),
+        /// Where clients connect. Those of a Unix socket have no address: what is counted by
+        /// address is not counted of them, as of those of a proxy.
+        listen: Vec<ListenAt> = vec![local(8080)]; addresses().flag("listen").restart(),
+        /// Permissions of Unix sockets, in octal: who may write may connect.
+        socket_mode: String = "660".to_owned(); text(octal_mode).flag("socket-mode").restart(),
         /// Where health, metrics and the settings in effect are told (/healthz, /readyz,
         /// /metrics, /config).
-        admin: Option<SocketAddr> = Some(local(8079));
+        admin: Option<ListenAt> = Some(local(8079));
             address().or_none("no admin listener").flag("admin").restart(),
         /// More names by which the admin listener is asked, separated by spaces. It answers where
         /// `Host` is an address, `localhost` or one of these, and 421 otherwise: a site that has
@@ -275,8 +279,30 @@ choice! {
 }
 
 /// This machine alone.
-fn local(port: u16) -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, port).into()
+fn local(port: u16) -> ListenAt {
+    ListenAt::Tcp((Ipv4Addr::LOCALHOST, port).into())
+}
+
+/// Permissions as `chmod` takes them.
+fn octal_mode(mode: String) -> Result<String, Mistake> {
+    match u32::from_str_radix(&mode, 8) {
+        Ok(bits) if bits <= 0o777 && !mode.starts_with('+') => Ok(mode),
+        _ => {
+            let hint = "such as \"660\", for the owner and the group, or \"666\", for everybody";
+            Err(Mistake::new(
+                "`socket_mode` must be permissions in octal",
+                hint,
+            ))
+        }
+    }
+}
+
+impl ServerSettings {
+    /// The permissions of Unix sockets.
+    pub fn socket_mode(&self) -> u32 {
+        // It was read as such.
+        u32::from_str_radix(&self.socket_mode, 8).unwrap_or(0o600)
+    }
 }
 
 /// A path that begins and ends with `/`.

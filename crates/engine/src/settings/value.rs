@@ -1,9 +1,9 @@
 //! Values of settings: what a file or a flag says, before it gets its type.
 
 use super::duration;
+use super::listen::ListenAt;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
-use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,8 +22,10 @@ pub enum Value {
     Text(String),
     /// On or off.
     Switch(bool),
-    /// An address to listen at.
-    Address(SocketAddr),
+    /// A place to listen at.
+    Address(ListenAt),
+    /// Several such.
+    Addresses(Vec<ListenAt>),
     /// Texts by their names.
     Map(BTreeMap<String, String>),
     /// Nothing: a setting that may be left out is.
@@ -76,6 +78,10 @@ impl fmt::Display for Value {
             Value::Text(text) => f.write_str(text),
             Value::Switch(on) => on.fmt(f),
             Value::Address(address) => address.fmt(f),
+            Value::Addresses(all) => {
+                let all: Vec<String> = all.iter().map(ListenAt::to_string).collect();
+                f.write_str(&all.join(" "))
+            }
             Value::Map(_) => f.write_str(&self.to_toml()),
             Value::None => f.write_str(NONE),
         }
@@ -114,7 +120,8 @@ typed! {
     Duration: Duration,
     String: Text,
     bool: Switch,
-    SocketAddr: Address,
+    ListenAt: Address,
+    Vec<ListenAt>: Addresses,
     BTreeMap<String, String>: Map,
 }
 

@@ -6,9 +6,8 @@ use crate::clients::input::Input;
 use crate::clients::no_room::Expected;
 use crate::clients::stall::Stall;
 use crate::limits::ClientLimits;
-use rhythm_net::{ConnectionId, Outgoing, Time};
+use rhythm_net::{Client, ConnectionId, Outgoing, Time};
 use rhythm_protocol::http::request::{Method, RequestHead};
-use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -116,7 +115,7 @@ impl Pending {
 /// A client's connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) peer: SocketAddr,
+    pub(crate) peer: Client,
     /// Input that no whole request was made of yet.
     pub(crate) input: Option<Box<Input>>,
     /// Its input is being read, and there is some behind the last request that was taken.
@@ -164,7 +163,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(peer: SocketAddr, now: Time) -> Connection {
+    pub(crate) fn new(peer: Client, now: Time) -> Connection {
         Connection {
             peer,
             input: None,

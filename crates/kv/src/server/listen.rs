@@ -3,9 +3,10 @@
 use crate::shared::{Listen, Settings};
 use rhythm_net::workers::Entrance;
 use rhythm_net::{DatagramSocket, ListenError, ListenOptions, Listener, Role};
-use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
+use std::{fs, io};
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,11 +65,14 @@ pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>),
             path: path.clone(),
             error,
         };
-        let listener = Listener::bind_unix(path, settings.unix_mask, &options).map_err(failed)?;
-        let others = (1..threads).map(|_| listener.try_clone());
-        let mut listeners = others.collect::<io::Result<Vec<_>>>().map_err(failed)?;
-        listeners.push(listener);
-        entrances.push(Entrance::listeners(role, listeners));
+        // As memcached does, even where another server listens there.
+        let is_socket = |found: fs::Metadata| found.file_type().is_socket();
+        if fs::symlink_metadata(path).is_ok_and(is_socket) {
+            fs::remove_file(path).map_err(failed)?;
+        }
+        let listener = Listener::bind_unix(path, settings.unix_mask, &options)?;
+        let entrance = Entrance::of_all(role, listener, threads).map_err(failed)?;
+        entrances.push(entrance);
         addresses.push(Address::Unix(path.clone()));
         return Ok((entrances, addresses));
     }

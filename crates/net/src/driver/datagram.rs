@@ -14,7 +14,8 @@
 mod link;
 mod messages;
 
-use crate::driver::listener::{ListenError, ListenOptions, bound, bound_group, local_address};
+use crate::driver::listen_error::ListenError;
+use crate::driver::listener::{ListenOptions, bound, bound_group, local_address};
 use crate::port::Datagram;
 use messages::{Form, Messages};
 use rustix::io::Errno;

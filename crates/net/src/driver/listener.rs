@@ -2,16 +2,20 @@
 //!
 //! One address is served by several workers through one listener each (SO_REUSEPORT): the kernel
 //! spreads the clients over them, and workers share no queue and no lock. A socket that another
-//! process gave us is one for all workers: who is free takes the next client.
+//! process gave us is one for all workers, and so is a Unix socket: who is free takes the next
+//! client.
 
+use crate::driver::listen_error::ListenError;
+use crate::driver::unix::{self, SocketFile};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::net::{bind, getsockname, listen, socket_with};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::{fs, io};
+use std::sync::Arc;
+use std::{fmt, fs, io};
 
 /// How to listen.
 #[derive(Clone, Copy, Debug)]
@@ -37,54 +41,21 @@ impl Default for ListenOptions {
     }
 }
 
-/// Why an address cannot be listened on.
-#[derive(Debug, thiserror::Error)]
-pub enum ListenError {
-    /// Another socket listens there.
-    #[error("{0} is in use: another process listens there; stop it or choose another port")]
-    InUse(SocketAddr),
-    /// The port is one of those kept for privileged processes.
-    #[error(
-        "no permission to listen on {0}: ports below 1024 are usually reserved; choose a higher \
-         one or grant CAP_NET_BIND_SERVICE"
-    )]
-    Permission(SocketAddr),
-    /// The address belongs to no interface.
-    #[error("{0} is not an address of this machine")]
-    NotOurs(SocketAddr),
-    /// The system lacks IPv4 or IPv6.
-    #[error("this system has no support for addresses like {0}")]
-    Unsupported(SocketAddr),
-    /// Anything else.
-    #[error("cannot listen on {address}: {error}")]
-    Other {
-        /// Where.
-        address: SocketAddr,
-        /// What the system said; it stands in the message.
-        error: io::Error,
-    },
-}
-
-impl ListenError {
-    pub(crate) fn new(address: SocketAddr, errno: Errno) -> ListenError {
-        match errno {
-            Errno::ADDRINUSE => ListenError::InUse(address),
-            Errno::ACCESS | Errno::PERM => ListenError::Permission(address),
-            Errno::ADDRNOTAVAIL => ListenError::NotOurs(address),
-            Errno::AFNOSUPPORT => ListenError::Unsupported(address),
-            other => ListenError::Other {
-                address,
-                error: other.into(),
-            },
-        }
-    }
-}
-
 /// A socket that listens.
 #[derive(Debug)]
 pub struct Listener {
+    /// Removed when none of the same socket is left, before that is closed.
+    file: Option<Arc<SocketFile>>,
     socket: OwnedFd,
-    address: SocketAddr,
+    at: At,
+}
+
+/// Where a listener is.
+#[derive(Clone, Debug)]
+enum At {
+    Tcp(SocketAddr),
+    /// The path, or what else names the socket.
+    Unix(Arc<str>),
 }
 
 impl Listener {
@@ -120,33 +91,34 @@ impl Listener {
             .collect()
     }
 
-    /// Listens on a Unix socket at `path`, with these permissions (`0o700`: the owner alone). A
-    /// socket that is there is taken for one that somebody left behind.
-    ///
-    /// [`Listener::local_address`] says nothing of it, nor does [`Accepted`](crate::Accepted) of
-    /// its clients: both have the unspecified address.
+    /// Listens on a Unix socket at `path`, with these permissions (`0o700`: the owner alone). The
+    /// socket of a process that has died is replaced. The file is removed when the last listener of
+    /// this socket is dropped.
     ///
     /// # Errors
     ///
-    /// What the system said.
+    /// [`ListenError`], worded for the person who chose the path.
     pub fn bind_unix(
         path: &Path,
         permissions: u32,
         options: &ListenOptions,
-    ) -> io::Result<Listener> {
-        let is_socket = |found: fs::Metadata| found.file_type().is_socket();
-        if fs::symlink_metadata(path).is_ok_and(is_socket) {
-            fs::remove_file(path)?;
-        }
-        let address = SocketAddrUnix::new(path)?;
+    ) -> Result<Listener, ListenError> {
+        let failed = |error: io::Error| ListenError::unix(path, error);
+        let of_system = |errno: Errno| failed(errno.into());
+        let address = SocketAddrUnix::new(path).map_err(of_system)?;
+        unix::make_way(path, &address)?;
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        bind(&socket, &address)?;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let socket = socket.map_err(of_system)?;
+        bind(&socket, &address).map_err(of_system)?;
+        let file = Some(Arc::new(SocketFile::new(path).map_err(failed)?));
         // Before anybody can connect.
-        fs::set_permissions(path, fs::Permissions::from_mode(permissions & 0o777))?;
-        listen(&socket, i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
-        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        Ok(Listener { socket, address })
+        let permissions = fs::Permissions::from_mode(permissions & 0o777);
+        fs::set_permissions(path, permissions).map_err(failed)?;
+        let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
+        listen(&socket, backlog).map_err(of_system)?;
+        let at = At::Unix(path.to_string_lossy().into());
+        Ok(Listener { file, socket, at })
     }
 
     fn listening(
@@ -158,26 +130,40 @@ impl Listener {
         // Two sockets that may reuse an address can both be bound to it; who listens second learns
         // of it only here.
         listen(&socket, backlog).map_err(|errno| ListenError::new(address, errno))?;
-        let address = local_address(&socket, address)?;
-        Ok(Listener { socket, address })
+        let at = At::Tcp(local_address(&socket, address)?);
+        Ok(Listener {
+            file: None,
+            socket,
+            at,
+        })
     }
 
     /// Takes over a socket that listens already, such as one of the process before. It goes on
-    /// listening for as long as any process has it.
+    /// listening for as long as any process has it, and the file of a Unix socket stays.
     ///
     /// # Errors
     ///
-    /// When it does not listen, or is no TCP socket.
-    pub fn inherited(socket: TcpListener, nodelay: bool) -> io::Result<Listener> {
+    /// When it does not listen, or is neither a TCP nor a Unix socket.
+    pub fn inherited(socket: OwnedFd, nodelay: bool) -> io::Result<Listener> {
+        let wrong = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         if !sockopt::socket_acceptconn(&socket)? {
-            let why = "the socket does not listen: whoever passes it calls `listen` before";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+            return wrong("the socket does not listen: whoever passes it calls `listen` before");
         }
-        let address = socket.local_addr()?;
-        socket.set_nonblocking(true)?;
-        sockopt::set_tcp_nodelay(&socket, nodelay)?;
-        let socket = socket.into();
-        Ok(Listener { socket, address })
+        let address = getsockname(&socket)?;
+        let at = if let Ok(address) = SocketAddr::try_from(address.clone()) {
+            sockopt::set_tcp_nodelay(&socket, nodelay)?;
+            At::Tcp(address)
+        } else if let Ok(address) = SocketAddrUnix::try_from(address) {
+            At::Unix(name_of(&address).into())
+        } else {
+            return wrong("it is neither a TCP nor a Unix socket");
+        };
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        Ok(Listener {
+            file: None,
+            socket,
+            at,
+        })
     }
 
     /// The same socket once more, for another worker.
@@ -187,15 +173,37 @@ impl Listener {
     /// When there are too many open files.
     pub fn try_clone(&self) -> io::Result<Listener> {
         Ok(Listener {
+            file: self.file.clone(),
             socket: self.socket.try_clone()?,
-            address: self.address,
+            at: self.at.clone(),
         })
     }
 
-    /// Where it listens; the port is the one given by the system if 0 was asked for.
+    /// Where it listens; the port is the one given by the system if 0 was asked for. A Unix socket
+    /// has the unspecified address.
     pub fn local_address(&self) -> SocketAddr {
-        self.address
+        match self.at {
+            At::Tcp(address) => address,
+            At::Unix(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        }
     }
+}
+
+/// As settings name where it listens.
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.at {
+            At::Tcp(address) => address.fmt(f),
+            At::Unix(path) => write!(f, "unix:{path}"),
+        }
+    }
+}
+
+/// What a Unix socket is called: its path, or its name behind `@`, which is in no file system.
+fn name_of(address: &SocketAddrUnix) -> String {
+    let path = address.path().map(|path| path.to_string_lossy().into());
+    let name = || Some(format!("@{}", address.abstract_name()?.escape_ascii()));
+    path.or_else(name).unwrap_or_default()
 }
 
 impl AsFd for Listener {
@@ -269,7 +277,10 @@ pub(crate) fn local_address(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv6Addr, TcpStream};
+    use std::net::{Ipv6Addr, TcpListener, TcpStream};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
@@ -355,5 +366,90 @@ mod tests {
             let accepted = rustix::net::accept(&listener).expect("a client waits");
             assert_eq!(sockopt::tcp_nodelay(&accepted), Ok(nodelay));
         }
+    }
+
+    /// A folder that is gone at the end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new() -> Folder {
+            static COUNT: AtomicUsize = AtomicUsize::new(0);
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("rhythm-net-{}-{count}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            fs::create_dir(&path).expect("no other has its name");
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    #[test]
+    fn a_unix_socket_is_taken_from_the_dead_alone_and_removed_at_the_end() {
+        let folder = Folder::new();
+        let path = folder.0.join("a.sock");
+        let bind = || Listener::bind_unix(&path, 0o640, &ListenOptions::default());
+        // What a process that died has left.
+        drop(UnixListener::bind(&path).expect("a free path"));
+        assert!(path.exists());
+        let listener = bind().expect("nobody listens there");
+        assert_eq!(listener.to_string(), format!("unix:{}", path.display()));
+        let mode = fs::metadata(&path).expect("it is there").permissions();
+        assert_eq!(mode.mode() & 0o777, 0o640);
+        let taken = bind().expect_err("somebody listens");
+        assert!(matches!(&taken, ListenError::UnixInUse(at) if *at == path));
+        let other = listener.try_clone().expect("a file is free");
+        drop(listener);
+        UnixStream::connect(&path).expect("the other listens");
+        drop(other);
+        assert!(!path.exists());
+        // Who was replaced leaves the new one alone.
+        let first = bind().expect("a free path");
+        fs::remove_file(&path).expect("it is there");
+        let second = bind().expect("a free path");
+        drop(first);
+        UnixStream::connect(&path).expect("the second listens");
+        drop(second);
+    }
+
+    #[test]
+    fn what_keeps_a_unix_socket_from_being_made_is_told_with_a_cure() {
+        let folder = Folder::new();
+        fs::write(folder.0.join("file"), "mine").expect("it can be written");
+        let long = "x".repeat(120);
+        for (name, told) in [
+            ("file", "is no socket; choose another path or remove it"),
+            ("file/a.sock", "choose another path"),
+            ("none/a.sock", "make its folder before"),
+            (&long, "choose a path of at most 107 bytes"),
+        ] {
+            let path = folder.0.join(name);
+            let error = Listener::bind_unix(&path, 0o600, &ListenOptions::default());
+            let error = error.expect_err(name).to_string();
+            assert!(error.contains(told) && error.contains(name), "{error}");
+        }
+        let kept = fs::read(folder.0.join("file")).expect("it is there");
+        assert_eq!(kept, b"mine");
+    }
+
+    #[test]
+    fn sockets_that_were_passed_are_of_both_kinds_and_stay() {
+        let folder = Folder::new();
+        let path = folder.0.join("a.sock");
+        let unix = UnixListener::bind(&path).expect("a free path");
+        let unix = Listener::inherited(unix.into(), true).expect("it listens");
+        assert_eq!(unix.to_string(), format!("unix:{}", path.display()));
+        drop(unix);
+        assert!(path.exists(), "who made it removes it");
+        let tcp = TcpListener::bind(ANY_PORT).expect("a free port");
+        let address = tcp.local_addr().expect("it is bound");
+        let tcp = Listener::inherited(tcp.into(), true).expect("it listens");
+        assert_eq!(tcp.local_address(), address);
+        let client = TcpStream::connect(address).expect("it listens");
+        assert!(Listener::inherited(client.into(), true).is_err());
     }
 }

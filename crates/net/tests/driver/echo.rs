@@ -11,7 +11,7 @@ use std::time::Duration;
 /// What the handler was told, for the tests to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    Opened(SocketAddr),
+    Opened(Client),
     Received(usize),
     Ended(Ended),
     /// A send was not taken whole.

@@ -17,7 +17,7 @@ fn bytes_come_back_however_they_are_split() {
     let mut client = server.client();
     client.set_nodelay(true).expect("a TCP socket");
     let peer = client.local_addr().expect("a connected socket");
-    server.wait_for(|event| *event == Event::Opened(peer));
+    server.wait_for(|event| *event == Event::Opened(Client::At(peer)));
     for chunk in b"byte by byte".chunks(1) {
         echoed(&mut client, chunk);
         assert_eq!(server.wait_for(|_| true), Event::Received(1));

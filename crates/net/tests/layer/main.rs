@@ -6,6 +6,7 @@
 mod echo;
 mod scrambler;
 
+use echo::Client;
 use echo::*;
 use rhythm_net::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -9,6 +9,7 @@ mod http;
 mod keyspace;
 mod kv;
 mod memcached;
+mod names;
 mod namespaces;
 mod postgres;
 mod redis;
@@ -19,6 +20,7 @@ mod site;
 mod sqlite;
 mod transactions;
 mod tutorial;
+mod unix;
 
 use rustix::process::Signal;
 use server::{Client, NEVER, Server, service};

@@ -4,6 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -78,9 +79,13 @@ impl Server {
             admin: nowhere,
         };
         let serving = server.said("serving");
-        let field = |name: &str| serving["fields"][name].as_str()?.parse().ok();
-        server.address = field("address").expect("an address");
-        server.admin = field("admin").expect("an address");
+        let field = |name: &str| {
+            let places = serving["fields"][name].as_str()?;
+            // Behind it there may be Unix sockets.
+            places.split(' ').next()?.parse().ok()
+        };
+        server.address = field("address").unwrap_or(nowhere);
+        server.admin = field("admin").unwrap_or(nowhere);
         server
     }
 
@@ -173,8 +178,13 @@ pub(crate) struct Answer {
 
 /// A client's connection.
 pub(crate) struct Client {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Box<dyn Stream>>,
 }
+
+/// What a client reads and writes.
+trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
 
 impl Client {
     pub(crate) fn new(address: SocketAddr) -> Client {
@@ -186,7 +196,16 @@ impl Client {
         stream.set_read_timeout(Some(NEVER)).expect("a duration");
         stream.set_nodelay(true).expect("a socket");
         Client {
-            stream: BufReader::new(stream),
+            stream: BufReader::new(Box::new(stream)),
+        }
+    }
+
+    /// A client at a Unix socket.
+    pub(crate) fn at(path: &Path) -> Client {
+        let stream = UnixStream::connect(path).expect("it listens");
+        stream.set_read_timeout(Some(NEVER)).expect("a duration");
+        Client {
+            stream: BufReader::new(Box::new(stream)),
         }
     }
 

@@ -3,9 +3,8 @@
 use crate::host::files::FileStream;
 use crate::observe::access_log::LogEntry;
 use rhythm_http::AnswerSlot;
-use rhythm_net::Time;
+use rhythm_net::{Client, Time};
 use std::collections::HashMap;
-use std::net::IpAddr;
 
 /// An answer that is yet to be given.
 pub(crate) struct Hosted {
@@ -17,7 +16,7 @@ pub(crate) struct Hosted {
 
 /// What the log says of a request that is yet to be answered.
 pub(crate) struct HostedLine {
-    pub(crate) peer: IpAddr,
+    pub(crate) peer: Client,
     pub(crate) arrived: Time,
     pub(crate) request: Box<[u8]>,
 }

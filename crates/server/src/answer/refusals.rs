@@ -4,11 +4,10 @@
 use crate::intake::csrf::NoToken;
 use crate::intake::params::BadParameter;
 use rhythm_http::Incoming;
-use rhythm_net::Time;
 use rhythm_net::sparse::SparseByKind;
+use rhythm_net::{Client, Time};
 use rhythm_protocol::http::head::Known;
 use std::borrow::Cow;
-use std::net::IpAddr;
 
 /// Bytes of a part of a request that a line shows.
 const SHOWN_MAX: usize = 100;
@@ -22,7 +21,7 @@ impl Refusals {
     pub(crate) fn bad_parameter(
         &mut self,
         request: Incoming<'_>,
-        peer: IpAddr,
+        peer: Client,
         bad: &BadParameter,
         now: Time,
     ) {
@@ -42,7 +41,7 @@ impl Refusals {
     }
 
     /// 403, because of its origin.
-    pub(crate) fn foreign(&mut self, request: Incoming<'_>, peer: IpAddr, now: Time) {
+    pub(crate) fn foreign(&mut self, request: Incoming<'_>, peer: Client, now: Time) {
         if let Some(left_out) = self.0.line((403, "origin"), now) {
             let Incoming { head, bytes, .. } = request;
             let path = shown(head.path(bytes));
@@ -63,7 +62,7 @@ impl Refusals {
     }
 
     /// 415, because its content is no form, or no JSON where the page takes that.
-    pub(crate) fn unfit_form(&mut self, request: Incoming<'_>, peer: IpAddr, now: Time) {
+    pub(crate) fn unfit_form(&mut self, request: Incoming<'_>, peer: Client, now: Time) {
         if let Some(left_out) = self.0.line((415, "form"), now) {
             let Incoming { head, bytes, .. } = request;
             let path = shown(head.path(bytes));
@@ -85,7 +84,7 @@ impl Refusals {
     pub(crate) fn no_token(
         &mut self,
         request: Incoming<'_>,
-        peer: IpAddr,
+        peer: Client,
         NoToken(cause): NoToken,
         now: Time,
     ) {
@@ -105,7 +104,7 @@ impl Refusals {
     }
 
     /// Another one, of which no more is known than its status.
-    pub(crate) fn unclear(&mut self, status: u16, peer: IpAddr, now: Time) {
+    pub(crate) fn unclear(&mut self, status: u16, peer: Client, now: Time) {
         let what = match status {
             400 => "it is no request of HTTP that can be understood",
             403 => "a page of another site announced it",

@@ -20,9 +20,8 @@ use rhythm_engine::cohort::{Cohort, LaneError};
 use rhythm_engine::program::PageProgram;
 use rhythm_engine::session::{SessionId, StoredFields, StoredValue, TooMany};
 use rhythm_http::{AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed, Reading};
-use rhythm_net::{ConnectionId, Port, Time};
+use rhythm_net::{Client, ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,12 +106,12 @@ impl Responder {
         }
     }
 
-    /// Whether an address may try to sign in.
+    /// Whether a client may try to sign in.
     ///
     /// # Errors
-    /// Too many tries from there have failed.
-    pub(crate) fn may_try(&mut self, address: IpAddr, now: Time) -> Result<(), TooMany> {
-        self.sessions.may_try(address, now)
+    /// Too many tries from its address have failed.
+    pub(crate) fn may_try(&mut self, client: Client, now: Time) -> Result<(), TooMany> {
+        self.sessions.may_try(client, now)
     }
 
     /// An id for a visitor who has no session, and no cookie.
@@ -183,18 +182,18 @@ impl Responder {
         let (request, Owed { slot, shape, peer }) = (reading.request(), reading.owed());
         match &answer {
             SiteAnswer::BadParameter(bad) => {
-                (self.refusals).bad_parameter(request, peer.ip(), bad, now);
+                (self.refusals).bad_parameter(request, peer, bad, now);
             }
-            SiteAnswer::NoToken(why) => self.refusals.no_token(request, peer.ip(), *why, now),
-            SiteAnswer::Error(415) => self.refusals.unfit_form(request, peer.ip(), now),
+            SiteAnswer::NoToken(why) => self.refusals.no_token(request, peer, *why, now),
+            SiteAnswer::Error(415) => self.refusals.unfit_form(request, peer, now),
             // Nothing else forbids what it asks for.
-            SiteAnswer::Error(403) => self.refusals.foreign(request, peer.ip(), now),
+            SiteAnswer::Error(403) => self.refusals.foreign(request, peer, now),
             _ => {}
         }
         let (date, mut given) = (&self.date, None);
         if let Some(stream) = site_answer::stream(&answer, site, request, shape, date) {
             self.keep_line(request);
-            let hosted = self.hosted_now(peer.ip(), now);
+            let hosted = self.hosted_now(peer, now);
             return self.hosted.stream(slot, stream, hosted);
         }
         clients.answer(port, slot, shape, now, |shape, out| {
@@ -204,7 +203,7 @@ impl Responder {
         });
         if let Some(answered) = given {
             self.keep_line(request);
-            self.host_answered(peer.ip(), answered);
+            self.host_answered(peer, answered);
         }
     }
 
@@ -227,8 +226,8 @@ impl Responder {
             answered = site.write_error(out, status, shape, date, "", |_| {});
             Body::Empty
         });
-        self.refusals.unclear(status, peer.ip(), now);
-        self.host_answered(peer.ip(), answered);
+        self.refusals.unclear(status, peer, now);
+        self.host_answered(peer, answered);
     }
 
     /// Keeps the request line of what is refused next, if it came whole.
@@ -263,7 +262,7 @@ impl Responder {
         for (slot, answered) in given {
             let at_once = waits.take_if(|owed| owed.slot == slot);
             let hosted = match at_once {
-                Some(owed) => Some(self.hosted_now(owed.peer.ip(), now)),
+                Some(owed) => Some(self.hosted_now(owed.peer, now)),
                 None => self.hosted.take(slot),
             };
             let Some(answered) = answered else {
@@ -280,13 +279,13 @@ impl Responder {
             }
         }
         if let Some(Owed { slot, peer, .. }) = waits {
-            let hosted = self.hosted_now(peer.ip(), now);
+            let hosted = self.hosted_now(peer, now);
             self.hosted.expect(slot, hosted);
         }
     }
 
     /// The request whose line was kept, to be answered by a host.
-    fn hosted_now(&self, peer: IpAddr, now: Time) -> Hosted {
+    fn hosted_now(&self, peer: Client, now: Time) -> Hosted {
         let request = &self.line[..];
         let entry = || LogEntry { peer, request };
         Hosted {
@@ -311,7 +310,7 @@ impl Responder {
     }
 
     /// Counts an answer of the host path, and logs it with the line that was kept.
-    fn host_answered(&mut self, peer: IpAddr, answered: Answered) {
+    fn host_answered(&mut self, peer: Client, answered: Answered) {
         self.metrics.host_answered(answered.status);
         let Some(log) = &mut self.log else {
             return;

@@ -254,8 +254,8 @@ impl LaneAnswers<'_> {
             begins: page.begins_session,
             earlier: self.requests.session(lane),
             is_new: request.is_new_visitor,
-            address: match page.begins_session {
-                true => (self.clients.peer(slot.connection)).map(|peer| peer.ip()),
+            client: match page.begins_session {
+                true => self.clients.peer(slot.connection),
                 false => None,
             },
         };

@@ -12,9 +12,8 @@ use rhythm_engine::cohort::SessionChange;
 use rhythm_engine::session::{
     Millis, SessionArray, SessionId, SignIns, StoredFields, TooLong, TooMany,
 };
-use rhythm_net::Time;
 use rhythm_net::sparse::Sparse;
-use std::net::IpAddr;
+use rhythm_net::{Client, Time};
 use std::sync::Arc;
 
 /// Where the random bits of session ids come from: the system's entropy in a server, a seed in a
@@ -46,7 +45,7 @@ pub(crate) struct Asked<'a> {
     /// Of which fields those are that [`Sessions::set`] was told of.
     pub(crate) stored: &'a StoredFields,
     /// Whom it is for; `None` where the client is gone.
-    pub(crate) address: Option<IpAddr>,
+    pub(crate) client: Option<Client>,
 }
 
 /// What a session's cookie is set to.
@@ -103,13 +102,16 @@ impl Sessions {
         SessionId::of_nobody((self.random)())
     }
 
-    /// Whether an address may try to sign in.
+    /// Whether a client may try to sign in.
     ///
     /// # Errors
-    /// Too many tries from there have failed.
-    pub(crate) fn may_try(&mut self, address: IpAddr, now: Time) -> Result<(), TooMany> {
+    /// Too many tries from its address have failed.
+    pub(crate) fn may_try(&mut self, client: Client, now: Time) -> Result<(), TooMany> {
+        let Some(address) = client.address() else {
+            return Ok(());
+        };
         let may = self.sign_ins.may_try(address, milliseconds(now));
-        may.inspect_err(|too_many| self.refused(Some(address), *too_many, now))
+        may.inspect_err(|too_many| self.refused(Some(client), *too_many, now))
     }
 
     /// A lane comes of which nothing is known yet.
@@ -170,17 +172,16 @@ impl Sessions {
     ) -> Result<Option<Cookie>, Refused> {
         let at = milliseconds(now);
         if asked.begins {
-            let tried = match (asked.address, asked.change) {
-                (Some(address), SessionChange::Create(user)) if user != 0 => {
-                    self.sign_ins.may_try(address, at)
-                }
-                (Some(address), _) => {
-                    self.metrics.sign_ins_failed.add(1);
-                    self.sign_ins.failed(address, at)
-                }
-                (None, _) => Ok(()),
+            let has_failed = !matches!(asked.change, SessionChange::Create(user) if user != 0);
+            if has_failed && asked.client.is_some() {
+                self.metrics.sign_ins_failed.add(1);
+            }
+            let tried = match asked.client.and_then(Client::address) {
+                Some(address) if has_failed => self.sign_ins.failed(address, at),
+                Some(address) => self.sign_ins.may_try(address, at),
+                None => Ok(()),
             };
-            self.heed(tried, asked.address, now)?;
+            self.heed(tried, asked.client, now)?;
         }
         match asked.change {
             SessionChange::None => {
@@ -191,11 +192,11 @@ impl Sessions {
                 Ok(new.copied().map(Cookie::Id))
             }
             // Whose client is gone would never hear of it.
-            SessionChange::Create(_) if asked.address.is_none() => Ok(None),
+            SessionChange::Create(_) if asked.client.is_none() => Ok(None),
             SessionChange::Create(0) => Err(Refused::NoUser),
             SessionChange::Create(user) => {
                 let counted = self.sign_ins.signs_in(user, at);
-                self.heed(counted, asked.address, now)?;
+                self.heed(counted, asked.client, now)?;
                 let created = self.array.create(user, (self.random)(), at);
                 let id = created.map_err(|_| Refused::Full)?;
                 // The browser knows one session at a time.
@@ -218,21 +219,21 @@ impl Sessions {
     fn heed(
         &mut self,
         result: Result<(), TooMany>,
-        address: Option<IpAddr>,
+        client: Option<Client>,
         now: Time,
     ) -> Result<(), Refused> {
         result.map_err(|too_many| {
-            self.refused(address, too_many, now);
+            self.refused(client, too_many, now);
             Refused::TooMany(too_many)
         })
     }
 
     /// Counts a refusal, and tells of it.
     #[cold]
-    fn refused(&mut self, address: Option<IpAddr>, TooMany(seconds): TooMany, now: Time) {
+    fn refused(&mut self, client: Option<Client>, TooMany(seconds): TooMany, now: Time) {
         self.metrics.sign_ins_refused.add(1);
         if let Some(left_out) = self.refusals.line(now) {
-            let address = address.map(|address| address.to_string());
+            let address = client.map(|client| client.to_string());
             tracing::warn!(
                 address,
                 retry_after_s = seconds,
@@ -278,17 +279,18 @@ mod tests {
             metrics,
         );
         let stored = StoredFields::new(Vec::new(), 4);
-        for (address, live) in [(None, 0), (Some(Ipv4Addr::LOCALHOST.into()), 1)] {
+        let here = Client::At((Ipv4Addr::LOCALHOST, 4711).into());
+        for (client, live) in [(None, 0), (Some(here), 1), (Some(Client::Unix), 2)] {
             let asked = Asked {
                 change: SessionChange::Create(42),
                 begins: true,
                 earlier: None,
                 is_new: false,
                 stored: &stored,
-                address,
+                client,
             };
             let cookie = sessions.change(asked, Time::ZERO);
-            assert_eq!(cookie.map(|cookie| cookie.is_some()), Ok(live == 1));
+            assert_eq!(cookie.map(|cookie| cookie.is_some()), Ok(live > 0));
             assert_eq!(array.live(), live);
         }
     }

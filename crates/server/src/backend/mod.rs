@@ -51,7 +51,7 @@ pub use wire::{Greeting, Unreadable, Verdict, Wire};
 use crate::owner::ConnectionOwner;
 use rhythm_engine::cohort::{Argument, Queries, Rows};
 use rhythm_engine::program::Call;
-use rhythm_net::{Port, Time};
+use rhythm_net::{Peer, Port, Time};
 
 /// The queries of a cohort's stage, each once that several lanes may share.
 #[derive(Clone, Copy, Debug)]
@@ -157,6 +157,13 @@ pub trait Backend: ConnectionOwner {
     fn merges(&mut self, call: &Call) -> usize {
         let _ = call;
         0
+    }
+
+    /// The backend is at these peers from now on, all of them at TCP ports, as those before were.
+    /// Whether it goes on so; else another is to be made.
+    fn relocate(&mut self, peers: &[Peer]) -> bool {
+        let _ = peers;
+        false
     }
 
     /// The turn ends: sends what was handed over in it, and what could not leave before. Whether

@@ -2,7 +2,8 @@
 //!
 //! Whoever has a session is its user, however many connections he has. Who has none is his address,
 //! of IPv6 the network of 64 bits that a client has to itself: connections cost nothing, so that by
-//! them one would be many. Behind a proxy all have its address; there it is the connection.
+//! them one would be many. Behind a proxy all have its address, and at a Unix socket none has one;
+//! there it is the connection.
 //!
 //! But behind an address there may be an office. All its visitors as one would wait for each other,
 //! in one turn of many, while each of those who are signed in has his own: where a backend is busy,
@@ -12,7 +13,7 @@
 use crate::backend::Asker;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::PageProgram;
-use rhythm_net::ConnectionId;
+use rhythm_net::{Client, ConnectionId};
 use std::net::IpAddr;
 
 /// What tells clients without a session apart.
@@ -26,12 +27,15 @@ pub enum ClientsBy {
 
 impl ClientsBy {
     /// The number of a client.
-    pub(crate) fn number(self, address: IpAddr, connection: ConnectionId) -> u64 {
-        match (self, address.to_canonical()) {
+    pub(crate) fn number(self, client: Client, connection: ConnectionId) -> u64 {
+        let address = client.address().map(|address| address.to_canonical());
+        match (self, address) {
             (ClientsBy::Connection, _) => connection.as_u64(),
-            (ClientsBy::Address, IpAddr::V4(address)) => u64::from(address.to_bits()),
+            // Of a network that nobody has (6000::/3).
+            (ClientsBy::Address, None) => connection.as_u64() | 0b011 << 61,
+            (ClientsBy::Address, Some(IpAddr::V4(address))) => u64::from(address.to_bits()),
             // No client's network has a number as small as those of IPv4.
-            (ClientsBy::Address, IpAddr::V6(address)) => (address.to_bits() >> 64) as u64,
+            (ClientsBy::Address, Some(IpAddr::V6(address))) => (address.to_bits() >> 64) as u64,
         }
     }
 }
@@ -65,12 +69,14 @@ pub(crate) fn asker(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
 
     #[test]
     fn a_client_is_its_address_or_behind_a_proxy_its_connection() {
         let number = |by: ClientsBy, address: &str, connection: u32| {
             let address = address.parse().expect("an address");
-            by.number(address, ConnectionId::new(connection, 0))
+            let client = Client::At(SocketAddr::new(address, 4711));
+            by.number(client, ConnectionId::new(connection, 0))
         };
         let by_address = |address: &str| {
             let all = [1, 2].map(|connection| number(ClientsBy::Address, address, connection));
@@ -87,5 +93,12 @@ mod tests {
             number(ClientsBy::Connection, "192.0.2.1", 1),
             number(ClientsBy::Connection, "192.0.2.1", 2)
         );
+        let local = |slot, generation| {
+            let connection = ConnectionId::new(slot, generation);
+            ClientsBy::Address.number(Client::Unix, connection)
+        };
+        assert_ne!(local(1, 0), local(2, 0), "each is a client");
+        assert_ne!(local(1, 0), local(1, 1));
+        assert_ne!(local(1, 0), by_address("0.0.0.1"));
     }
 }

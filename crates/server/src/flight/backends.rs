@@ -23,6 +23,7 @@ use crate::flight::together::Together;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
 use crate::owner::ConnectionOwner;
 use crate::site::epoch::Epoch;
+use crate::site::names::Relocated;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::{Alike, Argument, Cohort, LaneError, LaneState, Queries};
@@ -114,7 +115,7 @@ impl Backends {
         all.map(|(index, settings)| {
             let same = |(_, slot): &(Key, &NamedBackend)| slot.settings.is_same(settings);
             let known = self.slots.iter().find(same).map(|(key, _)| key);
-            known.unwrap_or_else(|| {
+            known.or_else(|| self.moved(settings)).unwrap_or_else(|| {
                 self.slots.insert(NamedBackend {
                     settings: settings.clone(),
                     backend: (self.make)(site, index),
@@ -126,6 +127,28 @@ impl Backends {
             })
         })
         .collect()
+    }
+
+    /// A backend that was elsewhere, and is where these settings say now.
+    fn moved(&mut self, settings: &BackendSettings) -> Option<Key> {
+        let mut slots = self.slots.iter_mut();
+        let (key, slot) = slots.find(|(_, slot)| slot.settings.is_elsewhere(settings))?;
+        if !slot.backend.relocate(&settings.peers) {
+            return None;
+        }
+        slot.settings.peers.clone_from(&settings.peers);
+        Some(key)
+    }
+
+    /// The names of backends lead elsewhere.
+    pub(crate) fn relocate(&mut self, relocated: &[Relocated]) {
+        for Relocated { config, peers } in relocated {
+            for (_, slot) in self.slots.iter_mut() {
+                if slot.settings.config.as_ref() == Some(config) && slot.backend.relocate(peers) {
+                    slot.settings.peers.clone_from(peers);
+                }
+            }
+        }
     }
 
     /// Closes and drops the backends that neither this epoch has, which is served now, nor a cohort

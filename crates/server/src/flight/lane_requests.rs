@@ -10,10 +10,9 @@ use crate::site::lengths::RequestKey;
 use rhythm_engine::cohort::{Arena, LaneError, Share, View};
 use rhythm_engine::session::SessionId;
 use rhythm_http::{AnswerShape, AnswerSlot};
-use rhythm_net::{ConnectionId, Time};
+use rhythm_net::{Client, ConnectionId, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::request::RequestHead;
-use std::net::IpAddr;
 use std::rc::Rc;
 
 /// A client's request between its parsing and its answer.
@@ -42,8 +41,8 @@ pub(crate) struct LaneRequest {
 /// What of a request's bytes lies in the arena.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
-    /// The client's address and what the access log says of the request, if there is a log.
-    line: Option<(IpAddr, View)>,
+    /// Where the client is and what the access log says of the request, if there is a log.
+    line: Option<(Client, View)>,
     /// Index of its conditions, if it has any and they matter.
     conditions: Option<u32>,
 }
@@ -185,7 +184,7 @@ impl LaneRequests {
     }
 
     /// Keeps what the access log will say of the last lane's request.
-    pub(crate) fn keep_line(&mut self, peer: IpAddr, head: &RequestHead, bytes: &[u8]) {
+    pub(crate) fn keep_line(&mut self, peer: Client, head: &RequestHead, bytes: &[u8]) {
         let view = self
             .arena
             .push_with(|out| LogEntry::write(head, bytes, out));

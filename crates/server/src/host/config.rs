@@ -73,7 +73,9 @@ fn value(value: Value) -> serde_json::Value {
         Value::Switch(on) => on.into(),
         Value::Map(map) => json!(map),
         Value::None => serde_json::Value::Null,
-        Value::Text(_) | Value::Duration(_) | Value::Address(_) => value.to_string().into(),
+        Value::Text(_) | Value::Duration(_) | Value::Address(_) | Value::Addresses(_) => {
+            value.to_string().into()
+        }
     }
 }
 

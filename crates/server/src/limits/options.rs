@@ -7,10 +7,9 @@ use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{Millis, SessionRules, SignInRules};
 use rhythm_engine::settings::{
-    AccessLogFormat, CohortPolicy, Limits, ServiceConfig, SessionSettings,
+    AccessLogFormat, CohortPolicy, Limits, ListenAt, ServiceConfig, SessionSettings,
 };
 use rhythm_http::ClientLimits;
-use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -18,9 +17,11 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Where clients connect; with port 0 a free one is chosen.
-    pub listen: SocketAddr,
+    pub listen: Vec<ListenAt>,
+    /// Permissions of Unix sockets.
+    pub socket_mode: u32,
     /// Where health, metrics and configuration are told, if anywhere.
-    pub admin: Option<SocketAddr>,
+    pub admin: Option<ListenAt>,
     /// More names by which the admin listener may be asked, in lower case.
     pub admin_hosts: Vec<String>,
     /// Clients that may wait to be let in by each worker.
@@ -90,8 +91,9 @@ impl ServerOptions {
         };
         let waiting = waiting_contexts(service, contexts);
         ServerOptions {
-            listen: server.listen,
-            admin: server.admin,
+            listen: server.listen.clone(),
+            socket_mode: server.socket_mode(),
+            admin: server.admin.clone(),
             admin_hosts: (server.admin_hosts.split_ascii_whitespace())
                 .map(str::to_owned)
                 .collect(),

@@ -186,6 +186,15 @@ impl Metrics {
         }
     }
 
+    /// Whether a backend of this name fails as a whole, for any worker.
+    pub(crate) fn is_failing(&self, backend: &str) -> bool {
+        self.workers.iter().any(|worker| {
+            let backends = worker.backends.lock();
+            let backends = backends.unwrap_or_else(PoisonError::into_inner);
+            (backends.get(backend)).is_some_and(|figures| figures.circuit_open.get() > 0)
+        })
+    }
+
     /// A worker's figures.
     pub fn worker(&self, index: usize) -> Arc<WorkerMetrics> {
         self.workers[index].clone()

@@ -165,7 +165,7 @@ impl Intake {
             .map_or(head.target(), |last| last.value);
         let Owed { slot, shape, peer } = reader.reading.owed();
         if info.begins_session
-            && let Err(too_many) = responder.may_try(peer.ip(), now)
+            && let Err(too_many) = responder.may_try(peer, now)
         {
             return Taken::BySite(SiteAnswer::TooMany(too_many));
         }
@@ -224,7 +224,7 @@ impl Intake {
                 cohort.fields[usize::from(field)].set_text(last, message);
             }
         }
-        let client = self.clients_by.number(peer.ip(), slot.connection);
+        let client = self.clients_by.number(peer, slot.connection);
         (flight.requests).push(slot, shape, now, session, client, key);
         if is_new_visitor {
             flight.requests.is_of_new_visitor();
@@ -233,7 +233,7 @@ impl Intake {
             flight.requests.took_flash();
         }
         if responder.logs() {
-            flight.requests.keep_line(peer.ip(), head, bytes);
+            flight.requests.keep_line(peer, head, bytes);
         }
         if info.has_files {
             (flight.requests).keep_conditions(&Conditions::of(head, bytes));

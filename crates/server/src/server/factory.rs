@@ -86,6 +86,7 @@ impl WorkerFactory {
             now,
         };
         let mut pipeline = Pipeline::new(parts, self.options);
+        pipeline.relocate(&self.current.relocated());
         if let Some(drain) = self.current.drain() {
             pipeline.drain(driver.port(), now, drain);
         }

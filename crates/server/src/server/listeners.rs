@@ -3,53 +3,107 @@
 
 use super::start_error::StartError;
 use crate::limits::options::ServerOptions;
+use rhythm_engine::settings::ListenAt;
 use rhythm_net::workers::Entrance;
-use rhythm_net::{ListenOptions, Listener, Role};
+use rhythm_net::{ListenError, ListenOptions, Listener, Role};
+use std::fmt;
 use std::net::SocketAddr;
 
-/// Where clients come in, and its address: through the sockets that were inherited, each of which
-/// all workers have, or else through one of each worker's own.
+/// Where clients come in.
+pub(super) struct Entrances {
+    /// The first address, unspecified where that is a Unix socket.
+    pub(super) local: SocketAddr,
+    /// All of them, as settings name them.
+    pub(super) places: Places,
+    /// For the workers.
+    pub(super) entrances: Vec<Entrance>,
+}
+
+/// Where a server listens, as settings name it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Places(Vec<String>);
+
+impl Places {
+    pub(super) fn of<'a>(listeners: impl IntoIterator<Item = &'a Listener>) -> Places {
+        Places(listeners.into_iter().map(Listener::to_string).collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" "))
+    }
+}
+
+/// Where clients come in: through the sockets that were inherited, each of which all workers have,
+/// or else through one of each worker's own at each address, and Unix sockets that all have.
 pub(super) fn entrances(
     inherited: Vec<Listener>,
     options: &ServerOptions,
-) -> Result<(SocketAddr, Vec<Entrance>), StartError> {
-    let (role, workers) = (Role::default(), options.workers);
-    let Some(first) = inherited.first() else {
-        let setting = "listen";
+) -> Result<Entrances, StartError> {
+    let workers = options.workers;
+    let mut groups: Vec<Vec<Listener>> = Vec::new();
+    if inherited.is_empty() {
         let listen = ListenOptions {
             backlog: options.backlog,
             ..ListenOptions::default()
         };
-        let listeners = Listener::bind_group(options.listen, workers, &listen)
-            .map_err(|error| StartError::Listen { setting, error })?;
-        let local = (listeners.first()).map_or(options.listen, Listener::local_address);
-        return Ok((local, vec![Entrance::listeners(role, listeners)]));
-    };
-    let local = first.local_address();
-    let of_all = |listener: Listener| {
-        let mut all = Vec::with_capacity(workers);
-        for _ in 1..workers {
-            all.push(listener.try_clone()?);
+        for at in &options.listen {
+            let group = match at {
+                ListenAt::Tcp(address) => Listener::bind_group(*address, workers, &listen),
+                ListenAt::Unix(_) => bind(at, options, &listen).map(|one| vec![one]),
+            };
+            groups.push(group.map_err(|error| StartError::Listen {
+                setting: "listen",
+                error,
+            })?);
         }
-        all.push(listener);
-        Ok(Entrance::listeners(role, all))
+    } else {
+        groups.extend(inherited.into_iter().map(|one| vec![one]));
+    }
+    let firsts = || groups.iter().filter_map(|group| group.first());
+    let local = firsts().next().map(Listener::local_address);
+    let places = Places::of(firsts());
+    let entrance = |mut group: Vec<Listener>| match group.len() {
+        1 => Entrance::of_all(Role::default(), group.remove(0), workers),
+        _ => Ok(Entrance::listeners(Role::default(), group)),
     };
     let entrances: Result<Vec<Entrance>, std::io::Error> =
-        inherited.into_iter().map(of_all).collect();
-    Ok((local, entrances?))
+        groups.into_iter().map(entrance).collect();
+    Ok(Entrances {
+        local: local.unwrap_or_else(|| SocketAddr::from(([0; 4], 0))),
+        places,
+        entrances: entrances?,
+    })
 }
 
 /// The admin listener, if there is to be one.
 pub(super) fn admin(
     inherited: Option<Listener>,
-    address: Option<SocketAddr>,
+    options: &ServerOptions,
 ) -> Result<Option<Listener>, StartError> {
     let setting = "admin";
-    match (inherited, address) {
+    match (inherited, &options.admin) {
         (Some(listener), _) => Ok(Some(listener)),
-        (None, Some(address)) => Listener::bind(address, &ListenOptions::default())
+        (None, Some(at)) => bind(at, options, &ListenOptions::default())
             .map(Some)
             .map_err(|error| StartError::Listen { setting, error }),
         (None, None) => Ok(None),
+    }
+}
+
+/// One listener.
+fn bind(
+    at: &ListenAt,
+    options: &ServerOptions,
+    listen: &ListenOptions,
+) -> Result<Listener, ListenError> {
+    match at {
+        ListenAt::Tcp(address) => Listener::bind(*address, listen),
+        ListenAt::Unix(path) => Listener::bind_unix(path, options.socket_mode, listen),
     }
 }

@@ -4,6 +4,7 @@
 use crate::drain::Drain;
 use crate::pipeline::Pipeline;
 use crate::site::Site;
+use crate::site::names::Relocated;
 use rhythm_net::{Port, Time, Token};
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ pub(crate) const HOSTS: Token = Token(2);
 pub enum Command {
     /// Serve this site from now on.
     Reload(Arc<Site>),
+    /// The names of backends lead to other addresses.
+    Relocate(Arc<[Relocated]>),
     /// Finish what is under way, and end.
     Drain(Drain),
 }
@@ -28,6 +31,7 @@ impl rhythm_net::Worker for Pipeline {
     fn obey(&mut self, port: &mut dyn Port, command: Command, now: Time) {
         match command {
             Command::Reload(site) => self.reload(site),
+            Command::Relocate(relocated) => self.relocate(&relocated),
             Command::Drain(drain) => self.drain(port, now, drain),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::drain::{Drain, DrainOptions};
 use crate::site::Site;
+use crate::site::names::Relocated;
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_net::Time;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,8 @@ pub(crate) struct Current {
     site: Mutex<Arc<Site>>,
     /// The settings in effect: the site's, but those that a reload does not change.
     config: Mutex<ServiceConfig>,
+    /// Backends of the site that are elsewhere since.
+    relocated: Mutex<Vec<Relocated>>,
     /// How the server ends, once it is to.
     drain: Mutex<Option<Drain>>,
 }
@@ -22,6 +25,7 @@ impl Current {
         Current {
             config: Mutex::new(site.service().config.clone()),
             site: Mutex::new(site),
+            relocated: Mutex::default(),
             drain: Mutex::new(None),
         }
     }
@@ -49,7 +53,24 @@ impl Current {
             tracing::warn!("`session.fields` has changed: what sessions had in them is lost");
         }
         *before = site;
+        // Its names were looked up as it was loaded.
+        let relocated = self.relocated.lock();
+        relocated.unwrap_or_else(PoisonError::into_inner).clear();
         kept
+    }
+
+    /// Backends that are elsewhere than the site says.
+    pub(crate) fn relocated(&self) -> Vec<Relocated> {
+        let relocated = self.relocated.lock();
+        relocated.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// These backends are elsewhere from now on.
+    pub(crate) fn relocate(&self, relocated: &[Relocated]) {
+        let all = self.relocated.lock();
+        let mut all = all.unwrap_or_else(PoisonError::into_inner);
+        all.retain(|known| relocated.iter().all(|new| new.config != known.config));
+        all.extend_from_slice(relocated);
     }
 
     /// How the server ends, once it is to.

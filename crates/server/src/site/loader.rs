@@ -1,14 +1,20 @@
 //! Reloads, on a thread of their own: what a site is made from may hang (a file system that is
 //! gone, a name that is not resolved), and nothing else waits for it.
 //!
+//! While nothing is reloaded, it looks up the names of backends again (`names.rs`).
+//!
 //! One reload is under way at a time, and at most one follows it. One that is under way when the
 //! server shuts down is abandoned.
 
 use crate::site::Site;
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
+use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How often the thread does what is to be done between reloads.
+const MEANWHILE_EVERY: Duration = Duration::from_secs(1);
 
 /// Gives the site anew: what it was made from may have changed. It has a thread of its own: what
 /// takes waiting, such as reading files and looking names up, is done here.
@@ -29,20 +35,36 @@ pub(crate) struct Reloads {
 }
 
 impl Reloads {
-    /// Starts the thread. What is loaded, or why nothing is, goes to `serve`.
+    /// Starts the thread. What is loaded, or why nothing is, goes to `serve`; `meanwhile` is done
+    /// each second, until it says that there is nothing to do before the next reload.
     ///
     /// # Errors
     /// Where no thread can be started.
     pub(crate) fn start(
         mut loader: Loader,
         mut serve: impl FnMut(Result<Arc<Site>, String>) -> Reloaded + Send + 'static,
+        mut meanwhile: impl FnMut() -> bool + Send + 'static,
     ) -> io::Result<Reloads> {
         let (orders, waiting): (_, Receiver<Order>) = sync_channel(1);
         let began = Arc::<Mutex<Option<Instant>>>::default();
         let its = began.clone();
         let set = move |at| *its.lock().unwrap_or_else(PoisonError::into_inner) = at;
         let run = move || {
-            for order in waiting {
+            let mut is_awake = true;
+            loop {
+                let order = match is_awake {
+                    true => waiting.recv_timeout(MEANWHILE_EVERY),
+                    false => waiting.recv().map_err(RecvTimeoutError::from),
+                };
+                let order = match order {
+                    Ok(order) => order,
+                    Err(RecvTimeoutError::Timeout) => {
+                        is_awake = meanwhile();
+                        continue;
+                    }
+                    Err(RecvTimeoutError::Disconnected) => return,
+                };
+                is_awake = true;
                 set(Some(Instant::now()));
                 let reloaded = serve(loader());
                 set(None);
@@ -92,7 +114,6 @@ impl Reloads {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
 
     /// A test that waits longer has failed.
     const NEVER: Duration = Duration::from_secs(60);
@@ -112,7 +133,7 @@ mod tests {
             counts.fetch_add(1, Ordering::AcqRel);
             loaded.map(|_| ())
         };
-        let reloads = Reloads::start(loader, serve).expect("a thread");
+        let reloads = Reloads::start(loader, serve, || false).expect("a thread");
         reloads.ask();
         begun.recv_timeout(NEVER).expect("it begins");
         for _ in 0..5 {

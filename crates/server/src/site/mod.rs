@@ -9,6 +9,7 @@ pub(crate) mod epoch;
 mod error_pages;
 pub(crate) mod lengths;
 pub(crate) mod loader;
+pub(crate) mod names;
 pub(crate) mod routes;
 mod settings;
 pub(crate) mod sizes;

@@ -144,6 +144,17 @@ impl BackendSettings {
         }
     }
 
+    /// Whether this is the backend that the other is, at other addresses.
+    pub(crate) fn is_elsewhere(&self, other: &BackendSettings) -> bool {
+        let by_port = |peer: &Peer| matches!(peer.address, PeerAddress::Tcp(_));
+        let all = || self.peers.iter().chain(&other.peers);
+        self.config.is_some()
+            && (&self.name, &self.config) == (&other.name, &other.config)
+            && all().all(by_port)
+            && !self.peers.is_empty()
+            && !other.peers.is_empty()
+    }
+
     /// Whether this is the backend that the other is: then its connections serve on. Addresses in
     /// another order, as resolvers give them, are the same place.
     pub(crate) fn is_same(&self, other: &BackendSettings) -> bool {

@@ -8,12 +8,13 @@ use rhythm_engine::device::conformance::BESIM;
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::program::Call;
 use rhythm_engine::program::Service;
+use rhythm_engine::settings::ListenAt;
 use rhythm_engine::source::Sources;
 use rhythm_net::{Port, Time, WorkerError};
 use rhythm_server::backend::{Ask, Backend, Batch, Embedded, QueryAnswers, Tell};
 use rhythm_server::{
     ConnectionOwner, DrainOptions, Handle, Inherited, Loader, LogOpener, Server, ServerOptions,
-    ServerParts, Site, SiteSettings, StaticFile, Statics,
+    ServerParts, Site, SiteSettings, StaticFile, Statics, system_resolver,
 };
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -215,6 +216,7 @@ pub fn parts(site: Arc<Site>, loader: Loader) -> ServerParts {
     ServerParts {
         site,
         loader,
+        resolver: system_resolver(),
         devices: Arc::new(|_, _| Ok(Box::new(ScalarExecutor::new(LaneLimits::default())))),
         backends: Arc::new(|_, _| Box::<Echo>::default()),
         hosts: None,
@@ -256,6 +258,11 @@ pub fn log_to(writer: impl Write + Send + 'static) -> LogOpener {
     })
 }
 
+/// A free port of this machine alone.
+pub fn any_port() -> ListenAt {
+    ListenAt::Tcp(([127, 0, 0, 1], 0).into())
+}
+
 /// What a service's settings say, but with one worker, at any port, and without an admin listener;
 /// a shutdown does not wait long for clients that have nothing to ask.
 pub fn options_of(service: &Service) -> ServerOptions {
@@ -265,7 +272,7 @@ pub fn options_of(service: &Service) -> ServerOptions {
             grace: Duration::from_millis(100),
             ..options.drain
         },
-        listen: ([127, 0, 0, 1], 0).into(),
+        listen: vec![any_port()],
         admin: None,
         workers: 1,
         ..options

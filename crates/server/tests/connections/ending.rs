@@ -190,7 +190,7 @@ fn a_worker_that_cannot_go_on_is_told_of() {
 
     let service = service_of(PAGES, SERVICE);
     let mut options = options_of(&service);
-    options.admin = Some(([127, 0, 0, 1], 0).into());
+    options.admin = Some(any_port());
     options.workers = 2;
     let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
     // Each worker has a device once.

@@ -36,7 +36,7 @@ fn answers_are_logged() {
 
 #[test]
 fn the_admin_listener_tells_health_metrics_and_configuration() {
-    let server = start(|options| options.admin = Some(([127, 0, 0, 1], 0).into()));
+    let server = start(|options| options.admin = Some(any_port()));
     let mut user = client(&server);
     user.get("/hello");
     let admin = server.admin_addr().expect("an admin listener");
@@ -65,7 +65,7 @@ fn the_admin_listener_tells_health_metrics_and_configuration() {
 
 #[test]
 fn the_configuration_has_every_setting_and_where_it_comes_from() {
-    let server = start(|options| options.admin = Some(([127, 0, 0, 1], 0).into()));
+    let server = start(|options| options.admin = Some(any_port()));
     let admin = server.admin_addr().expect("an admin listener");
     let answer = Client::new(admin).get("/config");
     let told: serde_json::Value = serde_json::from_str(answer.text()).expect("JSON");
@@ -97,7 +97,7 @@ fn the_configuration_has_every_setting_and_where_it_comes_from() {
 fn what_devices_have_on_the_host_is_in_the_sum_of_memory() {
     let most = |device_bytes: usize| {
         let server = start(|options| {
-            options.admin = Some(([127, 0, 0, 1], 0).into());
+            options.admin = Some(any_port());
             options.workers = 2;
             options.device_buffer_bytes_max = device_bytes;
         });

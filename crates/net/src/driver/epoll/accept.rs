@@ -12,12 +12,12 @@ use super::patient::ROOM_MIN;
 use super::{Driver, NOT_A_CONNECTION};
 use crate::clock::monotonic;
 use crate::driver::sockets::retry;
-use crate::port::{Accepted, Handler, Time};
+use crate::port::{Accepted, Client, Handler, Time};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{self, SocketFlags};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Clients accepted in one turn from a listener that is to be closed.
@@ -69,12 +69,12 @@ impl Driver {
             };
             let role = *role;
             let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-            let peer = peer.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+            let peer = peer.map_or(Client::Unix, Client::At);
             let mut place = None;
-            if let Some(addresses) = &self.addresses {
-                place = addresses.enter(peer.ip());
+            if let (Some(addresses), Some(address)) = (&self.addresses, peer.address()) {
+                place = addresses.enter(address);
                 if place.is_none() {
-                    let (address, max) = (peer.ip(), addresses.max());
+                    let max = addresses.max();
                     if self.may_warn() {
                         tracing::warn!(
                             %address,

@@ -39,6 +39,8 @@
 //!   again, and others as if the connection were lost.
 //! - *No connection can be opened*: every address is tried, and at least two attempts made; then
 //!   all that wait fail.
+//! - *The backend is elsewhere* (its name leads to other addresses): connections to addresses that
+//!   are gone take no more queries, and are closed when they owe nothing that is waited for.
 //! - *The backend has undone a query* that stood in another's way: it is sent again, up to
 //!   `retries_max` times, whether it is idempotent or not.
 //! - *The backend refuses a query* (HTTP's status other than 2xx): `BackendFailed`, and not
@@ -207,6 +209,13 @@ impl<W: Wire> ConnectionPool<W> {
         // The first pipe to try, by how full it is: those before took nothing of what waits.
         let mut from = (0, 0);
         self.slow_at = Time::NEVER;
+        while let Some(at) = self.pipes.iter().position(Pipe::has_left) {
+            let pipe = self.pipes.swap_remove(at);
+            match pipe.is_open() {
+                true => port.close(pipe.id),
+                false => port.abort(pipe.id),
+            }
+        }
         let has_slow = !self.waiting.is_empty() && self.has_slow(now);
         loop {
             if self.circuit.is_open() {
@@ -498,6 +507,17 @@ impl<W: Wire> Backend for ConnectionPool<W> {
 
     fn merges(&mut self, call: &Call) -> usize {
         self.wire.merges(call)
+    }
+
+    fn relocate(&mut self, peers: &[Peer]) -> bool {
+        self.peers = peers.to_vec();
+        self.connect_failures = 0;
+        self.connect_pause = None;
+        for pipe in &mut self.pipes {
+            pipe.relocate(peers);
+        }
+        self.has_news = true;
+        true
     }
 
     fn turn_ends(&mut self, port: &mut dyn Port, now: Time) -> bool {

@@ -51,6 +51,9 @@ pub(super) struct Pipe<W: Wire> {
     /// What the wire keeps of it.
     pub(super) connection: W::Connection,
     pub(super) awaited: Awaited,
+    /// The backend is there no more: it takes no more queries, and is closed when nobody waits for
+    /// an answer from it.
+    leaves: bool,
     /// Bytes that the socket has not taken.
     unsent: Outgoing,
     /// When the last answer came that did not end it. Before the first, it is not known that the
@@ -79,6 +82,7 @@ impl<W: Wire> Pipe<W> {
             standing: Standing::Opening { until },
             connection: W::Connection::default(),
             awaited: Awaited::default(),
+            leaves: false,
             unsent: Outgoing::keeping(UNSENT_MAX),
             answered: None,
         }
@@ -103,6 +107,7 @@ impl<W: Wire> Pipe<W> {
     pub(super) fn room(&self, depth: usize) -> usize {
         let depth = if self.answered.is_some() { depth } else { 1 };
         match self.standing {
+            _ if self.leaves => 0,
             Standing::Opening { .. } => 0,
             Standing::Open { .. } if self.unsent.unsent() >= UNSENT_MAX => 0,
             Standing::Open { .. } if W::IN_ORDER && !self.awaited.are_shared() => 0,
@@ -154,6 +159,17 @@ impl<W: Wire> Pipe<W> {
     /// Whether somebody waits for an answer from it.
     pub(super) fn is_wanted(&self) -> bool {
         self.awaited.wanted().next().is_some()
+    }
+
+    /// The backend is at these peers from now on.
+    pub(super) fn relocate(&mut self, peers: &[Peer]) {
+        let is_known = |address| peers.iter().any(|peer| address_of(peer) == Some(address));
+        self.leaves = self.address.is_some_and(|address| !is_known(address));
+    }
+
+    /// Whether it can be closed, as the backend is there no more.
+    pub(super) fn has_left(&self) -> bool {
+        self.leaves && !self.is_wanted()
     }
 
     /// Whether it takes no more queries, and nobody waits for what it owes: those behind a slow

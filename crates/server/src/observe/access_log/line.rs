@@ -1,10 +1,11 @@
 //! A line of the access log: what it tells, and its two formats.
 
 use rhythm_http::Answered;
+use rhythm_net::Client;
 use rhythm_protocol::calendar::date_of;
 use rhythm_protocol::http::request::RequestHead;
+use serde::Serializer;
 use std::io::Write;
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// Bytes of a line besides those of its request, at most.
@@ -18,8 +19,8 @@ pub(super) fn line_max(request: usize) -> usize {
 /// What a line tells of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogEntry<'a> {
-    /// The client's address.
-    pub(crate) peer: IpAddr,
+    /// Where the client is.
+    pub(crate) peer: Client,
     /// Method and target as they came, and the version. All of it is ASCII: the parser of heads
     /// lets nothing else through.
     pub(crate) request: &'a [u8],
@@ -83,12 +84,17 @@ pub(super) fn write_common(line: &Line<'_>, to: &mut Vec<u8>) {
     };
 }
 
+fn as_shown<S: Serializer>(client: &Client, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(client)
+}
+
 /// Appends it as an object of JSON.
 pub(super) fn write_json(line: &Line<'_>, to: &mut Vec<u8>) {
     #[derive(serde::Serialize)]
     struct Json<'a> {
         time: u64,
-        peer: IpAddr,
+        #[serde(serialize_with = "as_shown")]
+        peer: Client,
         request: &'a str,
         status: u16,
         bytes: u64,
@@ -117,7 +123,7 @@ pub(super) mod tests {
 
     pub(in super::super) fn entry(request: &str) -> LogEntry<'_> {
         LogEntry {
-            peer: [192, 0, 2, 1].into(),
+            peer: Client::At(([192, 0, 2, 1], 4711).into()),
             request: request.as_bytes(),
         }
     }
@@ -158,11 +164,15 @@ pub(super) mod tests {
         let mut out = Vec::new();
         write_common(&line(entry("GET /a\"b\n HTTP/1.1")), &mut out);
         write_json(&line(entry("GET / HTTP/1.1")), &mut out);
+        let mut of_proxy = line(entry("GET / HTTP/1.1"));
+        of_proxy.entry.peer = Client::Unix;
+        write_common(&of_proxy, &mut out);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "192.0.2.1 - - [29/Feb/2024:00:00:01 +0000] \"GET /a\\\"b\\x0a HTTP/1.1\" 200 5\n\
              {\"time\":1709164801,\"peer\":\"192.0.2.1\",\"request\":\"GET / HTTP/1.1\",\
-             \"status\":200,\"bytes\":5,\"seconds\":0.002}\n"
+             \"status\":200,\"bytes\":5,\"seconds\":0.002}\n\
+             unix - - [29/Feb/2024:00:00:01 +0000] \"GET / HTTP/1.1\" 200 5\n"
         );
     }
 }

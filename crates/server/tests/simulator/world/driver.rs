@@ -125,7 +125,7 @@ impl World {
                 let accepted = Accepted {
                     connection,
                     role: Role::default(),
-                    peer: SocketAddr::from(([192, 0, 2, 1], 1024 + (link % 60_000) as u16)),
+                    peer: SocketAddr::from(([192, 0, 2, 1], 1024 + (link % 60_000) as u16)).into(),
                 };
                 handler.opened(self, accepted, now);
             }

@@ -218,3 +218,48 @@ fn that_this_side_has_no_room_is_no_failure_of_the_backend() {
     world.assert_failed(20..21, LaneError::BackendTimeout);
     assert!(!world.backend.counts().circuit_open);
 }
+
+#[test]
+fn a_backend_that_is_elsewhere_is_asked_there_and_its_old_connections_end_with_their_answers() {
+    let (mut world, old) = World::proven(options());
+    let old_address = world.port.at(old).address;
+    assert_eq!(old_address, "10.0.0.1:81".parse().unwrap());
+    world.submit(0..1, true);
+    let there = Peer::tcp("sim", "10.0.0.3:81".parse().unwrap());
+    assert!(world.backend.relocate(std::slice::from_ref(&there)));
+    world.poll();
+    assert!(world.backend.owns(old), "it owes an answer");
+    world.submit(1..2, true);
+    let new = world.newest();
+    assert_eq!(world.port.at(new).address, "10.0.0.3:81".parse().unwrap());
+    world.connected(new);
+    world.serve(new, 1, answer_ok);
+    world.assert_answered(1..2);
+    world.serve(old, 1, answer_ok);
+    world.assert_answered(0..1);
+    assert!(!world.backend.owns(old) && !world.port.connections.contains_key(&old));
+
+    // One that is being opened is given up, which is no failure; one that stays is kept.
+    world.submit(2..20, true);
+    let opening = world.newest();
+    assert_ne!(opening, new);
+    let elsewhere = Peer::tcp("sim", "10.0.0.4:81".parse().unwrap());
+    assert!(world.backend.relocate(&[there, elsewhere.clone()]));
+    world.poll();
+    assert!(world.backend.owns(opening) && world.backend.owns(new));
+    assert!(world.backend.relocate(&[elsewhere]));
+    world.poll();
+    assert!(!world.backend.owns(opening) && world.backend.owns(new));
+    loop {
+        world.connect_all();
+        let ids: Vec<ConnectionId> = world.port.connections.keys().copied().collect();
+        let served = ids.into_iter().map(|id| world.serve(id, 99, answer_ok));
+        if served.sum::<usize>() == 0 {
+            break;
+        }
+    }
+    world.assert_answered(2..20);
+    assert!(!world.backend.owns(new));
+    let left = world.port.connections.values().map(|one| one.address);
+    assert!(left.eq(["10.0.0.4:81".parse().unwrap(); 2]));
+}
