@@ -20,6 +20,7 @@
 //! In the order of a page's parts:
 //!
 //! - `page`: a page, with its `route`s and `param`s; `service`: all pages of a service;
+//! - `sessions`: what sessions that several machines share are asked by;
 //! - `stage`: a stage's program, and the call that ends it; `document`: where in an answer its
 //!   cells are;
 //! - `op`: the operations; `function`: what they apply to values; `value`: what registers hold;
@@ -34,6 +35,7 @@ mod param;
 mod print;
 mod route;
 mod service;
+mod sessions;
 mod stage;
 mod texts;
 mod value;
@@ -51,6 +53,7 @@ pub use param::{Carrier, ListParam, PROBLEM_BYTES_MAX, Param, ParamTold, ParamTy
 pub use print::Listing;
 pub use route::{Route, Segment};
 pub use service::{ERROR_STATUSES, ErrorPages, Service};
+pub use sessions::{SessionLookup, SessionStore};
 pub use stage::{Asking, Call, CallResult, Form, Source, StageProgram, Statement};
 pub(crate) use texts::TextPool;
 pub use value::{Constant, Field, FieldId, FieldType, FragmentId, Register, Type};
