@@ -17,6 +17,36 @@ pub struct BackendKind {
     pub asks: Asks<'static>,
     /// Tells what is wrong with a call.
     pub check: fn(&PageCall<'_>) -> Option<CallMistake>,
+    /// How it keeps the sessions of several machines, if it can (`store` of `[session]`).
+    pub keeps_sessions: Option<KeepsSessions>,
+}
+
+/// How a kind keeps sessions: the words of a command for each thing that is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepsSessions {
+    /// Gives the record under a key, if there is one, and keeps it for so long from now on.
+    pub look_up: &'static [SessionWord],
+    /// Puts a record under a key that nothing is under.
+    pub begin: &'static [SessionWord],
+    /// Puts another one there, if there is one. Answered by no row, or by 0, where there is none.
+    pub change: &'static [SessionWord],
+    /// Removes it.
+    pub end: &'static [SessionWord],
+    /// For how many seconds it keeps anything at most.
+    pub seconds_max: u64,
+}
+
+/// A word of such a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionWord {
+    /// This one.
+    Is(&'static str),
+    /// The key.
+    Key,
+    /// The record.
+    Record,
+    /// For how many seconds it is kept.
+    Seconds,
 }
 
 /// How the calls of a kind's pages say what is asked.

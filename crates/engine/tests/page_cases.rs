@@ -17,8 +17,8 @@ use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::conformance;
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::scalar::ScalarExecutor;
-use rhythm_engine::kind::{Asks, BackendKind, Command, Verb};
-use rhythm_engine::settings::Mistake;
+use rhythm_engine::kind::{Asks, BackendKind, Command, KeepsSessions, SessionWord, Verb};
+use rhythm_engine::settings::{Mistake, Outside};
 use rhythm_engine::source::Sources;
 use rhythm_protocol::scan::Level;
 use std::fs;
@@ -36,6 +36,18 @@ const MISSING: &str = "\
 missing = { page = \"missing.html\", with = { message = \"Sign in.\" } }
 ";
 
+/// How one of them keeps sessions.
+const KEEPS_SESSIONS: KeepsSessions = {
+    use SessionWord::{Is, Key, Record, Seconds};
+    KeepsSessions {
+        look_up: &[Is("GET"), Key, Seconds],
+        begin: &[Is("SET"), Key, Record],
+        change: &[Is("SET"), Key, Record],
+        end: &[Is("DEL"), Key],
+        seconds_max: 20 * 24 * 60 * 60,
+    }
+};
+
 /// BeSim, and kinds whose calls are in SQL, the words of a command, verbs, and over HTTP.
 fn kinds() -> Vec<BackendKind> {
     let kind = |name, asks| BackendKind {
@@ -43,6 +55,7 @@ fn kinds() -> Vec<BackendKind> {
         keys: &[],
         asks,
         check: |_| None,
+        keeps_sessions: None,
     };
     let command = Asks::Command(Command {
         key: "command",
@@ -59,6 +72,10 @@ fn kinds() -> Vec<BackendKind> {
         kind("words", command),
         kind("verbs", verbs),
         kind("http", Asks::Http),
+        BackendKind {
+            keeps_sessions: Some(KEEPS_SESSIONS),
+            ..kind("keeps", command)
+        },
     ];
     [conformance::BESIM, &others].concat()
 }
@@ -78,7 +95,16 @@ fn sections(text: &str) -> Vec<(String, String)> {
 
 fn check(path: &Path) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let mut sources = Sources::default();
+    let mut sources = Sources {
+        outside: Outside {
+            first_line: |path| match path.to_str() {
+                Some("secret") => Ok("the secret of all that this serves".to_owned()),
+                _ => Ok("short".to_owned()),
+            },
+            ..Outside::default()
+        },
+        ..Sources::default()
+    };
     let mut results = Vec::new();
     for (name, body) in sections(&text) {
         if let Some(file) = name.strip_prefix("static ") {

@@ -19,6 +19,8 @@ mod free;
 mod id;
 #[path = "../src/session/prefetch.rs"]
 mod prefetch;
+#[path = "../src/session/shared.rs"]
+mod shared;
 #[path = "../src/session/slot.rs"]
 mod slot;
 #[path = "../src/session/users.rs"]

@@ -10,11 +10,12 @@
 //! - `host/`: what is answered without a cohort: files, redirects, hosts, the admin listener.
 //!
 //! What goes along: `flash.rs` is messages that one page leaves for the next, `seal.rs` how what
-//! browsers keep is known again; `site/` is everything that a reload replaces, [`observe`] figures
-//! and the access log; `limits/` is what is allowed, and its sums. `pipeline.rs` joins the parts,
-//! without I/O and clock (`pipeline/events.rs`: what each event sets going; `pipeline/process.rs`:
-//! the paper's *Process*); `server.rs` starts workers, each of which drives one pipeline on a
-//! thread's loop (`server/worker.rs`); `drain.rs` is how they end.
+//! browsers keep is known again, `shared_sessions.rs` how several machines share sessions; `site/`
+//! is everything that a reload replaces, [`observe`] figures and the access log; `limits/` is what
+//! is allowed, and its sums. `pipeline.rs` joins the parts, without I/O and clock
+//! (`pipeline/events.rs`: what each event sets going; `pipeline/process.rs`: the paper's
+//! *Process*); `server.rs` starts workers, each of which drives one pipeline on a thread's loop
+//! (`server/worker.rs`); `drain.rs` is how they end.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -33,6 +34,7 @@ mod pipeline;
 pub mod reference;
 mod seal;
 mod server;
+mod shared_sessions;
 mod site;
 
 pub use answer::sessions::Random;

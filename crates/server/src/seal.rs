@@ -3,7 +3,8 @@
 
 use hmac::{Hmac, KeyInit, Mac};
 use rhythm_engine::session::SessionId;
-use sha2::Sha256;
+use rhythm_engine::settings::Secret;
+use sha2::{Digest, Sha256};
 use std::hint::black_box;
 
 /// What a seal is for: one that is made for one thing is none for another.
@@ -13,6 +14,20 @@ pub(crate) enum Purpose {
     Token = 1,
     /// A message for the next page.
     Flash = 2,
+    /// The key of a session in the store that several machines share.
+    Key = 3,
+    /// What is under it.
+    Record = 4,
+}
+
+/// The key that a secret stands for.
+pub(crate) fn key_of(secret: &Secret) -> u128 {
+    let mut hash = Sha256::new();
+    hash.update(b"rhythm: key of seals\0");
+    hash.update(secret.bytes());
+    let hash = hash.finalize();
+    let first = hash.first_chunk().expect("it has more bytes");
+    u128::from_be_bytes(*first)
 }
 
 /// The key of all seals.

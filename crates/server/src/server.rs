@@ -19,11 +19,13 @@ use crate::limits::open_files;
 use crate::limits::options::ServerOptions;
 use crate::observe::access_log::{FINISH_MAX, LogOpener, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
+use crate::seal::key_of;
 use crate::server::worker::Command;
 use crate::site::Site;
 use crate::site::current::Current;
 use crate::site::loader::{Loader, Reloaded, Reloads};
 use crate::site::names::{BackendNames, Relocated, Resolver};
+use rhythm_engine::program::Service;
 use rhythm_engine::session::{SessionArray, SignIns, StoredFields};
 use rhythm_engine::settings::AccessLogFormat;
 use rhythm_net::workers::{self, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers};
@@ -192,6 +194,7 @@ impl Server {
         // Memory for it is taken here, not while it is served.
         let sessions_max = sessions.capacity();
         parts.site.stored(sessions_max);
+        let secret = parts.site.service().secret.clone();
         let current = Arc::new(Current::new(parts.site));
         let host_names = HostNames::default();
         let factory = WorkerFactory {
@@ -203,7 +206,7 @@ impl Server {
             readers: Readers::default(),
             sessions,
             sign_ins: Arc::new(SignIns::new(options.sign_ins, system_random()())),
-            seal_key: system_random()(),
+            seal_key: (secret.as_ref()).map_or_else(|| system_random()(), key_of),
             metrics: metrics.clone(),
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
             options: options.pipeline,
@@ -249,6 +252,14 @@ impl Server {
                      taken as the server starts, so restart it",
                     bytes >> 20
                 ));
+            }
+            if !shares_as_before(before.site().service(), site.service()) {
+                return Err(
+                    "how sessions are shared, by which secret and for how long is said as the \
+                     server starts (`store`, `store_refresh`, `secret`, `idle_timeout` and \
+                     `unused_timeout` of [session]): restart it"
+                        .to_owned(),
+                );
             }
             let names = host_names.get().expect("the workers have been made");
             site.check_hosts(names).map(|()| site)
@@ -325,6 +336,21 @@ fn metrics_of(
         log,
         Box::new(Sessions(sessions.clone())),
     ))
+}
+
+/// Whether sessions are sealed and shared in the same way by both.
+fn shares_as_before(before: &Service, service: &Service) -> bool {
+    let of = |service: &Service| {
+        let session = &service.config.session;
+        let times = [
+            session.store_refresh,
+            session.idle_timeout,
+            session.unused_timeout,
+        ];
+        let is_shared = !session.store.is_empty();
+        (session.store.clone(), is_shared.then_some(times))
+    };
+    before.secret == service.secret && of(before) == of(service)
 }
 
 /// More memory than this a reload does not take for what sessions keep: it is beside what they had.

@@ -185,6 +185,7 @@ fn look_ups_of_a_cohort_are_asked_as_one() {
         keys: &[],
         asks: Asks::Sql,
         check: |_| None,
+        keeps_sessions: None,
     };
     let mut sources = Sources::default();
     let settings = "[backend.shop]\nkind = \"sql\"\ntimeout = \"300ms\"\n\

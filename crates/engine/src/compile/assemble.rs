@@ -8,13 +8,14 @@ use super::build::{Fragments, INDEXED_MAX, PageParts, StageBuilder, index_of};
 use super::compiler::{Compiler, Links};
 use super::params::{declare, keep_what_is_read};
 use super::query::{Asked, query};
+use super::shared_sessions;
 use super::step::{Steps, page_named};
 use super::value::{List, Operand};
 use crate::diagnostic::{Place, Report, Severity};
 use crate::kind::{BackendKind, CallPart, Kinds, PageCall};
 use crate::program::{
     Asking, Call, CallResult, Csrf, FieldId, FieldType, Form, PageProgram, SessionFields,
-    SessionUse, StageProgram, Type,
+    SessionStore, SessionUse, StageProgram, Type,
 };
 use crate::settings::{SessionSettings, StoredField};
 use crate::source::PageFile;
@@ -41,6 +42,8 @@ pub(crate) struct Assembly<'r, 'a> {
     pub(crate) zone: Rc<str>,
     /// What service.toml says of sessions.
     pub(crate) session: &'a SessionSettings,
+    /// Where the sessions of several machines are, if they share them.
+    pub(crate) store: Option<&'a SessionStore>,
     /// What sessions keep beside their user.
     pub(crate) stored: Rc<[StoredField]>,
     /// Whether some of it is unknown for mistakes that are reported.
@@ -84,7 +87,14 @@ impl<'a> Assembly<'_, 'a> {
             let int = FieldType::Scalar(Type::Int);
             let present = page.parts.field("session.present", int.clone());
             let user = page.parts.field("session.userid", int);
-            page.session_fields = Some(SessionFields { present, user });
+            page.session_fields = Some(SessionFields {
+                present,
+                user,
+                lookup: (self.store).map(|store| {
+                    let (calls, stages) = (&mut page.calls, &mut page.stages);
+                    shared_sessions::look_up(&mut page.parts, calls, stages, store)
+                }),
+            });
             page.names
                 .insert("session".to_owned(), Operand::Session { present, user });
         }
@@ -152,6 +162,8 @@ impl<'a> Assembly<'_, 'a> {
         let mut effects: Vec<&Step<'a>> = Vec::new();
         // The step that has given the answer, after which nothing is to follow.
         let mut answered: Option<&Step<'a>> = None;
+        // The one that asks for the session comes before.
+        let first = page.stages.len();
         loop {
             let file = page.file;
             let mut call = None;
@@ -184,7 +196,7 @@ impl<'a> Assembly<'_, 'a> {
                 content_type: &header.content_type,
                 session: self.session,
             };
-            if page.stages.is_empty() && header.session == SessionUse::Required {
+            if page.stages.len() == first && header.session == SessionUse::Required {
                 match (self.missing, page.session_fields) {
                     (Some(missing), Some(fields)) => {
                         others.require_session(&mut compiler, missing, fields)

@@ -9,7 +9,7 @@
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
 //! - `assemble`, `step`, `query` (with `sql`, `sql_call` and `http_call`), `size`: stages, steps
 //!   and pages; `error_pages`: what is shown where no page is; `forms`: what in forms is missing;
-//!   `routes` and `redirect`: pages together.
+//!   `routes` and `redirect`: pages together; `shared_sessions`: pages on several machines.
 
 mod access;
 mod argument;
@@ -43,6 +43,7 @@ mod redirect;
 mod reduce;
 mod routes;
 mod scope;
+mod shared_sessions;
 mod size;
 mod sql;
 mod sql_call;
@@ -84,6 +85,7 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         backends: &service_file.backends,
         backends_lost: service_file.backends_lost,
     };
+    let store = shared_sessions::store(&service_file, kinds, &mut report);
     let files = PageFiles::read(sources, kinds, &mut report);
     let pages = &files.pages;
     routes::check(pages, &mut report);
@@ -103,6 +105,7 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         static_files: &sources.static_files,
         zone: zone.clone(),
         session: &service_file.config.session,
+        store: store.as_ref(),
         stored: service_file.config.session.stored().into(),
         stored_lost: service_file.fields_lost,
         shown: BTreeSet::new(),
@@ -151,6 +154,8 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         fragments: fragments.list,
         config: service_file.config,
         backends: service_file.backends,
+        session_store: store,
+        secret: service_file.secret,
         error_pages,
         warnings: diagnostics,
     })

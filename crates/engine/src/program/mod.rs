@@ -21,6 +21,7 @@
 //!
 //! - `page`: a page, with its `route`s and `param`s (which are `check`ed, of texts by a `pattern`);
 //!   `service`: all pages of a service;
+//! - `sessions`: what sessions that several machines share are asked by;
 //! - `stage`: a stage's program, and the call that ends it; `document`: where in an answer its
 //!   cells are;
 //! - `op`: the operations; `function`: what they apply to values; `value`: what registers hold;
@@ -37,6 +38,7 @@ mod pattern;
 mod print;
 mod route;
 mod service;
+mod sessions;
 mod stage;
 mod texts;
 mod value;
@@ -55,6 +57,7 @@ pub use pattern::Pattern;
 pub use print::Listing;
 pub use route::{Route, Segment};
 pub use service::{ERROR_STATUSES, ErrorPages, Service};
+pub use sessions::{SessionLookup, SessionStore};
 pub use stage::{Asking, Call, CallResult, Form, Source, StageProgram, Statement};
 pub(crate) use texts::TextPool;
 pub use value::{Constant, Field, FieldId, FieldType, FragmentId, Register, Type};

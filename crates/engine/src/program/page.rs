@@ -3,6 +3,7 @@
 use super::op::Op;
 use super::param::{ListParam, Param};
 use super::route::Route;
+use super::sessions::SessionLookup;
 use super::stage::{Call, StageProgram};
 use super::value::{Constant, Field, FieldId};
 use crate::settings::StoredKind;
@@ -27,6 +28,8 @@ pub struct SessionFields {
     pub present: FieldId,
     /// Int: its user id, 0 where there is none.
     pub user: FieldId,
+    /// How the page's first stage asks for it, where several machines share sessions.
+    pub lookup: Option<SessionLookup>,
 }
 
 /// What a page has to do with the tokens by which requests show that a page of this service had

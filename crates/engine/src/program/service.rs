@@ -1,8 +1,9 @@
 //! A compiled service: its pages' programs and what they share.
 
 use super::page::PageProgram;
+use super::sessions::SessionStore;
 use crate::diagnostic::Diagnostic;
-use crate::settings::{BackendConfig, ServiceConfig};
+use crate::settings::{BackendConfig, Secret, ServiceConfig};
 use std::sync::Arc;
 
 /// The statuses of what is answered instead of a page.
@@ -31,6 +32,10 @@ pub struct Service {
     pub config: ServiceConfig,
     /// The backends that calls name by index.
     pub backends: Vec<BackendConfig>,
+    /// How sessions are asked for that several machines share, if they do.
+    pub session_store: Option<SessionStore>,
+    /// What seals are made with, where service.toml says it.
+    pub secret: Option<Secret>,
     /// What is answered where no page is, if that is the service's own.
     pub error_pages: Option<ErrorPages>,
     /// What is probably not meant, but does no harm.

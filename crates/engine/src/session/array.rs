@@ -24,6 +24,7 @@ use super::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use super::free::FreeList;
 use super::id::SessionId;
 use super::prefetch::prefetch;
+use super::shared::Shared;
 use super::slot::{Slot, State};
 use super::users::UserIndex;
 use core::num::NonZeroU32;
@@ -58,6 +59,8 @@ pub struct SessionRules {
     /// While fewer slots are free than this, a user who signs in keeps that session alone: the rest
     /// is for those who have none. Only where `per_user_max` is set.
     pub reserve: u32,
+    /// Other machines have sessions in common with this one.
+    pub is_shared: bool,
 }
 
 impl SessionRules {
@@ -69,13 +72,15 @@ impl SessionRules {
             unused_timeout: idle_timeout,
             per_user_max: None,
             reserve: 0,
+            is_shared: false,
         }
     }
 
     /// The bytes that an array by these rules takes, all of them at the start.
     pub fn bytes(&self) -> usize {
         let index = self.per_user_max.map_or(0, |_| UserIndex::BYTES);
-        (size_of::<Slot>() + index).saturating_mul(self.capacity as usize)
+        let shared = if self.is_shared { Shared::BYTES } else { 0 };
+        (size_of::<Slot>() + index + shared).saturating_mul(self.capacity as usize)
     }
 }
 
@@ -96,6 +101,8 @@ pub struct SessionArray {
     unused_ticks: u32,
     /// The sessions of each user and how many those may be, where that is limited.
     users: Option<(UserIndex, u32)>,
+    /// Those that began elsewhere, where there are such.
+    shared: Option<Shared>,
     /// See [`SessionRules::reserve`].
     reserve: usize,
     /// Sessions that ended because their user had more than may be.
@@ -122,6 +129,7 @@ impl SessionArray {
         SessionArray {
             unused_ticks: unused_timeout.div_ceil(1 << tick_shift) as u32,
             users: (rules.per_user_max).map(|most| (UserIndex::new(capacity), most.get())),
+            shared: rules.is_shared.then(|| Shared::new(capacity)),
             reserve: rules.reserve as usize,
             replaced: AtomicU64::new(0),
             slots,
@@ -142,34 +150,123 @@ impl SessionArray {
     /// [`Full`] if every slot holds a session that has not expired, or is in the hands of another
     /// thread that is just filling or returning it.
     pub fn create(&self, user: i64, random: u128, now: Millis) -> Result<SessionId, Full> {
+        self.create_for(user, random, now, &mut |_| {})
+    }
+
+    /// [`create`](Self::create), which tells of the user's sessions that end for the new one, but
+    /// for those that have expired here.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn create_for(
+        &self,
+        user: i64,
+        random: u128,
+        now: Millis,
+        ended: &mut dyn FnMut(SessionId),
+    ) -> Result<SessionId, Full> {
         let now = self.tick(now);
-        let slot = self
-            .free
-            .take(&self.slots, user)
-            .or_else(|| self.take_expired(now))
-            // What was returned during the search.
-            .or_else(|| self.free.take(&self.slots, user))
+        let slot = (self.take_free(user, now))
             // Who has a session already gives it for the new one.
-            .or_else(|| self.end_oldest(user, 0, now))
+            .or_else(|| self.end_oldest(user, 0, now, ended))
             .ok_or(Full)?;
         let id = SessionId::new(slot, random);
         if let Some((index, _)) = &self.users {
             index.insert(user, slot);
         }
         self.slots[slot as usize].begin(user, id.secret, now);
-        self.keep_limit(user, now);
+        self.keep_limit(user, now, ended);
         Ok(id)
     }
 
+    /// Takes a slot that is free, or whose session has expired.
+    fn take_free(&self, user: i64, now: u64) -> Option<u32> {
+        (self.free.take(&self.slots, user))
+            .or_else(|| self.take_expired(now))
+            // What was returned during the search.
+            .or_else(|| self.free.take(&self.slots, user))
+    }
+
+    /// A session of this id is known to be `user`'s, wherever it began: it is one that is used
+    /// here, from now on. Gives the id by which it is here; `None` where there is no room for it,
+    /// or sessions are not shared. It ends none of the user's others.
+    pub fn adopt(&self, id: &SessionId, user: i64, now: Millis) -> Option<SessionId> {
+        let shared = self.shared.as_ref()?;
+        let now = self.tick(now);
+        let touch = |here: &SessionId| {
+            let slot = &self.slots[here.slot as usize];
+            let found = slot.find(here.secret);
+            found.is_some_and(|(seen, known)| known == user && slot.touch(seen, now))
+        };
+        if let Some(here) = self.here(id).filter(touch) {
+            return Some(here);
+        }
+        let slot = self.take_free(user, now)?;
+        if !shared.insert(id.secret, slot) {
+            self.free.give(&self.slots, slot);
+            return None;
+        }
+        if let Some((index, _)) = &self.users {
+            index.insert(user, slot);
+        }
+        self.slots[slot as usize].begin(user, id.secret, now);
+        let here = SessionId { slot, ..*id };
+        touch(&here).then_some(here)
+    }
+
+    /// The id by which a session is here, expired or not, if it is: its own, or that of the slot
+    /// which one has that began elsewhere.
+    pub fn here(&self, id: &SessionId) -> Option<SessionId> {
+        let is_in = |slot: u32| {
+            let slot = self.slots.get(slot as usize);
+            slot.is_some_and(|slot| slot.find(id.secret).is_some())
+        };
+        if is_in(id.slot) {
+            return Some(*id);
+        }
+        let mut slots = self.shared.as_ref()?.slots(id.secret);
+        let slot = slots.find(|slot| is_in(*slot))?;
+        Some(SessionId { slot, ..*id })
+    }
+
+    /// Whose session it is, expired or not. It counts as no use.
+    pub fn user_of(&self, id: &SessionId) -> Option<i64> {
+        let here = self.here(id)?;
+        let found = self.slots[here.slot as usize].find(here.secret);
+        found.map(|(_, user)| user)
+    }
+
+    /// A session was in the store of all machines at this time.
+    pub fn confirm(&self, id: &SessionId, at: Millis) {
+        if let (Some(shared), Some(here)) = (&self.shared, self.here(id)) {
+            shared.confirm(here.slot, here.secret, at);
+        }
+    }
+
+    /// Whether other machines have sessions in common with this one.
+    pub fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Whether a session was known to be in the store later than then.
+    pub fn is_confirmed(&self, id: &SessionId, since: Millis) -> bool {
+        let confirmed = |shared: &Shared| {
+            let here = self.here(id)?;
+            shared.confirmed(here.slot, here.secret)
+        };
+        (self.shared.as_ref().and_then(confirmed)).is_some_and(|at| at > since)
+    }
+
     /// Ends sessions of a user, oldest first, until there are no more than may be.
-    fn keep_limit(&self, user: i64, now: u64) {
+    fn keep_limit(&self, user: i64, now: u64, told: &mut dyn FnMut(SessionId)) {
         let Some((_, most)) = self.users else {
             return;
         };
         let scarce = self.reserve > 0 && self.free.count() < self.reserve;
         let most = if scarce { 1 } else { most };
         fence(Ordering::SeqCst);
-        while let Some(ended) = self.end_oldest(user, most, now) {
+        while let Some(ended) = self.end_oldest(user, most, now, told) {
             self.free.give(&self.slots, ended);
         }
     }
@@ -179,7 +276,13 @@ impl SessionArray {
     ///
     /// Of two that sign in at once, that may be the caller's own: all agree on which is the oldest,
     /// so they do not end each other's.
-    fn end_oldest(&self, user: i64, most: u32, now: u64) -> Option<u32> {
+    fn end_oldest(
+        &self,
+        user: i64,
+        most: u32,
+        now: u64,
+        told: &mut dyn FnMut(SessionId),
+    ) -> Option<u32> {
         let (index, _) = self.users.as_ref()?;
         loop {
             let (mut count, mut oldest) = (0, None::<((bool, u32), u32, State)>);
@@ -194,9 +297,13 @@ impl SessionArray {
                     oldest = Some((rank, entry.slot, seen));
                 }
             }
-            let (_, slot, seen) = oldest.filter(|_| count > most)?;
+            let ((is_expired, _), slot, seen) = oldest.filter(|_| count > most)?;
             // Else another thread has just ended it: others may be left that are too many.
             if self.slots[slot as usize].end(seen) {
+                if !is_expired {
+                    let secret = self.slots[slot as usize].secret();
+                    told(SessionId { slot, secret });
+                }
                 self.forget(slot);
                 self.replaced.fetch_add(1, Ordering::Relaxed);
                 return Some(slot);
@@ -208,6 +315,9 @@ impl SessionArray {
     fn forget(&self, slot: u32) {
         if let Some((index, _)) = &self.users {
             index.remove(self.slots[slot as usize].user(), slot);
+        }
+        if let Some(shared) = &self.shared {
+            shared.remove(self.slots[slot as usize].secret(), slot);
         }
     }
 
@@ -239,13 +349,24 @@ impl SessionArray {
 
     /// Whether a session exists, expired or not. It counts as no use.
     pub fn has(&self, id: &SessionId) -> bool {
-        let slot = self.slots.get(id.slot as usize);
-        slot.is_some_and(|slot| slot.find(id.secret).is_some())
+        self.here(id).is_some()
     }
 
     /// Ends a session, and tells whether it was still there (expired or not). Of several threads
     /// that end the same session, one is told so.
     pub fn destroy(&self, id: &SessionId) -> bool {
+        if self.shared.is_none() {
+            return self.destroy_here(id);
+        }
+        let mut ended = false;
+        // Of one that began elsewhere two threads may have made two.
+        while let Some(here) = self.here(id) {
+            ended |= self.destroy_here(&here);
+        }
+        ended
+    }
+
+    fn destroy_here(&self, id: &SessionId) -> bool {
         let Some(slot) = self.slots.get(id.slot as usize) else {
             return false;
         };
@@ -306,6 +427,14 @@ impl SessionArray {
 
     #[inline]
     fn lookup_at(&self, id: &SessionId, now: u64) -> Option<i64> {
+        match self.lookup_in(id, now) {
+            None if self.shared.is_some() => self.lookup_in(&self.here(id)?, now),
+            found => found,
+        }
+    }
+
+    #[inline]
+    fn lookup_in(&self, id: &SessionId, now: u64) -> Option<i64> {
         let slot = self.slots.get(id.slot as usize)?;
         let (seen, user) = slot.find(id.secret)?;
         (!self.is_expired(seen, now) && slot.touch(seen, now)).then_some(user)

@@ -48,6 +48,11 @@ impl SessionId {
         SessionId::new(u32::MAX, random)
     }
 
+    /// Whether it is one of [`SessionId::of_nobody`].
+    pub fn is_of_nobody(&self) -> bool {
+        self.slot == u32::MAX
+    }
+
     /// The slot.
     pub fn slot(&self) -> u32 {
         self.slot

@@ -4,6 +4,7 @@
 use super::fields::FieldStore;
 use super::id::SessionId;
 use crate::settings::{StoredField, StoredKind};
+use rhythm_protocol::http::uri;
 
 /// The fields of all sessions.
 pub struct StoredFields {
@@ -113,6 +114,65 @@ impl StoredFields {
             }
         }
         Ok(())
+    }
+
+    /// Changes words that were read.
+    pub fn apply(changes: &[(usize, u64)], words: &mut [u64]) {
+        for (index, word) in changes {
+            words[*index] = *word;
+        }
+    }
+
+    /// Words of a session in which nothing is set.
+    pub fn clear(&self, words: &mut Vec<u64>) {
+        words.clear();
+        words.resize(self.words, 0);
+    }
+
+    /// Appends what words hold, as a form has it: `&name=Ann&level=3`, without what is not set.
+    pub fn write_form(&self, words: &[u64], out: &mut Vec<u8>) {
+        let mut text = Vec::new();
+        for (number, field) in self.fields.iter().enumerate() {
+            text.clear();
+            match self.value(number, words) {
+                StoredValue::Int(0) => {}
+                StoredValue::Int(value) => text.extend_from_slice(value.to_string().as_bytes()),
+                StoredValue::Text(start) => StoredFields::text(words, start, &mut text),
+            }
+            if !text.is_empty() {
+                out.push(b'&');
+                out.extend_from_slice(field.name.as_bytes());
+                out.push(b'=');
+                uri::encode(&text, out);
+            }
+        }
+    }
+
+    /// Reads that into words. What is not declared, or no value of the field's type, is left out:
+    /// others may have other fields.
+    pub fn read_form(&self, form: &[u8], words: &mut Vec<u64>) {
+        self.clear(words);
+        let (mut text, mut changes) = (Vec::new(), Vec::new());
+        for (name, value) in uri::pairs(form) {
+            let is_it = |field: &StoredField| field.name.as_bytes() == name;
+            let Some(number) = self.fields.iter().position(is_it) else {
+                continue;
+            };
+            text.clear();
+            let is_text = uri::decode_bytes(value, &mut text).is_ok();
+            if is_text && std::str::from_utf8(&text).is_ok() {
+                changes.clear();
+                if self.change(number, &text, &mut changes).is_ok() {
+                    StoredFields::apply(&changes, words);
+                }
+            }
+        }
+    }
+
+    /// Makes all words those of a session, if it `is_there`.
+    pub fn write_all(&self, id: &SessionId, words: &[u64], is_there: impl FnOnce() -> bool) {
+        let changes: Vec<(usize, u64)> = words.iter().copied().enumerate().collect();
+        self.store.write(id, &changes, is_there);
     }
 
     /// Makes changes in a session, if it `is_there`.

@@ -17,6 +17,7 @@
 //! - `users`: which slots a user's sessions are in;
 //! - `sign_ins`: how often users sign in, and addresses fail to;
 //! - `fields`: what they keep beside their user, and `layout`: where in that each field is;
+//! - `shared`: which of them began on other machines, where several share them;
 //! - `array`: creating, looking up, destroying and expiring.
 //!
 //! It departs from the paper, whose array is a hash table with a bucket for each lane of a cohort
@@ -35,6 +36,7 @@ mod free;
 mod id;
 mod layout;
 pub(crate) mod prefetch;
+mod shared;
 mod sign_ins;
 mod slot;
 #[cfg(test)]

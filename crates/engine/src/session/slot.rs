@@ -135,6 +135,11 @@ impl Slot {
         self.user.load(Ordering::Relaxed)
     }
 
+    /// The secret it had; likewise.
+    pub(super) fn secret(&self) -> Secret {
+        [0, 1].map(|half| self.secret[half].load(Ordering::Relaxed))
+    }
+
     /// Is the session of `seen` still there? Then it is now one used at `now`.
     ///
     /// The tick is stored only when it is a later one or the first, so sessions in use do not

@@ -40,7 +40,8 @@ pub use definition::{
 };
 pub use key::{BackendKey, Setting};
 pub use listen::{ListenAt, NoPlace};
-pub use outside::{Given, Outside};
+pub(crate) use outside::MAKE_SECRET;
+pub use outside::{Given, Outside, Secret};
 pub use section::Section;
 pub use service::{Origin, ServiceConfig};
 pub(crate) use stored::STORED_MAX;

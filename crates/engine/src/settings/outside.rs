@@ -4,6 +4,7 @@
 use super::definition::Mistake;
 use super::key::{BackendKey, Setting};
 use crate::diagnostic::has_password;
+use std::fmt;
 use std::path::Path;
 
 /// Where such values come from: by default there are none.
@@ -32,6 +33,29 @@ pub struct Given {
     /// What stands in its place where it came from outside: the key that was written, and its
     /// value.
     pub written: Option<(String, String)>,
+}
+
+/// How a secret is made.
+pub(crate) const MAKE_SECRET: &str = "`openssl rand -hex 32` makes one, for all machines the same";
+
+/// A secret that all who serve a service have in common. Nothing shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Fewer bytes could be guessed.
+    const BYTES_MIN: usize = 32;
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
 }
 
 impl Outside {
@@ -71,6 +95,48 @@ impl Outside {
         })?;
         let as_written = (format!("{}_file", key.name), file.to_owned());
         key.checked_outside(line, as_written, &path.to_string_lossy())
+    }
+
+    /// The secret of a service: of a variable, `${NAME}`, or of a file in this folder, of which one
+    /// at most is given. None where neither is.
+    ///
+    /// # Errors
+    /// It is not there, or too short to be one. No message has it in it.
+    pub(crate) fn secret(
+        self,
+        variable: &str,
+        folder: &Path,
+        file: Option<&Path>,
+    ) -> Result<Option<Secret>, Mistake> {
+        let (secret, from) = match (self.expand(variable)?, file) {
+            (Some(_), Some(_)) => {
+                let message = "there are both `secret` and `secret_file`";
+                return Err(Mistake::new(message, "remove one of them"));
+            }
+            (Some(secret), None) => (secret, variable.to_owned()),
+            (None, Some(file)) => {
+                let path = folder.join(file);
+                let line = (self.first_line)(&path).map_err(|why| {
+                    let message = format!("cannot read {}: {why}", path.display());
+                    Mistake::new(
+                        message,
+                        format!("its first line is the secret; {MAKE_SECRET}"),
+                    )
+                })?;
+                (line, path.display().to_string())
+            }
+            (None, None) => return Ok(None),
+        };
+        match secret.len() < Secret::BYTES_MIN {
+            true => Err(Mistake::new(
+                format!(
+                    "the secret of {from} is too short: it has less than {} bytes",
+                    Secret::BYTES_MIN
+                ),
+                MAKE_SECRET,
+            )),
+            false => Ok(Some(Secret(secret))),
+        }
     }
 
     /// The text with variables in place of their names, if it names any.
@@ -188,6 +254,36 @@ mod tests {
                 Some("/run/other") => Ok("secret".to_owned()),
                 _ => Err("no such file".to_owned()),
             },
+        }
+    }
+
+    #[test]
+    fn a_secret_is_long_and_of_one_place() {
+        let outside = Outside {
+            variable: |name| Ok(name.repeat(8)),
+            first_line: |path| match path.to_str() {
+                Some("/srv/secret") => Ok("a".repeat(32)),
+                Some("/srv/short") => Ok("a".repeat(31)),
+                _ => Err("no such file".to_owned()),
+            },
+        };
+        let secret = |variable: &str, file: Option<&str>| {
+            let secret = outside.secret(variable, Path::new("/srv"), file.map(Path::new));
+            secret.map(|secret| secret.map(|secret| secret.bytes().to_vec()))
+        };
+        assert_eq!(secret("", None), Ok(None));
+        assert_eq!(secret("", Some("secret")), Ok(Some(vec![b'a'; 32])));
+        assert_eq!(secret("${ABCD}", None), Ok(Some(b"ABCD".repeat(8))));
+        for (variable, file, told) in [
+            ("", Some("short"), "the secret of /srv/short is too short"),
+            ("", Some("none"), "cannot read /srv/none: no such file"),
+            ("${ABC}", None, "the secret of ${ABC} is too short"),
+            ("${ABCD}", Some("secret"), "there are both"),
+        ] {
+            let mistake = secret(variable, file).unwrap_err();
+            assert!(mistake.message.contains(told), "{mistake:?}");
+            assert!(!mistake.hint.is_empty());
+            assert!(!format!("{mistake:?}").contains("aaa"), "{mistake:?}");
         }
     }
 

@@ -102,7 +102,8 @@ section! {
         cookie: String = "rhythm_session".to_owned(); text(cookie_name),
         /// Mark the cookie Secure: behind a proxy that speaks TLS.
         cookie_secure: bool = false; switch().flag("secure-cookie"),
-        /// Sessions at once, of 48 bytes each. A sign-in beyond them answers 503.
+        /// Sessions at once, of 48 bytes each, and 16 more with `store`. A sign-in beyond them
+        /// answers 503.
         sessions_max: u32 = 262_144; count(1, 1 << 28).restart().was("capacity"),
         /// What a session keeps beside its user, by name: `"int"`, `"bool"` or `"text(40)"`, a text
         /// of at most so many bytes (docs/pages.md, *What a session keeps*). Memory for it is there
@@ -142,6 +143,20 @@ section! {
         /// More origins that are this service's, separated by spaces, such as
         /// `https://bank.example`.
         origins: String = String::new(); text(origins),
+        /// The backend, of kind `redis` or `memcached`, in which the sessions of several machines
+        /// are that serve this site (docs/pages.md, *Sessions of several machines*). Empty: they
+        /// are this machine's alone.
+        store: String = String::new(); text(Ok).restart(),
+        /// For how long this machine trusts what it knows of a session before it asks `store`
+        /// again: so long a session that has ended elsewhere may live on here.
+        store_refresh: Duration = Duration::from_secs(5); time().restart(),
+        /// What CSRF tokens, messages and what is in `store` are sealed with, the same on all
+        /// machines: `${NAME}`, a variable of the environment. Empty, and without `secret_file`: a
+        /// secret that is made at each start.
+        secret: String = String::new(); text(secret).restart(),
+        /// The same, as the first line of a file.
+        secret_file: Option<PathBuf> = None;
+            file().or_none("what `secret` says").restart(),
     }
 }
 
@@ -392,6 +407,19 @@ fn host_names(names: String) -> Result<String, Mistake> {
             Err(Mistake::new(message, hint))
         }
         None => Ok(names.to_ascii_lowercase()),
+    }
+}
+
+/// A variable's name, since a secret is not to stand in the file itself.
+fn secret(secret: String) -> Result<String, Mistake> {
+    let is_variable = secret.starts_with("${") && secret.ends_with('}');
+    match secret.is_empty() || is_variable {
+        true => Ok(secret),
+        false => Err(Mistake::new(
+            "a secret is not to stand here, where many can read it",
+            "`secret = \"${NAME}\"` is a variable of the environment, and `secret_file` names a \
+             file",
+        )),
     }
 }
 

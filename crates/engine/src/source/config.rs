@@ -3,11 +3,12 @@
 use super::declaration::Instead;
 use super::keys::{Keys, Text, TomlText, text_of};
 use super::step::read_instead;
-use crate::diagnostic::Report;
+use crate::diagnostic::{Place, Report};
 use crate::kind::BackendKind;
 use crate::program::ERROR_STATUSES;
 use crate::settings::{
-    BackendConfig, Definition, Origin, Outside, PoolSettings, STORED_MAX, Section, ServiceConfig,
+    BackendConfig, Definition, Origin, Outside, PoolSettings, STORED_MAX, Secret, Section,
+    ServiceConfig, SessionSettings,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,6 +35,12 @@ pub(crate) struct ServiceFile<'a> {
     pub(crate) index: Vec<(Text<'a>, Text<'a>)>,
     /// The pages of `[errors]`.
     pub(crate) errors: Vec<ErrorDecl<'a>>,
+    /// Where `store` of `[session]` stands, if it does.
+    pub(crate) store: Option<Place<'a>>,
+    /// The secret that all who serve it have in common.
+    pub(crate) secret: Option<Secret>,
+    /// Whether its mistakes are why there is none.
+    pub(crate) secret_lost: bool,
     /// Whether its mistakes are why sessions may lack a field.
     pub(crate) fields_lost: bool,
     /// Whether its mistakes are why there is no answer for a missing session.
@@ -59,6 +66,9 @@ impl ServiceFile<'_> {
             missing: None,
             index: Vec::new(),
             errors: Vec::new(),
+            store: None,
+            secret: None,
+            secret_lost: false,
             fields_lost: true,
             missing_lost: true,
             backends_lost: true,
@@ -117,6 +127,24 @@ pub(crate) fn read<'a>(
             }
         }
         warn_of_together(section.name(), config, &keys, report);
+        if section.name() == "session" {
+            service.store = keys.has("store").then(|| keys.place_of("store"));
+            let SessionSettings {
+                secret,
+                secret_file,
+                ..
+            } = &config.session;
+            match at.outside.secret(secret, at.folder, secret_file.as_deref()) {
+                Ok(secret) => service.secret = secret,
+                Err(mistake) => {
+                    let mut keys_of_it = ["secret_file", "secret"].into_iter();
+                    let written = keys_of_it.find(|key| keys.has(key));
+                    let place = keys.place_of(written.unwrap_or("secret"));
+                    report.error(place, mistake.message, mistake.hint);
+                    service.secret_lost = true;
+                }
+            }
+        }
         if section.name() == "session" && config.session.fields.len() > STORED_MAX {
             let message = "a session has too many fields";
             let hint = format!("at most {STORED_MAX}; what is more belongs into a database");

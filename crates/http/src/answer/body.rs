@@ -78,7 +78,7 @@ impl<'a> Body<'a> {
     }
 
     /// Appends it.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub fn write(&self, out: &mut Vec<u8>) {
         out.reserve(self.length());
         self.each(&mut |part| out.extend_from_slice(part.bytes()));
     }

@@ -16,6 +16,7 @@ mod redis;
 mod reproduce;
 mod ring;
 mod server;
+mod sessions;
 mod site;
 mod sqlite;
 mod transactions;

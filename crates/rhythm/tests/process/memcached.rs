@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The server's process; killed when dropped.
-struct Cache {
+pub(crate) struct Cache {
     is_memcached: bool,
     port: u16,
     child: Option<Child>,
@@ -23,7 +23,7 @@ struct Cache {
 
 impl Cache {
     /// Starts memcached, or `rhythm kv`.
-    fn start(is_memcached: bool) -> Cache {
+    pub(crate) fn start(is_memcached: bool) -> Cache {
         let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = socket.local_addr().expect("it is bound").port();
         drop(socket);
@@ -50,7 +50,7 @@ impl Cache {
     }
 
     /// Starts it again, after it was killed.
-    fn start_again(&mut self) {
+    pub(crate) fn start_again(&mut self) {
         self.kill();
         let mut command = self.command();
         command.args(["-l", "127.0.0.1", "-p", &self.port.to_string(), "-U", "0"]);
@@ -83,7 +83,7 @@ impl Cache {
         line
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("memcached://127.0.0.1:{}", self.port)
     }
 }

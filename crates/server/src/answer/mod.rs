@@ -1,5 +1,6 @@
 //! Answers: heads, bodies and errors.
 
+pub(crate) mod held;
 pub(crate) mod hosted;
 mod refusals;
 pub(crate) mod responder;

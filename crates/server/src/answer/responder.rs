@@ -3,21 +3,25 @@
 //! In: lanes of cohorts that are finished or failed, and requests of the host path. Out: bytes, in
 //! the connections' order, through [`Clients`].
 
+use crate::answer::held::{HeldAnswers, Parts, Ready};
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::refusals::Refusals;
-use crate::answer::response::{Failures, LaneAnswers};
+use crate::answer::response::{Failures, LaneAnswers, say_not_kept};
 use crate::answer::sessions::{Sessions, milliseconds};
+use crate::backend::Cause;
 use crate::flight::cohorts::{Cohorts, Flight};
+use crate::flight::telling::{StoreAnswer, Telling};
 use crate::host::files::FileStream;
 use crate::host::site_answer;
 use crate::intake::dispatch::SiteAnswer;
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
+use crate::shared_sessions;
 use crate::site::Site;
 use crate::site::lengths::Lengths;
 use rhythm_cohort::ContextId;
-use rhythm_engine::cohort::{Cohort, LaneError};
-use rhythm_engine::program::PageProgram;
+use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
+use rhythm_engine::program::{PageProgram, SessionLookup};
 use rhythm_engine::session::{SessionId, StoredFields, StoredValue, TooMany};
 use rhythm_http::{AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed, Reading};
 use rhythm_net::{Client, ConnectionId, Port, Time};
@@ -40,6 +44,8 @@ pub(crate) struct Responder {
     served: Vec<(Arc<PageMetrics>, Time, u64)>,
     /// What hosts have yet to answer.
     hosted: HostedAnswers,
+    /// What is held until the sessions' store has it.
+    held: HeldAnswers,
     /// How long answers were.
     pub(crate) lengths: Lengths,
     // Memory kept from call to call.
@@ -65,6 +71,7 @@ impl Responder {
             log,
             served: Vec::new(),
             hosted: HostedAnswers::default(),
+            held: HeldAnswers::default(),
             lengths,
             line: Vec::new(),
             users: Vec::new(),
@@ -88,6 +95,11 @@ impl Responder {
         self.users.clear();
         self.users.resize(ids.len(), None);
         (self.sessions.array()).lookup_batch(ids, milliseconds(now), &mut self.users);
+        if let Some(lookup) = fields.lookup {
+            let sets = flight.epoch().page(page).sets_stored;
+            let refresh = flight.epoch().site.service.config.session.store_refresh;
+            self.ask_store(cohort, ids, lookup, (!sets).then_some(refresh), now);
+        }
         for (lane, user) in self.users.iter().enumerate() {
             if let Some(user) = user {
                 cohort.fields[usize::from(fields.present)].set_int(lane, 1);
@@ -103,6 +115,171 @@ impl Responder {
                     fill_in(cohort, lane, program, stored, &self.words);
                 }
             }
+        }
+    }
+
+    /// Has the lanes whose sessions are not known, or were not confirmed for `refresh`, ask the
+    /// store of all machines for them. Without that all do: who changes what a session keeps has to
+    /// know what it is.
+    fn ask_store(
+        &mut self,
+        cohort: &mut Cohort,
+        ids: &[Option<SessionId>],
+        lookup: SessionLookup,
+        refresh: Option<Duration>,
+        now: Time,
+    ) {
+        let array = self.sessions.array();
+        let now = milliseconds(now);
+        let since = refresh.map(|refresh| {
+            let refresh = u64::try_from(refresh.as_millis()).unwrap_or(u64::MAX);
+            now.saturating_sub(refresh)
+        });
+        for (lane, id) in ids.iter().enumerate() {
+            let Some(id) = id.as_ref().filter(|id| !id.is_of_nobody()) else {
+                continue;
+            };
+            let is_known = |since| array.is_confirmed(id, since);
+            if self.users[lane].is_some() && since.is_some_and(is_known) {
+                continue;
+            }
+            self.users[lane] = None;
+            let key = shared_sessions::key(self.sessions.sealer(), id);
+            if !cohort.arena.reserve(key.len()) {
+                cohort.fail(lane, LaneError::MemoryShort);
+                continue;
+            }
+            let key = cohort.arena.push(&key);
+            cohort.fields[usize::from(lookup.key)].set_text(lane, key);
+            // Confirmed is what was there when it was asked.
+            let asked = i64::try_from(now).unwrap_or(i64::MAX).saturating_add(1);
+            cohort.fields[usize::from(lookup.asks)].set_int(lane, asked);
+        }
+    }
+
+    /// The store has answered for the lanes of a cohort: who they are, in its page's fields and in
+    /// the array.
+    pub(crate) fn take_sessions(
+        &mut self,
+        cohort: &mut Cohort,
+        flight: &mut Flight,
+        page: u32,
+        now: Time,
+    ) {
+        let epoch = flight.epoch().clone();
+        let program = epoch.program(page);
+        let Some((fields, lookup)) =
+            (program.session_fields).and_then(|fields| Some((fields, fields.lookup?)))
+        else {
+            return;
+        };
+        let array = self.sessions.array();
+        let stored = epoch.site.stored(array.capacity());
+        for lane in 0..cohort.len() {
+            let int = |field: u16| cohort.fields[usize::from(field)].ints()[lane];
+            let (asked, status) = (int(lookup.asks), int(lookup.status));
+            let Some(id) = flight.requests.session(lane) else {
+                continue;
+            };
+            if asked == 0 || cohort.lanes[lane] != LaneState::Active {
+                continue;
+            }
+            let list = cohort.fields[usize::from(lookup.record)].list();
+            let found = list.spans[lane];
+            let user = match (status, found.length) {
+                (0, 0) => {
+                    array.destroy(id);
+                    continue;
+                }
+                (0, 1) => {
+                    let record = list.columns[0].texts()[found.start as usize];
+                    let record = cohort.arena.get(record);
+                    let (sealer, words) = (self.sessions.sealer(), &mut self.words);
+                    shared_sessions::read(sealer, id, record, stored, words)
+                }
+                _ => None,
+            };
+            let Some(user) = user else {
+                cohort.fail(lane, LaneError::BadAnswer);
+                let why = Cause::Unfit("a session's record is none, or of another secret");
+                flight.requests.keep_failure(lane, why.into());
+                continue;
+            };
+            // What does not find room in the array is asked for again the next time.
+            if let Some(here) = array.adopt(id, user, milliseconds(now)) {
+                array.confirm(&here, u64::try_from(asked - 1).unwrap_or_default());
+                stored.write_all(&here, &self.words, || array.has(&here));
+            }
+            cohort.fields[usize::from(fields.present)].set_int(lane, 1);
+            cohort.fields[usize::from(fields.user)].set_int(lane, user);
+            fill_in(cohort, lane, program, stored, &self.words);
+        }
+    }
+
+    /// What the store is to be told.
+    pub(crate) fn tellings(&mut self) -> &mut Vec<Telling> {
+        &mut self.held.tellings
+    }
+
+    /// The store has answered: gives the answer that was held for it.
+    pub(crate) fn store_answered(
+        &mut self,
+        port: &mut dyn Port,
+        clients: &mut Clients,
+        answer: &StoreAnswer,
+        now: Time,
+    ) {
+        let Some(held) = self.held.answered(answer) else {
+            return;
+        };
+        match held.failure {
+            None => self.sessions.kept(&held.to_keep, held.is_there),
+            Some(_) => self.sessions.not_kept(&held.to_keep),
+        }
+        let Parts {
+            slot,
+            shape,
+            ready,
+            line,
+            site,
+            page,
+            metrics,
+            launched,
+            arrived,
+        } = held.of;
+        let date = &self.date;
+        let wait = launched.since(arrived).as_nanos() as u64;
+        metrics.queue_wait.record(wait, 1);
+        self.served.push((metrics.clone(), launched, 1));
+        let answered = match (held.failure, ready) {
+            (None, Ready::Stream(stream)) => {
+                metrics.answered(stream.status);
+                let is_counted = true;
+                return (self.hosted).stream(slot, stream, Hosted { line, is_counted });
+            }
+            (None, Ready::Whole(answered, bytes)) => {
+                clients.answer(port, slot, shape, now, |now, out| {
+                    give(&bytes, now.close && !shape.close, out);
+                    Body::Empty
+                });
+                answered
+            }
+            (Some(failure), _) => {
+                metrics.lane_errors[failure.error.index()].add(1);
+                let status = failure.error.status();
+                let mut answered = Answered::bare(status);
+                clients.answer(port, slot, shape, now, |shape, out| {
+                    answered = site.write_error(out, status, shape, date, "", |_| {});
+                    Body::Empty
+                });
+                say_not_kept(&mut self.failures, &site, page, failure, now);
+                answered
+            }
+        };
+        metrics.answered(answered.status);
+        if let (Some(log), Some(line)) = (&mut self.log, line) {
+            let took = now.since(line.arrived);
+            log.entry(line.entry(), answered, took, self.date.seconds());
         }
     }
 
@@ -155,6 +332,7 @@ impl Responder {
             longest: None,
             log: self.log.as_mut(),
             hosted: &mut self.hosted,
+            held: &mut self.held,
             lengths: &mut self.lengths,
         };
         let left = answers.answer(port, cohort);
@@ -350,6 +528,17 @@ impl Responder {
         self.turn_ended(now);
         self.date.update(unix_seconds);
     }
+}
+
+/// Writes an answer that was held, whose connection has come to end with it meanwhile, or not.
+fn give(bytes: &[u8], closes: bool, out: &mut Vec<u8>) {
+    let line = memchr::memmem::find(bytes, b"\r\n").filter(|_| closes);
+    let (line, rest) = bytes.split_at(line.map_or(0, |end| end + 2));
+    out.extend_from_slice(line);
+    if closes {
+        out.extend_from_slice(b"Connection: close\r\n");
+    }
+    out.extend_from_slice(rest);
 }
 
 /// Fills in what a lane's page reads of what its session keeps, which lies in these words.

@@ -3,10 +3,12 @@
 //! Each finished lane's head is written into the one buffer of [`Clients`], and its runs and
 //! fragments follow as one body, which is stitched there, or gathered by the socket.
 
+use crate::answer::held::{HeldAnswers, Parts, Ready};
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
-use crate::answer::sessions::{Asked, Cookie, Refused, Sessions};
+use crate::answer::sessions::{Asked, Cookie, Refused, Sessions, ToKeep};
 use crate::backend::{Cause, Failure};
 use crate::flash::{AGE_MAX, FLASH_BYTES_MAX};
+use crate::flight::asker::asker;
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
 use crate::host::files::{FileStream, STREAM_BYTES_EXPECTED};
 use crate::host::site_answer::TOO_MANY;
@@ -15,7 +17,7 @@ use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
 use crate::site::lengths::Lengths;
 use crate::site::{BackendSettings, HeaderKind, SentAside, Site};
-use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output};
+use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output, SessionChange};
 use rhythm_engine::session::TooMany;
 use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces};
 use rhythm_net::sparse::SparseByKind;
@@ -26,13 +28,42 @@ use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{
     HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content,
 };
+use std::sync::Arc;
 
 /// When the next line of the log may tell of a lane that failed: by page, stage and reason.
 pub(crate) type Failures = SparseByKind<(usize, usize, LaneError, Option<Cause>)>;
 
+/// Leaves a line in the log: what a request did to its session is not in the store of all machines.
+pub(crate) fn say_not_kept(
+    failures: &mut Failures,
+    site: &Site,
+    page: usize,
+    failure: Failure,
+    now: Time,
+) {
+    let Failure { error, cause, .. } = failure;
+    // It has no other lines of its first stage.
+    let Some(left_out) = failures.line((page, 0, error, cause), now) else {
+        return;
+    };
+    let store = site.service.session_store.as_ref();
+    let store = store.map(|store| &site.settings.backends[store.backend]);
+    tracing::warn!(
+        page = site.service.pages[page].name,
+        backend = store.map(|store| &*store.name),
+        address = store.map(|store| store.place(failure.address)),
+        cause = cause.map(|cause| cause.to_string()),
+        status = error.status(),
+        left_out,
+        "a session could not be kept in the store of all machines: {failure}"
+    );
+}
+
 /// What a finished lane is answered with.
 enum Given {
     Whole(Answered),
+    /// One that is held until the sessions' store has what it does, with a body of so many bytes.
+    Held(u64),
     /// A file that is yet to be read.
     Stream(FileStream),
 }
@@ -44,13 +75,13 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) failures: &'a mut Failures,
     pub(crate) date: &'a DateCache,
-    pub(crate) site: &'a Site,
+    pub(crate) site: &'a Arc<Site>,
     pub(crate) page: usize,
     /// The stage that was run last, or is waited for: the number of calls before it.
     pub(crate) stage: usize,
     /// The backend that was asked before it, if one was.
     pub(crate) asked: Option<&'a BackendSettings>,
-    pub(crate) metrics: &'a PageMetrics,
+    pub(crate) metrics: &'a Arc<PageMetrics>,
     /// When the cohort was launched.
     pub(crate) launched: Time,
     pub(crate) now: Time,
@@ -60,6 +91,7 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) longest: Option<u64>,
     pub(crate) log: Option<&'a mut LogSink>,
     pub(crate) hosted: &'a mut HostedAnswers,
+    pub(crate) held: &'a mut HeldAnswers,
     pub(crate) lengths: &'a mut Lengths,
 }
 
@@ -95,6 +127,10 @@ impl LaneAnswers<'_> {
                 LaneState::Failed(error) => self.failed(port, &request, error),
                 LaneState::Finished => match self.finished(port, cohort, lane, headers, &request) {
                     Given::Whole(answered) => answered,
+                    Given::Held(bytes) => {
+                        self.took(&request, bytes);
+                        continue;
+                    }
                     Given::Stream(stream) => {
                         self.took(&request, STREAM_BYTES_EXPECTED as u64);
                         self.count(&request, stream.status);
@@ -192,7 +228,8 @@ impl LaneAnswers<'_> {
             .stage
             .checked_sub(1)
             .map(|before| &program.stages[before]);
-        let step = asking.map(|stage| stage.step);
+        // That which asks for the session is no step.
+        let step = asking.map(|stage| stage.step).filter(|step| *step > 0);
         tracing::warn!(
             page,
             step,
@@ -248,7 +285,14 @@ impl LaneAnswers<'_> {
                 }
             }
         }
+        let has_effect = page.sets_session || output.session != SessionChange::None;
+        if has_effect && self.sessions.array().is_shared() && !self.held.has_room(body.length()) {
+            return Given::Whole(self.failed(port, request, LaneError::BackendRefused));
+        }
+        let fields = self.site.service.pages[self.page].session_fields;
         let asked = Asked {
+            is_present: fields
+                .is_some_and(|fields| cohort.fields[usize::from(fields.present)].ints()[lane] != 0),
             stored,
             change: output.session,
             begins: page.begins_session,
@@ -291,6 +335,25 @@ impl LaneAnswers<'_> {
         };
         let path = output.file.map(|path| cohort.arena.get(path));
         let file = path.map(|path| page.file(path, shape, self.requests.conditions(request)));
+        if let Some(to_keep) = self.sessions.take_to_keep() {
+            let ready = match file {
+                Some(Some(answer)) => match page.stream(&answer, shape) {
+                    Some(stream) => Ready::Stream(stream),
+                    None => whole(|out| page.with_file(answer, shape, out)),
+                },
+                Some(None) => whole(|out| {
+                    let answered = site.write_error(out, 404, shape, date, "", |_| {});
+                    (answered, Body::Empty)
+                }),
+                None => whole(|out| page.with_body(&body, shape, out)),
+            };
+            let length = match &ready {
+                Ready::Whole(answered, _) => answered.body_length,
+                Ready::Stream(_) => STREAM_BYTES_EXPECTED as u64,
+            };
+            self.hold(cohort, lane, request, ready, to_keep);
+            return Given::Held(length);
+        }
         if let Some(Some(answer)) = &file
             && let Some(stream) = page.stream(answer, shape)
         {
@@ -312,6 +375,36 @@ impl LaneAnswers<'_> {
         Given::Whole(answered)
     }
 
+    /// Holds an answer until the store of all machines has what it does.
+    fn hold(
+        &mut self,
+        cohort: &Cohort,
+        lane: usize,
+        request: &LaneRequest,
+        ready: Ready,
+        to_keep: ToKeep,
+    ) {
+        let line = match &self.log {
+            Some(_) => self.requests.line(request),
+            None => None,
+        };
+        let program = &self.site.service.pages[self.page];
+        let (client, connection) = request.client();
+        let asker = asker(cohort, program, lane, client, connection);
+        let parts = Parts {
+            slot: request.slot,
+            shape: request.shape,
+            ready,
+            line: line.map(|line| HostedLine::new(line, request.arrived)),
+            site: self.site.clone(),
+            page: self.page,
+            metrics: self.metrics.clone(),
+            launched: self.launched,
+            arrived: request.arrived,
+        };
+        self.held.hold(parts, to_keep, asker);
+    }
+
     /// Refuses a sign-in.
     fn too_many(
         &mut self,
@@ -330,6 +423,14 @@ impl LaneAnswers<'_> {
         });
         answered
     }
+}
+
+/// An answer whose bytes are all there.
+fn whole<'b>(write: impl FnOnce(&mut Vec<u8>) -> (Answered, Body<'b>)) -> Ready {
+    let mut bytes = Vec::new();
+    let (answered, body) = write(&mut bytes);
+    body.write(&mut bytes);
+    Ready::Whole(answered, bytes)
 }
 
 /// The body of a lane: its run, and the service's fragments in it.

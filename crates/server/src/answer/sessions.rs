@@ -4,10 +4,15 @@
 //! request becomes a lane; and again when it is answered, whatever the answer would be, so that
 //! guesses under way together learn no more than guesses one after the other. A user who signs in
 //! too often is refused when the session would begin.
+//!
+//! Where several machines share sessions (`shared_sessions.rs`), what an answer does to one is to
+//! be in their store before it is given: [`ToKeep`].
 
 use crate::flash;
+use crate::flight::telling::{StoreWrite, What};
 use crate::observe::metrics::WorkerMetrics;
 use crate::seal::Sealer;
+use crate::shared_sessions;
 use rhythm_engine::cohort::SessionChange;
 use rhythm_engine::session::{
     Millis, SessionArray, SessionId, SignIns, StoredFields, TooLong, TooMany,
@@ -30,6 +35,20 @@ pub(crate) struct Sessions {
     refusals: Sparse,
     /// What the lane at hand sets fields to, for [`StoredFields::write`].
     changes: Vec<(usize, u64)>,
+    /// What is to be kept for it in the store of all machines.
+    told: ToKeep,
+}
+
+/// What an answer needs to be in the store of all machines before it is given.
+#[derive(Debug, Default)]
+pub(crate) struct ToKeep {
+    /// What the store is told.
+    pub(crate) writes: Vec<StoreWrite>,
+    /// The session that began: it is over if the store does not have it.
+    begun: Option<SessionId>,
+    /// The session that keeps something else: if the store does not have it, what it has is to be
+    /// asked for.
+    changed: Option<SessionId>,
 }
 
 /// What a lane's answer does to sessions.
@@ -42,6 +61,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) earlier: Option<&'a SessionId>,
     /// It is one that the cookie is yet to name.
     pub(crate) is_new: bool,
+    /// Its page knows it as one that there is.
+    pub(crate) is_present: bool,
     /// Of which fields those are that [`Sessions::set`] was told of.
     pub(crate) stored: &'a StoredFields,
     /// Whom it is for; `None` where the client is gone.
@@ -84,7 +105,13 @@ impl Sessions {
             metrics,
             refusals: Sparse::default(),
             changes: Vec::new(),
+            told: ToKeep::default(),
         }
+    }
+
+    /// What seals what is given away.
+    pub(crate) fn sealer(&self) -> &Sealer {
+        &self.sealer
     }
 
     /// The array.
@@ -117,6 +144,75 @@ impl Sessions {
     /// A lane comes of which nothing is known yet.
     pub(crate) fn begin(&mut self) {
         self.changes.clear();
+        self.told = ToKeep::default();
+    }
+
+    /// What the store of all machines is to have before the lane at hand is answered, if anything.
+    pub(crate) fn take_to_keep(&mut self) -> Option<ToKeep> {
+        (!self.told.writes.is_empty()).then(|| std::mem::take(&mut self.told))
+    }
+
+    /// The store has it. Not so where what was to be changed is not `there` any more: it has ended.
+    pub(crate) fn kept(&self, to_keep: &ToKeep, is_there: bool) {
+        if let Some(changed) = &to_keep.changed
+            && !is_there
+        {
+            self.array.destroy(changed);
+        }
+    }
+
+    /// The store does not have it.
+    pub(crate) fn not_kept(&self, to_keep: &ToKeep) {
+        if let Some(begun) = &to_keep.begun {
+            self.array.destroy(begun);
+        }
+        if let Some(changed) = &to_keep.changed {
+            self.array.confirm(changed, 0);
+        }
+    }
+
+    /// The store is to be told that a session ends, if it is one.
+    fn ends(&mut self, id: &SessionId) {
+        if !id.is_of_nobody() {
+            self.told.writes.push(StoreWrite {
+                what: What::Ends,
+                key: shared_sessions::key(&self.sealer, id),
+                record: Vec::new(),
+            });
+        }
+    }
+
+    /// The store is to be told what a user's session keeps.
+    fn keeps(&mut self, what: What, id: &SessionId, user: i64, stored: &StoredFields) {
+        let mut words = Vec::new();
+        match what {
+            What::Changes => stored.read(id, &mut words),
+            What::Begins | What::Ends => stored.clear(&mut words),
+        }
+        StoredFields::apply(&self.changes, &mut words);
+        self.told.writes.push(StoreWrite {
+            what,
+            key: shared_sessions::key(&self.sealer, id),
+            record: shared_sessions::write(&self.sealer, id, user, stored, &words),
+        });
+    }
+
+    /// Makes the changes in a session that other machines have, too.
+    ///
+    /// # Errors
+    /// There is no room for the session here, by which it would be known what else it keeps.
+    fn change_shared(&mut self, asked: &Asked<'_>, id: &SessionId) -> Result<(), Refused> {
+        if self.changes.is_empty() || !asked.is_present {
+            return Ok(());
+        }
+        let here = self.array.here(id).ok_or(Refused::Full)?;
+        // Else it has just ended.
+        if let Some(user) = self.array.user_of(&here) {
+            self.keeps(What::Changes, &here, user, asked.stored);
+            self.store(asked.stored, &here);
+            self.told.changed = Some(*id);
+        }
+        Ok(())
     }
 
     /// The lane at hand sets a field of its session, or of that which it begins.
@@ -171,6 +267,7 @@ impl Sessions {
         now: Time,
     ) -> Result<Option<Cookie>, Refused> {
         let at = milliseconds(now);
+        let is_shared = self.array.is_shared();
         if asked.begins {
             let has_failed = !matches!(asked.change, SessionChange::Create(user) if user != 0);
             if has_failed && asked.client.is_some() {
@@ -185,8 +282,10 @@ impl Sessions {
         }
         match asked.change {
             SessionChange::None => {
-                if let Some(session) = asked.earlier {
-                    self.store(asked.stored, session);
+                match asked.earlier {
+                    Some(session) if is_shared => self.change_shared(&asked, session)?,
+                    Some(session) => self.store(asked.stored, session),
+                    None => {}
                 }
                 let new = asked.earlier.filter(|_| asked.is_new);
                 Ok(new.copied().map(Cookie::Id))
@@ -197,19 +296,30 @@ impl Sessions {
             SessionChange::Create(user) => {
                 let counted = self.sign_ins.signs_in(user, at);
                 self.heed(counted, asked.client, now)?;
-                let created = self.array.create(user, (self.random)(), at);
+                let (random, mut over) = ((self.random)(), Vec::new());
+                let mut ends = |id| over.push(id);
+                let created = self.array.create_for(user, random, at, &mut ends);
                 let id = created.map_err(|_| Refused::Full)?;
                 // The browser knows one session at a time.
                 if let Some(earlier) = asked.earlier {
                     self.array.destroy(earlier);
+                    over.push(*earlier);
                 }
                 self.metrics.sign_ins.add(1);
                 self.store(asked.stored, &id);
+                if is_shared {
+                    over.iter().for_each(|id| self.ends(id));
+                    self.keeps(What::Begins, &id, user, asked.stored);
+                    self.told.begun = Some(id);
+                }
                 Ok(Some(Cookie::Id(id)))
             }
             SessionChange::Destroy => {
                 if let Some(session) = asked.earlier {
                     self.array.destroy(session);
+                    if is_shared {
+                        self.ends(session);
+                    }
                 }
                 Ok(Some(Cookie::Removed))
             }
@@ -286,6 +396,7 @@ mod tests {
                 begins: true,
                 earlier: None,
                 is_new: false,
+                is_present: false,
                 stored: &stored,
                 client,
             };

@@ -13,12 +13,15 @@
 //! deadline a query has failed, and its lane with it. So every lane is answered within bounded
 //! time.
 
+mod store;
+
 use crate::backend::{Ask, Asker, Backend, Batch, Cause, Failure, Told};
 use crate::flight::asker::asker;
 use crate::flight::cohorts::{Cohorts, Phase, Wait};
 use crate::flight::lane_requests::LaneRequests;
 use crate::flight::pending_query::PendingQuery;
 use crate::flight::stragglers;
+use crate::flight::telling::Tellings;
 use crate::flight::together::Together;
 use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
 use crate::owner::ConnectionOwner;
@@ -82,6 +85,8 @@ pub(crate) struct Backends {
     pending: Slab<PendingQuery>,
     /// Cohorts that miss no more answers.
     complete: VecDeque<ContextId>,
+    /// What the store of sessions is told beside.
+    tellings: Tellings,
     // Memory kept from call to call.
     alike: Alike,
     order: Vec<u32>,
@@ -100,6 +105,7 @@ impl Backends {
             make,
             pending: Slab::new(),
             complete: VecDeque::new(),
+            tellings: Tellings::default(),
             alike: Alike::default(),
             order: Vec::new(),
             asks: Vec::new(),
@@ -156,6 +162,7 @@ impl Backends {
     pub(crate) fn retire(&mut self, port: &mut dyn Port, epoch: &Epoch, cohorts: &Cohorts) {
         let is_used = |key: &Key| {
             epoch.backends.contains(key)
+                || self.tellings.is_told(*key)
                 || (cohorts.epochs()).any(|epoch| epoch.backends.contains(key))
         };
         let slots = self.slots.iter().map(|(key, _)| key);
@@ -289,6 +296,14 @@ impl Backends {
                 };
             slot.backend.poll(&mut |key, answer| {
                 any = true;
+                if Tellings::is_answer(key) {
+                    if let Some(took) = self.tellings.take(key, answer) {
+                        let nanoseconds = now.since(took.asked).as_nanos() as u64;
+                        metrics.latency.record(nanoseconds, 1);
+                        metrics.failures.add(u64::from(took.has_failed));
+                    }
+                    return;
+                }
                 let Some(merged) = together.take_merged(key) else {
                     return tell(together, key, answer);
                 };

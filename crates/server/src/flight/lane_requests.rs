@@ -38,6 +38,13 @@ pub(crate) struct LaneRequest {
     failure: Option<u8>,
 }
 
+impl LaneRequest {
+    /// Who sends it, as a number, and by which connection.
+    pub(crate) fn client(&self) -> (u64, ConnectionId) {
+        (self.client, self.slot.connection)
+    }
+}
+
 /// What of a request's bytes lies in the arena.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {

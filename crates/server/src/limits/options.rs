@@ -160,6 +160,7 @@ pub(crate) fn session_rules(session: &SessionSettings) -> SessionRules {
         idle_timeout: millis(session.idle_timeout),
         unused_timeout: millis(session.unused_timeout),
         per_user_max: session.per_user_max,
+        is_shared: !session.store.is_empty(),
         reserve: match session.reserve {
             Some(reserve) => reserve.get(),
             None => session.sessions_max / RESERVE_SHARE,

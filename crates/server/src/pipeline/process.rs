@@ -53,6 +53,10 @@ impl Pipeline {
                 any = true;
             }
             any |= self.backends.poll(port, &mut self.cohorts, now);
+            while let Some(answer) = self.backends.next_answer_of_store() {
+                (self.responder).store_answered(port, &mut self.clients, &answer, now);
+                self.open_files(port, now);
+            }
             while let Some(id) = self.backends.next_complete() {
                 self.go_on(port, id, now);
             }
@@ -219,9 +223,13 @@ impl Pipeline {
         }
         self.cohorts.found_memory(id);
         match self.backends.ask(port, &mut self.cohorts, id, now) {
-            Asked::Answered => self.run_stage(port, id, now),
+            Asked::Answered => {
+                self.take_sessions(id, now);
+                self.run_stage(port, id, now);
+            }
             // After the next stage nothing would tell that it was the call that failed them.
             Asked::SomeFailed => {
+                self.take_sessions(id, now);
                 if self.answer(port, id, now) {
                     self.run_stage(port, id, now);
                 }
@@ -254,8 +262,18 @@ impl Pipeline {
         // Stragglers of several cohorts form one that may still be taking more.
         self.cohorts.launch(id);
         self.backends.wait_over(&mut self.cohorts, id, now);
+        self.take_sessions(id, now);
         if self.answer(port, id, now) {
             self.run_stage(port, id, now);
+        }
+    }
+
+    /// A cohort's call is over: if it was that which asks for sessions, they are known now.
+    fn take_sessions(&mut self, id: ContextId, now: Time) {
+        let page = self.cohorts.pool.key(id).page;
+        let (cohort, flight) = self.cohorts.pair_mut(id);
+        if cohort.stage == 1 {
+            self.responder.take_sessions(cohort, flight, page, now);
         }
     }
 
@@ -264,6 +282,10 @@ impl Pipeline {
     fn answer(&mut self, port: &mut dyn Port, id: ContextId, now: Time) -> bool {
         let (clients, cohorts) = (&mut self.clients, &mut self.cohorts);
         let left = (self.responder).answer_lanes(port, clients, cohorts, id, now);
+        if !self.responder.tellings().is_empty() {
+            let epoch = cohorts.flight(id).epoch();
+            (self.backends).tell_store(port, epoch, self.responder.tellings(), now);
+        }
         self.open_files(port, now);
         if !left {
             self.cohorts.free(id);

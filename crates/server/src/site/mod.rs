@@ -61,6 +61,8 @@ pub(crate) struct PageInfo {
     pub(crate) has_files: bool,
     /// What it can give beside its body.
     pub(crate) asides: Vec<SentAside>,
+    /// It can set fields of the session.
+    pub(crate) sets_stored: bool,
     /// It can set fields of the session, or leave a message.
     pub(crate) sets_session: bool,
     /// Visitors who have no session are given an id.
@@ -144,6 +146,7 @@ impl PageInfo {
             has_files: page.any_op(|op| matches!(op, Op::File(_))),
             replaces_fields: asides.iter().any(SentAside::replaces_field),
             asides,
+            sets_stored: page.sets_stored(),
             sets_session: page.sets_stored() || page.sets_flash(),
             names_visitor: page.csrf.token.is_some() || page.sets_flash(),
             begins_session: page.begins_session(),

@@ -53,6 +53,7 @@ pub const BESIM: &[BackendKind] = &[BackendKind {
     ],
     asks: Asks::Template("request"),
     check: |_| None,
+    keeps_sessions: None,
 }];
 
 /// Runs a page on `executor` and on the reference, with so many lanes of data from `seed`.

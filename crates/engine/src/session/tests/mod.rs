@@ -3,6 +3,7 @@
 
 mod fields;
 mod limits;
+mod shared;
 mod threads;
 
 use super::slot::Slot;

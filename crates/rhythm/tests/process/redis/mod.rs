@@ -8,7 +8,7 @@ mod keeper;
 use super::server::{NEVER, Server};
 use super::site::{Site, check, until};
 use super::sqlite::{get, post};
-use keeper::Keeper;
+pub(crate) use keeper::Keeper;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -48,6 +48,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
             },
         ],
         check,
+        keeps_sessions: None,
     },
     locate,
     reach,

@@ -54,6 +54,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         ],
         asks: Asks::Http,
         check: check::check,
+        keeps_sessions: None,
     },
     locate,
     reach: |config| waited::reach(&Access::of(config)?.url.place),

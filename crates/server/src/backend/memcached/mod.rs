@@ -18,7 +18,7 @@ use crate::backend::kind::{Kind, Opened, peers};
 use crate::backend::waited;
 use crate::backend::{ConnectionPool, PoolOptions};
 use answer::ANSWER_MAX;
-use rhythm_engine::kind::{Asks, BackendKey, BackendKind, Verb};
+use rhythm_engine::kind::{Asks, BackendKey, BackendKind, KeepsSessions, SessionWord, Verb};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
 use std::time::Duration;
@@ -50,6 +50,19 @@ const fn changes(
         reads: false,
     }
 }
+
+/// How it keeps sessions. A look-up's request is none that pages have: `get` with a time.
+const KEEPS_SESSIONS: KeepsSessions = {
+    use SessionWord::{Is, Key, Record, Seconds};
+    KeepsSessions {
+        look_up: &[Is("get"), Key, Seconds],
+        begin: &[Is("set"), Key, Record, Seconds],
+        change: &[Is("replace"), Key, Record, Seconds],
+        end: &[Is("delete"), Key],
+        // A greater number is a point in time to it.
+        seconds_max: 30 * 24 * 60 * 60,
+    }
+};
 
 /// The kind. Its table in service.toml has `url`, its calls are verbs, each with a key of the
 /// cache.
@@ -83,6 +96,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
             changes("decr", COUNTS),
         ]),
         check: check::check,
+        keeps_sessions: Some(KEEPS_SESSIONS),
     },
     locate,
     reach: |config| waited::reach(&place_of(config)?),

@@ -43,6 +43,12 @@ fn write_unchecked(words: &[&[u8]], out: &mut Vec<u8>) -> Result<Verb, Unfit> {
             out.extend_from_slice(b" v\r\n");
             Ok(Verb::Get)
         }
+        [b"get", name, ttl] => {
+            command(b"mg", name, None, out)?;
+            number(b'T', seconds(ttl)?, out);
+            out.extend_from_slice(b" v\r\n");
+            Ok(Verb::Get)
+        }
         [b"delete", name] => {
             command(b"md", name, None, out)?;
             out.extend_from_slice(b"\r\n");

@@ -81,6 +81,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         ],
         asks: Asks::Sql,
         check: check::check,
+        keeps_sessions: None,
     },
     locate,
     reach,

@@ -25,7 +25,7 @@ mod wire;
 use crate::backend::kind::{Kind, Opened, peers};
 use crate::backend::{ConnectionPool, PoolOptions};
 use access::{Access, Address};
-use rhythm_engine::kind::{Asks, BackendKey, BackendKind, Command};
+use rhythm_engine::kind::{Asks, BackendKey, BackendKind, Command, KeepsSessions, SessionWord};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
 use std::time::Duration;
@@ -37,6 +37,19 @@ const DEPTH_MAX: usize = 128;
 
 /// How long a connection is kept without queries.
 const IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// How it keeps sessions.
+const KEEPS_SESSIONS: KeepsSessions = {
+    use SessionWord::{Is, Key, Record, Seconds};
+    KeepsSessions {
+        look_up: &[Is("GETEX"), Key, Is("EX"), Seconds],
+        begin: &[Is("SET"), Key, Record, Is("EX"), Seconds],
+        change: &[Is("SET"), Key, Record, Is("EX"), Seconds, Is("XX")],
+        end: &[Is("DEL"), Key],
+        // About what its clock goes to; a thousand years are for ever.
+        seconds_max: 1000 * 365 * 24 * 60 * 60,
+    }
+};
 
 /// The kind. Its table in service.toml has `url` and `password_file`, its calls are commands.
 pub(in crate::backend) const KIND: Kind = Kind {
@@ -70,6 +83,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
             reads: commands::READS,
         }),
         check: check::check,
+        keeps_sessions: Some(KEEPS_SESSIONS),
     },
     locate,
     reach,

@@ -70,6 +70,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         ],
         asks: Asks::Sql,
         check: statement::check,
+        keeps_sessions: None,
     },
     locate,
     reach: database::reach,

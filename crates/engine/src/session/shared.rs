@@ -1,0 +1,88 @@
+//! Sessions that several machines share: in which slots those are that began elsewhere, and when
+//! each was last known to be in their store.
+//!
+//! The id of a session that began elsewhere names a slot of that machine. Here it has another,
+//! which is found by its secret:
+//!
+//! ```text
+//!   place = slot + 1 (32 bits)        0: empty; two for each slot
+//! ```
+//!
+//! A session's place is one of the [`WINDOW`] that follow the one its secret says. As in the index
+//! of users a slot's place is written by the slot's owner alone, before its session begins and
+//! after it has ended, and has a session that is not the one looked for another secret.
+
+use super::atomic::{AtomicU32, AtomicU64, Ordering};
+use super::id::Secret;
+
+/// Places in which a session can be, a cache line of them.
+const WINDOW: usize = 16;
+
+/// Bits of the secret beside a time.
+const TAG_BITS: u32 = 24;
+
+/// See the module's text.
+pub(super) struct Shared {
+    places: Box<[AtomicU32]>,
+    /// For each slot: the time, plus 1, and a part of the secret of the session it is of.
+    confirmed: Box<[AtomicU64]>,
+}
+
+impl Shared {
+    /// Bytes for each slot.
+    pub(super) const BYTES: usize = 2 * size_of::<AtomicU32>() + size_of::<AtomicU64>();
+
+    /// None yet, for this many slots.
+    pub(super) fn new(capacity: u32) -> Shared {
+        let capacity = capacity as usize;
+        Shared {
+            places: (0..2 * capacity).map(|_| AtomicU32::new(0)).collect(),
+            confirmed: (0..capacity).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    fn window(&self, secret: Secret) -> impl Iterator<Item = &AtomicU32> {
+        let count = self.places.len();
+        let start = ((u128::from(secret[1]) * count as u128) >> u64::BITS) as usize;
+        (0..WINDOW.min(count)).map(move |step| &self.places[(start + step) % count])
+    }
+
+    /// The slots that may have a session of this secret: the slots themselves know.
+    pub(super) fn slots(&self, secret: Secret) -> impl Iterator<Item = u32> {
+        let places = self.window(secret);
+        places.filter_map(|place| place.load(Ordering::Acquire).checked_sub(1))
+    }
+
+    /// Enters a slot that the caller owns, for a session of this secret. Whether there is a place
+    /// for it.
+    pub(super) fn insert(&self, secret: Secret, slot: u32) -> bool {
+        let take = |place: &AtomicU32| {
+            place
+                .compare_exchange(0, slot + 1, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        };
+        self.window(secret).any(take)
+    }
+
+    /// Removes a slot that the caller owns, whose session had this secret.
+    pub(super) fn remove(&self, secret: Secret, slot: u32) {
+        let is_its = |place: &&AtomicU32| place.load(Ordering::Relaxed) == slot + 1;
+        if let Some(place) = self.window(secret).find(is_its) {
+            place.store(0, Ordering::Release);
+        }
+    }
+
+    /// The session of this secret was in the store at a time, in milliseconds.
+    pub(super) fn confirm(&self, slot: u32, secret: Secret, at: u64) {
+        let tag = secret[0] & ((1 << TAG_BITS) - 1);
+        let word = (at + 1) << TAG_BITS | tag;
+        self.confirmed[slot as usize].store(word, Ordering::Relaxed);
+    }
+
+    /// When it was last known to be there, if it ever was.
+    pub(super) fn confirmed(&self, slot: u32, secret: Secret) -> Option<u64> {
+        let word = self.confirmed[slot as usize].load(Ordering::Relaxed);
+        let is_its = (word ^ secret[0]) & ((1 << TAG_BITS) - 1) == 0;
+        (word >> TAG_BITS).checked_sub(1).filter(|_| is_its)
+    }
+}

@@ -1,0 +1,101 @@
+//! Sessions that began on other machines.
+
+use super::*;
+use crate::session::SessionRules;
+use std::num::NonZeroU32;
+
+fn shared(capacity: u32) -> SessionRules {
+    SessionRules {
+        is_shared: true,
+        ..SessionRules::new(capacity, EXACT)
+    }
+}
+
+#[test]
+fn one_that_began_elsewhere_is_found_beside_one_in_its_slot() {
+    let array = SessionArray::with(shared(8));
+    let own = array.create(1, random(1), 0).unwrap();
+    let foreign = SessionId::new(own.slot, random(2));
+    assert_eq!(array.lookup(&foreign, 0), None);
+    let here = array.adopt(&foreign, 2, 0).expect("there is room");
+    assert_ne!(here.slot, own.slot);
+    assert_eq!(array.adopt(&foreign, 2, 0), Some(here));
+    assert_eq!(array.live(), 2);
+    let mut users = [None; 3];
+    let ids = [Some(own), Some(foreign), Some(here)];
+    array.lookup_batch(&ids, 1, &mut users);
+    assert_eq!(users, [Some(1), Some(2), Some(2)]);
+    assert_eq!(array.here(&foreign), Some(here));
+    assert_eq!(array.user_of(&foreign), Some(2));
+    assert!(array.destroy(&foreign) && !array.destroy(&foreign));
+    assert_eq!(array.lookup(&foreign, 1), None);
+    assert_eq!(array.lookup(&own, 1), Some(1));
+    assert_eq!(array.live(), 1);
+    // An array of one machine alone adopts none.
+    let alone = SessionArray::new(8, EXACT);
+    assert_eq!(alone.adopt(&foreign, 2, 0), None);
+}
+
+#[test]
+fn what_has_expired_here_and_was_used_elsewhere_goes_on() {
+    let array = SessionArray::with(shared(4));
+    let own = array.create(1, random(1), 0).unwrap();
+    let late = 10 * EXACT;
+    assert_eq!(array.lookup(&own, late), None);
+    assert_eq!(array.adopt(&own, 1, late), Some(own));
+    assert_eq!(array.lookup(&own, late + EXACT), Some(1));
+}
+
+#[test]
+fn it_is_confirmed_for_the_session_that_it_was() {
+    let array = SessionArray::with(shared(1));
+    let first = array.create(1, random(1), 0).unwrap();
+    assert!(!array.is_confirmed(&first, 0));
+    array.confirm(&first, 7);
+    assert!(array.is_confirmed(&first, 6) && !array.is_confirmed(&first, 7));
+    assert!(array.destroy(&first));
+    let second = array.create(1, random(2), 0).unwrap();
+    assert!(!array.is_confirmed(&first, 0) && !array.is_confirmed(&second, 0));
+}
+
+#[test]
+fn a_full_array_adopts_none_and_what_is_over_makes_room() {
+    let array = SessionArray::with(shared(64));
+    let foreign = |n: u64| SessionId::new(7, random(n));
+    for n in 0..64 {
+        assert!(array.adopt(&foreign(n), 1, 0).is_some(), "{n}");
+    }
+    assert_eq!(array.adopt(&foreign(64), 1, 0), None);
+    assert!((0..64).all(|n| array.lookup(&foreign(n), 1).is_some()));
+    for round in 1..50 {
+        for n in 0..64 {
+            assert!(array.destroy(&foreign(64 * (round - 1) + n)));
+            assert!(array.adopt(&foreign(64 * round + n), 1, 0).is_some());
+        }
+    }
+    assert_eq!(array.live(), 64);
+}
+
+#[test]
+fn sign_ins_beyond_the_limit_tell_what_has_ended_and_adopting_ends_nothing() {
+    let array = SessionArray::with(SessionRules {
+        per_user_max: NonZeroU32::new(2),
+        ..shared(16)
+    });
+    for n in 0..5 {
+        assert!(array.adopt(&SessionId::new(3, random(n)), 7, 0).is_some());
+    }
+    assert_eq!(array.live(), 5);
+    let mut ended = Vec::new();
+    let mut end = |id: SessionId| ended.push(id.secret());
+    array.create_for(7, random(9), 0, &mut end).unwrap();
+    assert_eq!(array.live(), 2);
+    assert_eq!(ended, [0, 1, 2, 3].map(random));
+    // Those that have expired here may be in use elsewhere.
+    ended.clear();
+    let mut end = |id: SessionId| ended.push(id.secret());
+    array
+        .create_for(7, random(10), 10 * EXACT, &mut end)
+        .unwrap();
+    assert_eq!((array.live(), ended), (2, Vec::new()));
+}
