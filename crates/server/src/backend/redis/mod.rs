@@ -15,6 +15,7 @@ mod check;
 mod client;
 mod commands;
 mod greeting;
+mod merge;
 mod reply;
 mod request;
 mod rows;
@@ -68,6 +69,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         asks: Asks::Command(Command {
             key: "command",
             reads: commands::READS,
+            merges: merge::MERGES,
         }),
         check: check::check,
     },
