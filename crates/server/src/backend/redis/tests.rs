@@ -419,7 +419,7 @@ fn look_ups_are_merged_once_their_length_is_known() {
     let (call, keys) = (lookup(), vec![b"a".to_vec()]);
     let mut wire = wire("redis://cache", None);
     assert_eq!(wire.merges(&call), 0);
-    let mut alone = |wire: &mut RedisWire, length: usize| {
+    let alone = |wire: &mut RedisWire, length: usize| {
         looked_up(wire, &keys, &reply(&Held::Text(vec![b'x'; length]), true)).unwrap();
     };
     alone(&mut wire, 100);
