@@ -1,6 +1,7 @@
 # Loads servers with wrk in turn, and prints each run, then medians and how Rhythm's compare to each
-# of the others'; sourced by the scripts beside it, which set: servers, rounds, seconds, connections (counts), the arrays pid, url and cookie by
-# server, and what database_cpu prints (ticks; 0 where there is none).
+# of the others'; sourced by the scripts beside it, which set: servers, rounds, seconds, connections
+# (counts), the arrays pid, url and cookie by server, and what database_cpu prints (ticks; 0 where
+# there is none).
 agent='Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0'
 
 require_wrk() {

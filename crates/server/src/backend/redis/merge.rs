@@ -5,8 +5,7 @@
 //! another kind of value, for which `GET` is an error: so who was answered nil asks by itself.
 //! Where that is often, or `MGET` fails, the next cohorts ask one by one for a while.
 
-use super::reply::{Scalar, Token, Tokens};
-use super::wire::ANSWER_MAX;
+use super::reply::{ANSWER_MAX, Scalar, Token, Tokens};
 use crate::backend::answers::QueryAnswers;
 use crate::backend::pause::Pause;
 use crate::backend::wire::Unreadable;

@@ -1,7 +1,8 @@
 //! What a server might say, in any pieces, and what becomes of it.
 
 use super::access::Access;
-use super::wire::{ANSWER_MAX, Connection, RedisWire};
+use super::reply::ANSWER_MAX;
+use super::wire::{Connection, RedisWire};
 use crate::backend::answers::{QueryAnswers, Told};
 use crate::backend::awaited::Awaited;
 use crate::backend::failure::Cause;

@@ -3,7 +3,7 @@
 use super::access::Access;
 use super::greeting::Greeter;
 use super::merge::{self, Merging};
-use super::reply::{Scalar, Scan, ServerError, Token, Tokens};
+use super::reply::{ANSWER_MAX, Scalar, Scan, ServerError, Token, Tokens};
 use super::request::write_words;
 use super::rows::{Read, read};
 use crate::backend::answers::QueryAnswers;
@@ -16,9 +16,6 @@ use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::{Asking, Call, CallResult};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Most bytes of an answer.
-pub(super) const ANSWER_MAX: usize = 1 << 20;
 
 /// The status of a command that the server does not carry out for what it is asked of.
 const REFUSED: i64 = 1;
