@@ -1,6 +1,7 @@
-# Loads servers with wrk in turn, and prints each run, then medians; sourced by the scripts beside
-# it, which set: servers, rounds, seconds, connections (counts), the arrays pid, url and cookie by
-# server, and what database_cpu prints (ticks; 0 where there is none).
+# Loads servers with wrk in turn, and prints each run, then medians and how Rhythm's compare to each
+# of the others'; sourced by the scripts beside it, which set: servers, rounds, seconds, connections
+# (counts), the arrays pid, url and cookie by server, and what database_cpu prints (ticks; 0 where
+# there is none).
 agent='Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0'
 
 require_wrk() {
@@ -51,17 +52,39 @@ compare_all() {
             for server in $servers; do load "$server" "$c" | tee -a "$results"; done
         done
     done
-    echo
-    echo "medians"
-    for c in $connections; do
-        for server in $servers; do
-            median() {
-                awk -v c="$c" -v s="$server" -v f="$1" '$1 == c && $2 == s { print $f }' \
-                    "$results" | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+    awk -v servers="$servers" -v connections="$connections" '
+        function median(key, v, n, i, j, t) {
+            n = split(seen[key], v, " ")
+            for (i = 2; i <= n; i++)
+                for (j = i; j > 1 && v[j - 1] + 0 > v[j] + 0; j--) {
+                    t = v[j]; v[j] = v[j - 1]; v[j - 1] = t
+                }
+            return v[int((n + 1) / 2)]
+        }
+        function ratio(one, other) { return other > 0 ? sprintf("%.2f", one / other) : "-" }
+        BEGIN { fields = split("3 6 9 12 15", at, " ") }
+        { for (f = 1; f <= fields; f++) seen[$1, $2, at[f]] = seen[$1, $2, at[f]] " " $at[f] }
+        END {
+            many = split(servers, server, " ")
+            rows = split(connections, c, " ")
+            print "\nmedians"
+            for (row = 1; row <= rows; row++) for (s = 1; s <= many; s++) {
+                for (f = 1; f <= fields; f++)
+                    m[c[row], server[s], f] = median(c[row] SUBSEP server[s] SUBSEP at[f])
+                printf "%s %s: %s req/s, p50 %s us, p99 %s us, cpu %s us/req, database %s us/req\n",
+                    c[row], server[s], m[c[row], server[s], 1], m[c[row], server[s], 2],
+                    m[c[row], server[s], 3], m[c[row], server[s], 4], m[c[row], server[s], 5]
             }
-            echo "$c $server: $(median 3) req/s, p50 $(median 6) us, p99 $(median 9) us," \
-                "cpu $(median 12) us/req, database $(median 15) us/req"
-        done
-    done
+            for (row = 1; row <= rows; row++) for (s = 1; s <= many; s++) {
+                if (server[s] == "rhythm") continue
+                printf "%s rhythm / %s:", c[row], server[s]
+                split("req/s p50 p99 cpu database", name, " ")
+                for (f = 1; f <= fields; f++)
+                    printf " %s %s", name[f],
+                        ratio(m[c[row], "rhythm", f], m[c[row], server[s], f])
+                print ""
+            }
+        }
+    ' "$results"
     rm -f "$results"
 }

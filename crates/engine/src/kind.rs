@@ -76,6 +76,9 @@ pub struct Command<'k> {
     /// The commands that only read, in capital letters: their first word, or their first two, with
     /// a blank between. Others count as changing something.
     pub reads: &'k [&'k str],
+    /// Those that look up the one key behind their name, in capital letters: several are merged,
+    /// unless a page says otherwise.
+    pub merges: &'k [&'k str],
 }
 
 impl Command<'_> {
@@ -89,6 +92,13 @@ impl Command<'_> {
             true => Asking::Query,
             false => Asking::Exec,
         }
+    }
+
+    /// Whether several commands of these words are merged.
+    pub(crate) fn merges<'w>(&self, words: impl IntoIterator<Item = &'w str>) -> bool {
+        let words: Vec<&str> = words.into_iter().collect();
+        let is = |name: &str| self.merges.contains(&&*name.to_ascii_uppercase());
+        matches!(words[..], [name, _] if is(name))
     }
 }
 

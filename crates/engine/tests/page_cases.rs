@@ -60,6 +60,7 @@ fn kinds() -> Vec<BackendKind> {
     let command = Asks::Command(Command {
         key: "command",
         reads: &["GET", "OBJECT FREQ"],
+        merges: &["GET"],
     });
     let verb = |key, beside, reads| Verb { key, beside, reads };
     let verbs = [

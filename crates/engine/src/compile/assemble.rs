@@ -12,7 +12,7 @@ use super::shared_sessions;
 use super::step::{Steps, page_named};
 use super::value::{List, Operand};
 use crate::diagnostic::{Place, Report, Severity};
-use crate::kind::{BackendKind, CallPart, Kinds, PageCall};
+use crate::kind::{Asks, BackendKind, CallPart, Kinds, PageCall};
 use crate::program::{
     Asking, Call, CallResult, Csrf, FieldId, FieldType, Form, PageProgram, SessionFields,
     SessionStore, SessionUse, StageProgram, Type,
@@ -338,21 +338,28 @@ impl<'a> Assembly<'_, 'a> {
         }
     }
 
-    /// Whether several of a cohort's queries may be asked as one.
+    /// Whether several of a cohort's queries may be asked as one: by default where it is known that
+    /// each is as quick so.
     fn is_merged(&mut self, declaration: &CallDecl<'a>) -> bool {
+        let kind = self.kinds.of(&declaration.backend.value);
+        let words = declaration.words.iter().map(|word| word.value.as_str());
+        let is_lookup = match kind.map(|(_, kind)| kind.asks) {
+            Some(Asks::Command(command)) => command.merges(words),
+            _ => false,
+        };
+        let is_statement = declaration.asking == Asking::Query
+            && declaration.words.is_empty()
+            && declaration.http.is_none();
         match declaration.merge {
-            Some((true, place))
-                if declaration.asking != Asking::Query
-                    || !declaration.words.is_empty()
-                    || declaration.http.is_some() =>
-            {
-                let hint = "leave it out: it is for a `query` of SQL";
+            Some((true, place)) if !is_lookup && !is_statement => {
+                let hint =
+                    "leave it out: it is for a `query` of SQL, and for what looks up one key";
                 let message = "only statements that read are merged";
                 self.report.error(place, message, hint);
                 false
             }
             Some((merge, _)) => merge,
-            None => false,
+            None => is_lookup,
         }
     }
 

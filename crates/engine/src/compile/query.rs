@@ -5,13 +5,12 @@ use super::argument::{Parts, bytes_of, template};
 use super::compiler::{Compiler, Result};
 use super::http_call::request;
 use super::sql_call::{Used, statement, transaction};
-use super::step::only_when;
-use super::value::{List, Operand};
-use crate::diagnostic::{Reported, did_you_mean_or};
+use super::step::{only_when, with_expression};
+use super::value::Operand;
+use crate::diagnostic::Reported;
 use crate::program::{Asking, Form, Op, Query, Register, Statement};
-use crate::source::declaration::CallDecl;
+use crate::source::declaration::{CallDecl, EachDecl};
 use crate::source::keys::Text;
-use std::rc::Rc;
 
 /// Compiles what a call asks, of the lanes where `when` is true, and gives what it looks like.
 pub(super) fn query<'a>(
@@ -24,58 +23,57 @@ pub(super) fn query<'a>(
             query(compiler, declaration, None)
         });
     }
-    let Some((each, item, list_name)) = &declaration.each else {
+    let Some(EachDecl { item, list }) = &declaration.each else {
         return ask(compiler, declaration);
     };
-    let list = each_of(compiler, each, list_name);
-    let Ok(list) = list else {
+    let Ok(items) = items_of(compiler, list) else {
         // What else is wrong with the request is told even so.
-        let shadowed = compiler.scope.page.insert(item.clone(), Operand::Poison);
-        let _ = ask(compiler, declaration);
-        unshadow(compiler, item, shadowed);
+        let _ = ask_with(compiler, declaration, item, Operand::Poison);
         return Err(Reported);
     };
-    compiler.through(&list.clone(), |compiler, position, _| {
-        let operand = compiler.item(&Operand::List(list), position)?;
-        let shadowed = compiler.scope.page.insert(item.clone(), operand);
-        let asked = ask(compiler, declaration);
-        unshadow(compiler, item, shadowed);
-        asked
-    })?
+    let turn = |compiler: &mut Compiler<'_, 'a>, position, _| {
+        let operand = compiler.item(&items, position)?;
+        ask_with(compiler, declaration, item, operand)
+    };
+    match &items {
+        Operand::List(list) => compiler.through(list, turn)?,
+        Operand::Range { count, .. } => {
+            let count = compiler.register(count);
+            compiler.repeat(count, turn)
+        }
+        _ => Err(Reported),
+    }
 }
 
-/// The list that a call has a request for each item of.
-fn each_of<'a>(
-    compiler: &mut Compiler<'_, 'a>,
-    each: &Text<'a>,
-    list_name: &str,
-) -> Result<Rc<List>> {
-    match compiler.scope.page.get(list_name) {
-        Some(Operand::List(list)) => Ok(list.clone()),
-        Some(Operand::Poison) => Err(Reported),
-        Some(other) => {
-            let message = format!("`{list_name}` is {}, not a list", other.describe());
-            let hint = "a list parameter, or the rows of a call before";
-            Err(compiler.error(each.place, message, hint))
-        }
-        None if compiler.scope.names_lost => Err(Reported),
-        None => {
-            let lists = (compiler.scope.page.iter())
-                .filter(|(_, operand)| matches!(operand, Operand::List(_)))
-                .map(|(name, _)| name.as_str());
-            let nothing = "a list parameter (list = 16), or the rows of a call before";
-            let hint = did_you_mean_or(list_name, lists, nothing);
-            Err(compiler.error(each.place, format!("unknown name `{list_name}`"), hint))
+/// What a call has a request for each item of.
+fn items_of<'a>(compiler: &mut Compiler<'_, 'a>, list: &Text<'a>) -> Result<Operand> {
+    let items = with_expression(compiler, list, |this, expression| {
+        this.expression(expression)
+    })?;
+    match items {
+        Operand::List(_) | Operand::Range { .. } => Ok(items),
+        other => {
+            let message = format!("`each` cannot go through {}", other.describe());
+            let hint = "a list parameter, the rows of a call before, or range(...)";
+            Err(compiler.error(list.place, message, hint))
         }
     }
 }
 
-/// Ends the life of a call's item: its name is again what it was before.
-fn unshadow(compiler: &mut Compiler<'_, '_>, item: &str, shadowed: Option<Operand>) {
+/// Asks for an item of this name, which is again what it was before when that is done.
+fn ask_with<'a>(
+    compiler: &mut Compiler<'_, 'a>,
+    declaration: &CallDecl<'a>,
+    item: &str,
+    operand: Operand,
+) -> Result<Asked> {
+    let shadowed = compiler.scope.page.insert(item.to_owned(), operand);
+    let asked = ask(compiler, declaration);
     match shadowed {
         Some(shadowed) => compiler.scope.page.insert(item.to_owned(), shadowed),
         None => compiler.scope.page.remove(item),
     };
+    asked
 }
 
 /// Compiles the words of a command, templates.

@@ -1,7 +1,9 @@
 //! Steps that ask a backend, as a page's header has them.
 
 use super::command::{Words, read_command, read_verb};
-use super::declaration::{CallDecl, NamedRow, STEP_KEYS, StatementDecl, check_name, is_name};
+use super::declaration::{
+    CallDecl, EachDecl, NamedRow, STEP_KEYS, StatementDecl, check_name, is_name,
+};
 use super::http_call::{Request, read_document, read_request};
 use super::keys::{Keys, Text, TomlText, text_of};
 use crate::diagnostic::Report;
@@ -296,26 +298,9 @@ pub(super) fn read_call<'a>(
         false => None,
     };
     // Read wrongly, it is none: what else is wrong with the call is told, too.
-    let each = keys.text("each", report);
-    let each = match each {
+    let each = match keys.text("each", report) {
         None => (!keys.has("each")).then_some(None),
-        Some(text) => {
-            let parts: Vec<&str> = text.value.split_whitespace().collect();
-            match parts[..] {
-                [item, "in", list] if is_name(item) && is_name(list) => {
-                    let (item, list) = (item.to_owned(), list.to_owned());
-                    Some(Some((text, item, list)))
-                }
-                _ => {
-                    report.error(
-                        text.place,
-                        "`each` must be of the form \"item in list\"",
-                        "each = \"p in payments\", and {{ p }} or {{ p.field }} in what is asked",
-                    );
-                    None
-                }
-            }
-        }
+        Some(text) => read_each(&text, report).map(Some),
     };
     let retry = keys.bool("retry", report);
     let share = keys.bool("share", report);
@@ -362,6 +347,28 @@ pub(super) fn read_call<'a>(
         retry,
         share: share.map(|share| (share, keys.place_of("share"))),
         merge: merge.map(|merge| (merge, keys.place_of("merge"))),
+    })
+}
+
+/// Reads `item in list`.
+fn read_each<'a>(text: &Text<'a>, report: &mut Report) -> Option<EachDecl<'a>> {
+    let parts = (text.value.split_once(" in "))
+        .map(|(item, list)| (item.trim(), list))
+        .filter(|(item, list)| is_name(item) && !list.trim().is_empty());
+    let Some((item, list)) = parts else {
+        let hint = "each = \"p in payments\", and {{ p }} or {{ p.field }} in what is asked";
+        let message = "`each` must be of the form \"item in list\"";
+        report.error(text.place, message, hint);
+        return None;
+    };
+    let begins = list.trim_start();
+    Some(EachDecl {
+        item: item.to_owned(),
+        list: Text {
+            value: begins.to_owned(),
+            place: text.at(text.value.len() - begins.len()),
+            exact: text.exact,
+        },
     })
 }
 

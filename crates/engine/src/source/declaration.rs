@@ -238,8 +238,8 @@ pub(crate) struct CallDecl<'a> {
     pub(crate) transaction: Vec<StatementDecl<'a>>,
     /// The request, of a call over HTTP.
     pub(crate) http: Option<Box<HttpDecl<'a>>>,
-    /// The name given to each item, and the list's.
-    pub(crate) each: Option<(Text<'a>, String, String)>,
+    /// A request for each item of a list.
+    pub(crate) each: Option<EachDecl<'a>>,
     /// Empty where the call has no name.
     pub(crate) result_name: Text<'a>,
     pub(crate) columns: Vec<(String, Type)>,
@@ -248,6 +248,15 @@ pub(crate) struct CallDecl<'a> {
     pub(crate) retry: Option<bool>,
     pub(crate) share: Option<(bool, Place<'a>)>,
     pub(crate) merge: Option<(bool, Place<'a>)>,
+}
+
+/// What a call has a request for each item of.
+#[derive(Debug)]
+pub(crate) struct EachDecl<'a> {
+    /// The name given to each item.
+    pub(crate) item: String,
+    /// An expression.
+    pub(crate) list: Text<'a>,
 }
 
 /// A request of HTTP, but for its path, a template.

@@ -4,6 +4,7 @@
 mod begin;
 mod bookstore;
 mod etcd;
+mod fortunes;
 mod http;
 #[cfg(feature = "consensus")]
 mod keyspace;

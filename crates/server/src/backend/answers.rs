@@ -167,15 +167,21 @@ impl<'a> Told<'a> {
     }
 
     /// Where it answers so many queries as one: which of its rows are whose, in the order in which
-    /// they came. `None` where one is nobody's.
-    pub(crate) fn split(self, queries: usize) -> Option<Vec<Vec<usize>>> {
-        let mut rows_of = vec![Vec::new(); queries];
+    /// they came, or nothing of a query that is to be asked by itself. `None` where a row is
+    /// nobody's.
+    pub(crate) fn split(self, queries: usize) -> Option<Vec<Option<Vec<usize>>>> {
+        let mut rows_of = vec![Some(Vec::new()); queries];
         for row in 0..self.answer.rows.len() {
             let Some(Cell::Int(number)) = self.cells(row).next() else {
                 return None;
             };
-            let query = usize::try_from(number).ok()?.checked_sub(1)?;
-            rows_of.get_mut(query)?.push(row);
+            let query = usize::try_from(number.unsigned_abs()).ok()?;
+            let rows = rows_of.get_mut(query.checked_sub(1)?)?;
+            match rows {
+                _ if number < 0 => *rows = None,
+                Some(rows) => rows.push(row),
+                None => {}
+            }
         }
         Some(rows_of)
     }
@@ -261,7 +267,7 @@ mod tests {
             }
             assert_eq!(told.split(2), None, "a row of nobody");
             let rows_of = told.split(4).expect("all are somebody's");
-            for rows in &rows_of {
+            for rows in rows_of.iter().map(|rows| rows.as_deref().expect("rows")) {
                 let part = told.part(rows);
                 let rows = part
                     .rows()
@@ -271,5 +277,19 @@ mod tests {
         });
         let [a, c, d] = [b"a", b"c", b"d"].map(|text| format!("{:?}", [Cell::Text(text)]));
         assert_eq!(seen, [a, String::new(), c + &d, String::new()]);
+    }
+
+    #[test]
+    fn what_one_answer_says_nothing_of_is_nobodys_row() {
+        let mut answers = QueryAnswers::default();
+        for number in [1, -3] {
+            answers.cell(Cell::Int(number));
+            answers.end_row();
+        }
+        answers.push(1, Ok(0));
+        answers.tell(&mut |_, told| {
+            let rows_of = told.expect("it is answered").split(3);
+            assert_eq!(rows_of, Some(vec![Some(vec![0]), Some(vec![]), None]));
+        });
     }
 }

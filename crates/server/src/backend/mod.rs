@@ -30,6 +30,7 @@ pub mod http_client;
 mod kind;
 mod located;
 mod password;
+mod pause;
 mod pool;
 mod registry;
 mod sql;
@@ -88,7 +89,8 @@ pub struct Ask {
     /// Index into [`Batch::order`].
     pub first: usize,
     /// How many queries: 1, or more that are asked as one. Then each row of the answer begins with
-    /// a cell more: the number, from 1 on, of the query that it is for.
+    /// a cell more: the number, from 1 on, of the query that it is for. With a negative one the
+    /// answer says nothing of that query, which is to be asked by itself.
     pub count: usize,
     /// What its answer is told by.
     pub key: u64,

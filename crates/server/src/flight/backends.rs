@@ -313,8 +313,11 @@ impl Backends {
                 };
                 match (answer, rows_of) {
                     (Ok(told), Some(rows_of)) => {
-                        for (key, rows) in merged.iter().zip(&rows_of) {
-                            tell(together, key.as_u64(), Ok(told.part(rows)));
+                        for (key, rows) in merged.into_iter().zip(&rows_of) {
+                            match rows {
+                                Some(rows) => tell(together, key.as_u64(), Ok(told.part(rows))),
+                                None => self.again.push((backend, key)),
+                            }
                         }
                     }
                     (Err(failure), _) if !failure.is_of_query() => {

@@ -1,9 +1,9 @@
-//! The shop's pages in actix-web, with one worker. Usage: `shop-actix ADDRESS DATABASE`.
+//! The pages in actix-web, with one worker. Usage: `shop-actix ADDRESS DATABASE [CONNECTIONS]`.
 #![forbid(unsafe_code)]
 
 use actix_web::web::{self, Data};
 use actix_web::{App, HttpResponse, HttpServer};
-use rhythm_peers::{Failed, Shop};
+use rhythm_peers::{Database, Failed, Site, Told};
 use serde::Deserialize;
 
 #[global_allocator]
@@ -24,38 +24,38 @@ fn answer(page: Result<Option<String>, Failed>) -> HttpResponse {
     }
 }
 
-async fn home(shop: Data<Shop>) -> HttpResponse {
-    answer(shop.home().await.map(Some))
+async fn home(site: Data<Site>) -> HttpResponse {
+    answer(site.home().await.map(Some))
 }
 
-async fn best(shop: Data<Shop>, of: web::Query<Of>) -> HttpResponse {
-    answer(shop.best(&of.subject).await.map(Some))
+async fn best(site: Data<Site>, of: web::Query<Of>) -> HttpResponse {
+    answer(site.best(&of.subject).await.map(Some))
 }
 
-async fn product(shop: Data<Shop>, id: web::Path<i64>) -> HttpResponse {
-    answer(shop.product(*id).await)
+async fn fortunes(site: Data<Site>) -> HttpResponse {
+    answer(site.fortunes().await.map(Some))
+}
+
+async fn product(site: Data<Site>, id: web::Path<i64>) -> HttpResponse {
+    answer(site.product(*id).await)
 }
 
 #[actix_web::main]
 async fn main() -> Result<(), Failed> {
-    let mut arguments = std::env::args().skip(1);
-    let address = arguments
-        .next()
-        .ok_or("usage: shop-actix ADDRESS DATABASE")?;
-    let database = arguments
-        .next()
-        .ok_or("usage: shop-actix ADDRESS DATABASE")?;
-    let shop = Data::new(Shop::connect(&database).await?);
-    let site = move || {
+    let told = Told::read()?;
+    let database = Database::connect(&told.url, told.connections).await?;
+    let site = Data::new(Site(database));
+    let app = move || {
         App::new()
-            .app_data(shop.clone())
+            .app_data(site.clone())
             .route("/", web::get().to(home))
             .route("/best", web::get().to(best))
             .route("/item/{id}", web::get().to(product))
+            .route("/fortunes-200", web::get().to(fortunes))
     };
-    HttpServer::new(site)
+    HttpServer::new(app)
         .workers(1)
-        .bind(address)?
+        .bind(told.address)?
         .run()
         .await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! The shop's pages in axum, on one thread. Usage: `shop-axum ADDRESS DATABASE`.
+//! The pages in axum, on one thread. Usage: `shop-axum ADDRESS DATABASE [CONNECTIONS]`.
 #![forbid(unsafe_code)]
 
 use axum::Router;
@@ -6,7 +6,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use rhythm_peers::{Failed, Shop};
+use rhythm_peers::{Database, Failed, Site, Told};
 use serde::Deserialize;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -27,33 +27,33 @@ fn answer(page: Result<Option<String>, Failed>) -> Response {
     }
 }
 
-async fn home(State(shop): State<Arc<Shop>>) -> Response {
-    answer(shop.home().await.map(Some))
+async fn home(State(site): State<Arc<Site>>) -> Response {
+    answer(site.home().await.map(Some))
 }
 
-async fn best(State(shop): State<Arc<Shop>>, Query(of): Query<Of>) -> Response {
-    answer(shop.best(&of.subject).await.map(Some))
+async fn best(State(site): State<Arc<Site>>, Query(of): Query<Of>) -> Response {
+    answer(site.best(&of.subject).await.map(Some))
 }
 
-async fn product(State(shop): State<Arc<Shop>>, Path(id): Path<i64>) -> Response {
-    answer(shop.product(id).await)
+async fn fortunes(State(site): State<Arc<Site>>) -> Response {
+    answer(site.fortunes().await.map(Some))
+}
+
+async fn product(State(site): State<Arc<Site>>, Path(id): Path<i64>) -> Response {
+    answer(site.product(id).await)
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failed> {
-    let mut arguments = std::env::args().skip(1);
-    let address = arguments
-        .next()
-        .ok_or("usage: shop-axum ADDRESS DATABASE")?;
-    let database = arguments
-        .next()
-        .ok_or("usage: shop-axum ADDRESS DATABASE")?;
+    let told = Told::read()?;
+    let database = Database::connect(&told.url, told.connections).await?;
     let site = Router::new()
         .route("/", get(home))
         .route("/best", get(best))
         .route("/item/{id}", get(product))
-        .with_state(Arc::new(Shop::connect(&database).await?));
-    let listener = TcpListener::bind(address).await?;
+        .route("/fortunes-200", get(fortunes))
+        .with_state(Arc::new(Site(database)));
+    let listener = TcpListener::bind(told.address).await?;
     let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
         // Without it, the latency is the client's acknowledgement's.
         let _ = stream.set_nodelay(true);

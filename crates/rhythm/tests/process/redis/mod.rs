@@ -557,3 +557,49 @@ fn reads_of_a_cohort_that_are_the_same_are_one() {
     assert_eq!(calls("cmdstat_incr:calls="), 64);
     assert!(calls("cmdstat_get:calls=") < 8, "{stats}");
 }
+
+#[test]
+fn look_ups_by_keys_that_differ_are_one_and_answered_as_each_is() {
+    let keeper = Keeper::start("redis_merged", &[]);
+    let site = site("redis_merged", &keeper.url(), "");
+    for merge in [true, false] {
+        let page = format!(
+            "+++\nroute = \"GET /{merge}/{{id}}\"\n[params]\nid = {{ in = \"path\", type = \
+             \"text\" }}\n[[step]]\ncall = \"asked\"\ncommand = [\"Get\", \"item:{{{{ id }}}}\"]\n\
+             rows = \"found(text)\"\nmerge = {merge}\n+++\n\
+             {{% for f in found %}}[{{{{ f.text }}}}]{{% endfor %}}"
+        );
+        site.write(&format!("pages/{merge}.html"), &page);
+    }
+    for id in 0..60 {
+        let text = format!("{id}: ' \" \\ \r\n \u{e9}");
+        keeper.ask(&["SET", &format!("item:{id}"), &text]);
+    }
+    keeper.ask(&["RPUSH", "item:list", "a"]);
+    let flags = ["--cohort-policy", "fixed", "--cohort-delay", "50ms"];
+    let server = Server::start(&site.folder, &flags);
+    let mut client = server.client();
+    let mut ask = |merge: bool, ids: &[String]| -> Vec<(u16, String)> {
+        let request = |id: &String| format!("GET /{merge}/{id} HTTP/1.1\r\nHost: h\r\n\r\n");
+        client
+            .send(&ids.iter().map(request).collect::<String>())
+            .expect("it reads");
+        let answers = ids.iter().map(|_| client.answer().expect("an answer"));
+        answers.map(|answer| (answer.status, answer.body)).collect()
+    };
+    // Some have no value, and one another kind of it.
+    let ids: Vec<String> = (0..64).map(|id| id.to_string()).collect();
+    let with_list = [&ids[..20], &["list".to_owned()], &ids[40..]].concat();
+    for ids in [&ids, &with_list, &ids, &with_list] {
+        let alone = ask(false, ids);
+        assert!(alone[0].0 == 200 && alone[0].1.starts_with("[0: &#x27;"));
+        assert_eq!(ask(true, ids), alone);
+    }
+    assert_eq!(ask(true, &["list".to_owned()])[0].0, 502);
+    let stats = keeper.ask(&["INFO", "commandstats"]);
+    assert!(stats.contains("cmdstat_mget:calls="), "{stats}");
+    let (_, figures) = server.ask_admin("/metrics");
+    let merged = "rhythm_backend_merged_total{backend=\"asked\"} ";
+    let merged = figures.lines().find_map(|line| line.strip_prefix(merged));
+    assert!(merged.is_some_and(|count| count.parse::<u32>().unwrap() >= 64));
+}

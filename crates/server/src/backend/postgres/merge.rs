@@ -21,15 +21,13 @@
 //! together again as others are not.
 
 use super::cells::{oid, write};
+use crate::backend::pause::Pause;
 use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::{Form, Type};
 use std::collections::HashMap;
 
 /// Most queries that are asked as one.
 const MERGED_MAX: usize = 64;
-
-/// Most cohorts that are asked one by one after a failure.
-const PAUSE_MAX: u32 = 255;
 
 /// Most bytes of a statement that is merged: what its queries ask for is bounded together with it.
 const STATEMENT_BYTES_MAX: usize = 8192;
@@ -62,9 +60,8 @@ struct Known {
     asked: u64,
     /// The statement has changed since.
     is_old: bool,
-    /// How many cohorts are asked one by one after the next failure, and are now.
-    pause: u32,
-    left: u32,
+    /// The cohorts that are asked one by one after failures.
+    pause: Pause,
 }
 
 impl Merging {
@@ -80,8 +77,7 @@ impl Merging {
         };
         self.asked_last += 1;
         known.asked = self.asked_last;
-        if known.left > 0 {
-            known.left -= 1;
+        if known.pause.leaves_out() {
             return 0;
         }
         match known.merged.is_some() && !known.is_old {
@@ -105,8 +101,7 @@ impl Merging {
                 if let Some(merged) = merged(form, types) {
                     known.merged = Some(merged);
                     known.is_old = false;
-                    known.pause = 1;
-                    known.left = 0;
+                    known.pause = Pause::default();
                 }
             }
             None => {
@@ -117,8 +112,7 @@ impl Merging {
                     is_told: false,
                     asked,
                     is_old: false,
-                    pause: 1,
-                    left: 0,
+                    pause: Pause::default(),
                 };
                 self.known.insert(form.clone(), known);
             }
@@ -138,7 +132,7 @@ impl Merging {
         if let Some(known) = self.known.get_mut(form) {
             match is_well {
                 true => {
-                    known.pause = (known.pause - 1).max(1);
+                    known.pause.went_well();
                     known.is_told = false;
                     known.good += 1;
                     if known.good >= GOOD_ANSWERS && known.most < MERGED_MAX {
@@ -146,10 +140,7 @@ impl Merging {
                         known.good = 0;
                     }
                 }
-                false => {
-                    known.left = known.pause;
-                    known.pause = (2 * known.pause).min(PAUSE_MAX);
-                }
+                false => known.pause.failed(),
             }
         }
     }
@@ -159,7 +150,7 @@ impl Merging {
     pub(super) fn refuse(&mut self, form: &Form) -> bool {
         let known = self.known.get_mut(form);
         known.is_some_and(|known| {
-            known.pause = PAUSE_MAX;
+            known.pause.is_long();
             !std::mem::replace(&mut known.is_told, true)
         })
     }
@@ -169,8 +160,7 @@ impl Merging {
         if let Some(known) = self.known.get_mut(form) {
             known.most = (known.most / 2).max(2);
             known.good = 0;
-            known.left = known.pause;
-            known.pause = (2 * known.pause).min(PAUSE_MAX);
+            known.pause.failed();
         }
     }
 }

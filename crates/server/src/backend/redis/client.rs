@@ -3,9 +3,8 @@
 
 use super::access::Access;
 use super::greeting::{Greeter, Refusal};
-use super::reply::{Scalar, Scan, Token, Tokens};
+use super::reply::{ANSWER_MAX, Scalar, Scan, Token, Tokens};
 use super::request::write_words;
-use super::wire::ANSWER_MAX;
 use crate::backend::waited::{Waited, in_words};
 use std::io;
 

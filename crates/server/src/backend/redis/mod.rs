@@ -15,6 +15,7 @@ mod check;
 mod client;
 mod commands;
 mod greeting;
+mod merge;
 mod reply;
 mod request;
 mod rows;
@@ -25,11 +26,12 @@ mod wire;
 use crate::backend::kind::{Kind, Opened, peers};
 use crate::backend::{ConnectionPool, PoolOptions};
 use access::{Access, Address};
+use reply::ANSWER_MAX;
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind, Command, KeepsSessions, SessionWord};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
 use std::time::Duration;
-use wire::{ANSWER_MAX, RedisWire};
+use wire::RedisWire;
 
 /// Most queries at a time on a connection: the server carries them out one after the other, all
 /// that one read of its gave it.
@@ -81,6 +83,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         asks: Asks::Command(Command {
             key: "command",
             reads: commands::READS,
+            merges: merge::MERGES,
         }),
         check: check::check,
         keeps_sessions: Some(KEEPS_SESSIONS),

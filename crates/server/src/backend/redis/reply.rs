@@ -3,6 +3,9 @@
 
 use crate::backend::wire::Unreadable;
 
+/// Most bytes of an answer.
+pub(super) const ANSWER_MAX: usize = 1 << 20;
+
 /// Most bytes of a line: of a header, or of a value that is none but its line.
 const LINE_MAX: usize = 1 << 16;
 

@@ -1,7 +1,8 @@
 //! What a server might say, in any pieces, and what becomes of it.
 
 use super::access::Access;
-use super::wire::{ANSWER_MAX, Connection, RedisWire};
+use super::reply::ANSWER_MAX;
+use super::wire::{Connection, RedisWire};
 use crate::backend::answers::{QueryAnswers, Told};
 use crate::backend::awaited::Awaited;
 use crate::backend::failure::Cause;
@@ -53,6 +54,11 @@ fn decoded<'b>(
 ) -> Result<(Vec<Verdict>, String), Unreadable> {
     let (mut wire, mut connection) = (wire("redis://cache", None), Connection::default());
     let (awaited, mut answers) = (Awaited::one(call), QueryAnswers::default());
+    // More are asked than anything here answers.
+    for number in 0..64 {
+        let arguments = [Argument::Int(7)].into_iter();
+        wire.encode(&mut connection, number, call, arguments, &mut Vec::new());
+    }
     let mut verdicts: Vec<Verdict> = Vec::new();
     for mut piece in pieces {
         loop {
@@ -323,7 +329,144 @@ fn read_words(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     words
 }
 
+/// A look-up by one key.
+fn lookup() -> Call {
+    let mut call = reads();
+    call.form = Form {
+        pieces: vec![(*b"get item%3A").into(), (*b"").into()],
+        arguments: vec![Type::Text],
+    };
+    call.columns = 1;
+    call.merged = true;
+    call.idempotent = true;
+    call
+}
+
+/// What a key holds.
+#[derive(Clone, Debug)]
+enum Held {
+    Nothing,
+    Text(Vec<u8>),
+    Other,
+}
+
+fn held() -> impl Strategy<Value = Held> {
+    prop_oneof![
+        Just(Held::Nothing),
+        any::<Vec<u8>>().prop_map(Held::Text),
+        Just(Held::Other),
+    ]
+}
+
+/// What a server answers a look-up, or one of several.
+fn reply(held: &Held, is_one: bool) -> Vec<u8> {
+    match held {
+        Held::Text(text) => {
+            let header = format!("${}\r\n", text.len());
+            [header.as_bytes(), &text[..], &b"\r\n"[..]].concat()
+        }
+        Held::Other if is_one => b"-WRONGTYPE Operation\r\n".to_vec(),
+        Held::Nothing | Held::Other => b"_\r\n".to_vec(),
+    }
+}
+
+/// The rows that a wire makes of a reply to a look-up by these keys, for each of them; `None` of
+/// one that is to ask by itself.
+fn looked_up(
+    wire: &mut RedisWire,
+    keys: &[Vec<u8>],
+    reply: &[u8],
+) -> Result<Vec<Option<String>>, Cause> {
+    let (call, mut connection) = (lookup(), Connection::default());
+    let mut out = Vec::new();
+    let arguments = keys.iter().map(|key| Argument::Text(key));
+    wire.encode(&mut connection, 0, &call, arguments, &mut out);
+    let words = read_words(&out);
+    let name = if keys.len() > 1 { &b"MGET"[..] } else { b"get" };
+    assert_eq!(words[0], name);
+    for (word, key) in words[1..].iter().zip(keys) {
+        assert_eq!(*word, [&b"item:"[..], key].concat());
+    }
+    assert_eq!(words.len(), 1 + keys.len());
+    let (awaited, mut answers) = (Awaited::one(&call), QueryAnswers::default());
+    let decoded = wire.decode(&mut connection, reply, &awaited, &mut answers);
+    let verdict = decoded.unwrap().1.expect("it is whole");
+    answers.push(0, verdict.outcome.map_err(Into::into));
+    let mut found = Vec::new();
+    answers.tell(&mut |_, told| {
+        let Ok(told) = told else {
+            return;
+        };
+        let rows = |told: Told<'_>| {
+            let rows = told
+                .rows()
+                .map(|row| format!("{:?}", row.collect::<Vec<_>>()));
+            rows.collect::<String>()
+        };
+        match keys.len() {
+            1 => found.push(Some(rows(told))),
+            queries => {
+                let split = told.split(queries).expect("all are somebody's");
+                let part = |of: &Option<Vec<usize>>| Some(rows(told.part(of.as_deref()?)));
+                found.extend(split.iter().map(part));
+            }
+        }
+    });
+    verdict.outcome.map(|_| found)
+}
+
+#[test]
+fn look_ups_are_merged_once_their_length_is_known() {
+    let (call, keys) = (lookup(), vec![b"a".to_vec()]);
+    let mut wire = wire("redis://cache", None);
+    assert_eq!(wire.merges(&call), 0);
+    let alone = |wire: &mut RedisWire, length: usize| {
+        looked_up(wire, &keys, &reply(&Held::Text(vec![b'x'; length]), true)).unwrap();
+    };
+    alone(&mut wire, 100);
+    assert_eq!(wire.merges(&call), 64);
+    alone(&mut wire, 60_000);
+    assert_eq!(wire.merges(&call), 4);
+    alone(&mut wire, 600_000);
+    assert_eq!(wire.merges(&call), 0);
+    // What was long once is forgotten.
+    (0..1000).for_each(|_| alone(&mut wire, 100));
+    assert_eq!(wire.merges(&call), 64);
+    // A key that is written out is one for all.
+    let mut same = lookup();
+    same.form = Form::plain(&[]);
+    assert_eq!(wire.merges(&same), 0);
+    // Where many keys have no value, or several cannot be asked for, cohorts ask one by one.
+    let two = [b"a".to_vec(), b"b".to_vec()];
+    let nils = b"*2\r\n_\r\n_\r\n";
+    assert_eq!(looked_up(&mut wire, &two, nils), Ok(vec![None, None]));
+    assert_eq!([0; 2].map(|_| wire.merges(&call)), [0, 64]);
+    let refused = looked_up(&mut wire, &two, b"-NOPERM no 'mget'\r\n");
+    assert_eq!(refused, Err(Cause::Refused));
+    assert_eq!([0; 3].map(|_| wire.merges(&call)), [0, 0, 64]);
+}
+
 proptest! {
+    #[test]
+    fn merged_look_ups_are_those_of_each(
+        keys in proptest::collection::vec((any::<Vec<u8>>(), held()), 2..9),
+    ) {
+        let mut wire = wire("redis://cache", None);
+        let names: Vec<Vec<u8>> = keys.iter().map(|(key, _)| key.clone()).collect();
+        let replies: Vec<Vec<u8>> = keys.iter().map(|(_, held)| reply(held, false)).collect();
+        let as_one = [format!("*{}\r\n", keys.len()).into_bytes(), replies.concat()].concat();
+        let merged = looked_up(&mut wire, &names, &as_one).unwrap();
+        prop_assert_eq!(merged.len(), keys.len());
+        for ((key, held), merged) in keys.iter().zip(merged) {
+            let alone = looked_up(&mut wire, &[key.clone()], &reply(held, true));
+            match merged {
+                Some(rows) => prop_assert_eq!(alone, Ok(vec![Some(rows)])),
+                // It asks by itself, which is what it would have done.
+                None => prop_assert!(!matches!(held, Held::Text(_))),
+            }
+        }
+    }
+
     #[test]
     fn whatever_is_typed_is_a_part_of_its_word(text in any::<Vec<u8>>(), number in any::<i64>()) {
         let mut call = reads();

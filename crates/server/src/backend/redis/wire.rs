@@ -2,7 +2,8 @@
 
 use super::access::Access;
 use super::greeting::Greeter;
-use super::reply::{Scan, ServerError};
+use super::merge::{self, Merging};
+use super::reply::{ANSWER_MAX, Scalar, Scan, ServerError, Token, Tokens};
 use super::request::write_words;
 use super::rows::{Read, read};
 use crate::backend::answers::QueryAnswers;
@@ -13,10 +14,8 @@ use crate::backend::wire::{Greeting, Unreadable, Verdict, Wire};
 use crate::backend::words::of_command;
 use rhythm_engine::cohort::Argument;
 use rhythm_engine::program::{Asking, Call, CallResult};
+use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Most bytes of an answer.
-pub(super) const ANSWER_MAX: usize = 1 << 20;
 
 /// The status of a command that the server does not carry out for what it is asked of.
 const REFUSED: i64 = 1;
@@ -25,12 +24,15 @@ const REFUSED: i64 = 1;
 #[derive(Debug)]
 pub struct RedisWire {
     access: Arc<Access>,
+    merging: Merging,
 }
 
 /// What is kept of a connection.
 #[derive(Debug, Default)]
 pub struct Connection {
     greeter: Greeter,
+    /// How many queries each command asks for, in order, until it is answered.
+    sent: VecDeque<usize>,
     /// The beginning of the oldest's answer.
     begun: Vec<u8>,
     scan: Scan,
@@ -38,7 +40,10 @@ pub struct Connection {
 
 impl RedisWire {
     pub(super) fn new(access: Arc<Access>) -> RedisWire {
-        RedisWire { access }
+        RedisWire {
+            access,
+            merging: Merging::default(),
+        }
     }
 
     /// A line of the log about a call's command.
@@ -111,17 +116,34 @@ impl Wire for RedisWire {
         }
     }
 
+    fn merges(&mut self, call: &Call) -> usize {
+        self.merging.most(call)
+    }
+
     fn encode<'a>(
         &mut self,
-        _: &mut Connection,
+        connection: &mut Connection,
         _: u64,
         call: &Call,
         arguments: impl Iterator<Item = Argument<'a>>,
         out: &mut Vec<u8>,
     ) {
-        write_words(call.form.word_count(), out, |word| {
-            call.form.words(arguments, word);
-        });
+        // Those that go as one have the arguments of all.
+        let mut all = Vec::new();
+        let mut of_one = None;
+        match call.merged {
+            true => all.extend(arguments),
+            false => of_one = Some(arguments),
+        }
+        let queries = (all.len() / call.form.arguments.len().max(1)).max(1);
+        match queries {
+            1 => write_words(call.form.word_count(), out, |word| {
+                let arguments = of_one.into_iter().flatten().chain(all.iter().copied());
+                call.form.words(arguments, word);
+            }),
+            _ => write_words(1 + queries, out, |word| merge::words(call, &all, word)),
+        }
+        connection.sent.push_back(queries);
     }
 
     fn decode(
@@ -135,11 +157,15 @@ impl Wire for RedisWire {
             return Ok((0, None));
         }
         let call = awaited.call(Which::Oldest).ok_or(Unreadable)?;
+        let queries = *connection.sent.front().ok_or(Unreadable)?;
         let scan = &mut connection.scan;
         let reply = whole(&mut connection.begun, input, |bytes| {
             scan.end(bytes, ANSWER_MAX)
         });
         let Ok(reply) = reply else {
+            if queries > 1 {
+                self.merging.failed();
+            }
             self.tell(
                 call,
                 "its answer is more than 1 MiB, or none: ask for less of it",
@@ -149,15 +175,32 @@ impl Wire for RedisWire {
         let Some((reply, used)) = reply else {
             return Ok((input.len(), None));
         };
+        connection.sent.pop_front();
         let is_one_row = matches!(call.result, CallResult::Row(_));
-        let (outcome, is_healthy) = match read(&reply, call.columns.into(), is_one_row, answers)? {
-            Read::Rows => (Ok(0), true),
+        let first = Tokens(&reply).next();
+        let is_error = matches!(first, Some(Token::Scalar(Scalar::Error(_))));
+        let read = match queries > 1 && !is_error {
+            true => (self.merging.read(&reply, queries, answers)).map(|()| Read::Rows)?,
+            false => read(&reply, call.columns.into(), is_one_row, answers)?,
+        };
+        let (outcome, is_healthy) = match read {
+            Read::Rows => {
+                if call.merged && queries == 1 {
+                    self.merging.learn(reply.len());
+                }
+                (Ok(0), true)
+            }
             Read::ManyRows => {
                 let why = "it answers too many rows: ask for fewer";
                 self.tell(call, why);
                 (Err(Cause::Unfit(why)), true)
             }
-            Read::Error(error) => self.judge(call, ServerError(error)),
+            Read::Error(error) => {
+                if queries > 1 {
+                    self.merging.failed();
+                }
+                self.judge(call, ServerError(error))
+            }
         };
         if outcome != Ok(0) || !call.has_name {
             answers.discard();
