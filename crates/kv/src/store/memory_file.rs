@@ -131,13 +131,18 @@ impl MemoryFile {
             bytes,
             error,
         };
-        loop {
+        let taken = loop {
             match fallocate(&self.file, FallocateFlags::empty(), HEAP, bytes) {
                 Err(Errno::INTR) => {}
-                done => break done.map_err(|error| failed(error.into()))?,
+                done => break done.map_err(io::Error::from),
             }
+        };
+        let done = taken.and_then(|()| self.file.set_len(HEAP + bytes));
+        if done.is_err() && self.is_new {
+            // What was taken goes back; and it is new for who tries it next.
+            let _ = self.file.set_len(0);
         }
-        self.file.set_len(HEAP + bytes).map_err(failed)
+        done.map_err(failed)
     }
 
     /// The heap's memory.

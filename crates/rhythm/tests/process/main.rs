@@ -9,6 +9,7 @@ mod http;
 mod keyspace;
 mod kv;
 mod memcached;
+mod memory_file;
 mod namespaces;
 mod postgres;
 mod redis;

@@ -6,7 +6,7 @@
 //! other into the segments that are free, in the order of their items: as they count as segments
 //! do, there is room for them.
 
-use super::{Hash, Items, Ordering, Reclaim};
+use super::{AtomicBool, Hash, Items, Ordering, Reclaim};
 use crate::store::memory_file::MemoryFile;
 use crate::store::meta::{Rest, Unkept};
 use crate::store::segments::{AtRest, GONE, Item};
@@ -54,7 +54,13 @@ struct Lying {
 impl Items {
     /// Nobody has a seat, or will have one. False: somebody has.
     pub(in crate::store) fn close(&self) -> bool {
-        (self.seats.iter()).all(|seat| !seat.swap(true, Ordering::Acquire))
+        let take = |seat: &&AtomicBool| !seat.swap(true, Ordering::Acquire);
+        let taken = self.seats.iter().take_while(take).count();
+        let all = taken == self.seats.len();
+        if !all {
+            (self.seats[..taken].iter()).for_each(|seat| seat.store(false, Ordering::Release));
+        }
+        all
     }
 
     /// Leaves the items in the file; the second number are long values that found no room. They
