@@ -115,9 +115,10 @@ fn fill(cache: &Cache) {
     let stored = cache.ask(&format!(
         "set a 5 0 3\r\nabc\r\nset soon 0 2 1\r\nx\r\nset b 0 1000 3\r\nold\r\n\
          set b 0 1000 3\r\nnew\r\nset gone 0 0 1\r\nx\r\ndelete gone\r\n\
-         set n 0 0 1\r\n7\r\nincr n 1\r\nms s 2 T1000\r\nhi\r\nmd s I T500\r\nmg s v\r\nset long 1 0 {LONG}\r\n{long}\r\n"
+         set n 0 0 1\r\n7\r\nincr n 1\r\n\
+         ms s 2 T1000\r\nhi\r\nmd s I T500\r\nmg s v\r\nset long 1 0 {LONG}\r\n{long}\r\n"
     ));
-    assert_eq!(stored.matches("STORED\r\n").count(), 6, "{stored:.200}");
+    assert_eq!(stored.matches("STORED\r\n").count(), 7, "{stored:.200}");
     assert!(stored.contains("VA 2 W X\r\nhi\r\n"), "{stored:.300}");
 }
 
