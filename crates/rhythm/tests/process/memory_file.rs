@@ -36,6 +36,10 @@ impl Cache {
     }
 
     fn command(&self, flags: &[&str]) -> Command {
+        self.command_on(&self.port.to_string(), flags)
+    }
+
+    fn command_on(&self, port: &str, flags: &[&str]) -> Command {
         let mut command = match self.is_memcached {
             false => {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
@@ -47,8 +51,7 @@ impl Cache {
         if self.is_memcached && geteuid().is_root() {
             command.args(["-u", "root"]);
         }
-        let port = self.port.to_string();
-        command.args(["-l", "127.0.0.1", "-p", &port, "-t", "2", "-A", "-e"]);
+        command.args(["-l", "127.0.0.1", "-p", port, "-t", "2", "-A", "-e"]);
         command.arg(&self.file).args(flags);
         command
     }
@@ -119,12 +122,12 @@ fn fill(cache: &Cache) {
          ms s 2 T1000\r\nhi\r\nmd s I T500\r\nmg s v\r\nset long 1 0 {LONG}\r\n{long}\r\n"
     ));
     assert_eq!(stored.matches("STORED\r\n").count(), 7, "{stored:.200}");
-    assert!(stored.contains("VA 2 W X\r\nhi\r\n"), "{stored:.300}");
+    assert!(stored.contains("VA 2 X W\r\nhi\r\n"), "{stored:.300}");
 }
 
-/// What is asked of both, after the restart.
+/// What is asked of both, after the restart; not new CAS ids, of which memcached passes over one.
 const ASKED: &str = "gets a b soon gone n\r\nmg a s v f c h\r\nmg s v c s\r\n\
-                     mg long s f h\r\nget long\r\nset after 0 0 1\r\ny\r\ngets after\r\n\
+                     mg long s f h\r\nget long\r\nset after 0 0 1\r\ny\r\nget after\r\n\
                      incr n 5\r\n";
 
 #[test]
@@ -157,9 +160,13 @@ fn after_an_end_in_order_a_client_sees_what_memcached_shows() {
         answers.push(cache.ask(ASKED));
         // Once more, by command.
         cache.shut_down();
+        // memcached finds nothing in the second in which it ended.
+        thread::sleep(Duration::from_millis(2100));
         cache.start(&[]);
-        answers.push(cache.ask("gets a b soon gone n after\r\nmg long s f\r\n"));
+        answers.push(cache.ask("gets a b soon gone\r\nget n after\r\nmg long s f\r\n"));
     }
+    let short = |answer: &String| answer.replace(&"l".repeat(LONG), "(long)");
+    let answers: Vec<_> = answers.iter().map(short).collect();
     assert_eq!(answers[0], answers[2]);
     assert_eq!(answers[1], answers[3]);
     assert!(
@@ -186,8 +193,7 @@ fn after_a_crash_or_with_other_options_it_begins_without_items_and_says_why() {
     cache.start(&[]);
     assert!(cache.ask("get a\r\n").starts_with("VALUE a 5 3\r\nabc\r\n"));
     // Another server on the same file does not start, and leaves it alone.
-    let mut other = cache.command(&[]);
-    let other = other.args(["-p", "-1"]).output().expect("it starts");
+    let other = cache.command_on("-1", &[]).output().expect("it starts");
     assert_eq!(other.status.code(), Some(1));
     let why = String::from_utf8_lossy(&other.stderr).into_owned();
     assert!(
