@@ -1,6 +1,5 @@
 //! The store, in memory or in the memory file, and what is left there at the end.
 
-use super::{ServerError, unix_now};
 use crate::shared::{Settings, Shared};
 use crate::store::{OpenError, Store, StoreOptions, Unkept};
 use rhythm_net::clock;
@@ -10,15 +9,12 @@ pub(super) fn store(
     settings: &Settings,
     options: StoreOptions,
     unix: u64,
-) -> Result<(Store, u32), ServerError> {
+) -> Result<(Store, u32), OpenError> {
     let Some(path) = &settings.memory_file else {
         return Ok((Store::new(options)?, 0));
     };
     let start = clock::monotonic();
-    let (store, opened) = Store::open(options, path, unix).map_err(|error| match error {
-        OpenError::File(error) => ServerError::File(error),
-        OpenError::Store(error) => ServerError::Store(error),
-    })?;
+    let (store, opened) = Store::open(options, path, unix)?;
     let file = path.display();
     match opened.items {
         Ok(items) => {
@@ -31,8 +27,9 @@ pub(super) fn store(
     Ok((store, opened.now))
 }
 
-/// Leaves the items of a server whose threads have ended, in order or not.
-pub(super) fn leave(shared: &Shared, in_order: bool) {
+/// Leaves the items of a server whose threads have ended, in order or not, in this second of the
+/// calendar.
+pub(super) fn leave(shared: &Shared, in_order: bool, unix: u64) {
     let Some(path) = &shared.settings.memory_file else {
         return;
     };
@@ -42,7 +39,7 @@ pub(super) fn leave(shared: &Shared, in_order: bool) {
         return;
     }
     let clock = shared.clock(clock::monotonic());
-    match shared.store.leave_items(clock.now, unix_now()) {
+    match shared.store.leave_items(clock.now, unix) {
         Ok(kept) if kept.lost > 0 => {
             let (items, lost) = (kept.items, kept.lost);
             tracing::warn!(%file, items, lost, "the items are kept, but for some long values");

@@ -25,7 +25,7 @@ use crate::lines;
 use crate::membership::{Membership, Transport};
 use crate::ring::ether::ETHER_TYPE;
 use crate::shared::{Settings, Shared, Start};
-use crate::store::{FileError, Store, StoreError, StoreOptions};
+use crate::store::{FileError, OpenError, Store, StoreError, StoreOptions};
 use crate::wire::Users;
 use backbone::Backbone;
 use commands::{Command, RingCommand};
@@ -156,7 +156,11 @@ impl Server {
             workers: threads + usize::from(settings.ring.is_some()),
             ..StoreOptions::default()
         };
-        let (store, second) = memory::store(&settings, options, start_unix)?;
+        let opened = memory::store(&settings, options, start_unix);
+        let (store, second) = opened.map_err(|error| match error {
+            OpenError::File(error) => ServerError::File(error),
+            OpenError::Store(error) => ServerError::Store(error),
+        })?;
         let store = Arc::new(store);
         let preparer = Preparer::start(&store).map_err(ServerError::System)?;
         let worker_options = WorkerOptions {
@@ -294,7 +298,7 @@ impl Server {
             admin.stop();
         }
         drop(self.preparer);
-        memory::leave(&self.shared, ended.is_ok());
+        memory::leave(&self.shared, ended.is_ok(), unix_now());
         ended
     }
 }

@@ -34,7 +34,7 @@ impl Start {
     }
 
     /// A clock that goes on with this second, where it is one that a clock shows.
-    pub fn going_on(self, second: u32) -> Start {
+    pub(crate) fn going_on(self, second: u32) -> Start {
         let before = u64::from(second.saturating_sub(HEAD_START));
         Start {
             unix: self.unix.saturating_sub(before),

@@ -3,6 +3,7 @@
 use super::{Running, expect, here, start};
 use rhythm_kv::server::{Server, ServerError};
 use rhythm_kv::shared::Settings;
+use rhythm_kv::store::FileError;
 use std::fs;
 use std::path::PathBuf;
 
@@ -56,7 +57,10 @@ fn what_a_server_had_the_next_one_has_however_it_was_told_to_end() {
         let running = start(settings());
         assert!(!meta(), "a server runs");
         let refused = Server::start(settings(), |_| {});
-        assert!(matches!(refused, Err(ServerError::File(_))));
+        assert!(matches!(
+            refused,
+            Err(ServerError::File(FileError::InUse(_)))
+        ));
         let mut client = running.connect();
         let got = format!("VALUE a 7 3 1\r\nabc\r\nVALUE long 0 300000 2\r\n{long}\r\nEND\r\n");
         expect(&mut client, "gets a long\r\n", &got);

@@ -1,7 +1,9 @@
 //! How a heap is cut into segments and units, by the memory that a store begins with.
 
-use super::{SEGMENTS_MIN, SIZES};
-
+/// The fewest segments of a store.
+pub(super) const SEGMENTS_MIN: usize = 16;
+/// The smallest and the largest segment, in bytes; between them a store has about 512.
+pub(super) const SIZES: (usize, usize) = (64 << 10, 1 << 20);
 /// See the head of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Layout {

@@ -31,16 +31,13 @@ use super::atomic::{self, AtomicU32, Ordering};
 use super::epoch::Epochs;
 use super::prefetch::prefetch;
 use super::region::Region;
+use layout::{SEGMENTS_MIN, SIZES};
 use pool::Pool;
 use segment::Segment;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The fewest segments of a store.
-const SEGMENTS_MIN: usize = 16;
-/// The smallest and the largest segment, in bytes; between them a store has about 512.
-const SIZES: (usize, usize) = (64 << 10, 1 << 20);
 /// Segments that only moves may open, so that there always is a place to move to.
 const FOR_MOVES: u32 = 2;
 /// Groups: items that never expire, and an octave of seconds each.
