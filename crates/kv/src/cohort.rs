@@ -299,7 +299,7 @@ impl Cohort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::{Settings, Shared};
+    use crate::shared::{Settings, Shared, Start};
     use crate::store::StoreOptions;
     use rhythm_net::Time;
     use std::sync::Arc;
@@ -308,7 +308,8 @@ mod tests {
     fn leave_most_of(inputs: &[Vec<u8>]) {
         let store = Arc::new(Store::new(StoreOptions::default()).expect("memory"));
         let settings = Settings::default();
-        let shared = Shared::new(settings, Arc::clone(&store), Time::ZERO, 0, |_| {});
+        let start = Start::new(Time::ZERO, 0);
+        let shared = Shared::new(settings, Arc::clone(&store), start, |_| {});
         let mut worker = store.worker().expect("the first");
         let clock = shared.clock(Time::ZERO);
         let turn = Turn::new(worker.pin(), clock, &shared, shared.counters(0));

@@ -1,12 +1,17 @@
 //! The store against a plain map: random histories of all changes, with expiry, flushes and time
 //! going on. What the store shows is what the map has; where items may be evicted it may show
-//! nothing instead, but never anything else.
+//! nothing instead, but never anything else. Some stores are in a memory file, and are now and then
+//! found again by the next one, as after a restart.
 //!
 //! `KV_MODEL_SEEDS=1000` runs more histories, `KV_MODEL_FIRST` begins elsewhere.
 
-use rhythm_kv::store::{Change, Item, Marks, New, NotStored, Store, StoreOptions, Value, Worker};
+use rhythm_kv::store::{
+    Change, Item, Marks, New, NotLeft, NotStored, Store, StoreOptions, Unkept, Value, Worker,
+};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::{env, fs, process};
 
 /// Random numbers, the same for the same seed.
 struct Random(u64);
@@ -50,6 +55,9 @@ impl Entry {
 /// CAS ids that clients chose.
 const OWN: u64 = 1 << 63;
 
+/// The Unix time of second 0.
+const ERA: u64 = 1_700_000_000;
+
 /// What a history goes through.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
@@ -58,12 +66,17 @@ struct Plan {
     keys: u64,
     value_max: u64,
     steps: u64,
+    /// In how many of a million steps the store is left, and found again.
+    restarts: u64,
 }
 
 struct History {
     plan: Plan,
     random: Random,
-    worker: Worker,
+    /// Where the items are, if that is a file.
+    file: Option<PathBuf>,
+    /// None: the store is being found again.
+    worker: Option<Worker>,
     model: HashMap<Vec<u8>, Entry>,
     /// Of this second and before nothing is left.
     flushed: u32,
@@ -76,24 +89,94 @@ struct History {
 
 impl History {
     fn new(plan: Plan, seed: u64) -> History {
-        let store = Store::new(StoreOptions {
-            memory: plan.memory,
-            evict: plan.evict,
-            item_max: 64 << 20,
-            secret: Some([seed, 1]),
-            ..StoreOptions::default()
+        let file = (plan.restarts > 0).then(|| {
+            let name = format!("rhythm-kv-model-{}-{}-{seed}", process::id(), plan.memory);
+            // In memory, where there is such a place: it is synced often.
+            let memory = PathBuf::from("/dev/shm");
+            let folder = if memory.is_dir() {
+                memory
+            } else {
+                env::temp_dir()
+            };
+            folder.join(name)
         });
-        let store = Arc::new(store.expect("there is memory"));
-        History {
+        let mut history = History {
             plan,
             random: Random(seed),
-            worker: store.worker().expect("it is the first"),
+            file,
+            worker: None,
             model: HashMap::new(),
             flushed: 0,
             flush: None,
             now: 10,
             lost: 0,
             refused: 0,
+        };
+        history.open();
+        history
+    }
+
+    /// Makes the store, or finds it again.
+    fn open(&mut self) {
+        let options = StoreOptions {
+            memory: self.plan.memory,
+            evict: self.plan.evict,
+            item_max: 64 << 20,
+            secret: Some([self.random.below(u64::MAX), 1]),
+            ..StoreOptions::default()
+        };
+        let store = match &self.file {
+            None => Store::new(options).expect("there is memory"),
+            Some(path) => {
+                let (store, opened) = Store::open(options, path, ERA + u64::from(self.now))
+                    .expect("the file is there");
+                match self.model.is_empty() {
+                    true => assert!(
+                        matches!(opened.items, Ok(0) | Err(Unkept::New)),
+                        "{opened:?}"
+                    ),
+                    false => {
+                        assert_eq!(opened.now, self.now);
+                        self.check_found(opened.items.expect("it was left"));
+                    }
+                }
+                store
+            }
+        };
+        self.worker = Some(Arc::new(store).worker().expect("it is the first"));
+    }
+
+    fn worker(&mut self) -> &mut Worker {
+        self.worker.as_mut().expect("it is there between restarts")
+    }
+
+    /// Leaves the store, as time passes, and finds it again.
+    fn restart(&mut self) {
+        let store = Arc::clone(self.worker().store());
+        let unix = ERA + u64::from(self.now);
+        let used = store.leave_items(self.now, unix);
+        assert!(matches!(used, Err(NotLeft::InUse)), "{used:?}");
+        self.worker = None;
+        let items = store.stats().items;
+        let kept = store.leave_items(self.now, unix).expect("it can be left");
+        // There is room for all.
+        assert_eq!((kept.items, kept.lost), (items, 0), "{:?}", self.plan);
+        drop(store);
+        self.now += self.random.below(4) as u32;
+        self.open();
+        for number in 0..self.plan.keys {
+            self.look_up(&Self::key(number));
+        }
+    }
+
+    /// So many items were found again.
+    fn check_found(&self, items: u64) {
+        let valid = self.model.values().filter(|entry| self.is_valid(entry));
+        let valid = valid.count() as u64;
+        match self.plan.evict {
+            // What was evicted may not be known of yet.
+            true => assert!(items <= valid, "{items} of {valid}: {:?}", self.plan),
+            false => assert_eq!(items, valid, "{:?}", self.plan),
         }
     }
 
@@ -159,10 +242,10 @@ impl History {
 
     fn get(&mut self) {
         let key = self.any_key();
-        let hash = self.worker.store().hash(&key);
+        let hash = self.worker().store().hash(&key);
         let accesses = self.random.is(70);
         let now = self.now;
-        let pinned = self.worker.pin();
+        let pinned = self.worker().pin();
         pinned.prefetch(hash);
         pinned.prefetch_item(hash);
         let item = pinned.get(hash, &key, now);
@@ -177,9 +260,19 @@ impl History {
         }
     }
 
+    /// Compares a key without an access.
+    fn look_up(&mut self, key: &[u8]) {
+        let hash = self.worker().store().hash(key);
+        let now = self.now;
+        let pinned = self.worker().pin();
+        let item = pinned.get(hash, key, now).as_ref().map(Entry::of);
+        drop(pinned);
+        self.compare(key, item.as_ref());
+    }
+
     fn write(&mut self) {
         let key = self.any_key();
-        let hash = self.worker.store().hash(&key);
+        let hash = self.worker().store().hash(&key);
         let bytes = self.bytes();
         let (number, width) = (self.random.below(u64::MAX), self.random.below(30) as usize);
         let kind = self.random.below(12);
@@ -215,7 +308,7 @@ impl History {
             (change, (change, seen))
         };
         let now = self.now;
-        let done = self.worker.pin().update(hash, &key, now, decide);
+        let done = self.worker().pin().update(hash, &key, now, decide);
         match done {
             Ok(updated) => {
                 let (change, seen) = updated.outcome;
@@ -284,7 +377,7 @@ impl History {
             true => now - 1,
             false => now + self.random.below(30) as u32,
         };
-        self.worker.store().flush_all(until + 1, now);
+        self.worker().store().flush_all(until + 1, now);
         if until <= now {
             self.flushed = self.flushed.max(until);
             self.flush = None;
@@ -297,34 +390,46 @@ impl History {
 
     fn run(&mut self) {
         for _ in 0..self.plan.steps {
+            if self.random.below(1_000_000) < self.plan.restarts {
+                self.restart();
+            }
             match self.random.below(1000) {
                 0..450 => self.get(),
                 450..980 => self.write(),
                 980..998 => self.now += self.random.below(3) as u32,
-                998 => drop(self.worker.pin().tend(self.now)),
+                998 => {
+                    let now = self.now;
+                    self.worker().pin().tend(now);
+                }
                 _ if self.random.is(10) => self.flush(),
                 _ => {}
             }
-            let used = self.worker.store().stats().memory_used;
+            let used = self.worker().store().stats().memory_used;
             assert!(used <= self.plan.memory as u64, "{used} of {:?}", self.plan);
         }
         for key in self.model.keys().cloned().collect::<Vec<_>>() {
-            let hash = self.worker.store().hash(&key);
-            let pinned = self.worker.pin();
-            let item = pinned.get(hash, &key, self.now).as_ref().map(Entry::of);
-            drop(pinned);
-            self.compare(&key, item.as_ref());
+            self.look_up(&key);
         }
         // All that was counted in is counted out.
         for number in 0..self.plan.keys {
             let key = Self::key(number);
-            let hash = self.worker.store().hash(&key);
-            let removed =
-                (self.worker.pin()).update(hash, &key, self.now, |_| (Change::Remove, ()));
+            let hash = self.worker().store().hash(&key);
+            let now = self.now;
+            let removed = (self.worker().pin()).update(hash, &key, now, |_| (Change::Remove, ()));
             removed.expect("it needs no room");
         }
-        let stats = self.worker.store().stats();
+        let stats = self.worker().store().stats();
         assert_eq!((stats.items, stats.bytes), (0, 0));
+    }
+}
+
+impl Drop for History {
+    fn drop(&mut self) {
+        if let Some(path) = &self.file {
+            // It is another test's concern that they are there.
+            let _ = fs::remove_file(path);
+            let _ = fs::remove_file(path.with_extension("meta"));
+        }
     }
 }
 
@@ -354,6 +459,7 @@ fn with_room_for_all_nothing_is_lost() {
         keys: 2000,
         value_max: 100_000,
         steps: 40_000,
+        restarts: 0,
     };
     // It would be lost only by eviction.
     assert_eq!(
@@ -373,6 +479,7 @@ fn where_items_make_room_none_is_wrong() {
         keys: 5000,
         value_max: 20_000,
         steps: 40_000,
+        restarts: 0,
     };
     let (lost, _) = run(plan);
     assert!(lost > 1000, "there was no need to evict: {lost}");
@@ -386,6 +493,7 @@ fn where_items_may_not_make_room_writes_are_refused_and_nothing_else() {
         keys: 5000,
         value_max: 20_000,
         steps: 40_000,
+        restarts: 0,
     };
     let (_, refused) = run(plan);
     assert!(refused > 1000, "there was room for all: {refused}");
@@ -399,8 +507,32 @@ fn long_values_make_room_one_for_the_other() {
         keys: 100,
         value_max: 3_000_000,
         steps: 5_000,
+        restarts: 0,
     };
     let (lost, refused) = run(plan);
     assert!(lost > 100, "there was no need to evict: {lost}");
     assert_eq!(refused, 0);
+}
+
+/// As many steps in all as there are in a million, in each kind of store.
+#[test]
+fn what_was_left_is_found_again_and_nothing_else() {
+    for (memory, keys, value_max, evict) in [
+        // With room for all, and long values among them, so that not one may be lost.
+        (256 << 20, 300, 300_000, false),
+        // Where items make room, and where they may not.
+        (2 << 20, 5000, 20_000, true),
+        (2 << 20, 5000, 20_000, false),
+        // Where long values do.
+        (16 << 20, 300, 1_000_000, true),
+    ] {
+        run(Plan {
+            memory,
+            evict,
+            keys,
+            value_max,
+            steps: 40_000,
+            restarts: 400,
+        });
+    }
 }

@@ -332,4 +332,8 @@ fn settings(shared: &Shared, sink: &mut Sink<'_>) {
     );
     sink.put("track_sizes", "no");
     sink.put("inline_ascii_response", "no");
+    match &settings.memory_file {
+        Some(path) => sink.put("memory_file", path.display()),
+        None => sink.put("memory_file", "(null)"),
+    }
 }

@@ -13,6 +13,7 @@ mod client;
 mod commands;
 mod held;
 mod listen;
+mod memory;
 mod prepare;
 mod udp;
 mod worker;
@@ -23,8 +24,8 @@ use crate::etcd::Kept;
 use crate::lines;
 use crate::membership::{Membership, Transport};
 use crate::ring::ether::ETHER_TYPE;
-use crate::shared::{Settings, Shared};
-use crate::store::{Store, StoreError, StoreOptions};
+use crate::shared::{Settings, Shared, Start};
+use crate::store::{FileError, OpenError, Store, StoreError, StoreOptions};
 use crate::wire::Users;
 use backbone::Backbone;
 use commands::{Command, RingCommand};
@@ -65,6 +66,9 @@ pub enum ServerError {
     /// Memory.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The file of `-e`.
+    #[error("-e: {0}")]
+    File(FileError),
     /// The system.
     #[error("the server cannot start: {0}")]
     System(io::Error),
@@ -86,7 +90,8 @@ pub struct Server {
     registration: Option<Kept>,
     is_ending: Arc<AtomicBool>,
     admin: Option<Admin>,
-    _preparer: Preparer,
+    preparer: Preparer,
+    shared: Arc<Shared>,
 }
 
 /// Acts on a server from another thread.
@@ -140,7 +145,8 @@ impl Server {
         };
         let (entrances, addresses) = listen::bind(&settings)?;
         let admin = listen::admin(&settings)?;
-        let store = Arc::new(Store::new(StoreOptions {
+        let start_unix = unix_now();
+        let options = StoreOptions {
             memory: settings.memory as usize,
             memory_max: settings.memory_max as usize,
             item_max: settings.item_max as usize,
@@ -149,7 +155,13 @@ impl Server {
             // One for the thread of the ring.
             workers: threads + usize::from(settings.ring.is_some()),
             ..StoreOptions::default()
-        })?);
+        };
+        let opened = memory::store(&settings, options, start_unix);
+        let (store, second) = opened.map_err(|error| match error {
+            OpenError::File(error) => ServerError::File(error),
+            OpenError::Store(error) => ServerError::Store(error),
+        })?;
+        let store = Arc::new(store);
         let preparer = Preparer::start(&store).map_err(ServerError::System)?;
         let worker_options = WorkerOptions {
             name: "kv",
@@ -167,11 +179,9 @@ impl Server {
         // A value under way, whole or nearly so, and another connection's answer.
         let item_max = settings.item_max as usize;
         let held_max = (settings.buffers_max / threads).max(2 * item_max);
-        let start_unix = SystemTime::now().duration_since(UNIX_EPOCH);
-        let start_unix = start_unix.map_or(0, |since| since.as_secs());
-        let start = clock::monotonic();
+        let start = Start::new(clock::monotonic(), start_unix).going_on(second);
         let ring = settings.ring.clone();
-        let shared = Shared::new(settings, store, start, start_unix, on_shut_down);
+        let shared = Shared::new(settings, store, start, on_shut_down);
         let shared = Arc::new(shared);
         let backbone = ring.map(|ring| start_backbone(&ring, &shared));
         let backbone = backbone.transpose()?;
@@ -228,7 +238,8 @@ impl Server {
             backbone.inboxes()[0].send(RingCommand::Workers(all));
         }
         let is_ending = Arc::default();
-        let start = |listener| admin::start(listener, shared, &workers, &is_ending);
+        let of_admin = Arc::clone(&shared);
+        let start = |listener| admin::start(listener, of_admin, &workers, &is_ending);
         let admin = match admin.map(start).transpose() {
             Ok(admin) => admin,
             Err(error) => {
@@ -248,7 +259,8 @@ impl Server {
             registration,
             is_ending,
             admin,
-            _preparer: preparer,
+            preparer,
+            shared,
         })
     }
 
@@ -271,7 +283,7 @@ impl Server {
         }
     }
 
-    /// Waits until it has ended.
+    /// Waits until it has ended. Then its items are in the memory file, if it has one.
     ///
     /// # Errors
     /// A thread could not go on.
@@ -285,8 +297,16 @@ impl Server {
         if let Some(admin) = self.admin {
             admin.stop();
         }
+        drop(self.preparer);
+        memory::leave(&self.shared, ended.is_ok(), unix_now());
         ended
     }
+}
+
+/// The second of the calendar.
+fn unix_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// Starts the thread of the ring. It knows its workers when they are there.

@@ -1,5 +1,7 @@
 //! The time as memcached counts it: in seconds since somewhat before the start.
 
+use rhythm_net::Time;
+
 /// How long before the start the clock began: an item that expired "long ago" can then have an
 /// expiry, which is 1.
 const HEAD_START: u32 = 62;
@@ -9,6 +11,43 @@ const UPTIME_OFFSET: u32 = 60;
 const RELATIVE_MAX: i64 = 60 * 60 * 24 * 30;
 /// An expiry that has passed.
 const PASSED: u32 = 1;
+
+/// When a clock began.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// The moment of the start.
+    at: Time,
+    /// The second of the calendar when it showed the head start.
+    unix: u64,
+    /// How long before the start that was.
+    before: u64,
+}
+
+impl Start {
+    /// At this moment, in this second of the calendar.
+    pub fn new(at: Time, unix: u64) -> Start {
+        Start {
+            at,
+            unix,
+            before: 0,
+        }
+    }
+
+    /// A clock that goes on with this second, where it is one that a clock shows.
+    pub(crate) fn going_on(self, second: u32) -> Start {
+        let before = u64::from(second.saturating_sub(HEAD_START));
+        Start {
+            unix: self.unix.saturating_sub(before),
+            before,
+            ..self
+        }
+    }
+
+    /// What the clock shows.
+    pub fn clock(self, now: Time) -> Clock {
+        Clock::new(self.before + now.since(self.at).as_secs(), self.unix)
+    }
+}
 
 /// What the clock shows in one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +96,19 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_goes_on_where_another_stood() {
+        let start = Start::new(Time::ZERO, 1_700_000_000);
+        let clock = |start: Start| {
+            let clock = start.clock(Time::from_nanos(5_000_000_000));
+            (clock.now, clock.unix())
+        };
+        assert_eq!(clock(start), (67, 1_700_000_005));
+        assert_eq!(clock(start.going_on(1000)), (1005, 1_700_000_005));
+        // Less than any clock shows.
+        assert_eq!(clock(start.going_on(0)), (67, 1_700_000_005));
+    }
 
     #[test]
     fn expiries_are_relative_absolute_or_passed() {

@@ -9,7 +9,7 @@ mod prefixes;
 mod settings;
 pub(crate) mod usage;
 
-pub use clock::Clock;
+pub use clock::{Clock, Start};
 pub use connected::{Connected, Place};
 pub use counters::{Counter, Counters};
 pub(crate) use figures::Figures;
@@ -54,19 +54,16 @@ pub struct Shared {
     baseline: Mutex<[u64; Counter::COUNT]>,
     verbosity: AtomicU32,
     on_shut_down: Mutex<OnShutDown>,
-    /// The moment of the start, and its second in the calendar.
-    start: Time,
-    start_unix: u64,
+    start: Start,
 }
 
 impl Shared {
-    /// For a server that starts at this moment. `on_shut_down` is called when a client shuts it
+    /// For a server that starts then. `on_shut_down` is called when a client shuts it
     /// down; true: gracefully.
     pub fn new(
         settings: Settings,
         store: Arc<Store>,
-        start: Time,
-        start_unix: u64,
+        start: Start,
         on_shut_down: impl Fn(bool) + Send + 'static,
     ) -> Shared {
         Shared {
@@ -86,7 +83,6 @@ impl Shared {
             on_shut_down: Mutex::new(Box::new(on_shut_down)),
             settings,
             start,
-            start_unix,
         }
     }
 
@@ -107,7 +103,7 @@ impl Shared {
 
     /// What the clock shows.
     pub fn clock(&self, now: Time) -> Clock {
-        Clock::new(now.since(self.start).as_secs(), self.start_unix)
+        self.start.clock(now)
     }
 
     /// A count over all threads, since the start.

@@ -41,6 +41,9 @@ pub struct Settings {
     pub memory: u64,
     /// What `cache_memlimit` may make of that; less than `memory`: nothing more.
     pub memory_max: u64,
+    /// `-e`: the file in which items are, if they are found again after a restart. Then there is no
+    /// more memory later than at the start.
+    pub memory_file: Option<PathBuf>,
     /// Not `-M`: old items make room for new ones.
     pub evict: bool,
     /// `-c`: connections at one time.
@@ -104,6 +107,7 @@ impl Default for Settings {
             listen: Vec::new(),
             memory: 64 << 20,
             memory_max: MEMORY_GROWTH * (64 << 20),
+            memory_file: None,
             evict: true,
             connections_max: 1024,
             threads: 4,

@@ -14,7 +14,33 @@ pub(super) struct Flushes {
     next: AtomicU32,
 }
 
+/// The same, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Flushed {
+    pub(super) until: u32,
+    pub(super) cas: u64,
+    pub(super) next: u32,
+}
+
 impl Flushes {
+    /// As they were, for who finds them again.
+    pub(super) fn flushed(&self) -> Flushed {
+        Flushed {
+            until: self.until.load(Ordering::Acquire),
+            cas: self.cas.load(Ordering::Acquire),
+            next: self.next.load(Ordering::Acquire),
+        }
+    }
+
+    /// With these.
+    pub(super) fn with(flushed: Flushed) -> Flushes {
+        Flushes {
+            until: flushed.until.into(),
+            cas: flushed.cas.into(),
+            next: flushed.next.into(),
+        }
+    }
+
     /// What was accessed in the second `until` or before is gone from that second on; if that is
     /// now or was, so is all with a CAS id below `cas`, which all that is there has. It takes the
     /// place of a flush that was to come.

@@ -2,6 +2,10 @@
 //! shows is safe: an item can be found under a [`Guard`] only, and cannot be held beyond it.
 #![allow(unsafe_code)]
 
+mod rest;
+
+pub use rest::NotLeft;
+
 use super::epoch::Epochs;
 use super::hash::{Hash, Secret};
 use super::segments::{Body, Destinations, Fate, Item, May, Room, Segments, Wants, Words};
@@ -25,15 +29,11 @@ pub(super) struct Seat {
 
 impl Items {
     /// None where the system has no memory.
-    pub(super) fn new(
-        (memory, memory_max): (usize, usize),
-        workers: usize,
-        secret: Secret,
-    ) -> Option<Items> {
+    pub(super) fn new(segments: Segments, workers: usize, secret: Secret) -> Option<Items> {
         Some(Items {
             secret,
             table: Table::new()?,
-            segments: Segments::new(memory, memory_max)?,
+            segments,
             epochs: Epochs::new(workers),
             seats: (0..workers).map(|_| AtomicBool::new(false)).collect(),
         })

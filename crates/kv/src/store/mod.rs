@@ -44,20 +44,29 @@ mod epoch;
 mod flush;
 mod hash;
 mod items;
+mod memory_file;
+mod meta;
 mod prefetch;
 mod reclaim;
 mod region;
+mod restart;
 mod segments;
 mod table;
 mod update;
 
 pub use change::{Change, Marks, New, NotStored, Updated, Value};
 pub use hash::Hash;
+pub use items::NotLeft;
+pub use memory_file::FileError;
+pub use meta::Unkept;
+pub use restart::{Kept, OpenError, Opened};
 pub use segments::{Item, Large};
 
 use counters::{Counter, Counters};
 use flush::Flushes;
 use items::{Guard, Items, Reclaim, Seat};
+use memory_file::MemoryFile;
+use segments::Segments;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -148,6 +157,8 @@ pub struct Store {
     /// A set a worker, and what they were when they were last reset.
     counters: Box<[Counters]>,
     reset: Mutex<Stats>,
+    /// Where the items are, if that is a file. It stays locked until they are dropped.
+    file: Option<MemoryFile>,
 }
 
 impl Store {
@@ -156,13 +167,15 @@ impl Store {
     /// # Errors
     /// The memory cannot be reserved.
     pub fn new(options: StoreOptions) -> Result<Store, StoreError> {
+        let segments = Segments::new(options.memory, options.memory_max);
+        let segments = segments.ok_or(StoreError::Memory(options.memory))?;
+        Store::with(options, segments)
+    }
+
+    fn with(options: StoreOptions, segments: Segments) -> Result<Store, StoreError> {
         let secret = hash::Secret::new(options.secret);
-        let items = Items::new(
-            (options.memory, options.memory_max),
-            options.workers,
-            secret,
-        )
-        .ok_or(StoreError::Memory(options.memory))?;
+        let items = Items::new(segments, options.workers, secret);
+        let items = items.ok_or(StoreError::Memory(options.memory))?;
         Ok(Store {
             items,
             reclaim: Mutex::new(Reclaim::new()),
@@ -170,6 +183,7 @@ impl Store {
             cas: AtomicU64::new(0),
             counters: (0..options.workers).map(|_| Counters::default()).collect(),
             reset: Mutex::default(),
+            file: None,
             options,
         })
     }

@@ -1,8 +1,11 @@
 //! Memory from the system: zeroed, resident only where it was touched, in huge pages where the
-//! system has them (random reads of a large store otherwise miss the TLB each time).
+//! system has them (random reads of a large store otherwise miss the TLB each time); or that of a
+//! file, which stays when the process ends.
 #![allow(unsafe_code)]
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +15,11 @@ const PAGE: usize = 4096;
 /// The usual huge page.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// A range of memory of its own, aligned to pages.
+/// A range of memory of its own, or of a file, aligned to pages.
 pub(super) struct Region {
     at: NonNull<u8>,
     bytes: usize,
+    is_file: bool,
     /// So many bytes were made resident by [`Region::populate`], or passed over.
     populated: AtomicUsize,
 }
@@ -33,15 +37,41 @@ impl Region {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new anonymous mapping where the system likes takes the place of nothing.
         let at = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) };
-        let at = NonNull::new(at.ok()?.cast::<u8>())?;
+        Some(Region::mapped(NonNull::new(at.ok()?.cast())?, bytes, false))
+    }
+
+    /// That many bytes of a file from `offset` on, a multiple of a page: what is in them is in the
+    /// file, whatever becomes of the process.
+    ///
+    /// The file has room for them, and they are this process's alone, which the file's lock tells
+    /// others. One that writes to it regardless is beyond any help, as one that writes to this
+    /// process's memory would be; and where it cuts the file, the system ends who uses what was
+    /// there.
+    pub(super) fn of_file(file: &File, offset: u64, bytes: usize) -> io::Result<Region> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let (anywhere, flags) = (std::ptr::null_mut(), MapFlags::SHARED);
+        // SAFETY: a new mapping where the system likes takes the place of nothing.
+        let at = unsafe { mmap(anywhere, bytes, protection, flags, file, offset) }?;
+        let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Region::mapped(at, bytes, true))
+    }
+
+    /// A mapping that has just been made.
+    fn mapped(at: NonNull<u8>, bytes: usize, is_file: bool) -> Region {
         // SAFETY: it is this mapping, and huge pages change nothing but its speed; so a refusal
         // may be ignored.
         let _ = unsafe { madvise(at.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
-        Some(Region {
+        Region {
             at,
             bytes,
+            is_file,
             populated: AtomicUsize::new(0),
-        })
+        }
+    }
+
+    /// How large it is.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Where it begins. It lasts as long as the region.
@@ -74,12 +104,16 @@ impl Region {
         Some(piece_end < end)
     }
 
-    /// Gives the pages of a range back to the system; they read as zero again.
+    /// Gives the pages of a range back to the system, after which anything may be read from them.
+    /// A file keeps them: its room was taken at once, so that there is some for certain.
     ///
     /// # Safety
     /// Nothing in the range is referred to or used by any thread meanwhile.
     pub(super) unsafe fn release(&self, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.bytes);
+        if self.is_file {
+            return;
+        }
         // SAFETY: the range is inside the mapping, and by contract nobody uses it.
         let at = unsafe { self.at.as_ptr().add(range.start) };
         // SAFETY: as above. Where the system refuses, the pages stay: a matter of room alone.

@@ -44,7 +44,6 @@ const SETTINGS_WITHOUT_MEANING: &[&str] = &[
     "ssl_kernel_tls",
     "ssl_min_version",
     "num_napi_ids",
-    "memory_file",
 ];
 /// What memcached tells of its workings, which are others here.
 const WITHOUT_MEANING: &[&str] = &[

@@ -165,7 +165,8 @@ pub(crate) struct Args {
     #[arg(short = 'Y', long, value_name = "FILE")]
     pub(super) auth_file: Option<PathBuf>,
 
-    /// Keep items in a file: not here
+    /// Keep items in this file, and find them again after a restart: it lies best on a tmpfs or a
+    /// DAX mount, and takes all of -m at once. See docs/kv.md
     #[arg(short = 'e', long, value_name = "FILE")]
     pub(super) memory_file: Option<PathBuf>,
 

@@ -23,8 +23,11 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
     if args.enable_ssl {
         bail!("-Z: there is no TLS here; put a proxy that has it in front");
     }
-    if args.memory_file.is_some() {
-        bail!("-e: items are not kept over a restart here");
+    if args.memory_file.is_some() && args.ring.is_some() {
+        bail!(
+            "-e: a node of a ring gets its items from the others, who may have changed them while \
+             it was away; leave -e out, or --ring"
+        );
     }
     let mut remarks = Vec::new();
     for (is_given, flag) in [
@@ -74,12 +77,13 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         unix_mask: args.unix_mask,
         listen,
         memory,
-        // With -k all addresses are memory.
-        memory_max: if args.lock_memory {
+        // With -k all addresses are memory, and the room of a file is taken at the start.
+        memory_max: if args.lock_memory || args.memory_file.is_some() {
             0
         } else {
             MEMORY_GROWTH * memory
         },
+        memory_file: args.memory_file.clone(),
         evict: !args.disable_evictions,
         connections_max: args.conn_limit,
         threads: args.threads.into(),
@@ -257,7 +261,7 @@ mod tests {
         for (line, said) in [
             ("-S", "no SASL"),
             ("-Z", "no TLS"),
-            ("-e /tmp/x", "not kept"),
+            ("-e /tmp/x --ring x --node a", "leave -e out"),
             ("-o ext_path=/x", "no external storage"),
             ("-Y /nonexistent", "cannot read"),
             ("-t 0", "a number from 1 to 1024"),

@@ -10,6 +10,7 @@ mod http;
 mod keyspace;
 mod kv;
 mod memcached;
+mod memory_file;
 mod names;
 mod namespaces;
 mod postgres;

@@ -12,6 +12,10 @@
 //! constants below).
 #![allow(unsafe_code)]
 
+mod left;
+
+pub(crate) use left::GONE;
+
 use super::large::Large;
 use crate::store::atomic::{AtomicU32, Ordering};
 use crate::store::change::Marks;

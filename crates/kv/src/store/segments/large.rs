@@ -27,6 +27,17 @@ impl Large {
         })
     }
 
+    /// With so many bytes of zeros.
+    pub(super) fn zeroed(mut self) -> Large {
+        self.bytes.resize(self.counted, 0);
+        self
+    }
+
+    /// Its bytes, to be changed before it is shared.
+    pub(in crate::store) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
     /// With these parts as its bytes. None where they are longer than it was made for.
     pub(super) fn fill(mut self, parts: [&[u8]; 2]) -> Option<Large> {
         let length: usize = parts.iter().map(|part| part.len()).sum();

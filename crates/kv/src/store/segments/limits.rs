@@ -1,6 +1,7 @@
 //! How much memory items may have, which changes while they are used.
 
-use super::{FOR_MOVES, SEGMENTS_MIN, Segments};
+use super::layout::SEGMENTS_MIN;
+use super::{FOR_MOVES, Segments};
 use crate::store::atomic::Ordering;
 
 impl Segments {

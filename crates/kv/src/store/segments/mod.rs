@@ -10,16 +10,20 @@
 //! Values that are too long for a segment lie elsewhere ([`large`]), counted in the same sum.
 #![allow(unsafe_code)]
 
+mod at_rest;
 mod item;
 mod large;
+mod layout;
 mod limits;
 mod occupancy;
 mod pool;
 mod segment;
 
+pub(super) use at_rest::AtRest;
 pub use item::Item;
-pub(super) use item::{Body, VALUE_MAX, Words, bytes};
+pub(super) use item::{Body, GONE, VALUE_MAX, Words, bytes};
 pub use large::Large;
+pub(super) use layout::Layout;
 pub(super) use occupancy::Occupancy;
 pub(super) use pool::{Fate, Lack, May};
 
@@ -27,16 +31,13 @@ use super::atomic::{self, AtomicU32, Ordering};
 use super::epoch::Epochs;
 use super::prefetch::prefetch;
 use super::region::Region;
+use layout::{SEGMENTS_MIN, SIZES};
 use pool::Pool;
 use segment::Segment;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The fewest segments of a store.
-const SEGMENTS_MIN: usize = 16;
-/// The smallest and the largest segment, in bytes; between them a store has about 512.
-const SIZES: (usize, usize) = (64 << 10, 1 << 20);
 /// Segments that only moves may open, so that there always is a place to move to.
 const FOR_MOVES: u32 = 2;
 /// Groups: items that never expire, and an octave of seconds each.
@@ -93,20 +94,20 @@ impl Segments {
     /// Segments of so many bytes in all, and addresses for as many as there may be later, where
     /// the system has them; none where it refuses.
     pub(super) fn new(memory: usize, memory_max: usize) -> Option<Segments> {
-        let memory = memory.max(SEGMENTS_MIN * SIZES.0);
-        let size = (memory / 512).next_power_of_two().clamp(SIZES.0, SIZES.1);
-        // As many bits as the locations lack.
-        let unit = (usize::BITS - (memory - 1).leading_zeros())
-            .saturating_sub(32)
-            .max(2);
-        let capacity = (size >> unit) as u32;
-        // What is behind the last segment has a location as well: where the memory is all that
-        // locations of these units reach, that costs a segment.
-        let total = |memory: usize| (memory / size).min((u32::MAX / capacity) as usize);
-        let reserve = |memory: usize| Some((Region::new(total(memory) * size)?, memory));
+        let layout = Layout::of(memory);
+        let reserve = |memory: usize| Some((Region::new(layout.bytes(memory))?, memory));
         let (heap, memory_max) = reserve(memory_max.max(memory)).or_else(|| reserve(memory))?;
-        let total = total(memory_max);
-        Some(Segments {
+        Some(Segments::on(heap, layout, memory, memory_max))
+    }
+
+    /// The segments of a heap, of which so much may be used now, and later.
+    pub(super) fn on(heap: Region, layout: Layout, memory: usize, memory_max: usize) -> Segments {
+        let Layout { unit, capacity } = layout;
+        let memory = memory.max(SEGMENTS_MIN * SIZES.0);
+        let memory_max = memory_max.max(memory);
+        let size = layout.segment_bytes();
+        let total = heap.bytes() / size;
+        Segments {
             heap,
             unit,
             capacity,
@@ -118,7 +119,7 @@ impl Segments {
             memory: AtomicUsize::new(memory),
             memory_max: memory_max.min((total + 1) * size - 1),
             large: Arc::default(),
-        })
+        }
     }
 
     /// The group of items that live from `now` to `expires`.

@@ -4,7 +4,7 @@
 use super::large::Large;
 use super::segment::Segment;
 use crate::store::epoch::{Epochs, Stamp};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -77,6 +77,16 @@ impl Pool {
             large: VecDeque::new(),
             large_bytes: 0,
         }
+    }
+
+    /// With these segments sealed, the oldest first, and others in use; for a pool that is new.
+    pub(super) fn restore(&mut self, sealed: Vec<u32>, open: &[u32]) {
+        let used: HashSet<u32> = sealed.iter().chain(open).copied().collect();
+        self.fresh = used.iter().max().map_or(0, |last| last + 1);
+        // The lowest are taken first.
+        self.free = (0..self.fresh).rev().collect();
+        self.free.retain(|index| !used.contains(index));
+        self.sealed = sealed.into();
     }
 
     /// Segments with items, or with some that may still be read.

@@ -65,13 +65,18 @@ impl Segment {
     /// An item has been written: it expires then (`u32::MAX`: never), and holds so many bytes
     /// elsewhere.
     pub(super) fn written(&self, expires: u32, elsewhere: u64) {
+        self.note(expires, elsewhere);
+        self.state.fetch_sub(WRITER, Ordering::Release);
+    }
+
+    /// Notes of an item when it expires, and what it holds elsewhere.
+    pub(super) fn note(&self, expires: u32, elsewhere: u64) {
         if self.expires.load(Ordering::Relaxed) < expires {
             self.expires.fetch_max(expires, Ordering::Relaxed);
         }
         if elsewhere > 0 {
             self.elsewhere.fetch_add(elsewhere, Ordering::Relaxed);
         }
-        self.state.fetch_sub(WRITER, Ordering::Release);
     }
 
     /// No more items.
@@ -83,6 +88,19 @@ impl Segment {
     pub(super) fn quiet(&self) -> Option<u32> {
         let state = self.state.load(Ordering::Acquire);
         (state & (OPEN | WRITERS) == 0).then_some(state as u32)
+    }
+
+    /// The units used, if all items are written; for who knows that nobody begins to write one.
+    pub(super) fn whole(&self) -> Option<u32> {
+        let state = self.state.load(Ordering::Acquire);
+        (state & WRITERS == 0).then_some(state as u32)
+    }
+
+    /// Makes it one with so many units used; for who alone uses it.
+    pub(super) fn restore(&self, group: usize, used: u32, is_open: bool) {
+        self.open(group);
+        let open = if is_open { OPEN } else { 0 };
+        self.state.store(u64::from(used) | open, Ordering::Release);
     }
 
     /// Units used now.
