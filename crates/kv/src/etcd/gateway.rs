@@ -41,6 +41,23 @@ pub enum EtcdError {
         /// What it said.
         said: String,
     },
+    /// Another node has the name.
+    #[error(
+        "a node called {name} is registered already, of {at}: take another name, end that one, or, \
+         where it has died, begin again when its lease is over"
+    )]
+    NameTaken {
+        /// Which.
+        name: String,
+        /// Where clients find the other.
+        at: String,
+    },
+    /// There are as many nodes as there may be.
+    #[error("the ring has {nodes_max} nodes already, and may have no more")]
+    RingFull {
+        /// So many.
+        nodes_max: usize,
+    },
 }
 
 /// A key under the prefix, and what stands there.

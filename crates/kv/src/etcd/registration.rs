@@ -108,16 +108,27 @@ impl Registration {
         let mut own = asked;
         // What it was told in an earlier life.
         etcd.delete(&format!("leave/{}", me.name))?;
+        let mut is_told = false;
         loop {
             let (entries, _) = etcd.entries()?;
             let there = members(&entries);
-            let is_taken = there.values().any(|other| other.name == me.name);
-            if !is_taken {
+            if let Some(other) = there.values().find(|other| other.name == me.name) {
+                let (name, at) = (&me.name, format!("{}:{}", other.host, other.port));
+                if clock::monotonic().since(begun) > Duration::from_secs(3 * seconds + 5) {
+                    let name = name.clone();
+                    return Err(EtcdError::NameTaken { name, at });
+                }
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::info!(
+                        name,
+                        at,
+                        "waiting for the lease of a node of this name to end"
+                    );
+                }
+            } else {
                 let free = (0..NODES_MAX).find(|number| !there.contains_key(number));
-                let Some(place) = free else {
-                    let said = format!("the ring has {NODES_MAX} nodes already");
-                    return Err(etcd_refused(&etcd, said));
-                };
+                let nodes_max = NODES_MAX;
+                let place = free.ok_or(EtcdError::RingFull { nodes_max })?;
                 if create(&mut etcd, place, &me, number)? {
                     let (entries, revision) = etcd.entries()?;
                     return Ok(Registration {
@@ -129,9 +140,6 @@ impl Registration {
                         lease: lease((number, revision), seconds, own),
                     });
                 }
-            } else if clock::monotonic().since(begun) > Duration::from_secs(3 * seconds + 5) {
-                let said = format!("another node is called {}", me.name);
-                return Err(etcd_refused(&etcd, said));
             }
             thread::sleep(AGAIN);
             let now = clock::monotonic();
@@ -243,11 +251,6 @@ fn create(etcd: &mut Etcd, place: usize, me: &Member, lease: i64) -> Result<bool
         "backbone": me.backbone.to_string(),
     });
     etcd.create(&format!("nodes/{place}"), &value.to_string(), lease)
-}
-
-fn etcd_refused(etcd: &Etcd, said: String) -> EtcdError {
-    let at = etcd.prefix().to_owned();
-    EtcdError::Refused { at, said }
 }
 
 /// Looks at the keys whenever one changed.

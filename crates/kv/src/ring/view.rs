@@ -21,6 +21,8 @@ pub struct Status {
     pub ranges: Vec<RangeStatus>,
     /// Bytes of ranges that were sent whole to nodes that did not have them.
     pub caught_up: u64,
+    /// This node does not begin to serve: who was told something else, and what.
+    pub is_kept_by: Option<String>,
 }
 
 /// How another node is, as one sees it.
@@ -154,6 +156,9 @@ impl View {
         let status = self.status();
         if status.ranges.is_empty() {
             return Some("joining the ring".to_owned());
+        }
+        if let Some(said) = status.is_kept_by {
+            return Some(format!("it does not begin to serve: {said}"));
         }
         let mine = (status.ranges.iter()).filter(|range| range.first == Some(self.me));
         let (mut count, mut away) = (0, BTreeMap::new());

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 /// Answers that wait at a time before a connection's commands do.
 const PIECES_MAX: usize = 4096;
+/// Answers of other nodes that a connection waits for at a time: each may be as long as an item,
+/// and nobody knows before it is there.
+const ASKED_MAX: usize = 32;
 /// What behind the values of a `get` that was forwarded is not its answer's.
 const END: &[u8] = b"END\r\n";
 
@@ -50,6 +53,8 @@ struct Piece {
 pub(super) struct Held {
     pieces: VecDeque<Piece>,
     bytes: usize,
+    /// Answers that other nodes are to give.
+    asked: usize,
     /// Nobody knows what became of a command, and its protocol has no way to say so.
     is_broken: bool,
 }
@@ -61,7 +66,7 @@ impl Held {
 
     /// Whether as many wait as may.
     pub(super) fn is_full(&self) -> bool {
-        self.pieces.len() >= PIECES_MAX
+        self.pieces.len() >= PIECES_MAX || self.asked >= ASKED_MAX
     }
 
     /// Bytes of them.
@@ -72,7 +77,8 @@ impl Held {
     /// Whether a command that took this road has no answer yet.
     pub(super) fn asks_by(&self, road: Road) -> bool {
         let mut pieces = self.pieces.iter();
-        pieces.any(|piece| matches!(piece.until, Until::Answered(_, of) if of == road))
+        self.asked > 0
+            && pieces.any(|piece| matches!(piece.until, Until::Answered(_, of) if of == road))
     }
 
     /// Whether an answer waits for a ticket.
@@ -106,6 +112,7 @@ impl Held {
     /// Appends the place of an answer that another node gives, to a command of so many bytes.
     pub(super) fn expect(&mut self, number: u64, road: Road, asked: Asked, command: usize) {
         self.bytes += command;
+        self.asked += 1;
         self.pieces.push_back(Piece {
             until: Until::Answered(number, road),
             asked,
@@ -131,6 +138,7 @@ impl Held {
         let Some(piece) = pieces.find(is) else {
             return;
         };
+        self.asked -= 1;
         if answer.is_none() && piece.asked != Asked::Line {
             // Nothing from here on is sent.
             self.is_broken = true;

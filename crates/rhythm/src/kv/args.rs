@@ -18,7 +18,9 @@ const MANY: i64 = u32::MAX as i64;
 /// It takes memcached's flags, long and short, speaks its protocols over TCP, UDP and Unix sockets,
 /// and starts without any flag: port 11211, 64 MiB, 4 threads. SIGTERM and SIGINT end it, SIGUSR1
 /// ends it when the answers under way are taken, SIGHUP reads the file of users again.
+// Of a flag that is given twice the last counts, as memcached's wrappers expect.
 #[derive(Debug, clap::Args)]
+#[command(args_override_self = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     /// TCP port; 0: none, -1: one that the system chooses [default: 11211, or that of -U]
     #[arg(short, long, value_name = "NUM", allow_negative_numbers = true)]
@@ -175,7 +177,8 @@ pub(crate) struct Args {
     #[arg(value_parser = values::number::<u32>("a number", 0..=MANY))]
     pub(super) napi_ids: Option<u32>,
 
-    /// Tell health and figures over HTTP at this address (/healthz, /metrics) [default: nowhere]
+    /// Tell health and figures over HTTP at this address (/healthz, /readyz, /metrics)
+    /// [default: nowhere]
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::address)]
     pub(super) admin: Option<SocketAddr>,
 
@@ -204,19 +207,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOST:PORT", requires = "ring")]
     pub(super) client: Option<String>,
 
-    /// Seconds that its lease in etcd lasts: so long it is waited for when it dies
-    #[arg(long, value_name = "SECONDS", default_value_t = 3, requires = "ring")]
+    /// Seconds that its lease in etcd lasts, 2 to 60: so long it is waited for when it dies
+    /// [default: 3]
+    #[arg(long, value_name = "SECONDS", requires = "ring")]
     #[arg(value_parser = values::number::<u8>("seconds, as a number", 2..=60))]
-    pub(super) lease: u8,
+    pub(super) lease: Option<u8>,
 
-    /// How copies are kept: each node serves keys of its own, with copies on the next nodes (ring);
+    /// How copies are kept, ring, primary or chain: each node serves keys of its own, with copies on the next nodes (ring);
     /// one node writes all keys, and those with copies of them answer `get`, too (primary); or as a
     /// ring, but writes go from one node to the next, and the last answers `get` (chain)
     #[arg(long, value_name = "SCHEME", default_value = "ring", requires = "ring")]
     #[arg(value_parser = values::scheme)]
     pub(super) scheme: Scheme,
 
-    /// Nodes that have what this one serves, beside it
+    /// Nodes that have what this one serves, beside it: 1 to 8
     #[arg(long, value_name = "NUM", default_value_t = 1, requires = "ring")]
     #[arg(value_parser = values::number::<u8>("a number", 1..=8))]
     pub(super) replicas: u8,

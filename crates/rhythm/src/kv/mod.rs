@@ -11,7 +11,7 @@ mod values;
 
 use crate::output::print_line;
 use crate::{allocator, logs};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 pub(crate) use args::Args;
 use rhythm_engine::settings::LogFormat;
 use rhythm_kv::server::{Address, Handle, Server, ServerError};
@@ -61,8 +61,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     relaunch::limits(&args)?;
     let open_files =
         resource::raise_open_files().context("cannot raise the limit of open files")?;
+    let connections_max = u64::from(settings.connections_max);
+    // As memcached. (What else is opened has a reserve, which clients then have to leave.)
+    ensure!(
+        connections_max <= open_files,
+        "-c {connections_max}: the system lets this process have {open_files} open files; raise \
+         that limit (ulimit -n, LimitNOFILE= of systemd), or give -c {open_files} or less"
+    );
     // Where there is no room now, it is looked for as clients come.
-    let _ = resource::make_room_for_files(u64::from(settings.connections_max).min(open_files));
+    let _ = resource::make_room_for_files(connections_max);
     allocator::give_back().context("cannot start a thread")?;
     let mut settings = settings;
     ring::register(&args, &mut settings)?;

@@ -21,6 +21,8 @@ use std::time::Duration;
 const ETCD: &str = "etcd://";
 /// How often it is looked whether a node has left.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The length of a lease in etcd, in seconds, unless it is said.
+const LEASE: u8 = 3;
 /// How long a node may take to say how it sees the ring.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -69,6 +71,7 @@ fn members(file: &Path) -> Result<Vec<Member>> {
 /// Nodes that can be a ring.
 fn checked(nodes: Vec<Node>) -> Result<Vec<Member>> {
     let (mut names, mut places) = (BTreeSet::new(), BTreeSet::new());
+    let mut backbones = BTreeSet::new();
     let mut members = Vec::new();
     for node in nodes {
         let member = member(&node)?;
@@ -78,6 +81,11 @@ fn checked(nodes: Vec<Node>) -> Result<Vec<Member>> {
             places.insert((member.host.clone(), member.port)),
             "two nodes are at {}",
             node.client
+        );
+        ensure!(
+            backbones.insert(member.backbone),
+            "two nodes have the backbone {}",
+            node.backbone
         );
         members.push(member);
     }
@@ -138,6 +146,10 @@ pub(super) fn membership(place: &str, node: &str, args: &Args) -> Result<Option<
         args.client.is_none(),
         "--client: where clients find a node stands in the file of the ring"
     );
+    ensure!(
+        args.lease.is_none(),
+        "--lease: nodes have leases where etcd knows them (--ring etcd://...), not those of a file"
+    );
     let Some(me) = members.iter().position(|member| member.name == node) else {
         bail!("--node {node}: {} has no node of this name", file.display());
     };
@@ -193,7 +205,8 @@ pub(super) fn register(args: &Args, settings: &mut Settings) -> Result<()> {
     };
     let (etcd, me) = to_register(place, node, args)?;
     let listen = me.backbone;
-    let registration = Registration::new(etcd, me, args.lease.into()).context("--ring")?;
+    let registration =
+        Registration::new(etcd, me, args.lease.unwrap_or(LEASE).into()).context("--ring")?;
     let ring = Membership {
         transport: Transport::Tcp(listen),
         members: registration.members.clone(),
@@ -304,7 +317,8 @@ fn status(of: &str) -> Result<ExitCode> {
             .collect(),
         None => vec![(of.to_owned(), of.to_owned())],
     };
-    let mut is_well = !asked.is_empty();
+    ensure!(!asked.is_empty(), "no node is registered at {of}");
+    let mut is_well = true;
     for (name, at) in asked {
         let said = ask(&at).and_then(|stats| tell(&stats));
         match said {

@@ -243,6 +243,8 @@ mod tests {
         assert_eq!(settings.admin_hosts, ["a", "b.example"]);
         let (settings, _) = typed("-p -1 -U -1").unwrap();
         assert_eq!((settings.port, settings.udp_port), (Some(0), Some(0)));
+        let (settings, _) = typed("-p 1 -m 64 -p 2 -m 65").unwrap();
+        assert_eq!((settings.port, settings.memory), (Some(2), 65 << 20));
         let (settings, _) = typed("-U 7").unwrap();
         assert_eq!((settings.port, settings.udp_port), (Some(7), Some(7)));
         let (settings, _) = typed("--port=0 --udp-port 7").unwrap();
@@ -303,6 +305,7 @@ mod tests {
                 "--ring x --node a --lease 1",
                 "seconds, as a number from 2 to 60",
             ),
+            ("-m 64 ring status x", "cannot be used with"),
             ("--admin 11212", "an IP address and a port"),
             ("--admin-hosts cache.example", "--admin <ADDR:PORT>"),
             ("--admin [::1]:0 --admin-hosts a:1", "without a port"),

@@ -9,10 +9,9 @@ use super::super::road::Road;
 use super::super::wire::{Message, Of, Stay};
 use super::super::written::Written;
 use super::effects::{Effects, Execute, Origin, Ticket};
-use super::forwards::{Came, Forward};
+use super::forwards::{Came, Forward, Sent};
 use super::{Node, Waiter};
 use rhythm_net::Time;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A command that was refused is sent again no sooner than this.
@@ -34,28 +33,30 @@ impl Node {
             ticket,
             road,
             command,
-            sent_to: None,
+            sent: None,
             came: now,
             again_at: now,
         };
         let number = self.forwards.last;
         self.forwards.all.insert(number, forward);
-        // Behind those that wait for the same.
-        self.forwards.held.push_back(number);
-        self.dispatch_all(now, out);
+        self.forwards.hold(road, number);
+        self.dispatch_road(road, now, out);
     }
 
     /// Sends those that wait to where they are executed, if that is known.
     pub(super) fn dispatch_all(&mut self, now: Time, out: &mut Effects) {
-        let mut blocked = BTreeSet::new();
-        for _ in 0..self.forwards.held.len() {
-            if let Some(number) = self.forwards.held.pop_front()
-                && let Some(road) = self.dispatch(number, &blocked, now, out)
-            {
-                // Those behind it keep their order.
-                blocked.insert(road);
-                self.forwards.held.push_back(number);
-            }
+        for road in self.forwards.roads() {
+            self.dispatch_road(road, now, out);
+        }
+    }
+
+    /// Sends those that wait to take a road, up to one that has to wait on: those behind it keep
+    /// their order. So what a command costs does not grow with how many wait.
+    fn dispatch_road(&mut self, road: Road, now: Time, out: &mut Effects) {
+        while let Some(number) = self.forwards.first(road)
+            && self.dispatch(number, now, out)
+        {
+            self.forwards.take_first(road);
         }
     }
 
@@ -69,47 +70,45 @@ impl Node {
         tail.filter(may).or_else(|| self.view.route(road.range))
     }
 
-    /// Sends one, unless it has to wait; then tells its road.
-    fn dispatch(
-        &mut self,
-        number: u64,
-        blocked: &BTreeSet<Road>,
-        now: Time,
-        out: &mut Effects,
-    ) -> Option<Road> {
-        let forward = self.forwards.all.get(&number)?;
+    /// Sends one, unless it has to wait: then it is false.
+    fn dispatch(&mut self, number: u64, now: Time, out: &mut Effects) -> bool {
+        let Some(forward) = self.forwards.all.get(&number) else {
+            return true;
+        };
         let road = forward.road;
         let end = self.end_of(road);
         let serves = self.view.route(road.range) == Some(self.me);
-        let forward = self.forwards.all.get_mut(&number)?;
+        // What another has not answered it has to keep, acknowledged or not.
+        let most = self.options.queue_max;
+        let takes = end.is_some_and(|node| {
+            self.peers[node].link.held() <= most && self.forwards.under_way(node) <= most
+        });
+        let Some(forward) = self.forwards.all.get_mut(&number) else {
+            return true;
+        };
         let waited = now.since(forward.came.max(self.looks_since));
         if waited >= self.options.patience {
             out.answers.push((forward.ticket, None));
             self.forwards.all.remove(&number);
-            return None;
+            return true;
         }
-        let may = forward.again_at <= now && !blocked.contains(&road);
         let sent = self.forwards.sent.get(&road);
-        let may = may && sent.is_none_or(|(to, _)| Some(*to) == end);
-        let mut send = |to: usize, place: u64| {
-            let sent = self.forwards.sent.entry(road);
-            sent.or_insert((to, 0)).1 += 1;
-            forward.sent_to = Some((to, place));
-        };
+        let may = forward.again_at <= now && sent.is_none_or(|(to, _)| Some(*to) == end);
         match end.filter(|_| may) {
             Some(node) if node == self.me => {
-                send(node, 0);
                 let origin = Origin::Here(number);
                 let command = std::mem::take(&mut forward.command);
+                let to = node;
+                self.forwards.goes(number, Sent { to, place: 0 });
                 out.executes.push(Execute {
                     origin,
                     shows: (self.options.scheme.is_chain() && serves).then_some(road.range),
                     command,
                 });
             }
-            Some(node) if self.peers[node].link.held() <= self.options.queue_max => {
-                let link = &mut self.peers[node].link;
-                send(node, link.next_place());
+            Some(node) if takes => {
+                let (to, link) = (node, &mut self.peers[node].link);
+                let place = link.next_place();
                 forward.again_at = now + AGAIN;
                 let of = Of {
                     range: road.range as u8,
@@ -120,10 +119,11 @@ impl Node {
                     false => Message::Forward(of, number, &forward.command),
                 };
                 link.write(|out| message.write(out));
+                self.forwards.goes(number, Sent { to, place });
             }
-            _ => return Some(road),
+            _ => return false,
         }
-        None
+        true
     }
 
     /// Another node sent a command.
@@ -149,11 +149,14 @@ impl Node {
     }
 
     /// Takes on what other nodes sent, as long as they take the answers, and the targets what is
-    /// written.
+    /// written: one command after the other, since nobody knows how long an answer is before it
+    /// is there.
     pub(super) fn take_on(&mut self, out: &mut Effects) {
         let most = self.options.queue_max;
-        while let Some(came) = self.forwards.came.front()
+        while out.executes.is_empty()
+            && let Some(came) = self.forwards.came.front()
             && self.peers[came.from].link.held() <= most
+            && self.answers_held <= most
             && !self.view.is_full()
             && !self.is_undecided(came.of)
             && let Some(came) = self.forwards.came.pop_front()
@@ -215,11 +218,13 @@ impl Node {
         match self.options.acked && (execute.shows.is_some() || !written.is_empty()) {
             true => {
                 let ranges = execute.shows.map_or(ranges, |range| ranges | 1 << range);
+                self.answers_held += answer.len();
                 let waiter = Waiter::Answer(execute.origin, answer);
                 self.await_copies(batch, ranges, waiter);
             }
             false => self.answer(execute.origin, answer, out),
         }
+        self.take_on(out);
     }
 
     /// Nobody knows what becomes of what a command wrote.

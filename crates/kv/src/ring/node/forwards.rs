@@ -6,15 +6,27 @@ use super::effects::{Effects, Ticket};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
 
+/// What a command costs beside its bytes, where it is and where it goes.
+const COST: usize = 128;
+
 #[derive(Debug)]
 pub(super) struct Forward {
     pub(super) ticket: Ticket,
     pub(super) road: Road,
     pub(super) command: Vec<u8>,
-    /// The node that it was sent to, and the place of the frame on the link to it; none: it waits.
-    pub(super) sent_to: Option<(usize, u64)>,
+    /// None: it waits.
+    pub(super) sent: Option<Sent>,
     pub(super) came: Time,
     pub(super) again_at: Time,
+}
+
+/// Where a command was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// The node.
+    pub(super) to: usize,
+    /// The place of the frame on the link to it.
+    pub(super) place: u64,
 }
 
 /// A command that came from another node.
@@ -33,11 +45,13 @@ pub(super) struct Came {
 #[derive(Debug, Default)]
 pub(super) struct Forwards {
     pub(super) all: BTreeMap<u64, Forward>,
-    /// Of these, those that wait.
-    pub(super) held: VecDeque<u64>,
+    /// Of these, those that wait, in their order, by the road they take.
+    held: BTreeMap<Road, VecDeque<u64>>,
     /// Of each road, how many were sent where: others go there, or wait until these are answered
     /// or refused.
     pub(super) sent: BTreeMap<Road, (usize, usize)>,
+    /// Of each node, what those cost that were sent there: it has to keep them until it can answer.
+    under_way: BTreeMap<usize, usize>,
     pub(super) last: u64,
     /// Of other nodes' clients: what waits for room.
     pub(super) came: VecDeque<Came>,
@@ -48,6 +62,47 @@ impl Forwards {
         !self.held.is_empty() || !self.came.is_empty()
     }
 
+    /// The roads of those that wait.
+    pub(super) fn roads(&self) -> Vec<Road> {
+        self.held.keys().copied().collect()
+    }
+
+    /// The first that waits to take a road.
+    pub(super) fn first(&self, road: Road) -> Option<u64> {
+        self.held.get(&road)?.front().copied()
+    }
+
+    /// That one waits no more.
+    pub(super) fn take_first(&mut self, road: Road) {
+        if let Some(held) = self.held.get_mut(&road) {
+            held.pop_front();
+            if held.is_empty() {
+                self.held.remove(&road);
+            }
+        }
+    }
+
+    /// A command waits, in front of those that came later.
+    pub(super) fn hold(&mut self, road: Road, number: u64) {
+        let held = self.held.entry(road).or_default();
+        let behind = held.partition_point(|other| *other < number);
+        held.insert(behind, number);
+    }
+
+    /// What those cost that a node was sent, and has not answered.
+    pub(super) fn under_way(&self, node: usize) -> usize {
+        self.under_way.get(&node).copied().unwrap_or(0)
+    }
+
+    /// A command goes to a node.
+    pub(super) fn goes(&mut self, number: u64, sent: Sent) {
+        if let Some(forward) = self.all.get_mut(&number) {
+            forward.sent = Some(sent);
+            self.sent.entry(forward.road).or_insert((sent.to, 0)).1 += 1;
+            *self.under_way.entry(sent.to).or_default() += forward.command.len() + COST;
+        }
+    }
+
     /// Whether all are answered, and none came that is not taken on.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty() && self.came.is_empty()
@@ -55,7 +110,7 @@ impl Forwards {
 
     pub(super) fn answered(&mut self, number: u64, answer: &[u8], out: &mut Effects) {
         if let Some(forward) = self.all.remove(&number) {
-            self.returned(forward.road);
+            self.returned(&forward);
             out.answers.push((forward.ticket, Some(answer.to_vec())));
         }
     }
@@ -63,31 +118,39 @@ impl Forwards {
     /// Nobody knows what becomes of what it wrote.
     pub(super) fn unknown(&mut self, number: u64, out: &mut Effects) {
         if let Some(forward) = self.all.remove(&number) {
-            self.returned(forward.road);
+            self.returned(&forward);
             out.answers.push((forward.ticket, None));
         }
     }
 
     pub(super) fn refused(&mut self, number: u64) {
-        if let Some(forward) = self.all.get_mut(&number)
-            && forward.sent_to.take().is_some()
-        {
-            let road = forward.road;
-            // Who serves the range can answer it, whoever reads it.
-            forward.road.reads = false;
-            // In front of those that came later.
-            let behind = self.held.partition_point(|other| *other < number);
-            self.held.insert(behind, number);
-            self.returned(road);
+        if let Some(mut forward) = self.all.remove(&number) {
+            if forward.sent.is_some() {
+                self.returned(&forward);
+                // Who serves the range can answer it, whoever reads it.
+                forward.road.reads = false;
+                forward.sent = None;
+                self.hold(forward.road, number);
+            }
+            self.all.insert(number, forward);
         }
     }
 
     /// One that was sent is answered or refused, or nobody knows.
-    fn returned(&mut self, road: Road) {
-        if let Some((_, count)) = self.sent.get_mut(&road) {
+    fn returned(&mut self, forward: &Forward) {
+        let Some(Sent { to, .. }) = forward.sent else {
+            return;
+        };
+        if let Some((_, count)) = self.sent.get_mut(&forward.road) {
             *count -= 1;
             if *count == 0 {
-                self.sent.remove(&road);
+                self.sent.remove(&forward.road);
+            }
+        }
+        if let Some(cost) = self.under_way.get_mut(&to) {
+            *cost -= forward.command.len() + COST;
+            if *cost == 0 {
+                self.under_way.remove(&to);
             }
         }
     }
@@ -95,7 +158,7 @@ impl Forwards {
     /// A node left that had all frames up to this place: what was in others waits again.
     pub(super) fn retract(&mut self, node: usize, ack: u64) {
         let missed = |forward: &Forward| {
-            (forward.sent_to).is_some_and(|(to, place)| to == node && place > ack)
+            (forward.sent).is_some_and(|sent| sent.to == node && sent.place > ack)
         };
         let all = self.all.iter();
         let missed = all.filter(|(_, forward)| missed(forward));
@@ -106,8 +169,9 @@ impl Forwards {
     /// What was sent to a node that is gone is not answered.
     pub(super) fn lose(&mut self, node: usize, out: &mut Effects) {
         self.sent.retain(|_, (to, _)| *to != node);
+        self.under_way.remove(&node);
         self.all.retain(|_, forward| {
-            let is_lost = forward.sent_to.is_some_and(|(to, _)| to == node);
+            let is_lost = forward.sent.is_some_and(|sent| sent.to == node);
             if is_lost {
                 out.answers.push((forward.ticket, None));
             }

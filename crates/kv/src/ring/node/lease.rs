@@ -68,6 +68,7 @@ impl Node {
                 out.broken.push(ticket);
             }
         }
+        self.answers_held = 0;
         // What of these was forwarded and came to be executed here. Others lose this node, and say
         // so to their clients themselves.
         self.forwards.lose(self.me, out);
@@ -155,13 +156,14 @@ impl Node {
 
     /// Whether enough is known of the others to take what nobody serves. At the start, others may
     /// be there that were not heard of yet, and have what this node has not: it looks for them for
-    /// a while, and longer than it waits for those that it has heard. With a lease, it is to know
-    /// what the others have now.
+    /// a while, and longer than it waits for those that it has heard, and does not begin beside one
+    /// that was told something else. With a lease, it is to know what the others have now.
     pub(super) fn is_settled(&self, now: Time) -> bool {
         let is_heard = |node: usize| {
             self.is_alive(node) && now.since(self.peers[node].heard) < self.options.dead_after
         };
         self.knows_others(now)
+            && self.is_kept_by(now).is_none()
             && (self.options.lease.is_none()
                 || self.others().all(is_heard) && self.may_write_until() > now)
     }

@@ -67,6 +67,7 @@ pub use effects::{Effects, Execute, Ticket};
 use flushes::Flushes;
 use forwards::Forwards;
 pub use options::Options;
+use presence::Refused;
 use progress::{Handing, Held, Incoming, Pass, Sync, Waiter, Waiting};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -118,9 +119,9 @@ struct Peer {
 #[derive(Debug)]
 pub struct Node {
     me: usize,
-    /// What it was told, and which others were told otherwise: their terms' digests.
+    /// What it was told, and which others were told otherwise.
     terms: Terms,
-    refused: BTreeMap<usize, u64>,
+    refused: BTreeMap<usize, Refused>,
     options: Options,
     view: Arc<View>,
     started: Time,
@@ -163,6 +164,8 @@ pub struct Node {
     /// Of each range, where there are chains.
     chains: Vec<Chain>,
     waiting: VecDeque<Waiting>,
+    /// Bytes of the answers among these.
+    answers_held: usize,
     /// Ranges that another serves, who was not given them: what was written of them is lost.
     disputed: u64,
     /// Nodes that are to be told what they have before anything is confirmed, or to be silent
@@ -238,6 +241,7 @@ impl Node {
             batch: 1,
             chains: chains.collect(),
             waiting: VecDeque::new(),
+            answers_held: 0,
             disputed: 0,
             untold: 0,
             untold_until: now,
@@ -282,7 +286,7 @@ impl Node {
         if head.ring != self.terms.digest() {
             // Messages are for another, who was there before this one.
             let greeting = if head.seq == 0 { messages } else { &[] };
-            return self.refuse(from, head.ring, greeting);
+            return self.refuse(from, head.ring, greeting, now);
         }
         let is_ours = head.claims.len() == self.ranges() && self.is_member(from);
         if !is_ours || from == self.me {
@@ -494,7 +498,10 @@ impl Node {
         {
             match waiter {
                 Waiter::Worker(ticket) => out.released.push(ticket),
-                Waiter::Answer(origin, answer) => self.answer(origin, answer, out),
+                Waiter::Answer(origin, answer) => {
+                    self.answers_held -= answer.len();
+                    self.answer(origin, answer, out);
+                }
             }
         }
     }
@@ -505,7 +512,10 @@ impl Node {
             match (waiting.ranges & ranges, waiting.waiter) {
                 (0, waiter) => self.waiting.push_back(Waiting { waiter, ..waiting }),
                 (_, Waiter::Worker(ticket)) => out.broken.push(ticket),
-                (_, Waiter::Answer(origin, _)) => self.lose_answer(origin, out),
+                (_, Waiter::Answer(origin, answer)) => {
+                    self.answers_held -= answer.len();
+                    self.lose_answer(origin, out);
+                }
             }
         }
     }

@@ -6,19 +6,52 @@ use super::super::wire::Head;
 use super::{Effects, Node, Sync};
 use rhythm_net::Time;
 
+/// A node that was told something else.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// Of what it was told.
+    digest: u64,
+    /// Who it is, and what differs.
+    said: String,
+    heard: Time,
+}
+
 impl Node {
     /// A node that was told otherwise said what. It is not spoken to, and that is said once.
-    pub fn refuse(&mut self, node: usize, digest: u64, theirs: &[u8]) {
+    pub fn refuse(&mut self, node: usize, digest: u64, theirs: &[u8], now: Time) {
+        let known = self.refused.get_mut(&node);
+        if let Some(refused) = known.filter(|refused| refused.digest == digest) {
+            refused.heard = now;
+            return;
+        }
         let Some((name, differs)) = self.terms.differences(theirs) else {
             return;
         };
-        if self.refused.insert(node, digest) != Some(digest) {
-            tracing::warn!(
-                node = name,
-                differs,
-                "a node of the ring was told something else: it is refused"
-            );
-        }
+        tracing::warn!(
+            node = name,
+            differs,
+            "a node of the ring was told something else: it is refused"
+        );
+        let said = format!("{name} was told something else: {differs}");
+        let heard = now;
+        self.refused.insert(
+            node,
+            Refused {
+                digest,
+                said,
+                heard,
+            },
+        );
+    }
+
+    /// Why this node does not begin: it serves nothing, nor does anybody that it knows, and a node
+    /// is there that was told something else. That one may serve everything, and would go on to:
+    /// clients would see two rings, of which each says that it has all.
+    pub(super) fn is_kept_by(&self, now: Time) -> Option<&str> {
+        let begins = self.claims.iter().all(|claim| claim.epoch == 0);
+        let lasts = |refused: &&Refused| now.since(refused.heard) < self.options.settled_after;
+        let refused = self.refused.values().find(lasts).filter(|_| begins);
+        refused.map(|refused| refused.said.as_str())
     }
 
     /// Something came of a node of this ring, though no whole frame yet: it is there, and is told

@@ -35,6 +35,7 @@ impl Node {
             nodes: (0..self.peers.len()).map(node).collect(),
             ranges: (0..self.ranges()).map(range).collect(),
             caught_up: self.caught_up,
+            is_kept_by: self.is_kept_by(now).map(str::to_owned),
         }
     }
 }

@@ -184,9 +184,11 @@ impl Backbone {
         let mut local = Local::new(&mut pinned, second);
         act(&mut self.node, &mut local, &mut self.effects);
         drop(pinned);
-        let mut executes = std::mem::take(&mut self.effects.executes);
-        for execute in executes.drain(..) {
-            self.execute(&execute, now);
+        // One that was executed may have the next taken on.
+        while !self.effects.executes.is_empty() {
+            for execute in std::mem::take(&mut self.effects.executes) {
+                self.execute(&execute, now);
+            }
         }
         if let Some(fence) = self.effects.fence.take() {
             self.told
@@ -413,7 +415,7 @@ impl Handler for Backbone {
                     digest,
                     theirs,
                 } => {
-                    self.node.refuse(from, digest, theirs);
+                    self.node.refuse(from, digest, theirs, now);
                     continue;
                 }
                 Came::From(from) => (from, stations.take_coming(from)),

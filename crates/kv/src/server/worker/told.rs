@@ -73,7 +73,8 @@ impl Worker {
             port.close(id);
             return self.forget(id);
         }
-        if client.is_stalled && !client.waits_for_room && client.unsent() < UNSENT_MAX / 2 {
+        let waits = client.waits_for_room || client.held.is_full();
+        if client.is_stalled && !waits && client.unsent() < UNSENT_MAX / 2 {
             resume(&mut self.resumed, id, client);
         }
         recount(&mut self.held, client);
