@@ -72,13 +72,7 @@ fn value(definition: &'static Definition) -> BoxedStrategy<Value> {
         SettingKind::Text(read) => {
             let zones = "Europe/(Berlin|Paris)|Asia/Tokyo";
             let modes = "[0-7]{3}";
-            let texts = prop_oneof![
-                "[a-z_-]{1,9}",
-                "/[^/]{0,9}",
-                zones,
-                modes,
-                any::<String>()
-            ];
+            let texts = prop_oneof!["[a-z_-]{1,9}", "/[^/]{0,9}", zones, modes, any::<String>()];
             (texts.prop_filter_map("refused", move |text| read(text).ok()))
                 .prop_map(Value::Text)
                 .boxed()

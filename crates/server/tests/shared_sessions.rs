@@ -74,6 +74,7 @@ const KEPT: BackendKind = {
         asks: Asks::Command(Command {
             key: "command",
             reads: &[],
+            merges: &[],
         }),
         check: |_| None,
         keeps_sessions: Some(KeepsSessions {

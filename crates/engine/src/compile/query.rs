@@ -6,11 +6,12 @@ use super::compiler::{Compiler, Result};
 use super::http_call::request;
 use super::sql_call::{Used, statement, transaction};
 use super::step::{only_when, with_expression};
-use super::value::Operand;
+use super::value::{List, Operand};
 use crate::diagnostic::Reported;
 use crate::program::{Asking, Form, Op, Query, Register, Statement};
 use crate::source::declaration::{CallDecl, EachDecl};
 use crate::source::keys::Text;
+use std::rc::Rc;
 
 /// Compiles what a call asks, of the lanes where `when` is true, and gives what it looks like.
 pub(super) fn query<'a>(
@@ -26,32 +27,24 @@ pub(super) fn query<'a>(
     let Some(EachDecl { item, list }) = &declaration.each else {
         return ask(compiler, declaration);
     };
-    let Ok(items) = items_of(compiler, list) else {
+    let Ok(list) = items_of(compiler, list) else {
         // What else is wrong with the request is told even so.
         let _ = ask_with(compiler, declaration, item, Operand::Poison);
         return Err(Reported);
     };
-    let turn = |compiler: &mut Compiler<'_, 'a>, position, _| {
-        let operand = compiler.item(&items, position)?;
+    compiler.through(&list, |compiler, position, _| {
+        let operand = compiler.item(&Operand::List(Rc::clone(&list)), position)?;
         ask_with(compiler, declaration, item, operand)
-    };
-    match &items {
-        Operand::List(list) => compiler.through(list, turn)?,
-        Operand::Range { count, .. } => {
-            let count = compiler.register(count);
-            compiler.repeat(count, turn)
-        }
-        _ => Err(Reported),
-    }
+    })?
 }
 
 /// What a call has a request for each item of.
-fn items_of<'a>(compiler: &mut Compiler<'_, 'a>, list: &Text<'a>) -> Result<Operand> {
+fn items_of<'a>(compiler: &mut Compiler<'_, 'a>, list: &Text<'a>) -> Result<Rc<List>> {
     let items = with_expression(compiler, list, |this, expression| {
         this.expression(expression)
     })?;
     match items {
-        Operand::List(_) | Operand::Range { .. } => Ok(items),
+        Operand::List(items) => Ok(items),
         other => {
             let message = format!("`each` cannot go through {}", other.describe());
             let hint = "a list parameter, the rows of a call before, or range(...)";

@@ -213,7 +213,7 @@ pub(crate) struct Args {
     #[arg(value_parser = values::number::<u8>("seconds, as a number", 2..=60))]
     pub(super) lease: Option<u8>,
 
-    /// How copies are kept, ring, primary or chain: each node serves keys of its own, with copies on the next nodes (ring);
+    /// How copies are kept: each node serves keys of its own, with copies on the next nodes (ring);
     /// one node writes all keys, and those with copies of them answer `get`, too (primary); or as a
     /// ring, but writes go from one node to the next, and the last answers `get` (chain)
     #[arg(long, value_name = "SCHEME", default_value = "ring", requires = "ring")]

@@ -3,18 +3,9 @@
 
 use super::super::link::Link;
 use super::super::wire::Head;
+use super::progress::Refused;
 use super::{Effects, Node, Sync};
 use rhythm_net::Time;
-
-/// A node that was told something else.
-#[derive(Debug)]
-pub(super) struct Refused {
-    /// Of what it was told.
-    digest: u64,
-    /// Who it is, and what differs.
-    said: String,
-    heard: Time,
-}
 
 impl Node {
     /// A node that was told otherwise said what. It is not spoken to, and that is said once.

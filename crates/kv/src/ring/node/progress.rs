@@ -101,6 +101,16 @@ pub(super) struct Waiting {
     pub(super) waiter: Waiter,
 }
 
+/// A node that was told something else.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// Of what it was told.
+    pub(super) digest: u64,
+    /// Who it is, and what differs.
+    pub(super) said: String,
+    pub(super) heard: Time,
+}
+
 /// This node's lease.
 #[derive(Debug)]
 pub(super) struct Held {

@@ -458,7 +458,7 @@ proptest! {
         let merged = looked_up(&mut wire, &names, &as_one).unwrap();
         prop_assert_eq!(merged.len(), keys.len());
         for ((key, held), merged) in keys.iter().zip(merged) {
-            let alone = looked_up(&mut wire, &[key.clone()], &reply(held, true));
+            let alone = looked_up(&mut wire, std::slice::from_ref(key), &reply(held, true));
             match merged {
                 Some(rows) => prop_assert_eq!(alone, Ok(vec![Some(rows)])),
                 // It asks by itself, which is what it would have done.
