@@ -303,6 +303,10 @@ impl Turn<'_> {
             true => self.clock.expiry(exptime),
             false => now,
         };
+        if self.clock.is_before_all(at) {
+            // All that is there is younger.
+            return;
+        }
         self.shared.store.flush_all(at, now);
         if let Some(written) = &mut self.written {
             written.flush(at.saturating_sub(now));

@@ -91,6 +91,11 @@ impl Clock {
             },
         }
     }
+
+    /// Whether nothing can be as old as what is told by this second: it was before the start.
+    pub(crate) fn is_before_all(&self, at: u32) -> bool {
+        at <= PASSED
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod postgres;
 mod redis;
 mod reproduce;
 mod ring;
+mod ring_floods;
 mod server;
 mod sessions;
 mod site;

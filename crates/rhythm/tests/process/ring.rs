@@ -47,10 +47,10 @@ pub(crate) struct Ring<'a> {
     /// Its file, or its place in etcd.
     of: String,
     folder: PathBuf,
-    copies: Copies,
+    pub(crate) copies: Copies,
     pub(crate) clients: Vec<SocketAddr>,
     backbones: Vec<SocketAddr>,
-    admins: Vec<SocketAddr>,
+    pub(crate) admins: Vec<SocketAddr>,
     /// The command of a node, up to `kv` and where it listens.
     command: Box<dyn Fn(usize) -> Command + 'a>,
     nodes: Vec<Option<Child>>,
@@ -58,7 +58,7 @@ pub(crate) struct Ring<'a> {
 
 impl<'a> Ring<'a> {
     /// Starts all nodes on this machine, of a ring in a file.
-    fn start(test: &str, copies: Copies) -> Ring<'static> {
+    pub(crate) fn start(test: &str, copies: Copies) -> Ring<'static> {
         Ring::start_at(test, &places_here(), copies, command_here)
     }
 
@@ -157,6 +157,11 @@ impl<'a> Ring<'a> {
             assert!(start.elapsed() < NEVER, "it does not end");
             thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// The process of a node that runs.
+    pub(crate) fn process(&self, node: usize) -> u32 {
+        self.nodes[node].as_ref().expect("it runs").id()
     }
 
     pub(crate) fn kill(&mut self, node: usize) {
