@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// The user that owns the databases, and its password, which is to be encoded in no URL.
 pub(crate) const USER: &str = "shop owner";
-pub(crate) const PASSWORD: &str = "it's a % secret: \u{e9}";
+pub(crate) const PASSWORD: &str = "it's a % riddle: \u{e9}";
 
 /// Whom it runs as where the test is root's, as whom it does not run.
 const NOBODY: u32 = 65_534;

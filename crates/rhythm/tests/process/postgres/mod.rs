@@ -91,7 +91,7 @@ fn what_is_typed_is_a_value_and_what_breaks_a_rule_changes_nothing() {
         );
         // Nobody is told the password.
         for said in [server.ask_admin("/config").1, check(&folder)] {
-            assert!(!said.contains("secret"), "{said}");
+            assert!(!said.contains("riddle"), "{said}");
         }
     }
     let count = database.ask("select count(*) from note where author in ('<b>', 'a')");

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The password of databases, as a URL has it.
-const ENCODED: &str = "it%27s%20a%20%25%20secret%3A%20%C3%A9";
+const ENCODED: &str = "it%27s%20a%20%25%20riddle%3A%20%C3%A9";
 
 /// The address of a database, with this password.
 fn url(database: &Database, password: &str) -> String {
@@ -47,7 +47,7 @@ fn a_variable_has_the_address() {
     let (status, config) = server.ask_admin("/config");
     assert_eq!(status, 200);
     assert!(config.contains("${RHYTHM_TEST_BOARD}"), "{config}");
-    assert!(!config.contains("secret"), "{config}");
+    assert!(!config.contains("riddle"), "{config}");
 
     let (good, said) = check(&folder, &["--backends"], &right);
     assert!(
@@ -56,7 +56,7 @@ fn a_variable_has_the_address() {
     );
     let (_, said) = check(&folder, &["--print", "settings"], &right);
     assert!(said.contains("${RHYTHM_TEST_BOARD}"), "{said}");
-    assert!(!said.contains("secret"), "{said}");
+    assert!(!said.contains("riddle"), "{said}");
     // Another password, a server that is not there, no address, and no variable.
     let wrong = url(&database, "guessed");
     let (good, said) = check(&folder, &["--backends"], &wrong);
@@ -86,7 +86,7 @@ fn a_variable_has_the_address() {
     with_settings(&folder, &format!("url = \"{right}\""));
     let (good, said) = check(&folder, &[], "");
     assert!(
-        !good && said.contains("url_file") && !said.contains("secret"),
+        !good && said.contains("url_file") && !said.contains("riddle"),
         "{said}"
     );
 }
@@ -106,10 +106,10 @@ fn a_file_has_the_address_and_is_read_again() {
     until(&server, "/", 200);
     let (_, config) = server.ask_admin("/config");
     assert!(config.contains("\"url_file\": \"address\""), "{config}");
-    assert!(!config.contains("secret"), "{config}");
+    assert!(!config.contains("riddle"), "{config}");
     let (_, said) = check(&folder, &["--print", "settings"], "");
     assert!(
-        said.contains("url_file = \"address\"") && !said.contains("secret"),
+        said.contains("url_file = \"address\"") && !said.contains("riddle"),
         "{said}"
     );
 }
