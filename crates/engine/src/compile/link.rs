@@ -4,7 +4,7 @@ use super::compiler::{Compiler, Result};
 use super::output::escape_literal;
 use super::value::{Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean_or};
-use crate::program::{Carrier, Escape, Segment, TextFunction, Type};
+use crate::program::{Carrier, Escape, Route, Segment, TextFunction, Type};
 use crate::source::PageFile;
 use crate::source::declaration::{ParamDecl, ParamKind};
 use minijinja::machinery::ast::{CallArg, CallType, Expr};
@@ -38,9 +38,7 @@ impl<'a> Compiler<'_, 'a> {
             let value = self.printable(value, at)?;
             given.push((name, value));
         }
-        let routes = || page.header.routes.iter().map(|(route, _)| route);
-        let gets = routes().find(|route| route.method == "GET");
-        let Some(route) = gets.or_else(|| routes().next()) else {
+        let Some(route) = route_of(page) else {
             if page.header.is_routed {
                 return Err(Reported);
             }
@@ -84,6 +82,27 @@ impl<'a> Compiler<'_, 'a> {
         Ok(self.stage.concat(&parts, false, self.page))
     }
 
+    /// Whether what begins with this expression, a path of the service, is of this site whatever its
+    /// values are: `//` and a host behind it would not be, and a value may be empty. If it
+    /// `is_alone`, nothing follows it.
+    pub(super) fn is_within(&self, expression: &Expr<'_>, is_alone: bool) -> bool {
+        let Expr::Call(call) = expression else {
+            return false;
+        };
+        let Some(CallArg::Pos(Expr::Const(name))) = call.args.first() else {
+            return false;
+        };
+        let pages = self.links.map_or(&[][..], |links| links.pages);
+        let page = pages
+            .iter()
+            .find(|page| name.value.as_str() == Some(page.file_name));
+        let route = page.and_then(|page| route_of(page));
+        route.is_some_and(|route| match &route.segments[..] {
+            [Segment::Literal(first), ..] if !first.is_empty() => true,
+            segments => is_alone && segments.len() <= 1,
+        })
+    }
+
     /// A value as it stands in a URL.
     fn encoded(&mut self, value: &Operand) -> Operand {
         if let Operand::Literal(literal) = value {
@@ -108,6 +127,13 @@ impl<'a> Compiler<'_, 'a> {
         let hint = did_you_mean_or(name, names, "write it, with a route");
         Err(self.error(place, format!("there is no pages/{name}"), hint))
     }
+}
+
+/// The route by which a page is linked to.
+fn route_of<'p>(page: &'p PageFile<'_>) -> Option<&'p Route> {
+    let routes = || page.header.routes.iter().map(|(route, _)| route);
+    let gets = routes().find(|route| route.method == "GET");
+    gets.or_else(|| routes().next())
 }
 
 /// Whether an expression is a path of the service.

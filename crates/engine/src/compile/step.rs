@@ -434,6 +434,11 @@ fn text_template<'a>(
                 let begins = is_first && goal == Goal::Url;
                 let is_alone = body.children.len() == 1;
                 let printed = compiler.expression(&output.expr).and_then(|operand| {
+                    // A path of the service has its outputs encoded already.
+                    let is_path = goal == Goal::Url && is_path(&output.expr);
+                    if begins && is_path && compiler.is_within(&output.expr, is_alone) {
+                        return compiler.print(&operand, Escape::None, place);
+                    }
                     if begins {
                         compiler.leads_within(&operand, is_alone, place)?;
                         return compiler.print(&operand, Escape::None, place);
@@ -447,8 +452,6 @@ fn text_template<'a>(
                         let hint = "`csrf_token` is its value";
                         return Err(compiler.error(place, message, hint));
                     }
-                    // A path of the service has its outputs encoded already.
-                    let is_path = matches!(goal, Goal::Url) && is_path(&output.expr);
                     let escape = if is_path { Escape::None } else { escape };
                     compiler.print(&operand, escape, place)
                 });
