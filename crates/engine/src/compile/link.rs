@@ -82,8 +82,8 @@ impl<'a> Compiler<'_, 'a> {
         Ok(self.stage.concat(&parts, false, self.page))
     }
 
-    /// Whether what begins with this expression, a path of the service, is of this site whatever its
-    /// values are: `//` and a host behind it would not be, and a value may be empty. If it
+    /// Whether what begins with this expression, a path of the service, is of this site whatever
+    /// its values are: `//` and a host behind it would not be, and a value may be empty. If it
     /// `is_alone`, nothing follows it.
     pub(super) fn is_within(&self, expression: &Expr<'_>, is_alone: bool) -> bool {
         let Expr::Call(call) = expression else {

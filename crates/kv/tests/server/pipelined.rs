@@ -131,3 +131,42 @@ fn a_request_that_is_refused_is_answered_once() {
     });
     let _ = std::fs::remove_dir_all(&folder);
 }
+
+/// More than one turn executes, by several at a time: all are answered, and others meanwhile.
+#[test]
+fn many_stats_are_all_answered_in_their_order() {
+    const CLIENTS: usize = 4;
+    const ASKED: usize = 300;
+    let server = start(here());
+    let asking: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let mut stream = server.connect();
+            std::thread::spawn(move || {
+                let sent: String = (0..ASKED)
+                    .map(|at| format!("stats\r\nset {client} 0 0 3\r\n{at:03}\r\nget {client}\r\n"))
+                    .collect();
+                stream.write_all(sent.as_bytes()).expect("it reads");
+                let last = format!("VALUE {client} 0 3\r\n{:03}\r\nEND\r\n", ASKED - 1);
+                let mut answers = Vec::new();
+                let mut piece = [0; 65536];
+                while !answers.ends_with(last.as_bytes()) {
+                    let length = stream.read(&mut piece).expect("it answers");
+                    assert!(length > 0, "it ends early");
+                    answers.extend_from_slice(&piece[..length]);
+                }
+                String::from_utf8(answers).expect("a text")
+            })
+        })
+        .collect();
+    expect(&mut server.connect(), "mn\r\n", "MN\r\n");
+    for (client, asked) in asking.into_iter().enumerate() {
+        let answers = asked.join().expect("all are answered");
+        assert_eq!(answers.matches("STAT pid ").count(), ASKED);
+        let mut rest = &answers[..];
+        for at in 0..ASKED {
+            let stored = format!("STORED\r\nVALUE {client} 0 3\r\n{at:03}\r\nEND\r\n");
+            let begin = rest.find(&stored).expect("in their order");
+            rest = &rest[begin + stored.len()..];
+        }
+    }
+}

@@ -161,8 +161,14 @@ impl<D: Disk> Node<D> {
     /// Answers those who have waited for too long.
     pub(super) fn give_up(&mut self, now: Time, out: &mut Effects) {
         let is_late = |at: Time| now.since(at) >= PATIENCE;
+        // What cannot be written down cannot be executed either, nor what was asked behind it.
+        let is_stalled = self.stalled.is_some();
         let mut nothing = |ticket: Option<Ticket>| {
-            (out.answers).extend(ticket.map(|ticket| (ticket, Answer::NothingDone)));
+            let answer = match is_stalled {
+                true => Answer::DiskFull,
+                false => Answer::NothingDone,
+            };
+            (out.answers).extend(ticket.map(|ticket| (ticket, answer)));
         };
         let late = self.changes.partition_point(|change| is_late(change.at));
         for change in self.changes.drain(..late) {

@@ -16,6 +16,10 @@ pub(super) const UNSENT_MAX: usize = 1 << 20;
 /// Answers are sent when so many bytes of one connection's are together.
 pub(super) const SEND_BYTES: usize = 256 * 1024;
 
+/// `stats` of all connections that one turn executes beyond the first of each: they take a hundred
+/// times as long as other commands do, and others wait for the turn's end.
+pub(super) const STATS_MAX: usize = 64;
+
 /// A connection whose commands are executed.
 pub(super) struct Lane<'a> {
     pub(super) port: &'a mut dyn Port,
@@ -25,6 +29,8 @@ pub(super) struct Lane<'a> {
     pub(super) written: u64,
     /// Answers that may stay untaken.
     pub(super) limit: usize,
+    /// How many `stats` the turn has executed.
+    pub(super) stats: &'a mut usize,
     pub(super) ring: Option<&'a mut Ring>,
     pub(super) now: Time,
     /// The turn wrote something for this connection, or showed it what is to be confirmed.
@@ -57,6 +63,13 @@ impl Lane<'_> {
             if (is_full || self.client.held.is_full()) && cohort.can_leave(index, at) {
                 cut = Some(at);
                 break;
+            }
+            if let Kind::Stats(_) = cohort.commands().list[at].kind {
+                if *self.stats >= STATS_MAX && at > commands.start && cohort.can_leave(index, at) {
+                    cut = Some(at);
+                    break;
+                }
+                *self.stats += 1;
             }
             cohort.prepare(at, store, turn);
             let part = cohort.part(index);

@@ -26,7 +26,7 @@ use crate::execute::Turn;
 use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
 use crate::wire::{Kind, Protocol, Rules, State, Stream, udp};
-use lane::{Lane, SEND_BYTES, UNSENT_MAX};
+use lane::{Lane, SEND_BYTES, STATS_MAX, UNSENT_MAX};
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
@@ -190,6 +190,7 @@ impl Worker {
                 .writing_if(ring.may_write());
         }
         let mut batch = 0..0;
+        let mut stats = 0;
         loop {
             let Some(index) = batch.next() else {
                 batch = self.cohort.parse(&self.rules);
@@ -221,6 +222,7 @@ impl Worker {
                         has_written: false,
                         written: 0,
                         limit,
+                        stats: &mut stats,
                     };
                     let is_there = lane.run(&mut self.cohort, index, &store, &mut turn);
                     counters.add(Counter::BytesWritten, lane.written);
@@ -238,6 +240,13 @@ impl Worker {
                 Source::Datagram { socket, peer, id } => {
                     let mut is_first = true;
                     for at in self.cohort.part(index).commands.clone() {
+                        if let Kind::Stats(_) = self.cohort.commands().list[at].kind {
+                            // As if it had been lost on the way.
+                            if stats >= STATS_MAX {
+                                continue;
+                            }
+                            stats += 1;
+                        }
                         self.cohort.prepare(at, &store, &turn);
                         let part = self.cohort.part(index);
                         let command = &self.cohort.commands().list[at];
