@@ -141,7 +141,7 @@ fn many_stats_are_all_answered_in_their_order() {
     let asking: Vec<_> = (0..CLIENTS)
         .map(|client| {
             let mut stream = server.connect();
-            std::thread::spawn(move || {
+            thread::spawn(move || {
                 let sent: String = (0..ASKED)
                     .map(|at| format!("stats\r\nset {client} 0 0 3\r\n{at:03}\r\nget {client}\r\n"))
                     .collect();
