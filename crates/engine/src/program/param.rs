@@ -44,7 +44,7 @@ pub enum ParamType {
     /// `YYYY-MM-DD`, a day that exists. A text to the page.
     Date,
     /// A number as HTML has it in `<input type="number">`, within bounds, both inclusive. Its field
-    /// is a text, which programs convert: see [`ParamType::field_type`].
+    /// is a text, which programs convert: see `ParamType::field_type`.
     Float {
         /// Least value.
         min: f64,
