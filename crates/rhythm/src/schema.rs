@@ -13,6 +13,7 @@ use rhythm_engine::settings::{
 };
 use rhythm_server::backend::kinds;
 use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// The version of JSON Schema that editors of TOML understand.
@@ -177,12 +178,17 @@ fn page() -> Result<Json> {
     schema["$schema"] = DIALECT.into();
     let step = schema["definitions"]["step"]["properties"].as_object_mut();
     let step = step.context("steps have keys")?;
-    for kind in kinds() {
+    let mut by_key: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let kinds = kinds();
+    for kind in &kinds {
         for key in kind.asks.keys() {
-            step.entry(key).or_insert_with(
-                || json!({ "description": format!("A call of a backend of kind {}.", kind.name) }),
-            );
+            by_key.entry(key).or_default().push(kind.name);
         }
+    }
+    for (key, kinds) in by_key {
+        let about = format!("Of a call of a backend of kind {}.", kinds.join(" or "));
+        step.entry(key)
+            .or_insert_with(|| json!({ "description": about }));
     }
     Ok(schema)
 }

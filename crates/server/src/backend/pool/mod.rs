@@ -194,7 +194,8 @@ impl<W: Wire> ConnectionPool<W> {
                 bytes,
                 most = self.options.query_max,
                 "a request to the backend is too long and gets 500: bound the parameters that go \
-                 into it, by `max_length = ...` of the page"
+                 into it, by `max_length = ...` of the page, or `max_bytes` of a file, or raise \
+                 `request_bytes_max` of the backend"
             );
         }
     }

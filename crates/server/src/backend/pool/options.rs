@@ -74,7 +74,7 @@ impl PoolOptions {
             depth_max: pool.depth_max.map_or(1, |depth| depth.get() as usize),
             queries_max: 1 << 16,
             held_max: 32 << 20,
-            query_max: 16 * 1024,
+            query_max: pool.request_bytes_max as usize,
             retries_max: pool.retries_max,
             timeout: pool.timeout,
             connect_timeout: Duration::from_secs(1),
