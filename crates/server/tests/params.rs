@@ -538,3 +538,43 @@ fn forms_in_parts_have_texts_and_files() {
     assert_eq!(client.form("/text", "").status, 400);
     stop(server);
 }
+
+/// A value that is empty does not make a host of what follows it, in redirects and in links.
+#[test]
+fn an_empty_value_leads_nowhere_else() {
+    let server = serve(&[
+        (
+            "a.html",
+            "+++\nroute = \"GET /a\"\n[params]\n\
+             l = { in = \"query\", type = \"text\", default = \"\" }\n\
+             p = { in = \"query\", type = \"text\" }\n\
+             [[step]]\nredirect = \"/{{ l }}/{{ p }}\"\n+++\n",
+        ),
+        (
+            "b.html",
+            "+++\nroute = \"GET /b\"\n[params]\n\
+             l = { in = \"query\", type = \"text\", default = \"\" }\n\
+             p = { in = \"query\", type = \"text\" }\n+++\n\
+             {{ url_for(\"c.html\", l=l, p=p) }}",
+        ),
+        (
+            "c.html",
+            "+++\nroute = \"GET /{l}/{p}/c\"\n[params]\n\
+             l = { in = \"path\", type = \"text\" }\n\
+             p = { in = \"path\", type = \"text\" }\n+++\n{{ l }}{{ p }}",
+        ),
+    ]);
+    let mut client = client(&server);
+    for (l, redirect, link) in [
+        ("de", "/de/evil.example", "/de/evil.example/c"),
+        ("", "/.//evil.example", "/.//evil.example/c"),
+        ("/", "/%2F/evil.example", "/%2F/evil.example/c"),
+    ] {
+        let query = format!("l={}&p=evil.example", l.replace('/', "%2F"));
+        let answer = client.get(&format!("/a?{query}"));
+        assert_eq!(answer.header("Location"), Some(redirect), "{l}");
+        let answer = client.get(&format!("/b?{query}"));
+        assert_eq!(answer.text().replace("&#x2f;", "/"), link, "{l}");
+    }
+    stop(server);
+}

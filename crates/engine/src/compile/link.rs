@@ -79,7 +79,11 @@ impl<'a> Compiler<'_, 'a> {
             parts.push(Operand::text(&format!("{before}{name}=")));
             parts.push(self.encoded(&value));
         }
-        Ok(self.stage.concat(&parts, false, self.page))
+        let path = self.stage.concat(&parts, false, self.page);
+        match &route.segments[..] {
+            [Segment::Param(_), _, ..] => self.of_this_site(path),
+            _ => Ok(path),
+        }
     }
 
     /// Whether what begins with this expression, a path of the service, is of this site whatever

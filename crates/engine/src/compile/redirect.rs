@@ -1,10 +1,11 @@
 //! Where redirects lead: to pages and files that there are, and to other servers only where their
 //! pages say so.
 
+use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
 use super::value::Operand;
 use crate::diagnostic::{Place, Report, Reported, did_you_mean_or};
-use crate::program::{Route, Segment};
+use crate::program::{Route, Segment, TextTest};
 use crate::settings::StaticSettings;
 use crate::source::PageFile;
 use crate::source::declaration::{Instead, StepKind};
@@ -107,6 +108,31 @@ impl<'a> Compiler<'_, 'a> {
             }
         };
         Err(self.error(place, message, hint))
+    }
+
+    /// What a redirect's text makes, of this site whatever its outputs are.
+    pub(super) fn within(&mut self, to: &str, text: Operand) -> Result<Operand> {
+        let outputs = outline(to).strip_prefix('/').map(str::to_owned);
+        let behind = outputs.as_deref().and_then(|rest| rest.strip_prefix(ANY));
+        match behind.is_some_and(|rest| rest.trim_start_matches(ANY).starts_with('/')) {
+            true => self.of_this_site(text),
+            false => Ok(text),
+        }
+    }
+
+    /// A path whose first segment may be empty: `//host` would be another server. With a dot between
+    /// the slashes it is a path, which browsers shorten again (RFC 3986, section 5.2.4).
+    pub(super) fn of_this_site(&mut self, path: Operand) -> Result<Operand> {
+        let [left, right] = [path.clone(), Operand::text("//")].map(|it| self.text_register(&it));
+        let leaves = self.text_test(TextTest::StartsWith, left, right);
+        let leaves = self.register(&leaves);
+        self.stage.open();
+        let parts = [Operand::text("/."), path.clone()];
+        let kept = self.stage.concat(&parts, false, self.page);
+        let block = self.stage.close(self.fragments);
+        let as_it_is = (OpenBlock::default(), path);
+        // Both are texts.
+        (self.select(leaves, (block, kept), as_it_is)).map_err(|_| Reported)
     }
 }
 

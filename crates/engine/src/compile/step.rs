@@ -307,6 +307,7 @@ pub(super) fn only_when<'a, T>(
 /// Compiles an answer that leads elsewhere.
 fn redirect_to<'a>(compiler: &mut Compiler<'_, 'a>, redirect: &RedirectDecl<'a>) -> Result<()> {
     let text = text_template(compiler, &redirect.to, Escape::Percent, Goal::Url)?;
+    let text = compiler.within(&redirect.to.value, text)?;
     compiler.stage.push(Op::Status(redirect.status));
     add_header(compiler, "Location", text);
     if let Some(flash) = &redirect.flash {

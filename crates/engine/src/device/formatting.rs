@@ -74,7 +74,7 @@ pub(super) fn format(
             parts::places(cut, text_of(text), text_of(separator), most, room, to)?;
         }
         (Formatting::Part, &[Text(text), Text(places), Int(at)]) => {
-            to.extend_from_slice(parts::part(text_of(text), places, at)?.as_bytes());
+            to.extend_from_slice(parts::part(text, places, at)?);
         }
         (Formatting::Reverse, &[Text(text)]) => {
             to.extend(text_of(text).chars().rev().collect::<String>().as_bytes());
