@@ -38,6 +38,20 @@ fn program(name: &str) -> Command {
     Command::new(found.pop().unwrap_or_else(|| name.into()))
 }
 
+/// The processes that a process has begun, and that are there.
+fn children(parent: u32) -> Vec<Pid> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let child = |process: fs::DirEntry| {
+        let pid = process.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(process.path().join("stat")).ok()?;
+        // Behind its name, which may have anything in it, stand its state and its parent.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let of: u32 = rest.split_whitespace().nth(1)?.parse().ok()?;
+        Pid::from_raw(pid).filter(|_| of == parent)
+    };
+    processes.filter_map(child).collect()
+}
+
 /// Has a command run as an ordinary user.
 fn ordinary(command: &mut Command) -> &mut Command {
     if geteuid().is_root() {
@@ -125,7 +139,6 @@ impl Database {
 
     /// Kills it, and all that it does.
     pub(crate) fn kill(&mut self) {
-        self.signal(Signal::KILL);
         self.reap();
     }
 
@@ -137,9 +150,15 @@ impl Database {
 
     fn reap(&mut self) {
         if let Some(mut child) = self.child.take() {
+            let others = children(child.id());
             // One that has ended cannot be killed any more.
             let _ = child.kill();
             let _ = child.wait();
+            // They end by themselves, but for one that waits for a lock which another had: that one
+            // would keep the next server from starting for ever.
+            for other in others {
+                let _ = kill_process(other, Signal::KILL);
+            }
         }
     }
 
