@@ -120,8 +120,8 @@ impl<'a> Compiler<'_, 'a> {
         }
     }
 
-    /// A path whose first segment may be empty: `//host` would be another server. With a dot between
-    /// the slashes it is a path, which browsers shorten again (RFC 3986, section 5.2.4).
+    /// A path whose first segment may be empty: `//host` would be another server. With a dot
+    /// between the slashes it is a path, which browsers shorten again (RFC 3986, section 5.2.4).
     pub(super) fn of_this_site(&mut self, path: Operand) -> Result<Operand> {
         let [left, right] = [path.clone(), Operand::text("//")].map(|it| self.text_register(&it));
         let leaves = self.text_test(TextTest::StartsWith, left, right);

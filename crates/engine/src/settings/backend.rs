@@ -137,8 +137,8 @@ section! {
             count(1, 1024).or_none("half while others wait, all but an eighth while nobody does"),
         /// Most calls of one user under way or waiting at a time; beyond, they fail with 503.
         calls_per_user_max: u32 = 4096; count(1, 65_536),
-        /// Bytes of a request: what its call says, and its arguments before they are encoded (a file
-        /// as `hex` has twice its bytes). A longer one is not sent, and answers 500.
+        /// Bytes of a request: what its call says, and its arguments before they are encoded (a
+        /// file as `hex` has twice its bytes). A longer one is not sent, and answers 500.
         request_bytes_max: u32 = 16_384; bytes(1024, 16 << 20),
         /// Calls that fail make it count as failing if they are so many, within a window, and most,
         /// of several users and for most of what is asked.
