@@ -244,6 +244,35 @@ impl SessionArray {
         }
     }
 
+    /// Ends a session that other machines have, too, as [`destroy`](Self::destroy) does: it is
+    /// remembered, so that what the store said of it before is known to be late.
+    pub fn end(&self, id: &SessionId) -> bool {
+        if let Some(shared) = &self.shared {
+            shared.end(id.secret);
+        }
+        // Who adopts it meanwhile sees that it has ended, or is seen here.
+        fence(Ordering::SeqCst);
+        self.destroy(id)
+    }
+
+    /// The store does not know that a session has ended: it may be adopted again.
+    pub fn go_on(&self, id: &SessionId) {
+        if let Some(shared) = &self.shared {
+            shared.go_on(id.secret);
+        }
+    }
+
+    /// Whether a session has ended here of late, which the store may not have known when it was
+    /// asked; if so, it is nowhere in the array. To be asked behind [`adopt`](Self::adopt).
+    pub fn has_ended(&self, id: &SessionId) -> bool {
+        fence(Ordering::SeqCst);
+        let has_ended = (self.shared.as_ref()).is_some_and(|shared| shared.has_ended(id.secret));
+        if has_ended {
+            self.destroy(id);
+        }
+        has_ended
+    }
+
     /// Whether other machines have sessions in common with this one.
     pub fn is_shared(&self) -> bool {
         self.shared.is_some()

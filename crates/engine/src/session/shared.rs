@@ -18,6 +18,9 @@ use super::id::Secret;
 /// Places in which a session can be, a cache line of them.
 const WINDOW: usize = 16;
 
+/// How many sessions are remembered that have ended here.
+const ENDED: usize = 1024;
+
 /// Bits of the secret beside a time.
 const TAG_BITS: u32 = 24;
 
@@ -26,6 +29,9 @@ pub(super) struct Shared {
     places: Box<[AtomicU32]>,
     /// For each slot: the time, plus 1, and a part of the secret of the session it is of.
     confirmed: Box<[AtomicU64]>,
+    /// Halves of the secrets of sessions that have ended here of late: what was asked about one
+    /// before the store knew that may be answered after it.
+    ended: Box<[AtomicU64]>,
 }
 
 impl Shared {
@@ -38,6 +44,7 @@ impl Shared {
         Shared {
             places: (0..2 * capacity).map(|_| AtomicU32::new(0)).collect(),
             confirmed: (0..capacity).map(|_| AtomicU64::new(0)).collect(),
+            ended: (0..ENDED).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -70,6 +77,26 @@ impl Shared {
         if let Some(place) = self.window(secret).find(is_its) {
             place.store(0, Ordering::Release);
         }
+    }
+
+    fn end_of(&self, secret: Secret) -> &AtomicU64 {
+        &self.ended[secret[1] as usize % ENDED]
+    }
+
+    /// The session of this secret ends here. It is remembered in place of another.
+    pub(super) fn end(&self, secret: Secret) {
+        self.end_of(secret).store(secret[0], Ordering::SeqCst);
+    }
+
+    /// It has not ended: the store has not taken that.
+    pub(super) fn go_on(&self, secret: Secret) {
+        let none = self.end_of(secret);
+        let _ = none.compare_exchange(secret[0], 0, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Whether it has ended here of late.
+    pub(super) fn has_ended(&self, secret: Secret) -> bool {
+        self.end_of(secret).load(Ordering::SeqCst) == secret[0]
     }
 
     /// The session of this secret was in the store at a time, in milliseconds.

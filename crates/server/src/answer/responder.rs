@@ -206,7 +206,11 @@ impl Responder {
                 continue;
             };
             // What does not find room in the array is asked for again the next time.
-            if let Some(here) = array.adopt(id, user, milliseconds(now)) {
+            let here = array.adopt(id, user, milliseconds(now));
+            if array.has_ended(id) {
+                continue;
+            }
+            if let Some(here) = here {
                 array.confirm(&here, u64::try_from(asked - 1).unwrap_or_default());
                 stored.write_all(&here, &self.words, || array.has(&here));
             }

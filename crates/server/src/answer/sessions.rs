@@ -49,6 +49,8 @@ pub(crate) struct ToKeep {
     /// The session that keeps something else: if the store does not have it, what it has is to be
     /// asked for.
     changed: Option<SessionId>,
+    /// Sessions that end: if the store does not know that, they go on.
+    ended: Vec<SessionId>,
 }
 
 /// What a lane's answer does to sessions.
@@ -166,6 +168,7 @@ impl Sessions {
         if let Some(begun) = &to_keep.begun {
             self.array.destroy(begun);
         }
+        to_keep.ended.iter().for_each(|id| self.array.go_on(id));
         if let Some(changed) = &to_keep.changed {
             self.array.confirm(changed, 0);
         }
@@ -174,6 +177,7 @@ impl Sessions {
     /// The store is to be told that a session ends, if it is one.
     fn ends(&mut self, id: &SessionId) {
         if !id.is_of_nobody() {
+            self.told.ended.push(*id);
             self.told.writes.push(StoreWrite {
                 what: What::Ends,
                 key: shared_sessions::key(&self.sealer, id),
@@ -302,7 +306,7 @@ impl Sessions {
                 let id = created.map_err(|_| Refused::Full)?;
                 // The browser knows one session at a time.
                 if let Some(earlier) = asked.earlier {
-                    self.array.destroy(earlier);
+                    self.array.end(earlier);
                     over.push(*earlier);
                 }
                 self.metrics.sign_ins.add(1);
@@ -316,7 +320,7 @@ impl Sessions {
             }
             SessionChange::Destroy => {
                 if let Some(session) = asked.earlier {
-                    self.array.destroy(session);
+                    self.array.end(session);
                     if is_shared {
                         self.ends(session);
                     }

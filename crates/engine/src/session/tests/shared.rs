@@ -99,3 +99,25 @@ fn sign_ins_beyond_the_limit_tell_what_has_ended_and_adopting_ends_nothing() {
         .unwrap();
     assert_eq!((array.live(), ended), (2, Vec::new()));
 }
+
+#[test]
+fn what_has_ended_here_is_not_brought_back_by_what_was_asked_before() {
+    let array = SessionArray::with(shared(4));
+    let foreign = SessionId::new(0, random(2));
+    let here = array.adopt(&foreign, 2, 0).expect("there is room");
+    assert!(!array.has_ended(&foreign) && array.lookup(&here, 0) == Some(2));
+    assert!(array.end(&here));
+    // The store has answered what was asked of it before.
+    array.adopt(&foreign, 2, 1);
+    assert!(array.has_ended(&foreign));
+    assert_eq!((array.lookup(&foreign, 1), array.live()), (None, 0));
+    // It does not take the end: all stays as it was.
+    array.go_on(&foreign);
+    let again = array.adopt(&foreign, 2, 2);
+    assert!(!array.has_ended(&foreign));
+    assert_eq!(array.lookup(&again.expect("there is room"), 2), Some(2));
+    // Others are nobody's matter.
+    assert!(array.end(&foreign));
+    let other = SessionId::new(0, random(3));
+    assert!(array.adopt(&other, 3, 3).is_some() && !array.has_ended(&other));
+}
