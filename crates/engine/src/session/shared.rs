@@ -1,5 +1,5 @@
-//! Sessions that several machines share: in which slots those are that began elsewhere, and when
-//! each was last known to be in their store.
+//! Sessions that several machines share: in which slots those are that began elsewhere, when each
+//! was last known to be in their store, and which have ended here of late.
 //!
 //! The id of a session that began elsewhere names a slot of that machine. Here it has another,
 //! which is found by its secret:
