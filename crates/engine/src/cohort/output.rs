@@ -10,6 +10,8 @@
 use super::arena::View;
 use super::budget::{Lease, Share};
 use super::need::Need;
+use crate::program::FragmentId;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// A fragment's place in a lane's body.
@@ -204,31 +206,37 @@ impl Output {
         (self.runs_used, self.segments_used) = (run_start, segment_start);
     }
 
+    /// A lane's run.
+    pub fn run(&self, lane: usize) -> &[u8] {
+        let output = &self.lanes[lane];
+        &self.runs[output.run_start..][..output.run_length as usize]
+    }
+
+    /// What a lane's body is made of, in order: parts of its run, and the fragment behind each but
+    /// the last.
+    pub fn parts(&self, lane: usize) -> impl Iterator<Item = (Range<usize>, Option<FragmentId>)> {
+        let output = &self.lanes[lane];
+        let segments =
+            &self.segments[output.segment_start as usize..][..output.segment_count as usize];
+        let mut at = 0;
+        segments
+            .iter()
+            .map(|segment| (segment.run_end as usize, Some(segment.fragment)))
+            .chain(std::iter::once((output.run_length as usize, None)))
+            .map(move |(end, fragment)| (std::mem::replace(&mut at, end)..end, fragment))
+    }
+
     /// The pieces of a lane's body, in order: parts of its run, and fragments.
     pub fn pieces<'a>(
         &'a self,
         lane: usize,
         fragments: &'a [Box<[u8]>],
     ) -> impl Iterator<Item = &'a [u8]> {
-        let output = &self.lanes[lane];
-        let run = &self.runs[output.run_start..][..output.run_length as usize];
-        let segments =
-            &self.segments[output.segment_start as usize..][..output.segment_count as usize];
-        let mut at = 0;
-        segments
-            .iter()
-            .map(|segment| {
-                (
-                    segment.run_end as usize,
-                    &*fragments[segment.fragment as usize],
-                )
-            })
-            .chain(std::iter::once((run.len(), &[][..])))
-            .flat_map(move |(end, fragment)| {
-                let part = &run[at..end];
-                at = end;
-                [part, fragment]
-            })
+        let run = self.run(lane);
+        self.parts(lane).flat_map(move |(part, fragment)| {
+            let fragment = fragment.map_or(&[][..], |fragment| &*fragments[fragment as usize]);
+            [&run[part], fragment]
+        })
     }
 
     /// Appends a lane's body to `to`.

@@ -5,8 +5,9 @@ use super::param::{ListParam, Param};
 use super::route::Route;
 use super::sessions::SessionLookup;
 use super::stage::{Call, StageProgram};
-use super::value::{Constant, Field, FieldId};
+use super::value::{Constant, Field, FieldId, FragmentId};
 use crate::settings::StoredKind;
+use std::cell::RefCell;
 
 /// Whether a page needs a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,6 +135,18 @@ impl PageProgram {
     pub fn any_op(&self, is_such: impl Fn(&Op) -> bool) -> bool {
         let mut ops = self.stages.iter().flat_map(|stage| &stage.body);
         ops.any(|op| op.any(&is_such))
+    }
+
+    /// Its fragments, in the order in which its stages have them; one may be there several times.
+    pub fn fragments(&self) -> Vec<FragmentId> {
+        let fragments = RefCell::new(Vec::new());
+        self.any_op(|op| {
+            if let Op::Fragment(fragment) = op {
+                fragments.borrow_mut().push(*fragment);
+            }
+            false
+        });
+        fragments.into_inner()
     }
 
     /// Whether its stages read a scalar field.

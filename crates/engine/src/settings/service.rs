@@ -3,8 +3,8 @@
 use super::definition::Definition;
 use super::section::Section;
 use super::tables::{
-    CohortSettings, HeaderSettings, Limits, ServerSettings, ServiceSettings, SessionSettings,
-    StaticSettings,
+    CohortSettings, GzipSettings, HeaderSettings, Limits, ServerSettings, ServiceSettings,
+    SessionSettings, StaticSettings,
 };
 use super::value::Value;
 use std::collections::BTreeMap;
@@ -46,6 +46,8 @@ pub struct ServiceConfig {
     pub session: SessionSettings,
     /// `[headers]`
     pub headers: HeaderSettings,
+    /// `[gzip]`
+    pub gzip: GzipSettings,
     /// `[cohort]`
     pub cohort: CohortSettings,
     /// `[limits]`
@@ -56,25 +58,27 @@ pub struct ServiceConfig {
 
 impl ServiceConfig {
     /// The tables, in the order in which they are shown.
-    pub fn sections(&self) -> [&dyn Section; 7] {
+    pub fn sections(&self) -> [&dyn Section; 8] {
         [
             &self.service,
             &self.server,
             &self.statics,
             &self.session,
             &self.headers,
+            &self.gzip,
             &self.cohort,
             &self.limits,
         ]
     }
 
     fn section_mut(&mut self, table: &str) -> &mut dyn Section {
-        let sections: [&mut dyn Section; 7] = [
+        let sections: [&mut dyn Section; 8] = [
             &mut self.service,
             &mut self.server,
             &mut self.statics,
             &mut self.session,
             &mut self.headers,
+            &mut self.gzip,
             &mut self.cohort,
             &mut self.limits,
         ];

@@ -176,6 +176,19 @@ section! {
 }
 
 section! {
+    /// Compression of pages, for clients that accept gzip. Static files have it beside them.
+    pub struct GzipSettings = "gzip" {
+        /// Compress pages: their texts when they are loaded, the rest as they are answered.
+        pages: bool = true; switch(),
+        /// Bytes of a page. A shorter one is sent as it is.
+        bytes_min: u32 = 512; bytes(0, 1 << 30),
+        /// Bytes of a page. A longer one is sent as it is, since others wait while it is compressed
+        /// (some 2 ms a megabyte).
+        bytes_max: u32 = 1 << 20; bytes(0, 1 << 30),
+    }
+}
+
+section! {
     /// How requests form cohorts.
     pub struct CohortSettings = "cohort" {
         /// When a cohort is launched: as soon as the device is free and no more input waits, or

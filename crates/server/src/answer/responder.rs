@@ -23,6 +23,7 @@ use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::program::{PageProgram, SessionLookup};
 use rhythm_engine::session::{SessionId, StoredFields, StoredValue, TooMany};
+use rhythm_gzip::Stitcher;
 use rhythm_http::{AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed, Reading};
 use rhythm_net::{Client, ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
@@ -48,6 +49,8 @@ pub(crate) struct Responder {
     held: HeldAnswers,
     /// How long answers were.
     pub(crate) lengths: Lengths,
+    /// Makes compressed answers.
+    stitcher: Stitcher,
     // Memory kept from call to call.
     line: Vec<u8>,
     users: Vec<Option<i64>>,
@@ -73,6 +76,7 @@ impl Responder {
             hosted: HostedAnswers::default(),
             held: HeldAnswers::default(),
             lengths,
+            stitcher: Stitcher::default(),
             line: Vec::new(),
             users: Vec::new(),
             words: Vec::new(),
@@ -338,6 +342,7 @@ impl Responder {
             hosted: &mut self.hosted,
             held: &mut self.held,
             lengths: &mut self.lengths,
+            stitcher: &mut self.stitcher,
         };
         let left = answers.answer(port, cohort);
         if let Some(longest) = answers.longest {

@@ -1,7 +1,8 @@
 //! Response: from a cohort's output to its clients (paper, section 3.2, *Response*).
 //!
 //! Each finished lane's head is written into the one buffer of [`Clients`], and its runs and
-//! fragments follow as one body, which is stitched there, or gathered by the socket.
+//! fragments follow as one body, which is stitched there, or gathered by the socket; or, for clients
+//! that take it, as a stream of gzip stitched from the same (`rhythm-gzip`).
 
 use crate::answer::held::{HeldAnswers, Parts, Ready};
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
@@ -19,11 +20,13 @@ use crate::site::lengths::Lengths;
 use crate::site::{BackendSettings, HeaderKind, SentAside, Site};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output, SessionChange};
 use rhythm_engine::session::TooMany;
+use rhythm_gzip::Stitcher;
 use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces};
 use rhythm_net::sparse::SparseByKind;
 use rhythm_net::{Port, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::date::DateCache;
+use rhythm_protocol::http::encoding::Encoding;
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{
     HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content,
@@ -61,7 +64,8 @@ pub(crate) fn say_not_kept(
 
 /// What a finished lane is answered with.
 enum Given {
-    Whole(Answered),
+    /// Of a body that had so many bytes as it was made.
+    Whole(Answered, u64),
     /// One that is held until the sessions' store has what it does, with a body of so many bytes.
     Held(u64),
     /// A file that is yet to be read.
@@ -93,6 +97,7 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) hosted: &'a mut HostedAnswers,
     pub(crate) held: &'a mut HeldAnswers,
     pub(crate) lengths: &'a mut Lengths,
+    pub(crate) stitcher: &'a mut Stitcher,
 }
 
 impl LaneAnswers<'_> {
@@ -123,10 +128,10 @@ impl LaneAnswers<'_> {
             {
                 headers += 1;
             }
-            let answered = match state {
-                LaneState::Failed(error) => self.failed(port, &request, error),
+            let (answered, made) = match state {
+                LaneState::Failed(error) => (self.failed(port, &request, error), 0),
                 LaneState::Finished => match self.finished(port, cohort, lane, headers, &request) {
-                    Given::Whole(answered) => answered,
+                    Given::Whole(answered, made) => (answered, made),
                     Given::Held(bytes) => {
                         self.took(&request, bytes);
                         continue;
@@ -142,7 +147,7 @@ impl LaneAnswers<'_> {
             };
             // Errors tell nothing of the page's own answers.
             if state == LaneState::Finished {
-                self.took(&request, answered.body_length);
+                self.took(&request, made);
             }
             self.count(&request, answered.status);
             if let Some(log) = &mut self.log
@@ -197,6 +202,12 @@ impl LaneAnswers<'_> {
             Body::Empty
         });
         answered
+    }
+
+    /// As [`failed`](LaneAnswers::failed), of a lane that had finished.
+    fn refused(&mut self, port: &mut dyn Port, request: &LaneRequest, error: LaneError) -> Given {
+        let answered = self.failed(port, request, error);
+        Given::Whole(answered, answered.body_length)
     }
 
     /// Leaves a line in the log: where a request failed, and why.
@@ -281,13 +292,13 @@ impl LaneAnswers<'_> {
                     SentAside::Header(..) => true,
                 };
                 if !fits {
-                    return Given::Whole(self.failed(port, request, LaneError::TooLarge));
+                    return self.refused(port, request, LaneError::TooLarge);
                 }
             }
         }
         let has_effect = page.sets_session || output.session != SessionChange::None;
         if has_effect && self.sessions.array().is_shared() && !self.held.has_room(body.length()) {
-            return Given::Whole(self.failed(port, request, LaneError::BackendRefused));
+            return self.refused(port, request, LaneError::BackendRefused);
         }
         let fields = self.site.service.pages[self.page].session_fields;
         let asked = Asked {
@@ -306,13 +317,14 @@ impl LaneAnswers<'_> {
         let mut cookie = match self.sessions.change(asked, now) {
             Ok(cookie) => cookie,
             Err(Refused::Full) => {
-                return Given::Whole(self.failed(port, request, LaneError::SessionsFull));
+                return self.refused(port, request, LaneError::SessionsFull);
             }
             Err(Refused::NoUser) => {
-                return Given::Whole(self.failed(port, request, LaneError::NotANumber));
+                return self.refused(port, request, LaneError::NotANumber);
             }
             Err(Refused::TooMany(too_many)) => {
-                return Given::Whole(self.too_many(port, request, too_many));
+                let answered = self.too_many(port, request, too_many);
+                return Given::Whole(answered, answered.body_length);
             }
         };
         let is_redirect = (300..400).contains(&output.status);
@@ -334,6 +346,9 @@ impl LaneAnswers<'_> {
             cookie,
         };
         let path = output.file.map(|path| cohort.arena.get(path));
+        let gzip = (path.is_none() && shape.accepts.contains(Encoding::Gzip))
+            .then(|| page.compress(&body, self.stitcher))
+            .flatten();
         let file = path.map(|path| page.file(path, shape, self.requests.conditions(request)));
         if let Some(to_keep) = self.sessions.take_to_keep() {
             let ready = match file {
@@ -345,7 +360,7 @@ impl LaneAnswers<'_> {
                     let answered = site.write_error(out, 404, shape, date, "", |_| {});
                     (answered, Body::Empty)
                 }),
-                None => whole(|out| page.with_body(&body, shape, out)),
+                None => whole(|out| page.with_body(&body, gzip, shape, out)),
             };
             let length = match &ready {
                 Ready::Whole(answered, _) => answered.body_length,
@@ -367,12 +382,16 @@ impl LaneAnswers<'_> {
                     site.write_error(out, 404, shape, date, "", |_| {}),
                     Body::Empty,
                 ),
-                None => page.with_body(&body, shape, out),
+                None => page.with_body(&body, gzip, shape, out),
             };
             answered = given;
             body
         });
-        Given::Whole(answered)
+        let made = match answered.body_length {
+            1.. if path.is_none() => body.length() as u64,
+            sent => sent,
+        };
+        Given::Whole(answered, made)
     }
 
     /// Holds an answer until the store of all machines has what it does.
@@ -563,15 +582,39 @@ where
         self.write_added(head);
     }
 
-    /// With what its lane rendered.
+    /// What its lane rendered as a stream of gzip, if that is shorter and may be had.
+    fn compress<'s>(&self, body: &PageBody<'_>, stitcher: &'s mut Stitcher) -> Option<&'s [u8]> {
+        let settings = &self.site.settings.gzip;
+        let length = body.length();
+        if length < settings.bytes_min as usize || length > settings.bytes_max as usize {
+            return None;
+        }
+        let book = &self.site.pages[self.page].gzip.as_ref()?.book;
+        let run = body.output.run(body.lane);
+        stitcher.begin(book);
+        for (part, fragment) in body.output.parts(body.lane) {
+            stitcher.run(book, run, part);
+            if let Some(fragment) = fragment {
+                stitcher.fragment(book, fragment);
+            }
+        }
+        Some(stitcher.finish(book)).filter(|stream| stream.len() < length)
+    }
+
+    /// With what its lane rendered: as it is, or as this stream of gzip.
     fn with_body<'b>(
         &self,
         body: &'b PageBody<'b>,
+        gzip: Option<&'b [u8]>,
         shape: AnswerShape,
         out: &mut Vec<u8>,
     ) -> (Answered, Body<'b>) {
-        let (status, length) = (self.status, body.length() as u64);
         let info = &self.site.pages[self.page];
+        let (encoding, prepared, body) = match (gzip, &info.gzip) {
+            (Some(stream), Some(page)) => (Encoding::Gzip, &page.head, Body::Bytes(stream)),
+            _ => (Encoding::Identity, &info.head, Body::Stitched(body)),
+        };
+        let (status, length) = (self.status, body.length() as u64);
         let answered = Answered {
             status,
             body_length: length,
@@ -579,8 +622,8 @@ where
         let sets_cookie = self.cookie.is_some() || self.flash.is_some();
         let sets_fields = sets_cookie || self.headers.clone().next().is_some();
         if status == 200 && shape.is_plain() && !sets_fields {
-            info.head.write(self.date, length, out);
-            return (answered, Body::Stitched(body));
+            prepared.write(self.date, length, out);
+            return (answered, body);
         }
         let mut head = ResponseWriter::new(out, status);
         self.write_added(&mut head);
@@ -589,6 +632,7 @@ where
             if !self.sets(HeaderKind::ContentType) {
                 head.content_type(&self.site.service.pages[self.page].content_type);
             }
+            head.encoding(Encoding::Identity, info.gzip.is_some());
             if self.is_private() {
                 head.no_store();
             }
@@ -601,11 +645,12 @@ where
             head.end();
             return (Answered::bare(status), Body::Empty);
         }
+        head.encoding(encoding, false);
         head.content_length(length).end();
         if shape.head_only {
             return (Answered::bare(status), Body::Empty);
         }
-        (answered, Body::Stitched(body))
+        (answered, body)
     }
 }
 

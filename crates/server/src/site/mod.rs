@@ -7,6 +7,7 @@ pub(crate) mod content;
 pub(crate) mod current;
 pub(crate) mod epoch;
 mod error_pages;
+pub(crate) mod gzip;
 pub(crate) mod lengths;
 pub(crate) mod loader;
 pub(crate) mod names;
@@ -20,6 +21,7 @@ pub use settings::{BackendSettings, HostRoute, SiteSettings};
 use crate::flash;
 use crate::site::content::{NAME_MAX, Takes};
 use crate::site::error_pages::ErrorPages;
+use crate::site::gzip::PageGzip;
 use crate::site::routes::{Routes, Target};
 use crate::site::statics::Statics;
 use rhythm_engine::program::{
@@ -28,6 +30,7 @@ use rhythm_engine::program::{
 use rhythm_engine::session::{SessionId, StoredFields};
 use rhythm_http::{AnswerShape, Answered, RequestLimits, write_error};
 use rhythm_protocol::http::date::DateCache;
+use rhythm_protocol::http::encoding::Encoding;
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{
     HeaderName, OwnedHeaderName, PreparedHead, ResponseWriter, SENDERS_HEADERS,
@@ -43,9 +46,11 @@ const FILE_BYTES_MAX: usize = 4 * NAME_MAX + 64;
 pub(crate) struct PageInfo {
     /// The head of its answers where nothing but date and length varies.
     pub(crate) head: PreparedHead,
+    /// How its answers are compressed, if they are.
+    pub(crate) gzip: Option<PageGzip>,
     /// The fields of its answers that are always the same.
     pub(crate) fields: Box<[u8]>,
-    /// Where, behind the content type, those of them begin that an answer with a file has, too.
+    /// Where, behind the content type and what varies, those of them begin that an answer with a file has, too.
     of_files: usize,
     /// Which content it reads.
     pub(crate) takes: Takes,
@@ -79,11 +84,17 @@ pub(crate) struct PageInfo {
 impl PageInfo {
     /// # Errors
     /// What in the page cannot be served, in words.
-    fn new(page: &PageProgram, settings: &SiteSettings) -> Result<PageInfo, String> {
+    fn new(
+        page: &PageProgram,
+        service: &Service,
+        settings: &SiteSettings,
+    ) -> Result<PageInfo, String> {
         let is_private = page.reads_session();
+        let is_compressed = gzip::is_compressed(page, &settings.gzip);
         let mut fields = Vec::new();
         let mut head = ResponseWriter::resume(&mut fields);
         head.content_type(&page.content_type);
+        head.encoding(Encoding::Identity, is_compressed);
         let of_files = fields.len();
         let mut head = ResponseWriter::resume(&mut fields);
         if is_private {
@@ -134,6 +145,7 @@ impl PageInfo {
         let copies_max = 2.max(1 + others);
         Ok(PageInfo {
             head: PreparedHead::new(&fields),
+            gzip: is_compressed.then(|| PageGzip::new(page, service, &fields)),
             fields: fields.into(),
             of_files,
             takes: Takes::of(carriers()),
@@ -288,7 +300,7 @@ impl Site {
             error_pages,
             stored: OnceLock::new(),
             pages: (service.pages.iter())
-                .map(|page| PageInfo::new(page, &settings))
+                .map(|page| PageInfo::new(page, &service, &settings))
                 .collect::<Result<_, _>>()?,
             service,
             statics,

@@ -1,7 +1,7 @@
 //! What of a service's settings is its site's: a reload takes changes of these.
 
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::{BackendConfig, PoolSettings, ServiceConfig};
+use rhythm_engine::settings::{BackendConfig, GzipSettings, PoolSettings, ServiceConfig};
 use rhythm_http::RequestLimits;
 use rhythm_net::{Peer, PeerAddress};
 use rhythm_protocol::http::request::HeadLimits;
@@ -22,6 +22,8 @@ pub struct SiteSettings {
     pub origins: Vec<String>,
     /// Headers of all pages and files, but where a page has its own.
     pub headers: Vec<(HeaderName<'static>, String)>,
+    /// How pages are compressed.
+    pub gzip: GzipSettings,
     /// Paths answered 303 with another path, such as `/` to the first page.
     pub redirects: Vec<(String, String)>,
     /// How long a piece of a streamed file is waited for.
@@ -48,6 +50,7 @@ impl SiteSettings {
             limits,
             statics,
             headers,
+            gzip,
             ..
         } = &service.config;
         let backend = |backend: &BackendConfig| BackendSettings {
@@ -65,6 +68,7 @@ impl SiteSettings {
             headers: (headers.lines())
                 .map(|(name, value)| (name, value.to_owned()))
                 .collect(),
+            gzip: gzip.clone(),
             redirects: statics.index.clone().into_iter().collect(),
             read_timeout: statics.read_timeout,
             hosts: Vec::new(),

@@ -1,0 +1,203 @@
+//! What a page's gzip streams have in common: its code, and its fragments as bits of it.
+
+use crate::bits::{BitText, Bits};
+use crate::crc::Shift;
+use crate::huffman::{Code, Counts};
+use crate::symbols::{DISTANCES, LITERALS, of_distance, of_length};
+use crate::tokens::{Far, Token, Tokenizer};
+use std::collections::HashMap;
+
+/// The head of all streams (RFC 1952, section 2.3.1): deflate, no name, no time, any system.
+const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+/// What runs are expected to hold, where nothing is known of them: the bytes of such a text count
+/// as much as those of fragments do, together.
+const SAMPLE: &[u8] = b"0123456789 0123456789 0011223344556677889900.,.,--::/ etaoin shrdlu \
+    etaoinshrdlucmfwypvbgkjqxz etaoinshr ETAOINSHRDLUCMFWYPVBGKJQXZ &amp;&#39;";
+/// How much of all literals they are, in hundredths of those of fragments.
+const SAMPLE_SHARE: u32 = 60;
+
+/// A page's static text: its number, by which a stitcher is told of it, and its bytes.
+pub type Fragment<'t> = (u32, &'t [u8]);
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Codebook {
+    pub(crate) code: Code,
+    /// The first bytes of all streams: of gzip, and of the one block. And the bits that follow.
+    pub(crate) head: Box<[u8]>,
+    pub(crate) head_rest: Bits,
+    /// By place.
+    pub(crate) fragments: Vec<Prepared>,
+    places: HashMap<u32, u32>,
+}
+
+/// A fragment that is ready to be given.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    pub(crate) length: u32,
+    pub(crate) parts: Vec<Part>,
+    /// Bits that all parts take at most.
+    pub(crate) bits_max: usize,
+    pub(crate) crc: u32,
+    pub(crate) shift: Shift,
+}
+
+/// A piece of one.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    /// Always the same.
+    Bits(BitText),
+    /// A match to an earlier fragment, or else these bits; it begins so many bytes behind its own
+    /// fragment's begin.
+    Far {
+        fragment: u32,
+        at: u32,
+        length: usize,
+        behind: u32,
+        instead: BitText,
+    },
+}
+
+impl Codebook {
+    /// That of a page with these fragments, in the order in which it has them; one may be there
+    /// several times.
+    #[must_use]
+    pub fn new<'t>(fragments: impl IntoIterator<Item = Fragment<'t>>) -> Codebook {
+        let mut tokenizer = Tokenizer::default();
+        let mut places = HashMap::new();
+        let (mut texts, mut tokens) = (Vec::new(), Vec::new());
+        for (number, text) in fragments {
+            if let std::collections::hash_map::Entry::Vacant(place) = places.entry(number) {
+                place.insert(texts.len() as u32);
+                texts.push(text);
+                tokens.push(tokenizer.tokens(text));
+            }
+        }
+        let code = Code::new(&count(&tokens));
+        let mut head = code.head();
+        let mut bytes = GZIP_HEAD.to_vec();
+        let head_rest = head.take_bytes(&mut bytes);
+        let fragments = (texts.iter().zip(&tokens))
+            .map(|(text, tokens)| prepare(&code, text, tokens))
+            .collect();
+        Codebook {
+            code,
+            head: bytes.into(),
+            head_rest,
+            fragments,
+            places,
+        }
+    }
+
+    /// Where in the list a fragment is.
+    #[inline]
+    pub(crate) fn place(&self, fragment: u32) -> Option<usize> {
+        Some(*self.places.get(&fragment)? as usize)
+    }
+}
+
+/// How often symbols are expected: as often as fragments have them, and runs probably.
+fn count(fragments: &[Vec<Token>]) -> Counts {
+    let mut counts = Counts {
+        literals: [0; LITERALS],
+        distances: [0; DISTANCES],
+    };
+    for tokens in fragments {
+        for token in tokens {
+            let length = match token {
+                Token::Literal(byte) => {
+                    counts.literals[usize::from(*byte)] += 1;
+                    continue;
+                }
+                Token::Match { length, distance } => {
+                    counts.distances[of_distance(*distance).symbol] += 1;
+                    *length
+                }
+                // Its distance is not known: the middle of what it can be.
+                Token::Far(Far { length, .. }) => {
+                    counts.distances[of_distance(2000).symbol] += 1;
+                    *length
+                }
+            };
+            counts.literals[of_length(length).symbol] += 1;
+        }
+    }
+    let literals: u32 = counts.literals[..256].iter().sum();
+    let matches: u32 = counts.distances.iter().sum();
+    // Counts are taken sixteen times, so that what is seldom can be counted less than once.
+    let sixteen = |count: &mut u32| *count = *count * 16 + 1;
+    counts.literals.iter_mut().for_each(sixteen);
+    counts.distances.iter_mut().for_each(sixteen);
+    let each = (literals.max(100) * 16 / 100 * SAMPLE_SHARE / SAMPLE.len() as u32).max(1);
+    for byte in SAMPLE {
+        counts.literals[usize::from(*byte)] += each;
+    }
+    // The same for what repeats in runs: rows, at the distance of a row or some.
+    let each = (matches.max(16) * 16 / 8 / 12).max(1);
+    for distance in [40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 2000] {
+        counts.distances[of_distance(distance).symbol] += each;
+    }
+    for length in [4, 5, 6, 7, 8, 9, 10, 12, 14, 20, 30, 40] {
+        counts.literals[of_length(length).symbol] += each;
+    }
+    counts
+}
+
+/// A fragment's tokens as bits.
+fn prepare(code: &Code, text: &[u8], tokens: &[Token]) -> Prepared {
+    let mut parts = Vec::new();
+    let (mut bits, mut at, mut bits_max) = (BitText::default(), 0_usize, 0);
+    for token in tokens {
+        match token {
+            Token::Far(far) => {
+                let mut instead = BitText::default();
+                put(code, &far.instead, &mut instead);
+                bits_max += instead.count().max(64);
+                parts.push(Part::Bits(std::mem::take(&mut bits).finish()));
+                parts.push(Part::Far {
+                    fragment: far.fragment as u32,
+                    at: far.at,
+                    length: far.length,
+                    behind: at as u32,
+                    instead: instead.finish(),
+                });
+                at += far.length;
+            }
+            near => {
+                put(code, std::slice::from_ref(near), &mut bits);
+                at += match near {
+                    Token::Match { length, .. } => *length,
+                    _ => 1,
+                };
+            }
+        }
+    }
+    parts.push(Part::Bits(bits.finish()));
+    parts.retain(|part| !matches!(part, Part::Bits(bits) if bits.count() == 0));
+    for part in &parts {
+        if let Part::Bits(bits) = part {
+            bits_max += bits.count();
+        }
+    }
+    Prepared {
+        length: text.len() as u32,
+        parts,
+        bits_max,
+        crc: crc32fast::hash(text),
+        shift: Shift::by(text.len()),
+    }
+}
+
+/// Appends the bits of tokens, none of them far.
+fn put(code: &Code, tokens: &[Token], bits: &mut BitText) {
+    for token in tokens {
+        match token {
+            Token::Literal(byte) => bits.push(code.literal(*byte)),
+            Token::Match { length, distance } => {
+                bits.push(code.length(*length));
+                bits.push(code.distance(*distance));
+            }
+            Token::Far(_) => unreachable!("it has bits of its own"),
+        }
+    }
+}

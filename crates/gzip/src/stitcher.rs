@@ -1,0 +1,301 @@
+//! Makes a stream: bits of fragments and of runs, one behind the other.
+
+use crate::bits::{BitText, BitWriter, Bits};
+use crate::codebook::{Codebook, Part, Prepared};
+use crate::huffman::Code;
+use crate::symbols::{DISTANCE_MAX, MATCH_MAX};
+use std::ops::Range;
+
+/// Places of the table of what runs had: 32 KiB, which fit a core's first cache beside the rest.
+const PLACES: usize = 1 << 12;
+/// The least that is looked for in runs: as many bytes as are hashed.
+const RUN_MATCH_MIN: usize = 4;
+/// A match of fewer bytes takes more bits than these, if it is not near.
+const SHORT: usize = 6;
+/// How near.
+const NEAR: u32 = 2048;
+/// Fragments that are shorter are given anew where they are given again.
+const AGAIN_MIN: u32 = 24;
+/// Bytes beyond what is needed, for writes of eight.
+const SLACK: usize = 64;
+/// A longer buffer is given back after use.
+const KEPT_MAX: usize = 1 << 20;
+
+/// Makes streams, one after the other; its memory is kept from one to the next.
+#[derive(Debug)]
+pub struct Stitcher {
+    /// The stream so far: `at` bytes, and bits that wait.
+    buffer: Vec<u8>,
+    at: usize,
+    waiting: Bits,
+    /// Bytes of the text so far, and their checksum.
+    length: u32,
+    crc: crc32fast::Hasher,
+    /// Where each fragment of the page stood last in the text; beyond `length`: nowhere.
+    last: Vec<u32>,
+    /// Parts of the run that were given.
+    parts: Vec<RunPart>,
+    /// By a hash of four bytes of runs: the number of the part that had them last, counted from the
+    /// first stream on, and where in the run.
+    places: Box<[(u32, u32); PLACES]>,
+    /// The number of this stream's first part.
+    first_part: u32,
+}
+
+/// A part of a run that was given.
+#[derive(Clone, Copy, Debug)]
+struct RunPart {
+    /// Where it ends in the run.
+    end: u32,
+    /// What is added to a place in the run to have that in the text.
+    ahead: u32,
+}
+
+impl Default for Stitcher {
+    fn default() -> Stitcher {
+        Stitcher {
+            buffer: Vec::new(),
+            at: 0,
+            waiting: Bits::default(),
+            length: 0,
+            crc: crc32fast::Hasher::new(),
+            last: Vec::new(),
+            parts: Vec::new(),
+            places: vec![(0, 0); PLACES]
+                .try_into()
+                .unwrap_or_else(|_| unreachable!("there are as many")),
+            first_part: 1,
+        }
+    }
+}
+
+impl Stitcher {
+    /// Begins a stream.
+    pub fn begin(&mut self, book: &Codebook) {
+        let parts = self.parts.len() as u32;
+        self.first_part = match self.first_part.checked_add(parts) {
+            // Half of the numbers are left for the parts of this one.
+            Some(first) if first < u32::MAX / 2 => first,
+            _ => {
+                self.places.fill((0, 0));
+                1
+            }
+        };
+        self.parts.clear();
+        self.last.clear();
+        self.last.resize(book.fragments.len(), u32::MAX);
+        self.length = 0;
+        self.crc.reset();
+        self.at = 0;
+        self.reserve(8 * book.head.len());
+        self.buffer[..book.head.len()].copy_from_slice(&book.head);
+        self.at = book.head.len();
+        self.waiting = book.head_rest;
+    }
+
+    /// Makes room for so many bits.
+    fn reserve(&mut self, bits: usize) {
+        let wanted = self.at + bits / 8 + SLACK;
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted.max(2 * self.buffer.len()), 0);
+        }
+    }
+
+    /// Gives a fragment of the page.
+    ///
+    /// # Panics
+    /// When it is none of those that the codebook was made of.
+    pub fn fragment(&mut self, book: &Codebook, fragment: u32) {
+        let place = book.place(fragment).expect("a fragment of the page");
+        let prepared = &book.fragments[place];
+        self.reserve(prepared.bits_max);
+        let mut to = BitWriter::new(&mut self.buffer, self.at, self.waiting);
+        let (here, before) = (self.length, self.last[place]);
+        let is_again = before < here && here - before <= DISTANCE_MAX;
+        if is_again && prepared.length >= AGAIN_MIN {
+            again(&mut to, &book.code, prepared.length as usize, here - before);
+        } else {
+            give(&mut to, &book.code, prepared, here, &self.last);
+        }
+        (self.at, self.waiting) = to.stand();
+        self.last[place] = here;
+        self.length += prepared.length;
+        let crc = std::mem::take(&mut self.crc).finalize();
+        self.crc = crc32fast::Hasher::new_with_initial(prepared.shift.join(crc, prepared.crc));
+    }
+
+    /// Gives a part of the answer's run, of which parts are given in their order.
+    pub fn run(&mut self, book: &Codebook, run: &[u8], part: Range<usize>) {
+        if part.is_empty() {
+            return;
+        }
+        self.reserve(15 * part.len());
+        self.crc.update(&run[part.clone()]);
+        let ahead = self.length.wrapping_sub(part.start as u32);
+        self.length += part.len() as u32;
+        self.parts.push(RunPart {
+            end: part.end as u32,
+            ahead,
+        });
+        let number = self.first_part + self.parts.len() as u32 - 1;
+        let mut to = BitWriter::new(&mut self.buffer, self.at, self.waiting);
+        let code = &book.code;
+        let (mut at, end) = (part.start, part.end);
+        let text = &run[..end];
+        while at + RUN_MATCH_MIN <= end {
+            let four = four(text, at);
+            let entry = &mut self.places[place(four)];
+            let (of, source) = std::mem::replace(entry, (number, at as u32));
+            if of >= self.first_part && of <= number {
+                let source_part = self.parts[(of - self.first_part) as usize];
+                let source = source as usize;
+                // Its bytes end where its part does, or, in the same part, may overlap these.
+                let source_end = source_part.end as usize;
+                let most = (end - at).min(source_end - source).min(MATCH_MAX);
+                let length = equal(text, source, at, most);
+                let from = (source as u32).wrapping_add(source_part.ahead);
+                let distance = (at as u32).wrapping_add(ahead).wrapping_sub(from);
+                if length >= RUN_MATCH_MIN
+                    && distance <= DISTANCE_MAX
+                    && (length >= SHORT || distance <= NEAR)
+                {
+                    put_match(&mut to, code, length, distance);
+                    at += length;
+                    continue;
+                }
+            }
+            let bits = code.literal(text[at]);
+            to.add(bits.bits, bits.count);
+            to.flush();
+            at += 1;
+        }
+        for byte in &text[at..] {
+            let bits = code.literal(*byte);
+            to.add(bits.bits, bits.count);
+            to.flush();
+        }
+        (self.at, self.waiting) = to.stand();
+    }
+
+    /// Ends the stream, and gives it.
+    pub fn finish(&mut self, book: &Codebook) -> &[u8] {
+        self.reserve(15);
+        let mut to = BitWriter::new(&mut self.buffer, self.at, self.waiting);
+        let end = book.code.end();
+        to.add(end.bits, end.count);
+        // The last byte is filled up.
+        to.add(0, 7);
+        (self.at, _) = to.stand();
+        let crc = std::mem::take(&mut self.crc).finalize();
+        let tail = &mut self.buffer[self.at..self.at + 8];
+        tail[..4].copy_from_slice(&crc.to_le_bytes());
+        tail[4..].copy_from_slice(&self.length.to_le_bytes());
+        &self.buffer[..self.at + 8]
+    }
+
+    /// Gives memory back that only a long stream needed.
+    pub fn shrink(&mut self) {
+        if self.buffer.len() > KEPT_MAX {
+            self.buffer = Vec::new();
+        }
+    }
+}
+
+/// A fragment as a match to where it stood before.
+fn again(to: &mut BitWriter<'_>, code: &Code, mut length: usize, distance: u32) {
+    while length > 0 {
+        // No rest is shorter than a match can be.
+        let part = match length {
+            0..=MATCH_MAX => length,
+            rest if rest < MATCH_MAX + 3 => rest - 3,
+            _ => MATCH_MAX,
+        };
+        put_match(to, code, part, distance);
+        length -= part;
+    }
+}
+
+/// A fragment that begins at `here`.
+fn give(to: &mut BitWriter<'_>, code: &Code, prepared: &Prepared, here: u32, last: &[u32]) {
+    for part in &prepared.parts {
+        match part {
+            Part::Bits(bits) => to.text(bits),
+            Part::Far {
+                fragment,
+                at,
+                length,
+                behind,
+                instead,
+            } => far(
+                to,
+                code,
+                here + behind,
+                (last[*fragment as usize], *at),
+                *length,
+                instead,
+            ),
+        }
+    }
+}
+
+/// A match at `here` to a place in another fragment, if that is there; else what is `instead`.
+fn far(
+    to: &mut BitWriter<'_>,
+    code: &Code,
+    here: u32,
+    (begin, at): (u32, u32),
+    length: usize,
+    instead: &BitText,
+) {
+    let distance = match begin < here {
+        true => here - (begin + at).min(here),
+        false => 0,
+    };
+    match distance {
+        1..=DISTANCE_MAX => put_match(to, code, length, distance),
+        _ => to.text(instead),
+    }
+}
+
+#[inline(always)]
+fn put_match(to: &mut BitWriter<'_>, code: &Code, length: usize, distance: u32) {
+    let length = code.length(length);
+    to.add(length.bits, length.count);
+    let distance = code.distance(distance);
+    to.add(distance.bits, distance.count);
+    to.flush();
+}
+
+/// The four bytes there.
+#[inline(always)]
+fn four(text: &[u8], at: usize) -> u32 {
+    let bytes = text[at..at + 4].try_into();
+    u32::from_le_bytes(bytes.unwrap_or_else(|_| unreachable!("there are four")))
+}
+
+/// Where four bytes stand in the table: Knuth's multiplicative hash.
+#[inline(always)]
+fn place(four: u32) -> usize {
+    (four.wrapping_mul(2_654_435_761) >> (32 - PLACES.ilog2())) as usize
+}
+
+/// How many bytes from `source` on are those from `at` on, of so many at most.
+#[inline(always)]
+fn equal(text: &[u8], source: usize, at: usize, most: usize) -> usize {
+    let (a, b) = (&text[source..source + most], &text[at..at + most]);
+    let mut same = 0;
+    for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
+        let word = |bytes: &[u8]| {
+            u64::from_le_bytes(bytes.try_into().unwrap_or_else(|_| unreachable!("eight")))
+        };
+        let differ = word(a) ^ word(b);
+        if differ != 0 {
+            return same + (differ.trailing_zeros() / 8) as usize;
+        }
+        same += 8;
+    }
+    while same < most && a[same] == b[same] {
+        same += 1;
+    }
+    same
+}

@@ -1,0 +1,46 @@
+//! What is known ahead of a page's compressed answers.
+
+use rhythm_engine::program::{Aside, PageProgram, Service};
+use rhythm_engine::settings::GzipSettings;
+use rhythm_gzip::Codebook;
+use rhythm_protocol::http::encoding::Encoding;
+use rhythm_protocol::http::response::{PreparedHead, ResponseWriter};
+
+/// Media types that are compressed already, or by what they are made of.
+const COMPRESSED: [&str; 5] = ["image/", "audio/", "video/", "font/", "application/zip"];
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct PageGzip {
+    /// What its streams have in common.
+    pub(crate) book: Codebook,
+    /// As the page's own head.
+    pub(crate) head: PreparedHead,
+}
+
+impl PageGzip {
+    /// That of a page with these fields in its head.
+    pub(crate) fn new(page: &PageProgram, service: &Service, fields: &[u8]) -> PageGzip {
+        let fragments = page.fragments();
+        let texts = fragments
+            .iter()
+            .map(|fragment| &*service.fragments[*fragment as usize]);
+        let mut fields = fields.to_vec();
+        ResponseWriter::resume(&mut fields).encoding(Encoding::Gzip, false);
+        PageGzip {
+            book: Codebook::new(fragments.iter().copied().zip(texts)),
+            head: PreparedHead::new(&fields),
+        }
+    }
+}
+
+/// Whether a page's answers are compressed for those who take it: not where it says itself how they
+/// are encoded, nor where they are something that gets no shorter.
+pub(crate) fn is_compressed(page: &PageProgram, settings: &GzipSettings) -> bool {
+    let encodes = |aside: &Aside| matches!(aside, Aside::Header(name) if name.eq_ignore_ascii_case("content-encoding"));
+    let media_type = &page.content_type;
+    let is_text = media_type.starts_with("image/svg");
+    settings.pages
+        && !page.asides.iter().any(encodes)
+        && (is_text || !COMPRESSED.iter().any(|kind| media_type.starts_with(kind)))
+}
