@@ -145,7 +145,7 @@ fn rows_of_a_loop_take_little() {
     let stream = stitch(&mut Stitcher::default(), &book(&fragments), &run, &parts);
     assert_eq!(inflate(&stream), text);
     assert!(
-        stream.len() * 8 < text.len(),
+        stream.len() * 7 < text.len(),
         "{} of {}",
         stream.len(),
         text.len()

@@ -1,12 +1,18 @@
 //! Answers as a client reads them: framing first, then whether this is what was asked for.
 
+use flate2::bufread::GzDecoder;
+use std::io::Read;
+
 /// An answer, read whole.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
     /// Names in lower case.
     headers: Vec<(String, String)>,
+    /// As it was before it was encoded.
     pub(crate) body: Vec<u8>,
+    /// Bytes of it that were sent.
+    pub(crate) sent: usize,
 }
 
 impl Response {
@@ -55,6 +61,7 @@ pub(crate) fn read(input: &mut Vec<u8>, to_head: bool) -> Result<Option<Response
         status,
         headers,
         body: Vec::new(),
+        sent: 0,
     };
     let bare = status < 200 || status == 204 || status == 304;
     let in_chunks = match response.header("transfer-encoding") {
@@ -83,7 +90,19 @@ pub(crate) fn read(input: &mut Vec<u8>, to_head: bool) -> Result<Option<Response
     if input.len() < end + 4 + body {
         return Ok(None);
     }
-    response.body = input[end + 4..end + 4 + body].to_vec();
+    let sent = &input[end + 4..end + 4 + body];
+    response.sent = sent.len();
+    match response.header("content-encoding") {
+        Some("gzip") if !sent.is_empty() => {
+            let mut decoder = GzDecoder::new(sent);
+            (decoder.read_to_end(&mut response.body)).map_err(|error| format!("gzip: {error}"))?;
+            if !decoder.into_inner().is_empty() {
+                return Err("something behind a stream of gzip".to_owned());
+            }
+        }
+        Some("gzip") | None => response.body = sent.to_vec(),
+        Some(other) => return Err(format!("Content-Encoding: {other}")),
+    }
     input.drain(..end + 4 + body);
     Ok(Some(response))
 }

@@ -62,6 +62,7 @@ const SEEN: [&str; 22] = [
     "503",
     "504",
     "host",
+    "gzip",
     "files read meanwhile",
     "files that fail",
     "stragglers",

@@ -57,6 +57,9 @@ impl Client {
                 let version = if http10 { "1.0" } else { "1.1" };
                 let mut text = format!("{method} {} HTTP/{version}\r\nHost: bank\r\n", ask.target);
                 text += &ask.headers;
+                if self.dice.once_in(3) {
+                    text += "Accept-Encoding: gzip\r\n";
+                }
                 if let Some(cookie) = &self.session.cookie {
                     text += &format!("Cookie: a=b; rhythm_session={cookie}\r\n");
                 }
