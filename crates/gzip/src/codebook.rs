@@ -6,6 +6,7 @@ use crate::huffman::{Code, Counts};
 use crate::symbols::{DISTANCES, LITERALS, of_distance, of_length};
 use crate::tokens::{Far, Token, Tokenizer};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// The head of all streams (RFC 1952, section 2.3.1): deflate, no name, no time, any system.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
@@ -28,7 +29,9 @@ pub struct Codebook {
     pub(crate) head_rest: Bits,
     /// By place.
     pub(crate) fragments: Vec<Prepared>,
-    places: HashMap<u32, u32>,
+    /// Places by number, from the least number on.
+    places: Vec<u32>,
+    first: u32,
 }
 
 /// A fragment that is ready to be given.
@@ -64,14 +67,20 @@ impl Codebook {
     #[must_use]
     pub fn new<'t>(fragments: impl IntoIterator<Item = Fragment<'t>>) -> Codebook {
         let mut tokenizer = Tokenizer::default();
-        let mut places = HashMap::new();
+        let mut numbers = HashMap::new();
         let (mut texts, mut tokens) = (Vec::new(), Vec::new());
         for (number, text) in fragments {
-            if let std::collections::hash_map::Entry::Vacant(place) = places.entry(number) {
+            if let Entry::Vacant(place) = numbers.entry(number) {
                 place.insert(texts.len() as u32);
                 texts.push(text);
                 tokens.push(tokenizer.tokens(text));
             }
+        }
+        let first = numbers.keys().min().copied().unwrap_or(0);
+        let behind = numbers.keys().max().map_or(first, |last| last + 1);
+        let mut places = vec![u32::MAX; (behind - first) as usize];
+        for (number, place) in numbers {
+            places[(number - first) as usize] = place;
         }
         let code = Code::new(&count(&tokens));
         let mut head = code.head();
@@ -86,13 +95,18 @@ impl Codebook {
             head_rest,
             fragments,
             places,
+            first,
         }
     }
 
-    /// Where in the list a fragment is.
+    /// A fragment, and its place.
+    ///
+    /// # Panics
+    /// When the page has no such fragment.
     #[inline]
-    pub(crate) fn place(&self, fragment: u32) -> Option<usize> {
-        Some(*self.places.get(&fragment)? as usize)
+    pub(crate) fn fragment(&self, number: u32) -> (usize, &Prepared) {
+        let place = self.places[(number - self.first) as usize] as usize;
+        (place, &self.fragments[place])
     }
 }
 

@@ -106,8 +106,7 @@ impl Stitcher {
     /// # Panics
     /// When it is none of those that the codebook was made of.
     pub fn fragment(&mut self, book: &Codebook, fragment: u32) {
-        let place = book.place(fragment).expect("a fragment of the page");
-        let prepared = &book.fragments[place];
+        let (place, prepared) = book.fragment(fragment);
         self.reserve(prepared.bits_max);
         let mut to = BitWriter::new(&mut self.buffer, self.at, self.waiting);
         let (here, before) = (self.length, self.last[place]);

@@ -87,6 +87,10 @@ struct WebArgs {
     /// [default: 0s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     think: Option<Duration>,
+
+    /// Take answers compressed with gzip, and check what they inflate to
+    #[arg(long)]
+    gzip: bool,
 }
 
 /// Flags that only the bank knows.
@@ -146,6 +150,7 @@ impl WebArgs {
             (self.workload.is_some(), "workload"),
             (self.sessions.is_some(), "sessions"),
             (self.think.is_some(), "think"),
+            (self.gzip, "gzip"),
         ])
     }
 }
@@ -238,6 +243,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         think: args.web.think.unwrap_or(usual.think),
         arrivals_per_s: args.rate,
         validate: !args.no_validate,
+        gzip: args.web.gzip,
         ..usual
     };
     let total = warmup + args.duration;

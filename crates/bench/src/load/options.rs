@@ -27,6 +27,8 @@ pub struct LoadOptions {
     pub arrivals_per_s: Option<f64>,
     /// Whether pages are checked. Without it only statuses are.
     pub validate: bool,
+    /// Whether answers are taken compressed.
+    pub gzip: bool,
     /// How long an answer may take.
     pub timeout: Duration,
 }
@@ -43,6 +45,7 @@ impl Default for LoadOptions {
             think: Duration::ZERO,
             arrivals_per_s: None,
             validate: true,
+            gzip: false,
             timeout: Duration::from_secs(10),
         }
     }

@@ -1,8 +1,10 @@
 //! Responses out of a connection's bytes.
 
+use flate2::bufread::GzDecoder;
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
 use rhythm_protocol::http::client::{ResponseFraming, ResponseHead, parse_response};
 use rhythm_protocol::http::head::Progress;
+use std::io::Read;
 use std::ops::Range;
 
 /// Most bytes of a response's head.
@@ -16,7 +18,7 @@ const BODY_MAX: u64 = 16 * 1024 * 1024;
 pub(crate) struct Whole {
     /// How many bytes of input it took.
     pub(crate) total: usize,
-    /// Where its content is in the input; `None` if it came in chunks and is in
+    /// Where its content is in the input; `None` if it came in chunks or compressed and is in
     /// [`AnswerReader::decoded`].
     pub(crate) body: Option<Range<usize>>,
 }
@@ -30,7 +32,7 @@ pub(crate) struct AnswerReader {
     pub(crate) head: ResponseHead,
     /// Its length, once complete.
     head_len: Option<usize>,
-    /// The content if it comes in chunks.
+    /// The content if it comes in chunks or compressed.
     pub(crate) decoded: Vec<u8>,
     /// Its decoder, and how many bytes of the input it has seen.
     chunks: Option<(ChunkedDecoder, usize)>,
@@ -119,10 +121,36 @@ impl AnswerReader {
                 })
             }
         };
-        if whole.is_some() {
-            (self.head_len, self.chunks) = (None, None);
+        let Some(mut whole) = whole else {
+            return Ok(None);
+        };
+        (self.head_len, self.chunks) = (None, None);
+        let is_gzip = |value: &[u8]| value.eq_ignore_ascii_case(b"gzip");
+        if self.head.values(data, "content-encoding").any(is_gzip) {
+            let inflated = match whole.body.clone() {
+                // There is none to HEAD.
+                Some(body) if body.is_empty() => Vec::new(),
+                Some(body) => inflate(&data[body])?,
+                None => inflate(&self.decoded)?,
+            };
+            (self.decoded, whole.body) = (inflated, None);
         }
-        Ok(whole)
+        Ok(Some(whole))
+    }
+}
+
+/// What a stream of gzip holds, which has nothing behind it.
+fn inflate(stream: &[u8]) -> Result<Vec<u8>, String> {
+    let mut content = Vec::new();
+    let mut decoder = GzDecoder::new(stream);
+    let read = decoder
+        .by_ref()
+        .take(BODY_MAX + 1)
+        .read_to_end(&mut content);
+    read.map_err(|error| format!("gzip: {error}"))?;
+    match content.len() as u64 > BODY_MAX || !decoder.get_ref().is_empty() {
+        true => Err("gzip: more than it should be".to_owned()),
+        false => Ok(content),
     }
 }
 

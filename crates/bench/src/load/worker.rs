@@ -299,6 +299,9 @@ impl<W: Walk> Worker<W> {
             self.spare.push(expected);
             return self.ask(index, before, due);
         }
+        if self.setup.options.gzip {
+            accept_gzip(request);
+        }
         let client = &mut self.clients[index];
         client.out.push(&client.request);
         let now = monotonic();
@@ -391,5 +394,13 @@ impl<W: Walk> Worker<W> {
     fn session(&self, connection: ConnectionId) -> Option<usize> {
         let index = *self.slots.get(connection.slot() as usize)? as usize;
         (self.clients.get(index)?.connection == Some(connection)).then_some(index)
+    }
+}
+
+/// Adds to a request that its answer may come compressed.
+fn accept_gzip(request: &mut Vec<u8>) {
+    if let Some(end) = memchr::memchr(b'\n', request) {
+        let line = *b"Accept-Encoding: gzip\r\n";
+        drop(request.splice(end + 1..end + 1, line));
     }
 }
