@@ -10,12 +10,12 @@ use std::collections::hash_map::Entry;
 
 /// The head of all streams (RFC 1952, section 2.3.1): deflate, no name, no time, any system.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
-/// What runs are expected to hold, where nothing is known of them: the bytes of such a text count
-/// as much as those of fragments do, together.
+/// What runs are expected to hold, where nothing is known of them.
 const SAMPLE: &[u8] = b"0123456789 0123456789 0011223344556677889900.,.,--::/ etaoin shrdlu \
     etaoinshrdlucmfwypvbgkjqxz etaoinshr ETAOINSHRDLUCMFWYPVBGKJQXZ &amp;&#39;";
-/// How much of all literals they are, in hundredths of those of fragments.
-const SAMPLE_SHARE: u32 = 60;
+/// How many they are, in hundredths of the literals of fragments. (Of Banking's pages, 10 to 120
+/// make 1.06 to 1.08 of what gzip -6 makes.)
+const SAMPLE_SHARE: u32 = 20;
 
 /// A page's static text: its number, by which a stitcher is told of it, and its bytes.
 pub type Fragment<'t> = (u32, &'t [u8]);
@@ -147,7 +147,7 @@ fn count(fragments: &[Vec<Token>]) -> Counts {
         counts.literals[usize::from(*byte)] += each;
     }
     // The same for what repeats in runs: rows, at the distance of a row or some.
-    let each = (matches.max(16) * 16 / 8 / 12).max(1);
+    let each = (matches.max(16) * 16 / 12 / 12).max(1);
     for distance in [40, 60, 80, 100, 150, 200, 300, 400, 600, 800, 1200, 2000] {
         counts.distances[of_distance(distance).symbol] += each;
     }
