@@ -9,7 +9,7 @@ use std::io::Read;
 fuzz_target!(|input: (Vec<Vec<u8>>, Vec<Vec<(Option<u8>, Vec<u8>)>>)| {
     let (fragments, answers) = input;
     let numbered = fragments.iter().map(Vec::as_slice);
-    let book = Codebook::new((0..).zip(numbered));
+    let book = Codebook::new((0..).zip(numbered), []);
     let mut stitcher = Stitcher::default();
     for pieces in answers {
         let (mut text, mut run) = (Vec::new(), Vec::new());

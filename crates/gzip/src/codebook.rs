@@ -17,6 +17,11 @@ const SAMPLE: &[u8] = b"0123456789 0123456789 0011223344556677889900.,.,--::/ et
 /// make 1.06 to 1.08 of what gzip -6 makes.)
 const SAMPLE_SHARE: u32 = 20;
 
+/// Places of the table of what fragments have: 16 KiB.
+const KNOWN: usize = 1 << 11;
+/// No fragment's place.
+const NOWHERE: (u32, u32) = (u32::MAX, 0);
+
 /// A page's static text: its number, by which a stitcher is told of it, and its bytes.
 pub type Fragment<'t> = (u32, &'t [u8]);
 
@@ -32,12 +37,14 @@ pub struct Codebook {
     /// Places by number, from the least number on.
     places: Vec<u32>,
     first: u32,
+    /// By a hash of four bytes of fragments: the place of one that has them, and where.
+    known: Box<[(u32, u32); KNOWN]>,
 }
 
 /// A fragment that is ready to be given.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
-    pub(crate) length: u32,
+    pub(crate) text: Box<[u8]>,
     pub(crate) parts: Vec<Part>,
     /// Bits that all parts take at most.
     pub(crate) bits_max: usize,
@@ -63,9 +70,12 @@ pub(crate) enum Part {
 
 impl Codebook {
     /// That of a page with these fragments, in the order in which it has them; one may be there
-    /// several times.
+    /// several times. `samples` are texts that its runs have, as far as they are known.
     #[must_use]
-    pub fn new<'t>(fragments: impl IntoIterator<Item = Fragment<'t>>) -> Codebook {
+    pub fn new<'t>(
+        fragments: impl IntoIterator<Item = Fragment<'t>>,
+        samples: impl IntoIterator<Item = &'t [u8]>,
+    ) -> Codebook {
         let mut tokenizer = Tokenizer::default();
         let mut numbers = HashMap::new();
         let (mut texts, mut tokens) = (Vec::new(), Vec::new());
@@ -82,13 +92,19 @@ impl Codebook {
         for (number, place) in numbers {
             places[(number - first) as usize] = place;
         }
-        let code = Code::new(&count(&tokens));
+        let code = Code::new(&count(&tokens, samples));
         let mut head = code.head();
         let mut bytes = GZIP_HEAD.to_vec();
         let head_rest = head.take_bytes(&mut bytes);
         let fragments = (texts.iter().zip(&tokens))
             .map(|(text, tokens)| prepare(&code, text, tokens))
             .collect();
+        let mut known = Box::new([NOWHERE; KNOWN]);
+        for (place, text) in (0..).zip(&texts) {
+            for (at, four) in (0..).zip(text.windows(4)) {
+                known[hash(four, KNOWN)] = (place, at);
+            }
+        }
         Codebook {
             code,
             head: bytes.into(),
@@ -96,7 +112,14 @@ impl Codebook {
             fragments,
             places,
             first,
+            known,
         }
+    }
+
+    /// Which fragment may have four bytes that begin a text, and where.
+    #[inline(always)]
+    pub(crate) fn known(&self, four: &[u8]) -> (u32, u32) {
+        self.known[hash(four, KNOWN)]
     }
 
     /// A fragment, and its place.
@@ -110,8 +133,17 @@ impl Codebook {
     }
 }
 
+/// Where four bytes stand in a table of so many places, a power of two: Knuth's multiplicative hash.
+#[inline(always)]
+pub(crate) fn hash(four: &[u8], places: usize) -> usize {
+    let four = four
+        .first_chunk()
+        .map_or(0, |four| u32::from_le_bytes(*four));
+    (four.wrapping_mul(2_654_435_761) >> (32 - places.ilog2())) as usize
+}
+
 /// How often symbols are expected: as often as fragments have them, and runs probably.
-fn count(fragments: &[Vec<Token>]) -> Counts {
+fn count<'t>(fragments: &[Vec<Token>], samples: impl IntoIterator<Item = &'t [u8]>) -> Counts {
     let mut counts = Counts {
         literals: [0; LITERALS],
         distances: [0; DISTANCES],
@@ -135,6 +167,9 @@ fn count(fragments: &[Vec<Token>]) -> Counts {
             };
             counts.literals[of_length(length).symbol] += 1;
         }
+    }
+    for byte in samples.into_iter().flatten() {
+        counts.literals[usize::from(*byte)] += 1;
     }
     let literals: u32 = counts.literals[..256].iter().sum();
     let matches: u32 = counts.distances.iter().sum();
@@ -194,7 +229,7 @@ fn prepare(code: &Code, text: &[u8], tokens: &[Token]) -> Prepared {
         }
     }
     Prepared {
-        length: text.len() as u32,
+        text: text.into(),
         parts,
         bits_max,
         crc: crc32fast::hash(text),

@@ -1,7 +1,7 @@
 //! Makes a stream: bits of fragments and of runs, one behind the other.
 
 use crate::bits::{BitText, BitWriter, Bits};
-use crate::codebook::{Codebook, Part, Prepared};
+use crate::codebook::{Codebook, Part, Prepared, hash};
 use crate::huffman::Code;
 use crate::symbols::{DISTANCE_MAX, MATCH_MAX};
 use std::ops::Range;
@@ -15,7 +15,7 @@ const SHORT: usize = 6;
 /// How near.
 const NEAR: u32 = 2048;
 /// Fragments that are shorter are given anew where they are given again.
-const AGAIN_MIN: u32 = 24;
+const AGAIN_MIN: usize = 24;
 /// Bytes beyond what is needed, for writes of eight.
 const SLACK: usize = 64;
 /// A longer buffer is given back after use.
@@ -111,14 +111,15 @@ impl Stitcher {
         let mut to = BitWriter::new(&mut self.buffer, self.at, self.waiting);
         let (here, before) = (self.length, self.last[place]);
         let is_again = before < here && here - before <= DISTANCE_MAX;
-        if is_again && prepared.length >= AGAIN_MIN {
-            again(&mut to, &book.code, prepared.length as usize, here - before);
+        let length = prepared.text.len();
+        if is_again && length >= AGAIN_MIN {
+            again(&mut to, &book.code, length, here - before);
         } else {
             give(&mut to, &book.code, prepared, here, &self.last);
         }
         (self.at, self.waiting) = to.stand();
         self.last[place] = here;
-        self.length += prepared.length;
+        self.length += length as u32;
         let crc = std::mem::take(&mut self.crc).finalize();
         self.crc = crc32fast::Hasher::new_with_initial(prepared.shift.join(crc, prepared.crc));
     }
@@ -142,22 +143,29 @@ impl Stitcher {
         let (mut at, end) = (part.start, part.end);
         let text = &run[..end];
         while at + RUN_MATCH_MIN <= end {
-            let four = four(text, at);
-            let entry = &mut self.places[place(four)];
+            let entry = &mut self.places[hash(&text[at..], PLACES)];
             let (of, source) = std::mem::replace(entry, (number, at as u32));
             if of >= self.first_part && of <= number {
-                let source_part = self.parts[(of - self.first_part) as usize];
-                let source = source as usize;
-                // Its bytes end where its part does, or, in the same part, may overlap these.
-                let source_end = source_part.end as usize;
-                let most = (end - at).min(source_end - source).min(MATCH_MAX);
-                let length = equal(text, source, at, most);
-                let from = (source as u32).wrapping_add(source_part.ahead);
+                let part = self.parts[(of - self.first_part) as usize];
+                // Its bytes end where its part does; in the same part they may overlap these.
+                let known = &text[source as usize..part.end as usize];
+                let length = equal(known, &text[at..]);
+                let from = source.wrapping_add(part.ahead);
                 let distance = (at as u32).wrapping_add(ahead).wrapping_sub(from);
-                if length >= RUN_MATCH_MIN
-                    && distance <= DISTANCE_MAX
-                    && (length >= SHORT || distance <= NEAR)
-                {
+                if is_worth_it(length, distance) {
+                    put_match(&mut to, code, length, distance);
+                    at += length;
+                    continue;
+                }
+            }
+            let (fragment, source) = book.known(&text[at..]);
+            if let Some(&begin) = self.last.get(fragment as usize)
+                && begin < self.length
+            {
+                let known = &book.fragments[fragment as usize].text[source as usize..];
+                let length = equal(known, &text[at..]);
+                let distance = (at as u32).wrapping_add(ahead) - (begin + source);
+                if is_worth_it(length, distance) {
                     put_match(&mut to, code, length, distance);
                     at += length;
                     continue;
@@ -265,29 +273,20 @@ fn put_match(to: &mut BitWriter<'_>, code: &Code, length: usize, distance: u32) 
     to.flush();
 }
 
-/// The four bytes there.
+/// Whether a match takes fewer bits than its bytes would.
 #[inline(always)]
-fn four(text: &[u8], at: usize) -> u32 {
-    let bytes = text[at..at + 4].try_into();
-    u32::from_le_bytes(bytes.unwrap_or_else(|_| unreachable!("there are four")))
+fn is_worth_it(length: usize, distance: u32) -> bool {
+    length >= RUN_MATCH_MIN && distance <= DISTANCE_MAX && (length >= SHORT || distance <= NEAR)
 }
 
-/// Where four bytes stand in the table: Knuth's multiplicative hash.
+/// How many bytes both begin with, of what a match can have.
 #[inline(always)]
-fn place(four: u32) -> usize {
-    (four.wrapping_mul(2_654_435_761) >> (32 - PLACES.ilog2())) as usize
-}
-
-/// How many bytes from `source` on are those from `at` on, of so many at most.
-#[inline(always)]
-fn equal(text: &[u8], source: usize, at: usize, most: usize) -> usize {
-    let (a, b) = (&text[source..source + most], &text[at..at + most]);
+fn equal(known: &[u8], text: &[u8]) -> usize {
+    let most = known.len().min(text.len()).min(MATCH_MAX);
+    let (a, b) = (&known[..most], &text[..most]);
     let mut same = 0;
-    for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        let word = |bytes: &[u8]| {
-            u64::from_le_bytes(bytes.try_into().unwrap_or_else(|_| unreachable!("eight")))
-        };
-        let differ = word(a) ^ word(b);
+    while let (Some(a), Some(b)) = (a[same..].first_chunk(), b[same..].first_chunk()) {
+        let differ = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
         if differ != 0 {
             return same + (differ.trailing_zeros() / 8) as usize;
         }

@@ -43,7 +43,11 @@ fn number(index: usize) -> u32 {
 
 fn book(fragments: &[String]) -> Codebook {
     let numbered = fragments.iter().enumerate();
-    Codebook::new(numbered.map(|(index, text)| (number(index), text.as_bytes())))
+    let samples = fragments.iter().take(2).map(String::as_bytes);
+    Codebook::new(
+        numbered.map(|(index, text)| (number(index), text.as_bytes())),
+        samples,
+    )
 }
 
 fn stitch(

@@ -1,5 +1,6 @@
 //! What is known ahead of a page's compressed answers.
 
+use rhythm_engine::device::FOLD_BYTES_MAX;
 use rhythm_engine::program::{Aside, PageProgram, Service};
 use rhythm_engine::settings::GzipSettings;
 use rhythm_gzip::Codebook;
@@ -21,14 +22,15 @@ pub(crate) struct PageGzip {
 impl PageGzip {
     /// That of a page with these fields in its head.
     pub(crate) fn new(page: &PageProgram, service: &Service, fields: &[u8]) -> PageGzip {
-        let fragments = page.fragments();
-        let texts = fragments
-            .iter()
-            .map(|fragment| &*service.fragments[*fragment as usize]);
+        let text = |fragment: u32| (fragment, &*service.fragments[fragment as usize]);
+        let all = page.fragments().into_iter().map(text);
+        // Executors put short ones into runs.
+        let (long, short): (Vec<_>, Vec<_>) =
+            all.partition(|(_, text)| text.len() > FOLD_BYTES_MAX);
         let mut fields = fields.to_vec();
         ResponseWriter::resume(&mut fields).encoding(Encoding::Gzip, false);
         PageGzip {
-            book: Codebook::new(fragments.iter().copied().zip(texts)),
+            book: Codebook::new(long, short.into_iter().map(|(_, text)| text)),
             head: PreparedHead::new(&fields),
         }
     }
