@@ -183,7 +183,7 @@ impl Server {
         options.workers = options.workers.max(1);
         let sites = Arc::new(parts.sites);
         let open_files = raise_open_files(&mut options, &sites);
-        let log = open_log(parts.log, options.log_format)?;
+        let log = open_log(parts.log, &sites, options.log_format)?;
         let visitors = visitors_of(&sites, &options);
         let metrics = metrics_of(options.workers, &sites, &visitors, log.as_ref());
         let inherited = parts.inherited.places();
@@ -307,10 +307,12 @@ fn raise_open_files(options: &mut ServerOptions, sites: &Sites) -> Option<u64> {
 /// Opens the access log, if there is to be one.
 fn open_log(
     open: Option<LogOpener>,
+    sites: &Sites,
     format: AccessLogFormat,
 ) -> Result<Option<LogWriter>, StartError> {
     let setting = "access_log";
-    (open.map(|open| LogWriter::start(format, open)).transpose())
+    let names: Vec<&str> = sites.all().iter().filter_map(|site| site.label()).collect();
+    (open.map(|open| LogWriter::start(format, &names, open)).transpose())
         .map_err(|error| StartError::Log { setting, error })
 }
 

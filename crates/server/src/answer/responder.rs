@@ -57,6 +57,8 @@ pub(crate) struct Responder {
     held: HeldAnswers,
     /// How long answers were.
     pub(crate) lengths: Lengths,
+    /// Which site the line that is kept is for.
+    line_site: Option<usize>,
     // Memory kept from call to call.
     line: Vec<u8>,
     users: Vec<Option<i64>>,
@@ -85,6 +87,7 @@ impl Responder {
             hosted: HostedAnswers::default(),
             held: HeldAnswers::default(),
             lengths,
+            line_site: None,
             line: Vec::new(),
             users: Vec::new(),
             words: Vec::new(),
@@ -403,7 +406,7 @@ impl Responder {
         }
         let (date, mut given) = (&self.date, None);
         if let Some(stream) = site_answer::stream(&answer, site, request, shape, date) {
-            self.keep_line(request);
+            self.keep_line(Some(epoch.index), request);
             let hosted = self.hosted_now(peer, now);
             return self.hosted.stream(slot, stream, hosted);
         }
@@ -413,7 +416,7 @@ impl Responder {
             body
         });
         if let Some(answered) = given {
-            self.keep_line(request);
+            self.keep_line(Some(epoch.index), request);
             self.host_answered(peer, answered);
         }
     }
@@ -433,7 +436,7 @@ impl Responder {
             Body::Empty
         });
         self.unclear.misdirected(request, peer, now);
-        self.keep_line(request);
+        self.keep_line(None, request);
         self.host_answered(peer, answered);
     }
 
@@ -461,20 +464,23 @@ impl Responder {
         self.host_answered(peer, answered);
     }
 
-    /// Keeps the request line of what is refused next, if it came whole.
-    pub(crate) fn keep_part(&mut self, part: Option<Incoming<'_>>) {
+    /// Keeps the request line of what is refused next, if it came whole, and for which site it is,
+    /// if that is known.
+    pub(crate) fn keep_part(&mut self, site: Option<usize>, part: Option<Incoming<'_>>) {
         match part.filter(|part| part.head.has_line()) {
-            Some(part) => self.keep_line(part),
+            Some(part) => self.keep_line(site, part),
             // It could not be understood.
             None => {
+                self.line_site = site;
                 self.line.clear();
                 self.line.push(b'-');
             }
         }
     }
 
-    /// Keeps what the log says of a request that is handed to a host next.
-    pub(crate) fn keep_line(&mut self, request: Incoming<'_>) {
+    /// Keeps what the log says of a request for this site that is handed to a host next.
+    pub(crate) fn keep_line(&mut self, site: Option<usize>, request: Incoming<'_>) {
+        self.line_site = site;
         self.line.clear();
         if self.log.is_some() {
             LogEntry::write(request.head, request.bytes, &mut self.line);
@@ -517,8 +523,12 @@ impl Responder {
 
     /// The request whose line was kept, to be answered by a host.
     fn hosted_now(&self, peer: Client, now: Time) -> Hosted {
-        let request = &self.line[..];
-        let entry = || LogEntry { peer, request };
+        let (site, request) = (self.line_site, &self.line[..]);
+        let entry = || LogEntry {
+            site,
+            peer,
+            request,
+        };
         Hosted {
             line: self.logs().then(|| HostedLine::new(entry(), now)),
             is_counted: false,
@@ -547,6 +557,7 @@ impl Responder {
             return;
         };
         let entry = LogEntry {
+            site: self.line_site,
             peer,
             request: &self.line,
         };

@@ -149,7 +149,7 @@ impl LaneAnswers<'_> {
             }
             self.count(&request, answered.status);
             if let Some(log) = &mut self.log
-                && let Some(line) = self.requests.line(&request)
+                && let Some(line) = self.requests.line(&request, self.site_index)
             {
                 log.entry(
                     line,
@@ -179,7 +179,7 @@ impl LaneAnswers<'_> {
     /// A lane is answered by what is yet to be read.
     fn open(&mut self, request: &LaneRequest, stream: FileStream) {
         let line = match &self.log {
-            Some(_) => self.requests.line(request),
+            Some(_) => self.requests.line(request, self.site_index),
             None => None,
         };
         let hosted = Hosted {
@@ -397,7 +397,7 @@ impl LaneAnswers<'_> {
         to_keep: ToKeep,
     ) {
         let line = match &self.log {
-            Some(_) => self.requests.line(request),
+            Some(_) => self.requests.line(request, self.site_index),
             None => None,
         };
         let program = &self.site.service.pages[self.page];

@@ -92,8 +92,9 @@ impl Handler for Pipeline {
         self.clients.expire(port, heard, &mut expired);
         for id in expired {
             let part = self.clients.part(id);
-            let site = self.epochs.of_part(part).map(|epoch| &*epoch.site);
-            self.responder.keep_part(part);
+            let epoch = self.epochs.of_part(part);
+            self.responder.keep_part(epoch.map(|epoch| epoch.index), part);
+            let site = epoch.map(|epoch| &*epoch.site);
             (self.responder).refuse(port, &mut self.clients, site, id, 408, heard);
         }
         self.backends.tick(port, heard);

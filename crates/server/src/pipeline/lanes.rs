@@ -62,8 +62,8 @@ impl Lanes<'_> {
 pub(super) enum Taken {
     /// It is a lane of its page's cohort.
     Lane,
-    /// A host is to answer it.
-    ByHost(HostId),
+    /// A host is to answer it, for the site of this index.
+    ByHost(usize, HostId),
     /// This answers it, as the site of this index does.
     BySite(usize, SiteAnswer),
     /// It is for a host that is no site's.
@@ -103,12 +103,18 @@ impl Intake {
         early_refusal(site, found, head, bytes)
     }
 
-    /// The host that is to answer a request, if one is.
-    pub(super) fn host(&mut self, epochs: &Epochs, request: Incoming<'_>) -> Option<HostId> {
+    /// The host that is to answer a request, if one is, and for which site.
+    pub(super) fn host(
+        &mut self,
+        epochs: &Epochs,
+        request: Incoming<'_>,
+    ) -> Option<(usize, HostId)> {
         let Incoming { head, bytes, .. } = request;
         let epoch = epochs.of(request)?;
         match self.parser.route(&epoch.site, head, bytes) {
-            Found::Target(Target::Host(route), _) => Some(epoch.hosts[route as usize]),
+            Found::Target(Target::Host(route), _) => {
+                Some((epoch.index, epoch.hosts[route as usize]))
+            }
             _ => None,
         }
     }
@@ -137,7 +143,7 @@ impl Intake {
                     Err(why) => Taken::BySite(epoch.index, SiteAnswer::NoToken(why)),
                 }
             }
-            Way::Host(route) => Taken::ByHost(epoch.hosts[route as usize]),
+            Way::Host(route) => Taken::ByHost(epoch.index, epoch.hosts[route as usize]),
             Way::Site(answer) => Taken::BySite(epoch.index, answer),
         };
         let Taken::BySite(_, answer) = &taken else {

@@ -82,8 +82,8 @@ impl Pipeline {
         now: Time,
     ) {
         match taken {
-            Taken::ByHost(host) => {
-                self.responder.keep_line(reading.request());
+            Taken::ByHost(site, host) => {
+                self.responder.keep_line(Some(site), reading.request());
                 self.ask_host(port, now, |hosts, event| {
                     hosts.take(host, event, reading);
                     Some(reading.owed())
@@ -116,7 +116,8 @@ impl Pipeline {
                 let epoch = self.epochs.of(reading.request());
                 match self.intake.early_refusal(epoch, reading.request()) {
                     Some(status) => {
-                        self.responder.keep_part(Some(reading.request()));
+                        let (index, request) = (epoch.map(|it| it.index), reading.request());
+                        self.responder.keep_part(index, Some(request));
                         let (clients, site) = (&mut self.clients, epoch.map(|it| &*it.site));
                         (self.responder).refuse(port, clients, site, id, status, now);
                     }
@@ -135,8 +136,9 @@ impl Pipeline {
             }
             Next::Refuse(status) => {
                 let part = Some(reading.part());
-                self.responder.keep_part(part);
-                let site = self.epochs.of_part(part).map(|epoch| &*epoch.site);
+                let epoch = self.epochs.of_part(part);
+                self.responder.keep_part(epoch.map(|epoch| epoch.index), part);
+                let site = epoch.map(|epoch| &*epoch.site);
                 (self.responder).refuse(port, &mut self.clients, site, id, status, now);
                 false
             }
