@@ -81,7 +81,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             if count > 1 {
                 complain(format_args!("{}:\n", at.display()));
             }
-            let end = if compiled.is_ok() || count > 1 { "\n" } else { "" };
+            let end = if compiled.is_ok() || count > 1 {
+                "\n"
+            } else {
+                ""
+            };
             complain(format_args!("{}{end}", summary(warnings)));
         }
         all.extend(compiled.map(|service| Compiled::new(folder, service, at, count)));
@@ -157,7 +161,9 @@ fn tell_settings(service: &Service) -> Result<()> {
 fn tell_memory(sites: &Sites) -> Result<()> {
     let all = sites.all().iter();
     let services: Vec<&Service> = all.clone().map(|site| &**site.service()).collect();
-    let with_files: Vec<_> = all.map(|site| (&**site.service(), site.statics())).collect();
+    let with_files: Vec<_> = all
+        .map(|site| (&**site.service(), site.statics()))
+        .collect();
     let memory = Memory::of_all(&with_files, &ServerOptions::of_all(&services));
     let what = match sites.all() {
         [_] => "these settings",

@@ -262,7 +262,9 @@ impl Opened {
     pub(crate) fn host_bytes_max(&self, limits: LaneLimits, services: &[&Service]) -> usize {
         let options = self.cuda.as_ref().map(|cuda| cuda.server_options(limits));
         let of_each = |options: Options| {
-            let each = services.iter().map(|service| options.host_bytes_max(service));
+            let each = services
+                .iter()
+                .map(|service| options.host_bytes_max(service));
             each.max().unwrap_or(0)
         };
         options.map_or(0, of_each)

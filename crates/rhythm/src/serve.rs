@@ -300,7 +300,10 @@ fn load(args: &Args, before: &[Arc<Site>]) -> Vec<Result<Arc<Site>>> {
         .map(|(_, before)| before.service().config.clone())
         .collect();
     let loaded = compiled.iter_mut().flatten();
-    let mut configs: Vec<_> = loaded.map(|it| &mut it.service.config).chain(&mut kept).collect();
+    let mut configs: Vec<_> = loaded
+        .map(|it| &mut it.service.config)
+        .chain(&mut kept)
+        .collect();
     let agreed = services::agree(&mut configs);
     // Workers cannot wait for a resolver, nor refuse a site.
     let locate = |config: &BackendConfig| {

@@ -161,15 +161,18 @@ impl Pipeline {
     /// Serves these sites from now on, as many as before and in their order. What is under way ends
     /// as it began.
     pub fn reload(&mut self, sites: Arc<Sites>) {
-        let (backends, hosts, metrics) = (
-            &mut self.backends,
-            &self.host_path.hosts,
-            &self.metrics,
-        );
+        let (backends, hosts, metrics) = (&mut self.backends, &self.host_path.hosts, &self.metrics);
         self.epochs.replace(sites.clone(), |before, number| {
             let index = before.index;
             let (site, metrics) = (sites.all()[index].clone(), metrics.site(index));
-            epoch_of((number, index), site, Some(before), backends, hosts, &metrics)
+            epoch_of(
+                (number, index),
+                site,
+                Some(before),
+                backends,
+                hosts,
+                &metrics,
+            )
         });
         self.gauges.touch();
     }

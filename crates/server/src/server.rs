@@ -22,10 +22,10 @@ use crate::observe::access_log::{FINISH_MAX, LogOpener, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
 use crate::seal::key_of;
 use crate::server::worker::Command;
-use crate::site::{Site, Sites};
 use crate::site::current::Current;
 use crate::site::loader::{Loaded, Loader, Reloaded, Reloads};
 use crate::site::names::{BackendNames, Relocated, Resolver};
+use crate::site::{Site, Sites};
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{SessionArray, SignIns, StoredFields};
 use rhythm_engine::settings::AccessLogFormat;
@@ -179,6 +179,9 @@ impl Server {
     /// # Errors
     /// When an address cannot be listened on, a device cannot be used, or a route of a site is to a
     /// host that there is not.
+    ///
+    /// # Panics
+    /// Where the options are those of another number of sites.
     pub fn start(mut options: ServerOptions, parts: ServerParts) -> Result<Handle, StartError> {
         options.workers = options.workers.max(1);
         let sites = Arc::new(parts.sites);
@@ -312,12 +315,16 @@ fn open_log(
 ) -> Result<Option<LogWriter>, StartError> {
     let setting = "access_log";
     let names: Vec<&str> = sites.all().iter().filter_map(|site| site.label()).collect();
-    (open.map(|open| LogWriter::start(format, &names, open)).transpose())
-        .map_err(|error| StartError::Log { setting, error })
+    (open
+        .map(|open| LogWriter::start(format, &names, open))
+        .transpose())
+    .map_err(|error| StartError::Log { setting, error })
 }
 
 /// Who visits each site.
 fn visitors_of(sites: &Sites, options: &ServerOptions) -> Vec<Visitors> {
+    let counts = [options.sessions.len(), options.sign_ins.len()];
+    assert_eq!(counts, [sites.all().len(); 2], "the options are of all sites");
     let rules = options.sessions.iter().zip(&options.sign_ins);
     let all = sites.all().iter().zip(rules);
     all.map(|(site, (sessions, sign_ins))| {

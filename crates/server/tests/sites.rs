@@ -69,7 +69,9 @@ fn one_connection_asks_several_sites_and_is_answered_in_its_order() {
     for index in 0..2 {
         let told = metrics.site(index).page("told");
         assert_eq!(told.requests.get(), 2 + index as u64);
-        eventually("it is launched", || told.launches.iter().any(|it| it.get() > 0));
+        eventually("it is launched", || {
+            told.launches.iter().any(|it| it.get() > 0)
+        });
     }
     stop(server);
 }
@@ -91,9 +93,15 @@ fn refusals_look_as_the_site_has_them_where_it_is_known() {
     // Nobody's, as far as it can be told.
     for (request, status) in [
         ("GET /told HTTP/1.1\r\nHost: other\r\n\r\n".to_owned(), 421),
-        (format!("POST /hello HTTP/1.1\r\nHost: other\r\n{long}\r\n"), 413),
+        (
+            format!("POST /hello HTTP/1.1\r\nHost: other\r\n{long}\r\n"),
+            413,
+        ),
         ("GET /told\r\nHost: bank\r\n\r\n".to_owned(), 400),
-        (format!("GET /{} HTTP/1.1\r\nHost: bank\r\n\r\n", "x".repeat(9000)), 414),
+        (
+            format!("GET /{} HTTP/1.1\r\nHost: bank\r\n\r\n", "x".repeat(9000)),
+            414,
+        ),
         ("GET /told HTTP/1.0\r\n\r\n".to_owned(), 421),
     ] {
         let answer = ask(&request);
@@ -102,7 +110,8 @@ fn refusals_look_as_the_site_has_them_where_it_is_known() {
         assert!(!said.contains("bank:") && !said.contains("shop:"), "{said}");
     }
     // Whose content would be of no use is told before it is sent.
-    let expects = "Content-Length: 6\r\nExpect: 100-continue\r\n";
+    let expects = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 6\r\n\
+                   Expect: 100-continue\r\n";
     assert_eq!(of("other", "POST /hello", expects).status, 421);
     assert_eq!(of("shop", "POST /hello", expects).status, 100);
     assert_eq!(of("shop", "POST /told", expects).text(), "shop: 405");
@@ -134,10 +143,18 @@ fn sessions_and_sign_ins_are_counted_by_site() {
     assert_eq!(sign_in("shop", "1"), 200);
     assert_eq!(sign_in("shop", "2"), 503);
     // User 0 is nobody: it fails, as do sessions that find no room.
-    let tried = [sign_in("bank", "0"), sign_in("bank", "0"), sign_in("bank", "0")];
+    let tried = [
+        sign_in("bank", "0"),
+        sign_in("bank", "0"),
+        sign_in("bank", "0"),
+    ];
     assert_eq!(tried, [500, 500, 429]);
     assert_eq!(sign_in("bank", "1"), 429);
-    assert_eq!(sign_in("shop", "0"), 500, "the other site knows nothing of that");
+    assert_eq!(
+        sign_in("shop", "0"),
+        500,
+        "the other site knows nothing of that"
+    );
     let figures = |index: usize| server.metrics().worker(0).site(index);
     assert_eq!(figures(0).sign_ins.get(), 1);
     assert_eq!(figures(0).sign_ins_refused.get(), 2);
@@ -156,7 +173,15 @@ fn a_reload_of_one_leaves_the_other_as_it_is() {
     for (client, host) in clients.iter_mut().zip(["bank", "shop"]) {
         client.send(request(host));
     }
-    let asked = |index: usize| server.metrics().worker(0).site(index).backend("echo").requests.get();
+    let asked = |index: usize| {
+        server
+            .metrics()
+            .worker(0)
+            .site(index)
+            .backend("echo")
+            .requests
+            .get()
+    };
     eventually("both are asked", || asked(0) + asked(1) == 2);
     assert_eq!(server.reload(), Err("broken".to_owned()));
     for client in &mut clients {
@@ -180,7 +205,10 @@ fn sites_that_a_reload_would_mix_up_are_served_as_they_were() {
     ];
     let server = start_sites(two(), next, |_| {});
     let why = server.reload().expect_err("both have a name");
-    assert!(why.contains("bank and shop both have the host shop"), "{why}");
+    assert!(
+        why.contains("bank and shop both have the host shop"),
+        "{why}"
+    );
     let mut client = client(&server);
     client.send("GET /told HTTP/1.1\r\nHost: shop\r\n\r\n");
     assert_eq!(client.response(false).text(), "this is shop");

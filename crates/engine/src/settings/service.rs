@@ -140,9 +140,8 @@ impl ServiceConfig {
     /// Two say different things; the sentence has their names.
     pub fn agree(configs: &mut [(&str, &mut ServiceConfig)]) -> Result<(), String> {
         let defaults = ServiceConfig::default();
-        let of_server = |(table, ..): &(&'static str, &'static Definition, Value)| {
-            OF_SERVER.contains(table)
-        };
+        let of_server =
+            |(table, ..): &(&'static str, &'static Definition, Value)| OF_SERVER.contains(table);
         for (table, definition, _) in defaults.all().filter(of_server) {
             let key = definition.key;
             let said = |(_, config): &&(&str, &mut ServiceConfig)| {
@@ -152,9 +151,8 @@ impl ServiceConfig {
                 continue;
             };
             let (value, origin) = (config.value(table, key), config.origin(table, key));
-            let differs = |(_, config): &&(&str, &mut ServiceConfig)| {
-                config.value(table, key) != value
-            };
+            let differs =
+                |(_, config): &&(&str, &mut ServiceConfig)| config.value(table, key) != value;
             if let Some((other, config)) = configs.iter().filter(said).find(differs) {
                 let others = config.value(table, key);
                 return Err(format!(

@@ -26,10 +26,19 @@ fn service(test: &str, name: &str, settings: &str) -> PathBuf {
          [backend.db]\nkind = \"sqlite\"\nfile = \"it.db\"\nschema = \"it.sql\"\n"
     );
     write("service.toml", &service);
-    write("it.sql", &format!("create table it (v text); insert into it values ('{name}');"));
+    write(
+        "it.sql",
+        &format!("create table it (v text); insert into it values ('{name}');"),
+    );
     write("static/a.txt", name);
-    write("pages/lost.html", &format!("+++\n+++\n{name} has no such page"));
-    write("pages/hello.html", &format!("+++\nroute = \"GET /hello\"\n+++\nthis is {name}"));
+    write(
+        "pages/lost.html",
+        &format!("+++\n+++\n{name} has no such page"),
+    );
+    write(
+        "pages/hello.html",
+        &format!("+++\nroute = \"GET /hello\"\n+++\nthis is {name}"),
+    );
     write(
         "pages/me.html",
         "+++\nroute = \"GET /me\"\nsession = \"optional\"\n+++\nuser {{ session.userid }}",
@@ -49,7 +58,10 @@ fn service(test: &str, name: &str, settings: &str) -> PathBuf {
 
 /// A server of these folders.
 fn start(folders: &[&Path]) -> Server {
-    let more: Vec<&str> = folders[1..].iter().map(|it| it.to_str().expect("text")).collect();
+    let more: Vec<&str> = folders[1..]
+        .iter()
+        .map(|it| it.to_str().expect("text"))
+        .collect();
     Server::start(folders[0], &more)
 }
 
@@ -71,7 +83,9 @@ fn sign_in(server: &Server, host: &str, user: u32, more: &str) -> Answer {
     let kind = "Content-Type: application/x-www-form-urlencoded";
     let mut client = server.client();
     let head = format!("POST /in HTTP/1.1\r\nHost: {host}\r\n{kind}\r\nContent-Length: {length}");
-    client.send(&format!("{head}{more}\r\n\r\n{form}")).expect("it is sent");
+    client
+        .send(&format!("{head}{more}\r\n\r\n{form}"))
+        .expect("it is sent");
     client.answer().expect("an answer")
 }
 
@@ -83,16 +97,31 @@ fn run(command: &str, folders: &[&Path]) -> (bool, String) {
         "serve" => run.args(["--listen", "127.0.0.1:0", "--no-admin"]),
         _ => run,
     };
-    let Output { status, stdout, stderr } = run.output().expect("it runs");
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = run.output().expect("it runs");
     let said = [stderr, stdout].concat();
-    (status.success(), String::from_utf8_lossy(&said).into_owned())
+    (
+        status.success(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
 }
 
 #[test]
 fn hosts_have_their_services_and_nothing_of_each_others() {
     let test = "hosts-apart";
-    let bank = service(test, "bank", "[service]\nhost = \"bank.example www.bank.example\"");
-    let shop = service(test, "shop", "[service]\nhost = \"Shop.Example *.shop.example\"");
+    let bank = service(
+        test,
+        "bank",
+        "[service]\nhost = \"bank.example www.bank.example\"",
+    );
+    let shop = service(
+        test,
+        "shop",
+        "[service]\nhost = \"Shop.Example *.shop.example\"",
+    );
     let server = start(&[&bank, &shop]);
     for (host, name) in [
         ("bank.example", "bank"),
@@ -105,18 +134,38 @@ fn hosts_have_their_services_and_nothing_of_each_others() {
         assert_eq!(said("/hello"), (200, format!("this is {name}")), "{host}");
         assert_eq!(said("/static/a.txt"), (200, name.to_owned()), "{host}");
         assert_eq!(said("/db"), (200, name.to_owned()), "{host}");
-        assert_eq!(said("/no"), (404, format!("{name} has no such page")), "{host}");
+        assert_eq!(
+            said("/no"),
+            (404, format!("{name} has no such page")),
+            "{host}"
+        );
     }
-    for host in ["other.example", "a.bank.example", "127.0.0.1", "[::1]:80", ""] {
+    for host in [
+        "other.example",
+        "a.bank.example",
+        "127.0.0.1",
+        "[::1]:80",
+        "",
+    ] {
         let (status, body) = get(&server, host, "/hello");
-        assert_eq!(status, if host.is_empty() { 400 } else { 421 }, "{host}: {body}");
+        assert_eq!(
+            status,
+            if host.is_empty() { 400 } else { 421 },
+            "{host}: {body}"
+        );
         assert!(!body.contains("bank") && !body.contains("shop"), "{body}");
     }
     // An absolute target goes before Host (RFC 9112, section 3.2.2), and HTTP/1.0 may have neither.
-    let absolute = ask(&server, "GET http://shop.example/hello HTTP/1.1\r\nHost: bank.example");
+    let absolute = ask(
+        &server,
+        "GET http://shop.example/hello HTTP/1.1\r\nHost: bank.example",
+    );
     assert_eq!(absolute.body, "this is shop");
     assert_eq!(ask(&server, "GET /hello HTTP/1.0").status, 421);
-    assert_eq!(ask(&server, "GET /hello HTTP/1.0\r\nHost: bank.example").status, 200);
+    assert_eq!(
+        ask(&server, "GET /hello HTTP/1.0\r\nHost: bank.example").status,
+        200
+    );
 
     // Sessions, with a cookie of the same name.
     let cookie = sign_in(&server, "bank.example", 7, "").cookies.remove(0);
@@ -128,11 +177,21 @@ fn hosts_have_their_services_and_nothing_of_each_others() {
     assert_eq!(me("shop.example"), "user 0");
     let other = sign_in(&server, "shop.example", 9, &format!("\r\nCookie: {cookie}"));
     assert_eq!(other.status, 200);
-    assert_eq!(me("bank.example"), "user 7", "what ends at one goes on at the other");
+    assert_eq!(
+        me("bank.example"),
+        "user 7",
+        "what ends at one goes on at the other"
+    );
     // A page of one has nothing sent to the other.
     let from = |origin: &str| format!("\r\nOrigin: http://{origin}");
-    assert_eq!(sign_in(&server, "bank.example", 7, &from("bank.example")).status, 200);
-    assert_eq!(sign_in(&server, "bank.example", 7, &from("shop.example")).status, 403);
+    assert_eq!(
+        sign_in(&server, "bank.example", 7, &from("bank.example")).status,
+        200
+    );
+    assert_eq!(
+        sign_in(&server, "bank.example", 7, &from("shop.example")).status,
+        403
+    );
 
     let (_, figures) = server.ask_admin("/metrics");
     for line in [
@@ -246,7 +305,10 @@ fn services_that_cannot_be_served_together_are_refused() {
     }
     let rest = [of("one", ""), of("two", "")];
     let (is_well, said) = run("check", &[&rest[0], &rest[1]]);
-    assert!(!is_well && said.contains("neither of the services one and two has a host"), "{said}");
+    assert!(
+        !is_well && said.contains("neither of the services one and two has a host"),
+        "{said}"
+    );
     let limited = [7, 8].map(|size| {
         let settings = format!("[service]\nhost = \"{size}.example\"\n[cohort]\nsize = {size}");
         of(&format!("of{size}"), &settings)
@@ -256,25 +318,46 @@ fn services_that_cannot_be_served_together_are_refused() {
     let told = "`size` of [cohort] is 7 in service of7, and 8 in service of8";
     assert!(!is_well && said.contains(told), "{said}");
     // A flag says it for all.
-    let server = Server::start(both[0], &[both[1].to_str().expect("text"), "--cohort-size", "9"]);
+    let server = Server::start(
+        both[0],
+        &[both[1].to_str().expect("text"), "--cohort-size", "9"],
+    );
     assert_eq!(get(&server, "8.example", "/hello").1, "this is of8");
 }
 
 #[test]
 fn check_tells_of_all_services() {
     let test = "hosts-check";
-    let bank = service(test, "bank", "[service]\nhost = \"bank.example\"\n[limits]\nhead_bytes_max = 9999");
+    let bank = service(
+        test,
+        "bank",
+        "[service]\nhost = \"bank.example\"\n[limits]\nhead_bytes_max = 9999",
+    );
     let shop = service(test, "shop", "[service]\nhost = \"shop.example\"");
     let (is_well, said) = run("check", &[&bank, &shop]);
     assert!(is_well, "{said}");
-    for told in ["bank: 4 pages", "  for bank.example", "shop: 4 pages", "  for shop.example"] {
+    for told in [
+        "bank: 4 pages",
+        "  for bank.example",
+        "shop: 4 pages",
+        "  for shop.example",
+    ] {
         assert!(said.contains(told), "{said}");
     }
-    fs::write(bank.join("pages/hello.html"), "+++\nroute = \"GET /hello\"\n+++\n{{ no }}")
-        .expect("it is written");
-    fs::write(shop.join("pages/hello.html"), "+++\nroute = \"GET /hello\"\n+++\n{{ none }}")
-        .expect("it is written");
+    fs::write(
+        bank.join("pages/hello.html"),
+        "+++\nroute = \"GET /hello\"\n+++\n{{ no }}",
+    )
+    .expect("it is written");
+    fs::write(
+        shop.join("pages/hello.html"),
+        "+++\nroute = \"GET /hello\"\n+++\n{{ none }}",
+    )
+    .expect("it is written");
     let (is_well, said) = run("check", &[&bank, &shop]);
-    assert!(!is_well && said.contains("bank:\n") && said.contains("shop:\n"), "{said}");
+    assert!(
+        !is_well && said.contains("bank:\n") && said.contains("shop:\n"),
+        "{said}"
+    );
     assert_eq!(said.matches("pages/hello.html:4").count(), 2, "{said}");
 }

@@ -27,12 +27,7 @@ pub(crate) struct Refusals(SparseByKind<(u16, &'static str)>);
 
 impl Refusals {
     /// 400, because of a parameter.
-    pub(crate) fn bad_parameter(
-        &mut self,
-        refused: Refused<'_>,
-        bad: &BadParameter,
-        now: Time,
-    ) {
+    pub(crate) fn bad_parameter(&mut self, refused: Refused<'_>, bad: &BadParameter, now: Time) {
         let Refused {
             service,
             request,
@@ -107,12 +102,7 @@ impl Refusals {
     }
 
     /// 403, because it has no CSRF token of its session.
-    pub(crate) fn no_token(
-        &mut self,
-        refused: Refused<'_>,
-        NoToken(cause): NoToken,
-        now: Time,
-    ) {
+    pub(crate) fn no_token(&mut self, refused: Refused<'_>, NoToken(cause): NoToken, now: Time) {
         let Refused {
             service,
             request,

@@ -119,29 +119,26 @@ impl Backends {
 
     /// The backends of the site of this index: those that are here already where they are the same.
     /// Other sites have their own, whatever their names.
-    pub(crate) fn of_site(
-        &mut self,
-        at: usize,
-        site: &Site,
-        metrics: &SiteMetrics,
-    ) -> Vec<Key> {
+    pub(crate) fn of_site(&mut self, at: usize, site: &Site, metrics: &SiteMetrics) -> Vec<Key> {
         let all = site.settings.backends.iter().enumerate();
         all.map(|(index, settings)| {
             let same = |(_, slot): &(Key, &NamedBackend)| {
                 slot.site == at && slot.settings.is_same(settings)
             };
             let known = self.slots.iter().find(same).map(|(key, _)| key);
-            known.or_else(|| self.moved(at, settings)).unwrap_or_else(|| {
-                self.slots.insert(NamedBackend {
-                    site: at,
-                    settings: settings.clone(),
-                    backend: (self.make)(site, index),
-                    metrics: metrics.backend(&settings.name),
-                    retries_counted: 0,
-                    rows_said: Sparse::every(SAY_ROWS),
-                    together: Together::default(),
+            known
+                .or_else(|| self.moved(at, settings))
+                .unwrap_or_else(|| {
+                    self.slots.insert(NamedBackend {
+                        site: at,
+                        settings: settings.clone(),
+                        backend: (self.make)(site, index),
+                        metrics: metrics.backend(&settings.name),
+                        retries_counted: 0,
+                        rows_said: Sparse::every(SAY_ROWS),
+                        together: Together::default(),
+                    })
                 })
-            })
         })
         .collect()
     }

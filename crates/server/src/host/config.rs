@@ -28,7 +28,9 @@ pub(crate) fn json(
         [_] => told.next().map(|(_, told)| told).unwrap_or_default(),
         _ => {
             let services: Map<_, _> = told.map(|(name, told)| (name, told.into())).collect();
-            [("services".to_owned(), services.into())].into_iter().collect()
+            [("services".to_owned(), services.into())]
+                .into_iter()
+                .collect()
         }
     };
     all.insert("memory".to_owned(), memory);

@@ -50,7 +50,9 @@ impl Memory {
     /// Where there is none.
     pub fn of_all(services: &[(&Service, &Statics)], options: &ServerOptions) -> Memory {
         let of_each = |bytes: fn(&Service, &Statics) -> usize| {
-            let each = services.iter().map(|(service, statics)| bytes(service, statics));
+            let each = services
+                .iter()
+                .map(|(service, statics)| bytes(service, statics));
             each.fold(0, usize::saturating_add)
         };
         let volumes: HashSet<u64> = (services.iter())

@@ -209,12 +209,7 @@ mod tests {
                     site: Some(0),
                     ..entry(&longest[..length])
                 };
-                sink.entry(
-                    entry,
-                    answered,
-                    Duration::MAX,
-                    u64::MAX >> 8,
-                );
+                sink.entry(entry, answered, Duration::MAX, u64::MAX >> 8);
             }
             drop(sink);
             let (mut lines, mut sizes) = (0, Vec::new());

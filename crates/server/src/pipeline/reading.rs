@@ -137,7 +137,8 @@ impl Pipeline {
             Next::Refuse(status) => {
                 let part = Some(reading.part());
                 let epoch = self.epochs.of_part(part);
-                self.responder.keep_part(epoch.map(|epoch| epoch.index), part);
+                self.responder
+                    .keep_part(epoch.map(|epoch| epoch.index), part);
                 let site = epoch.map(|epoch| &*epoch.site);
                 (self.responder).refuse(port, &mut self.clients, site, id, status, now);
                 false

@@ -42,7 +42,9 @@ impl Sites {
     pub fn new(all: Vec<Arc<Site>>) -> Result<Sites, String> {
         let (mut by_name, mut by_ending, mut others) = (HashMap::new(), HashMap::new(), None);
         let shown = |index: usize| {
-            let Site { settings, service, .. } = &*all[index];
+            let Site {
+                settings, service, ..
+            } = &*all[index];
             (settings.label.as_deref()).unwrap_or(&service.config.service.name)
         };
         for (index, site) in all.iter().enumerate() {
@@ -182,12 +184,19 @@ mod tests {
     fn sites(names: &[&str]) -> Result<Sites, String> {
         let label = |index: usize| ["bank", "shop", "blog", "rest"][index];
         let all = names.iter().enumerate();
-        Sites::new(all.map(|(index, names)| site(label(index), names)).collect())
+        Sites::new(
+            all.map(|(index, names)| site(label(index), names))
+                .collect(),
+        )
     }
 
     #[test]
     fn a_host_is_a_sites_in_any_spelling() {
-        let names = ["bank.example www.bank.example", "shop.example", "*.example 10.0.0.1"];
+        let names = [
+            "bank.example www.bank.example",
+            "shop.example",
+            "*.example 10.0.0.1",
+        ];
         let with_default = sites(&[&names[..], &[""]].concat()).expect("four");
         let without = sites(&names).expect("three");
         let deep = "a.".repeat(120) + "example";
@@ -215,7 +224,11 @@ mod tests {
             (&deeper, None),
         ] {
             assert_eq!(without.find(host.as_bytes()), found, "{host}");
-            assert_eq!(with_default.find(host.as_bytes()), found.or(Some(3)), "{host}");
+            assert_eq!(
+                with_default.find(host.as_bytes()),
+                found.or(Some(3)),
+                "{host}"
+            );
         }
     }
 
@@ -237,9 +250,18 @@ mod tests {
     #[test]
     fn sites_that_cannot_be_told_apart_are_refused() {
         for (names, told) in [
-            (&["a.example", "b.example a.example"][..], "bank and shop both have the host a.example"),
-            (&["*.a.example", "b", "*.a.example"], "bank and blog both have the host *.a.example"),
-            (&["", "a.example", ""], "neither of the services bank and blog has a host"),
+            (
+                &["a.example", "b.example a.example"][..],
+                "bank and shop both have the host a.example",
+            ),
+            (
+                &["*.a.example", "b", "*.a.example"],
+                "bank and blog both have the host *.a.example",
+            ),
+            (
+                &["", "a.example", ""],
+                "neither of the services bank and blog has a host",
+            ),
             (&[], "there is no service"),
         ] {
             let why = sites(names).expect_err("they are no server's");
@@ -253,7 +275,10 @@ mod tests {
         assert!(sites(&[""]).expect("one").is_one);
         let named = sites(&["a.example"]).expect("one");
         assert!(!named.is_one);
-        assert_eq!((named.find(b"a.example"), named.find(b"b.example")), (Some(0), None));
+        assert_eq!(
+            (named.find(b"a.example"), named.find(b"b.example")),
+            (Some(0), None)
+        );
     }
 
     proptest! {
