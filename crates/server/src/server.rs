@@ -324,7 +324,8 @@ fn open_log(
 /// Who visits each site.
 fn visitors_of(sites: &Sites, options: &ServerOptions) -> Vec<Visitors> {
     let counts = [options.sessions.len(), options.sign_ins.len()];
-    assert_eq!(counts, [sites.all().len(); 2], "the options are of all sites");
+    let sites_count = sites.all().len();
+    assert_eq!(counts, [sites_count; 2], "the options are of all sites");
     let rules = options.sessions.iter().zip(&options.sign_ins);
     let all = sites.all().iter().zip(rules);
     all.map(|(site, (sessions, sign_ins))| {

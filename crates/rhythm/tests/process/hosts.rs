@@ -252,7 +252,7 @@ fn what_is_wrong_with_one_after_a_reload_is_its_own() {
     };
     page(&bank, "{{ broken");
     page(&shop, "a new shop");
-    server.signal(Signal::Hup);
+    server.signal(Signal::HUP);
     until("shop.example", "a new shop");
     let said = server.said("cannot be reloaded");
     assert_eq!(said["fields"]["service"], "bank", "{said}");
@@ -263,7 +263,7 @@ fn what_is_wrong_with_one_after_a_reload_is_its_own() {
     let settings = fs::read_to_string(shop.join("service.toml")).expect("a text");
     let write = |text: &str| fs::write(shop.join("service.toml"), text).expect("it is written");
     write(&settings.replace("shop.example", "store.example"));
-    server.signal(Signal::Hup);
+    server.signal(Signal::HUP);
     until("bank.example", "a new bank");
     until("store.example", "a new shop");
     assert_eq!(get(&server, "shop.example", "/hello").0, 421);
@@ -273,7 +273,7 @@ fn what_is_wrong_with_one_after_a_reload_is_its_own() {
     // A name that is another's is nobody's to take.
     page(&bank, "no bank");
     write(&settings.replace("shop.example", "bank.example"));
-    server.signal(Signal::Hup);
+    server.signal(Signal::HUP);
     server.said("both have the host bank.example");
     assert_eq!(get(&server, "bank.example", "/hello").1, "a new bank");
     assert_eq!(get(&server, "store.example", "/hello").1, "a new shop");

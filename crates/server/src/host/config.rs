@@ -2,8 +2,8 @@
 //!
 //! `settings` has the names and the nesting of `service.toml`; `from` has the same with `default`,
 //! `file`, `flag` or, of a socket that was passed to the server, `inherited`, but for the backends,
-//! which a file alone names. A server of several services has these and `pages` for each, by its name,
-//! in `services`. docs/settings.md explains `memory`.
+//! which a file alone names. A server of several services has these and `pages` for each, by its
+//! name, in `services`. docs/settings.md explains `memory`.
 
 use crate::limits::memory::Memory;
 use crate::limits::options::ServerOptions;

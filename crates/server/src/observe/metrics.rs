@@ -212,7 +212,7 @@ impl Metrics {
 
     /// Figures for this many workers that serve several sites: what each is called, and its
     /// sessions.
-    pub fn of_sites(
+    pub(crate) fn of_sites(
         workers: usize,
         log: Arc<LogState>,
         sites: Vec<(Option<String>, Box<dyn SessionGauge>)>,
