@@ -50,8 +50,9 @@ pub(crate) fn check(options: &ServerOptions, sites: &Sites, open_files: u64) {
         tracing::warn!(
             "as it is now, what is served needs {needed} open files: {connections} for \
             connections, and {reserve} for backends, the admin listener and static files. This \
-            process may open {open_files}: with so many connections, backends may find no file left. Restart the \
-            server, which then lets in fewer, or let it open more (`ulimit -n`, LimitNOFILE=)"
+            process may open {open_files}: with so many connections, backends may find no file \
+            left. Restart the server, which then lets in fewer, or let it open more (`ulimit -n`, \
+            LimitNOFILE=)"
         );
     }
 }
