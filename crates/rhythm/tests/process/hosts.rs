@@ -351,7 +351,7 @@ fn check_tells_of_all_services() {
     .expect("it is written");
     fs::write(
         shop.join("pages/hello.html"),
-        "+++\nroute = \"GET /hello\"\n+++\n{{ none }}",
+        "+++\nroute = \"GET /hello\"\n+++\n{{ nothing }}",
     )
     .expect("it is written");
     let (is_well, said) = run("check", &[&bank, &shop]);
