@@ -25,24 +25,44 @@ fn parse(text: &str) -> Result<(String, String), String> {
 
 impl BackendArgs {
     /// Puts them in the place of what service.toml says, before pages are compiled: their
-    /// statements are tried where they will be asked.
-    pub(crate) fn apply(&self, sources: &mut Sources) -> Result<()> {
+    /// statements are tried where they will be asked. Of `count` services these are the sources of
+    /// those that could be read: each flag is for the one that has the backend.
+    pub(crate) fn apply(&self, sources: &mut [&mut Sources], count: usize) -> Result<()> {
         let kinds = kinds();
-        let declared = sources.declared_backends(&kinds);
+        let declared: Vec<Vec<BackendConfig>> = (sources.iter())
+            .map(|sources| sources.declared_backends(&kinds))
+            .collect();
         for (name, value) in &self.backends {
             let given = format!("--backend {name}={value}");
-            let known = |name: &str| declared.iter().find(|backend| backend.name == name);
-            let with_key = || {
-                let (of, key) = name.rsplit_once('.')?;
-                Some((known(of)?, key))
+            let found = |declared: &[BackendConfig]| {
+                let known = |name: &str| declared.iter().position(|it| it.name == name);
+                let with_key = || {
+                    let (of, key) = name.rsplit_once('.')?;
+                    Some((known(of)?, key))
+                };
+                known(name).map(|it| (it, "url")).or_else(with_key)
             };
-            let Some((backend, key)) = known(name).map(|it| (it, "url")).or_else(with_key) else {
-                let names: Vec<&str> = declared.iter().map(|b| b.name.as_str()).collect();
+            let mut found = (declared.iter().enumerate())
+                .filter_map(|(of, declared)| found(declared).map(|(at, key)| (of, at, key)));
+            let Some((of, at, key)) = found.next() else {
+                if sources.len() < count {
+                    // Perhaps one has it that could not be read.
+                    continue;
+                }
+                let names: Vec<&str> = declared.iter().flatten().map(|b| &*b.name).collect();
+                let (what, they) = match count {
+                    1 => ("service.toml has no backend", "it has"),
+                    _ => ("no service has a backend", "they have"),
+                };
+                bail!("{given}: {what} {name}; {they}: {}", names.join(", "));
+            };
+            if found.next().is_some() {
                 bail!(
-                    "{given}: service.toml has no backend {name}; it has: {}",
-                    names.join(", ")
+                    "{given}: several services have such a backend; say it in service.toml of the \
+                     one that is meant, perhaps as ${{NAME}}, a variable of the environment"
                 );
-            };
+            }
+            let (sources, backend) = (&mut sources[of], &declared[of][at]);
             let entry = sources.backends.entry(backend.name.clone());
             let backend = entry.or_insert_with(|| backend.clone());
             if let Err(why) = set(backend, key, value, &kinds, sources.outside) {

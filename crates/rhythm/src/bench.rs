@@ -163,7 +163,7 @@ fn run_emulation(args: Emulation) -> Result<ExitCode> {
     args.cuda.check(&args.devices)?;
     let folder = Folder::read(&args.service)?;
     let service = folder.compile()?;
-    let open = |device: &Device| device.open(&args.cuda, &service);
+    let open = |device: &Device| device.open(&args.cuda, &[&service]);
     let devices: Vec<Opened> = args.devices.iter().map(open).collect::<Result<_>>()?;
     let settings = SiteSettings::of(&service);
     let site = folder.into_site(service, settings)?;

@@ -5,24 +5,28 @@ use crate::conform;
 use crate::device::{CudaArgs, Device};
 use crate::folder::{Folder, so_many, summary};
 use crate::output::{complain, print, print_line};
+use crate::services::{self, Compiled};
 use anyhow::Result;
 use clap::ValueEnum;
 use rhythm_engine::compile::compile;
 use rhythm_engine::program::Service;
+use rhythm_engine::settings::BackendConfig;
 use rhythm_server::backend::{self, kinds};
-use rhythm_server::{Memory, ServerOptions, Statics};
+use rhythm_server::{Memory, ServerOptions, Site, Sites};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-/// Compile a service and report every mistake with file, line, column and a hint.
+/// Compile a service, or several, and report every mistake with file, line, column and a hint. Of
+/// several, also whether one server can serve them together.
 ///
 /// With --device, also run every page on that device, with made-up requests and answers of
 /// backends, and compare every byte with the reference.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The service's folder: service.toml, pages/, templates/, static/
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// A service's folder: service.toml, pages/, templates/, static/
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
 
     /// Print what the pages were compiled to, or the settings
     #[arg(long, value_name = "WHAT")]
@@ -61,71 +65,143 @@ enum Print {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     args.cuda.check(args.device.as_slice())?;
-    let mut folder = Folder::read(&args.folder)?;
-    args.backends.apply(&mut folder.sources)?;
-    let service = match compile(&folder.sources, &kinds()) {
-        Ok(service) => service,
-        Err(mistakes) => {
-            complain(summary(&mistakes));
-            return Ok(ExitCode::FAILURE);
+    let read = args.folders.iter().map(|folder| Folder::read(folder));
+    let mut folders = read.collect::<Result<Vec<_>>>()?;
+    let count = folders.len();
+    let mut sources: Vec<_> = folders.iter_mut().map(|it| &mut it.sources).collect();
+    args.backends.apply(&mut sources, count)?;
+    let mut all = Vec::new();
+    for (folder, at) in folders.into_iter().zip(&args.folders) {
+        let compiled = compile(&folder.sources, &kinds());
+        let warnings = match &compiled {
+            Ok(service) => &service.warnings,
+            Err(mistakes) => mistakes,
+        };
+        if !warnings.is_empty() {
+            if count > 1 {
+                complain(format_args!("{}:\n", at.display()));
+            }
+            let end = if compiled.is_ok() || count > 1 {
+                "\n"
+            } else {
+                ""
+            };
+            complain(format_args!("{}{end}", summary(warnings)));
         }
-    };
-    if !service.warnings.is_empty() {
-        complain(format_args!("{}\n", summary(&service.warnings)));
+        all.extend(compiled.map(|service| Compiled::new(folder, service, at, count)));
     }
-    let config = &service.config.statics;
-    let statics = Statics::new(&config.mount, folder.static_files(config)?);
-    for warning in statics.warnings() {
-        complain(format_args!("warning: {warning}"));
-    }
-    if let Some(device) = args.device {
-        return conform::run(device, &args.cuda, args.cohort_size, service);
-    }
-    if args.reach && !reach(&service)? {
+    if all.len() < count {
         return Ok(ExitCode::FAILURE);
     }
-    match args.print {
-        Some(Print::Programs) => {
-            for page in &service.pages {
-                print_line(service.listing(page))?;
-            }
-        }
-        Some(Print::Settings) => {
-            print(service.config.to_toml())?;
-            for backend in &service.backends {
-                print(format_args!("\n{}", backend.to_toml()))?;
-            }
-            let options = ServerOptions::of(&service);
-            let memory = Memory::of(&service, &options, &statics);
-            print(format_args!(
-                "\n# The most memory that these settings allow, in bytes (docs/settings.md),\n\
-                 # with {}:\n",
-                so_many(memory.workers, "worker")
-            ))?;
-            for (name, bytes) in memory.parts {
-                print_line(format_args!("# {name} = {bytes}"))?;
-            }
-            print_line(format_args!("# sum = {}", memory.sum()))?;
-        }
-        None => {
-            let calls: usize = service.pages.iter().map(|page| page.calls.len()).sum();
-            let fragment_bytes: usize = service.fragments.iter().map(|f| f.len()).sum();
-            print_line(format_args!(
-                "{}: {} with {}, {} of {}, {}",
-                service.config.service.name,
-                so_many(service.pages.len(), "page"),
-                so_many(calls, "call"),
-                so_many(service.fragments.len(), "fragment"),
-                so_many(fragment_bytes, "byte"),
-                so_many(folder.sources.static_files.len(), "static file"),
-            ))?;
-            for page in &service.pages {
-                let routes: Vec<String> = page.routes.iter().map(ToString::to_string).collect();
-                print_line(format_args!("  {:24} {}", page.name, routes.join(", ")))?;
-            }
+    let mut configs: Vec<_> = all.iter_mut().map(|it| &mut it.service.config).collect();
+    services::agree(&mut configs)?;
+    let nowhere = |_: &BackendConfig| Ok(Vec::new());
+    let sites = all.into_iter().map(|compiled| compiled.into_site(nowhere));
+    let sites = Sites::new(sites.collect::<Result<_>>()?).map_err(anyhow::Error::msg)?;
+    for site in sites.all() {
+        for warning in site.statics().warnings() {
+            complain(format_args!("warning: {warning}"));
         }
     }
+    if let Some(device) = args.device {
+        let mut ended = ExitCode::SUCCESS;
+        for site in sites.all() {
+            let service = Arc::clone(site.service());
+            let of_one = conform::run(device, &args.cuda, args.cohort_size, service)?;
+            if of_one != ExitCode::SUCCESS {
+                ended = of_one;
+            }
+        }
+        return Ok(ended);
+    }
+    if args.reach {
+        let mut all = true;
+        for site in sites.all() {
+            all &= reach(site.service())?;
+        }
+        if !all {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    for (index, site) in sites.all().iter().enumerate() {
+        let service = site.service();
+        match args.print {
+            Some(Print::Programs) => {
+                for page in &service.pages {
+                    print_line(service.listing(page))?;
+                }
+            }
+            Some(Print::Settings) => {
+                if count > 1 {
+                    let end = if index == 0 { "" } else { "\n" };
+                    let folder = args.folders[index].display();
+                    print_line(format_args!("{end}# {folder}/service.toml\n"))?;
+                }
+                tell_settings(service)?;
+            }
+            None => tell(site)?,
+        }
+    }
+    if let Some(Print::Settings) = args.print {
+        tell_memory(&sites)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells a service's settings.
+fn tell_settings(service: &Service) -> Result<()> {
+    print(service.config.to_toml())?;
+    for backend in &service.backends {
+        print(format_args!("\n{}", backend.to_toml()))?;
+    }
+    Ok(())
+}
+
+/// Tells the most memory that the settings of all services allow together.
+fn tell_memory(sites: &Sites) -> Result<()> {
+    let all = sites.all().iter();
+    let services: Vec<&Service> = all.clone().map(|site| &**site.service()).collect();
+    let with_files: Vec<_> = all
+        .map(|site| (&**site.service(), site.statics()))
+        .collect();
+    let memory = Memory::of_all(&with_files, &ServerOptions::of_all(&services));
+    let what = match sites.all() {
+        [_] => "these settings",
+        _ => "the settings of all",
+    };
+    print(format_args!(
+        "\n# The most memory that {what} allow, in bytes (docs/settings.md),\n\
+         # with {}:\n",
+        so_many(memory.workers, "worker")
+    ))?;
+    for (name, bytes) in memory.parts {
+        print_line(format_args!("# {name} = {bytes}"))?;
+    }
+    print_line(format_args!("# sum = {}", memory.sum()))
+}
+
+/// Tells what a service has.
+fn tell(site: &Site) -> Result<()> {
+    let service = site.service();
+    let calls: usize = service.pages.iter().map(|page| page.calls.len()).sum();
+    let fragment_bytes: usize = service.fragments.iter().map(|f| f.len()).sum();
+    print_line(format_args!(
+        "{}: {} with {}, {} of {}, {}",
+        service.config.service.name,
+        so_many(service.pages.len(), "page"),
+        so_many(calls, "call"),
+        so_many(service.fragments.len(), "fragment"),
+        so_many(fragment_bytes, "byte"),
+        so_many(site.statics().len(), "static file"),
+    ))?;
+    if !service.config.service.host.is_empty() {
+        print_line(format_args!("  for {}", service.config.service.host))?;
+    }
+    for page in &service.pages {
+        let routes: Vec<String> = page.routes.iter().map(ToString::to_string).collect();
+        print_line(format_args!("  {:24} {}", page.name, routes.join(", ")))?;
+    }
+    Ok(())
 }
 
 /// Connects to every backend, and tells of each. Whether all can be asked.

@@ -40,9 +40,9 @@ pub(crate) fn run(
     device: Device,
     args: &CudaArgs,
     lanes: Option<u32>,
-    service: Service,
+    service: Arc<Service>,
 ) -> Result<ExitCode> {
-    let opened = device.open(args, &service)?;
+    let opened = device.open(args, &[&service])?;
     let sizes = LANES.into_iter();
     let sizes = match lanes {
         Some(lanes) => vec![lanes as usize],
@@ -56,7 +56,7 @@ pub(crate) fn run(
     let mut comparison = Comparison {
         limits: LaneLimits::of(&service.config.limits),
         opened: &opened,
-        service: Arc::new(service),
+        service,
         sizes,
         bar,
         runs: 0,

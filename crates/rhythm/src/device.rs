@@ -167,11 +167,11 @@ impl Cuda {
 }
 
 impl Device {
-    /// Opens it, to serve pages of `service`.
+    /// Opens it, to serve pages of these services.
     ///
     /// # Errors
     /// One sentence that says why it cannot be used, and what to do.
-    pub(crate) fn open(self, args: &CudaArgs, service: &Service) -> Result<Opened> {
+    pub(crate) fn open(self, args: &CudaArgs, services: &[&Service]) -> Result<Opened> {
         if !self.has_kernels() {
             return Ok(Opened {
                 device: self,
@@ -179,7 +179,8 @@ impl Device {
             });
         }
         let layout = args.layout();
-        let besim_users = besim_users(layout, service)?;
+        let besim_users = besim_users(layout, services)?;
+        let cohort = &services[0].config.cohort;
         let (gpu, description): (SharedGpu, _) = match self {
             #[cfg(feature = "cuda-emulation")]
             Device::CudaEmulated => (Emulated::new(LaneOrder::default()), None),
@@ -197,8 +198,8 @@ impl Device {
                 description,
                 layout,
                 in_flight: args.cohorts_in_flight.unwrap_or(4) as usize,
-                cohort: service.config.cohort.size as usize,
-                answers_bytes_max: service.config.cohort.arena_bytes_max as usize,
+                cohort: cohort.size as usize,
+                answers_bytes_max: cohort.arena_bytes_max as usize,
                 besim_users,
             }),
         })
@@ -206,9 +207,9 @@ impl Device {
 }
 
 /// The users of the embedded backend, where the device may answer for it.
-fn besim_users(layout: Layout, service: &Service) -> Result<Option<u32>> {
+fn besim_users(layout: Layout, services: &[&Service]) -> Result<Option<u32>> {
     let mut users = None;
-    for backend in &service.backends {
+    for backend in services.iter().flat_map(|service| &service.backends) {
         let Some(of_backend) = embedded_users(backend) else {
             if layout.has_device_backend() {
                 let what = match backend.kind {
@@ -258,9 +259,15 @@ impl Opened {
 
     /// Most memory of the host, in bytes, that such an executor has for what goes to a GPU and
     /// comes back.
-    pub(crate) fn host_bytes_max(&self, limits: LaneLimits, service: &Service) -> usize {
+    pub(crate) fn host_bytes_max(&self, limits: LaneLimits, services: &[&Service]) -> usize {
         let options = self.cuda.as_ref().map(|cuda| cuda.server_options(limits));
-        options.map_or(0, |options| options.host_bytes_max(service))
+        let of_each = |options: Options| {
+            let each = services
+                .iter()
+                .map(|service| options.host_bytes_max(service));
+            each.max().unwrap_or(0)
+        };
+        options.map_or(0, of_each)
     }
 
     /// One of a device that has kernels, for cohorts of any size, with the backend there for so

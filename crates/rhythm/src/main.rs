@@ -24,6 +24,7 @@ mod output;
 mod reproduce;
 mod schema;
 mod serve;
+mod services;
 mod watch;
 
 use clap::{Parser, Subcommand};

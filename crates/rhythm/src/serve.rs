@@ -1,22 +1,24 @@
-//! `rhythm serve`: serves a service's folder.
+//! `rhythm serve`: serves the folders of services.
 
 use crate::allocator;
 use crate::backends::BackendArgs;
 use crate::device::{CudaArgs, Device};
 use crate::flags::Overrides;
-use crate::folder::{Folder, told_once};
+use crate::folder::told_once;
 use crate::logs::{self, simd_mistake};
+use crate::services::{self, Compiled};
 use crate::watch;
 use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
+use rhythm_engine::settings::{BackendConfig, ServiceConfig};
 use rhythm_net::signal::{self, Signal};
 use rhythm_net::{ListenOptions, Listener, Waker};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{self, Backend};
 use rhythm_server::{
-    Control, Inherited, Loader, LogOpener, Server, ServerOptions, ServerParts, Site, SiteSettings,
+    Control, Inherited, Loader, LogOpener, Server, ServerOptions, ServerParts, Site, Sites,
     system_resolver,
 };
 use rustix::fs::{Mode, OFlags};
@@ -29,17 +31,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Serve the pages of a service.
+/// Serve the pages of a service, or of several, each for its hosts.
 ///
-/// Flags override service.toml. SIGHUP reads the folder again without dropping a request; SIGTERM
+/// Of several each has `host = "NAMES"` in [service] of its service.toml; one may be without, and
+/// has all other requests. Flags override service.toml, of all services. SIGHUP reads the folders
+/// again without dropping a request; SIGTERM
 /// and Ctrl-C answer what still comes for a while, finish what is under way, then leave; a second
 /// one waits for what is under way alone, a third for nothing. Sockets passed by systemd are used
 /// in place of the addresses: one named "admin" for the admin listener, others for clients.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The service's folder: service.toml, pages/, templates/, static/
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// A service's folder: service.toml, pages/, templates/, static/
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
 
     /// Where pages are rendered
     #[arg(long, value_name = "DEVICE", default_value = "host")]
@@ -67,23 +71,26 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let told = signals.clone();
     let watch = signal::watch(move |signal| lock(&told).tell(signal));
     let watch = watch.context("cannot watch for signals")?;
-    let site = load(&args)?;
-    let config = &site.service().config;
+    let all = first(&args)?;
+    let sites = Sites::new(all.clone()).map_err(anyhow::Error::msg)?;
+    let services: Vec<&Service> = all.iter().map(|site| &**site.service()).collect();
+    // What is the whole server's is the same in all.
+    let config = &services[0].config;
     logs::start(config.server.log_format).context("cannot log")?;
-    warn(&site);
+    all.iter().for_each(|site| warn(site));
     if let Some(mistake) = simd_mistake() {
         tracing::warn!("{mistake}");
     }
     let limits = LaneLimits::of(&config.limits);
-    let device = args.device.open(&args.cuda, site.service())?;
+    let device = args.device.open(&args.cuda, &services)?;
     let options = ServerOptions {
-        device_buffer_bytes_max: device.host_bytes_max(limits, site.service()),
-        ..ServerOptions::of(site.service())
+        device_buffer_bytes_max: device.host_bytes_max(limits, &services),
+        ..ServerOptions::of_all(&services)
     };
     let makes = device.clone();
     let parts = ServerParts {
-        site: Arc::clone(&site),
-        loader: loader(args.clone(), Arc::clone(&site)),
+        sites,
+        loader: loader(args.clone(), all.clone()),
         resolver: system_resolver(),
         devices: Arc::new(move |_, waker: Waker| {
             let executor = makes.executor(limits, Arc::new(move || waker.wake()))?;
@@ -100,12 +107,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     // Before anybody is told that it serves, and may tell it to stop.
     lock(&signals).started(obey(server.control()));
     if args.watch {
-        let control = server.control();
-        let begun = watch::begin(args.folder, move || control.ask_reload());
-        begun.context("cannot watch the folder")?;
+        for folder in args.folders {
+            let control = server.control();
+            let begun = watch::begin(folder, move || control.ask_reload());
+            begun.context("cannot watch the folder")?;
+        }
     }
+    let names = services.iter().map(|service| &*service.config.service.name);
+    let names: Vec<&str> = names.collect();
     tracing::info!(
-        service = site.service().config.service.name,
+        service = names.join(", "),
         address = %server.places(),
         admin = server.admin_place(),
         workers,
@@ -204,7 +215,7 @@ fn obey(control: Control) -> impl FnMut(Signal) + Send + 'static {
         Signal::Terminate | Signal::Interrupt => {
             told += 1;
             control.shutdown();
-            let timeout = control.config().server.drain_timeout;
+            let timeout = control.configs()[0].server.drain_timeout;
             match told {
                 1 => {
                     tracing::info!("shutting down: what still comes and is under way is finished");
@@ -237,53 +248,94 @@ fn exit_after(limit: Duration) {
 }
 
 /// What a reload serves. Where files are watched, that may be what is wrong with them.
-fn loader(args: Args, first: Arc<Site>) -> Loader {
+fn loader(args: Args, first: Vec<Arc<Site>>) -> Loader {
     let mut last = first;
-    Box::new(move || match load(&args) {
-        Ok(site) => {
-            warn(&site);
-            last = Arc::clone(&site);
-            Ok(site)
-        }
-        Err(error) if args.watch => {
-            let message = format!("{error:#}");
-            tracing::error!("{message}");
-            watch::site_of_mistakes(&message, last.service()).map_err(|why| format!("{why:#}"))
-        }
-        Err(error) => Err(format!("{error:#}")),
+    Box::new(move || {
+        let all = load(&args, &last).into_iter().zip(&mut last);
+        all.map(|(loaded, last)| match loaded {
+            Ok(site) => {
+                warn(&site);
+                *last = Arc::clone(&site);
+                Ok(site)
+            }
+            Err(error) if args.watch => {
+                let message = format!("{error:#}");
+                tracing::error!("{message}");
+                watch::site_of_mistakes(&message, last).map_err(|why| format!("{why:#}"))
+            }
+            Err(error) => Err(format!("{error:#}")),
+        })
+        .collect()
     })
 }
 
-/// Reads and compiles the folder, with the flags that override its service.toml.
-fn load(args: &Args) -> Result<Arc<Site>> {
-    let mut folder = Folder::read(&args.folder)?;
-    args.backends.apply(&mut folder.sources)?;
-    let mut service = folder.compile()?;
-    override_config(&mut service, args)?;
-    let mut settings = SiteSettings::of(&service);
-    for (config, settings) in service.backends.iter().zip(&mut settings.backends) {
-        // Workers cannot wait for a resolver, nor refuse a site.
-        settings.peers = backend::locate(config).map_err(anyhow::Error::msg)?;
-        backend::open(config, &settings.peers).map_err(anyhow::Error::msg)?;
+/// What is served first: all services, or none.
+fn first(args: &Args) -> Result<Vec<Arc<Site>>> {
+    let (mut sites, mut failed) = (Vec::new(), Vec::new());
+    for loaded in load(args, &[]) {
+        match loaded {
+            Ok(site) => sites.push(site),
+            Err(error) => {
+                let error = format!("{error:#}");
+                // What is wrong with all together is said of each.
+                if !failed.contains(&error) {
+                    failed.push(error);
+                }
+            }
+        }
     }
-    folder.into_site(service, settings)
+    match failed.is_empty() {
+        true => Ok(sites),
+        false => bail!("{}", failed.join("\n\n")),
+    }
+}
+
+/// Reads and compiles the folders, with the flags that override their service.toml. Of services
+/// that cannot be loaded now, `before` are those that are served on.
+fn load(args: &Args, before: &[Arc<Site>]) -> Vec<Result<Arc<Site>>> {
+    let override_config = |service: &mut Service| override_config(service, args);
+    let mut compiled = services::compile(&args.folders, &args.backends, override_config);
+    let mut kept: Vec<ServiceConfig> = (compiled.iter().zip(before))
+        .filter(|(compiled, _)| compiled.is_err())
+        .map(|(_, before)| before.service().config.clone())
+        .collect();
+    let loaded = compiled.iter_mut().flatten();
+    let mut configs: Vec<_> = loaded
+        .map(|it| &mut it.service.config)
+        .chain(&mut kept)
+        .collect();
+    let agreed = services::agree(&mut configs);
+    // Workers cannot wait for a resolver, nor refuse a site.
+    let locate = |config: &BackendConfig| {
+        let peers = backend::locate(config).map_err(anyhow::Error::msg)?;
+        backend::open(config, &peers).map_err(anyhow::Error::msg)?;
+        Ok(peers)
+    };
+    let site = |compiled: Result<Compiled>| {
+        let compiled = compiled?;
+        match &agreed {
+            Ok(()) => compiled.into_site(locate),
+            Err(why) => bail!("{why:#}"),
+        }
+    };
+    compiled.into_iter().map(site).collect()
 }
 
 /// Tells what in the service is probably not meant.
 fn warn(site: &Site) {
-    let service = site.service();
+    let (service, label) = (site.service(), site.settings().label.as_deref());
     for warning in told_once(&service.warnings) {
-        tracing::warn!("{warning}");
+        tracing::warn!(service = label, "{warning}");
     }
     for warning in site.statics().warnings() {
-        tracing::warn!("{warning}");
+        tracing::warn!(service = label, "{warning}");
     }
     // Flags may have made it what it is.
     let of_file = |message: &str| service.warnings.iter().any(|it| it.message == message);
     if let Some(mistake) = service.config.server.drain_mistake()
         && !of_file(&mistake.message)
     {
-        tracing::warn!("{}; {}", mistake.message, mistake.hint);
+        tracing::warn!(service = label, "{}; {}", mistake.message, mistake.hint);
     }
 }
 

@@ -7,7 +7,6 @@
 use crate::folder::Folder;
 use anyhow::{Context, Result};
 use rhythm_engine::compile::compile;
-use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
 use rhythm_server::backend::kinds;
 use rhythm_server::{Site, SiteSettings};
@@ -95,7 +94,7 @@ fn look(path: &Path, depth: usize, left: &mut usize, hasher: &mut DefaultHasher)
 ///
 /// # Errors
 /// It cannot be made.
-pub(crate) fn site_of_mistakes(message: &str, before: &Service) -> Result<Arc<Site>> {
+pub(crate) fn site_of_mistakes(message: &str, before: &Site) -> Result<Arc<Site>> {
     let mut sources = Sources::default();
     let mut file = |name: &str, text: String| sources.files.insert(name.to_owned(), text);
     file(
@@ -107,8 +106,11 @@ pub(crate) fn site_of_mistakes(message: &str, before: &Service) -> Result<Arc<Si
     let mut service = compile(&folder.sources, &kinds())
         .map_err(|_| anyhow::anyhow!("{message}"))
         .context("this cannot be shown")?;
-    service.config = before.config.clone();
-    let settings = SiteSettings::of(&service);
+    service.config = before.service().config.clone();
+    let settings = SiteSettings {
+        label: before.settings().label.clone(),
+        ..SiteSettings::of(&service)
+    };
     folder.into_site(service, settings)
 }
 

@@ -37,7 +37,7 @@ mod server;
 mod shared_sessions;
 mod site;
 
-pub use answer::sessions::Random;
+pub use answer::sessions::{Random, Visitors};
 pub use drain::{Drain, DrainOptions};
 pub use flight::asker::ClientsBy;
 pub use flight::backends::BackendFactory;
@@ -54,7 +54,7 @@ pub use server::{
     Control, DeviceFactory, Handle, HostFactory, Inherited, Server, ServerParts,
     SharedBackendFactory, StartError,
 };
-pub use site::loader::Loader;
+pub use site::loader::{Loaded, Loader};
 pub use site::names::{Resolver, system_resolver};
 pub use site::statics::{FileContent, FileSource, StaticFile, Statics};
-pub use site::{BackendSettings, HostRoute, Site, SiteSettings};
+pub use site::{BackendSettings, HostRoute, Site, SiteSettings, Sites};

@@ -24,7 +24,7 @@
 //! It is a [`Handler`]: events and the time come in (events.rs), reading.rs and process.rs do what
 //! they set going, effects go out through a [`Port`]. It does no I/O and reads no clock, so that a
 //! simulator can run it with virtual sockets and virtual time. One thread owns it; it shares with
-//! others of its kind only the session array and the site.
+//! others of its kind only the sites, and each one's session array.
 //!
 //! Its parts know nothing of it and do not call each other: each takes what it works on and gives
 //! what came of it, which is handed on here.
@@ -48,19 +48,19 @@ mod turn;
 pub use parts::PipelineParts;
 
 use crate::answer::responder::Responder;
-use crate::answer::sessions::Sessions;
+use crate::answer::sessions::{Sessions, SharedRandom};
 use crate::drain::Drain;
 use crate::flight::backends::Backends;
 use crate::flight::cohorts::Cohorts;
 use crate::flight::device::Device;
 use crate::flight::former::Former;
 use crate::limits::options::PipelineOptions;
-use crate::observe::metrics::WorkerMetrics;
-use crate::seal::Sealer;
+use crate::observe::metrics::{SiteMetrics, WorkerMetrics};
 use crate::site::epoch::Epoch;
+use crate::site::epochs::Epochs;
 use crate::site::lengths::Lengths;
 use crate::site::names::Relocated;
-use crate::site::{HostRoute, Site};
+use crate::site::{HostRoute, Site, Sites};
 use ending::Ending;
 use gauges::Gauges;
 use host_path::HostPath;
@@ -72,8 +72,8 @@ use turn::Turn;
 
 /// The state machine. See the module's text.
 pub struct Pipeline {
-    /// What is served now. Cohorts under way keep the epoch they began in.
-    epoch: Arc<Epoch>,
+    /// What is served now. Cohorts under way keep the epochs they began in.
+    epochs: Epochs,
     /// Bytes in and out, in order, of all connections.
     clients: Clients,
     /// Requests into lanes.
@@ -101,31 +101,38 @@ impl Pipeline {
     /// A pipeline without connections.
     pub fn new(parts: PipelineParts, options: PipelineOptions) -> Pipeline {
         let PipelineParts {
-            site,
+            sites,
+            visitors,
             device,
             backends,
             hosts,
             disk,
-            sessions,
-            sign_ins,
-            mut random,
-            seal_key,
+            random,
             metrics,
             log,
             now,
         } = parts;
-        let lengths = Lengths::new(random());
-        let first_token = random() as u32;
-        let sealer = Sealer::new(seal_key);
-        let sessions = Sessions::new(sessions, sign_ins, random, sealer.clone(), metrics.clone());
+        assert_eq!(sites.all().len(), visitors.len(), "each site has visitors");
+        let random = SharedRandom::new(random);
+        let lengths = Lengths::new(random.next());
+        let first_token = random.next() as u32;
+        let sessions: Vec<Sessions> = (visitors.iter().enumerate())
+            .map(|(index, visitors)| Sessions::new(visitors, random.clone(), metrics.site(index)))
+            .collect();
+        let sealers = sessions.iter().map(|sessions| sessions.sealer().clone());
+        let intake = Intake::new(options.clients_by, sealers, first_token);
         let contexts = options.contexts.max(1);
         let mut backends = Backends::new(backends);
         let host_path = HostPath::new(hosts, disk, options.clients.held_max);
-        let epoch = epoch_of(1, site, None, &mut backends, &host_path.hosts, &metrics);
+        let epochs = Epochs::new(sites.clone(), |index, number| {
+            let (site, metrics) = (sites.all()[index].clone(), metrics.site(index));
+            let hosts = &host_path.hosts;
+            epoch_of((number, index), site, None, &mut backends, hosts, &metrics)
+        });
         Pipeline {
-            epoch,
+            epochs,
             clients: Clients::new(options.clients, now),
-            intake: Intake::new(options.clients_by, sealer, first_token),
+            intake,
             former: Former::new(options.formation),
             cohorts: Cohorts::new(
                 contexts,
@@ -136,7 +143,7 @@ impl Pipeline {
             device: Device::new(device),
             backends,
             host_path,
-            responder: Responder::new(sessions, lengths, metrics.clone(), log),
+            responder: Responder::new(sessions, random, lengths, metrics.clone(), log),
             metrics,
             turn: Turn::new(now),
             ending: Ending::default(),
@@ -151,17 +158,22 @@ impl Pipeline {
         (self.ending).begin(port, &mut self.clients, drain, now);
     }
 
-    /// Serves this site from now on. What is under way ends as it began.
-    pub fn reload(&mut self, site: Arc<Site>) {
-        let number = self.epoch.number.wrapping_add(1);
-        self.epoch = epoch_of(
-            number,
-            site,
-            Some(&self.epoch),
-            &mut self.backends,
-            &self.host_path.hosts,
-            &self.metrics,
-        );
+    /// Serves these sites from now on, as many as before and in their order. What is under way ends
+    /// as it began.
+    pub fn reload(&mut self, sites: Arc<Sites>) {
+        let (backends, hosts, metrics) = (&mut self.backends, &self.host_path.hosts, &self.metrics);
+        self.epochs.replace(sites.clone(), |before, number| {
+            let index = before.index;
+            let (site, metrics) = (sites.all()[index].clone(), metrics.site(index));
+            epoch_of(
+                (number, index),
+                site,
+                Some(before),
+                backends,
+                hosts,
+                &metrics,
+            )
+        });
         self.gauges.touch();
     }
 
@@ -174,12 +186,14 @@ impl Pipeline {
     /// Sets the gauges, and does what else is due as often.
     fn set_gauges(&mut self, port: &mut dyn Port, now: Time) {
         if self.gauges.is_due(now) {
-            (self.gauges).set(&self.metrics, &self.clients, &self.cohorts, &self.epoch);
-            self.backends.set_gauges(&self.epoch);
-            (self.backends).retire(port, &self.epoch, &self.cohorts);
-            let [pages, backends] = [self.epoch.pages.len(), self.epoch.backends.len()];
-            if !self.metrics.retire(pages, backends) {
-                self.gauges.touch();
+            (self.gauges).set(&self.metrics, &self.clients, &self.cohorts, &self.epochs);
+            self.backends.set_gauges(&self.epochs);
+            (self.backends).retire(port, &self.epochs, &self.cohorts);
+            for epoch in self.epochs.all() {
+                let [pages, backends] = [epoch.pages.len(), epoch.backends.len()];
+                if !self.metrics.site(epoch.index).retire(pages, backends) {
+                    self.gauges.touch();
+                }
             }
             self.responder.sweep(now);
             if self.cohorts.forget_unused(now) {
@@ -255,17 +269,17 @@ impl Pipeline {
 
 /// The epoch of a site, after another or as the first.
 fn epoch_of(
-    number: u32,
+    (number, index): (u32, usize),
     site: Arc<Site>,
     before: Option<&Epoch>,
     backends: &mut Backends,
     hosts: &Hosts,
-    metrics: &WorkerMetrics,
-) -> Arc<Epoch> {
-    let backends = backends.of_site(&site, metrics);
+    metrics: &SiteMetrics,
+) -> Epoch {
+    let backends = backends.of_site(index, &site, metrics);
     let host = |route: &HostRoute| hosts.find(&route.host);
     let hosts = (site.settings.hosts.iter())
         .map(|route| host(route).expect("a site's routes are to hosts that there are"))
         .collect();
-    Arc::new(Epoch::new(number, site, before, backends, hosts, metrics))
+    Epoch::new(number, index, site, before, backends, hosts, metrics)
 }

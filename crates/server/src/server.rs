@@ -1,4 +1,4 @@
-//! The server: workers around one site, their shared session array, and the admin listener.
+//! The server: workers around the sites, their shared session arrays, and the admin listener.
 
 mod control;
 mod factory;
@@ -13,6 +13,7 @@ pub use self::start_error::StartError;
 use self::control::Shared;
 use self::factory::{HostNames, WorkerFactory, system_random};
 use self::listeners::{Entrances, Places};
+use crate::answer::sessions::Visitors;
 use crate::host::admin::{self, PageServer};
 use crate::host::disk::Readers;
 use crate::limits::open_files;
@@ -21,10 +22,10 @@ use crate::observe::access_log::{FINISH_MAX, LogOpener, LogWriter};
 use crate::observe::metrics::{Metrics, SessionGauge};
 use crate::seal::key_of;
 use crate::server::worker::Command;
-use crate::site::Site;
 use crate::site::current::Current;
-use crate::site::loader::{Loader, Reloaded, Reloads};
+use crate::site::loader::{Loaded, Loader, Reloaded, Reloads};
 use crate::site::names::{BackendNames, Relocated, Resolver};
+use crate::site::{Site, Sites};
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{SessionArray, SignIns, StoredFields};
 use rhythm_engine::settings::AccessLogFormat;
@@ -39,8 +40,8 @@ use std::time::Instant;
 /// What the server needs beside its options.
 pub struct ServerParts {
     /// What is served at first.
-    pub site: Arc<Site>,
-    /// Gives it anew, for [`Control::reload`].
+    pub sites: Sites,
+    /// Gives them anew, for [`Control::reload`].
     pub loader: Loader,
     /// Looks up names of backends that have led elsewhere before.
     pub resolver: Resolver,
@@ -176,14 +177,18 @@ impl Server {
     /// Starts the workers and the admin listener. Clients can connect when it returns.
     ///
     /// # Errors
-    /// When an address cannot be listened on, a device cannot be used, or a route of the site is to
-    /// a host that there is not.
+    /// When an address cannot be listened on, a device cannot be used, or a route of a site is to a
+    /// host that there is not.
+    ///
+    /// # Panics
+    /// Where the options are those of another number of sites.
     pub fn start(mut options: ServerOptions, parts: ServerParts) -> Result<Handle, StartError> {
         options.workers = options.workers.max(1);
-        let open_files = raise_open_files(&mut options, &parts.site);
-        let log = open_log(parts.log, options.log_format)?;
-        let sessions = Arc::new(SessionArray::with(options.sessions));
-        let metrics = metrics_of(options.workers, &sessions, log.as_ref());
+        let sites = Arc::new(parts.sites);
+        let open_files = raise_open_files(&mut options, &sites);
+        let log = open_log(parts.log, &sites, options.log_format)?;
+        let visitors = visitors_of(&sites, &options);
+        let metrics = metrics_of(options.workers, &sites, &visitors, log.as_ref());
         let inherited = parts.inherited.places();
         let Inherited { clients, admin } = parts.inherited;
         let Entrances {
@@ -191,11 +196,13 @@ impl Server {
             places,
             entrances,
         } = listeners::entrances(clients, &options)?;
-        // Memory for it is taken here, not while it is served.
-        let sessions_max = sessions.capacity();
-        parts.site.stored(sessions_max);
-        let secret = parts.site.service().secret.clone();
-        let current = Arc::new(Current::new(parts.site));
+        let sessions_max = visitors.iter().map(|it| it.sessions.capacity());
+        let sessions_max: Vec<usize> = sessions_max.collect();
+        for (site, sessions_max) in sites.all().iter().zip(&sessions_max) {
+            // Memory for it is taken here, not while it is served.
+            site.stored(*sessions_max);
+        }
+        let current = Arc::new(Current::new(sites));
         let host_names = HostNames::default();
         let factory = WorkerFactory {
             current: current.clone(),
@@ -204,9 +211,7 @@ impl Server {
             hosts: parts.hosts,
             host_names: host_names.clone(),
             readers: Readers::default(),
-            sessions,
-            sign_ins: Arc::new(SignIns::new(options.sign_ins, system_random()())),
-            seal_key: (secret.as_ref()).map_or_else(|| system_random()(), key_of),
+            visitors,
             metrics: metrics.clone(),
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
             options: options.pipeline,
@@ -242,27 +247,15 @@ impl Server {
         let mut loader = parts.loader;
         let before = current.clone();
         let checked: Loader = Box::new(move || {
-            let site = loader()?;
-            let fields = site.service().config.session.stored();
-            let bytes = StoredFields::bytes(&fields, sessions_max);
-            let has_others = before.site().service().config.session.stored() != fields;
-            if has_others && bytes > FIELDS_RELOADED_MAX {
-                return Err(format!(
-                    "`session.fields` takes {} MiB for all of `session.sessions_max` now: that is \
-                     taken as the server starts, so restart it",
-                    bytes >> 20
-                ));
-            }
-            if !shares_as_before(before.site().service(), site.service()) {
-                return Err(
-                    "how sessions are shared, by which secret and for how long is said as the \
-                     server starts (`store`, `store_refresh`, `secret`, `idle_timeout` and \
-                     `unused_timeout` of [session]): restart it"
-                        .to_owned(),
-                );
-            }
             let names = host_names.get().expect("the workers have been made");
-            site.check_hosts(names).map(|()| site)
+            let before = before.sites();
+            let all = loader().into_iter().zip(before.all()).zip(&sessions_max);
+            all.map(|((site, before), sessions_max)| {
+                let site = site?;
+                may_follow(before, &site, *sessions_max)?;
+                site.check_hosts(names).map(|()| site)
+            })
+            .collect()
         });
         let shared = Shared {
             inboxes: workers.inboxes().to_vec(),
@@ -297,11 +290,11 @@ impl Server {
 
 /// Has the process open as many files as it may, and lets in no more clients than there are files
 /// for. How many it may open, if that is known.
-fn raise_open_files(options: &mut ServerOptions, site: &Site) -> Option<u64> {
+fn raise_open_files(options: &mut ServerOptions, sites: &Sites) -> Option<u64> {
     match resource::raise_open_files() {
         Ok(limit) => {
-            options.connections_max = open_files::connections_max(options, site, limit);
-            let used = open_files::used(options, site).min(limit);
+            options.connections_max = open_files::connections_max(options, sites, limit);
+            let used = open_files::used(options, sites).min(limit);
             if let Err(error) = resource::make_room_for_files(used) {
                 tracing::warn!(%error, "clients may wait where many files are opened at once");
             }
@@ -317,25 +310,75 @@ fn raise_open_files(options: &mut ServerOptions, site: &Site) -> Option<u64> {
 /// Opens the access log, if there is to be one.
 fn open_log(
     open: Option<LogOpener>,
+    sites: &Sites,
     format: AccessLogFormat,
 ) -> Result<Option<LogWriter>, StartError> {
     let setting = "access_log";
-    (open.map(|open| LogWriter::start(format, open)).transpose())
-        .map_err(|error| StartError::Log { setting, error })
+    let names: Vec<&str> = sites.all().iter().filter_map(|site| site.label()).collect();
+    (open
+        .map(|open| LogWriter::start(format, &names, open))
+        .transpose())
+    .map_err(|error| StartError::Log { setting, error })
+}
+
+/// Who visits each site.
+fn visitors_of(sites: &Sites, options: &ServerOptions) -> Vec<Visitors> {
+    let counts = [options.sessions.len(), options.sign_ins.len()];
+    let sites_count = sites.all().len();
+    assert_eq!(counts, [sites_count; 2], "the options are of all sites");
+    let rules = options.sessions.iter().zip(&options.sign_ins);
+    let all = sites.all().iter().zip(rules);
+    all.map(|(site, (sessions, sign_ins))| {
+        let secret = site.service().secret.as_ref();
+        Visitors {
+            sessions: Arc::new(SessionArray::with(*sessions)),
+            sign_ins: Arc::new(SignIns::new(*sign_ins, system_random()())),
+            seal_key: secret.map_or_else(|| system_random()(), key_of),
+        }
+    })
+    .collect()
 }
 
 /// The figures of so many workers.
 fn metrics_of(
     workers: usize,
-    sessions: &Arc<SessionArray>,
+    sites: &Sites,
+    visitors: &[Visitors],
     log: Option<&LogWriter>,
 ) -> Arc<Metrics> {
     let log = log.map(LogWriter::state).unwrap_or_default();
-    Arc::new(Metrics::new(
-        workers,
-        log,
-        Box::new(Sessions(sessions.clone())),
-    ))
+    let all = sites.all().iter().zip(visitors);
+    let all = all.map(|(site, visitors)| {
+        let sessions: Box<dyn SessionGauge> = Box::new(Sessions(visitors.sessions.clone()));
+        (site.label().map(str::to_owned), sessions)
+    });
+    Arc::new(Metrics::of_sites(workers, log, all.collect()))
+}
+
+/// Whether a site may take the place of one before without a restart.
+///
+/// # Errors
+/// Why it may not, in words.
+fn may_follow(before: &Site, site: &Site, sessions_max: usize) -> Result<(), String> {
+    let fields = site.service().config.session.stored();
+    let bytes = StoredFields::bytes(&fields, sessions_max);
+    let has_others = before.service().config.session.stored() != fields;
+    if has_others && bytes > FIELDS_RELOADED_MAX {
+        return Err(format!(
+            "`session.fields` takes {} MiB for all of `session.sessions_max` now: that is taken as \
+             the server starts, so restart it",
+            bytes >> 20
+        ));
+    }
+    if !shares_as_before(before.service(), site.service()) {
+        return Err(
+            "how sessions are shared, by which secret and for how long is said as the server \
+             starts (`store`, `store_refresh`, `secret`, `idle_timeout` and `unused_timeout` of \
+             [session]): restart it"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 /// Whether sessions are sealed and shared in the same way by both.
@@ -382,9 +425,10 @@ fn start_reloads(
         if served.drain().is_some() {
             return false;
         }
-        let site = served.site();
-        let is_failing = |backend: &str| metrics.is_failing(backend);
-        let relocated: Arc<[Relocated]> = names.look_up(&site, is_failing, Instant::now()).into();
+        let sites = served.sites();
+        let is_failing = |site: usize, backend: &str| metrics.is_failing(site, backend);
+        let relocated = names.look_up(sites.all(), is_failing, Instant::now());
+        let relocated: Arc<[Relocated]> = relocated.into();
         if !relocated.is_empty() {
             served.relocate(&relocated);
             for inbox in &told {
@@ -393,40 +437,68 @@ fn start_reloads(
         }
         names.has_any()
     };
-    let serve = move |loaded: Result<Arc<Site>, String>| {
-        if let (Ok(site), Some(limit)) = (&loaded, open_files) {
-            open_files::check(&options, site, limit);
+    let serve = move |loaded: Loaded| {
+        let reloaded = serve(loaded, &current, &inboxes);
+        if let Some(limit) = open_files {
+            open_files::check(&options, &current.sites(), limit);
         }
-        serve(loaded, &current, &inboxes)
+        reloaded
     };
     Ok(Reloads::start(loader, serve, meanwhile)?)
 }
 
-/// Has the workers serve a site that was loaded.
-fn serve(
-    loaded: Result<Arc<Site>, String>,
-    current: &Current,
-    inboxes: &[Inbox<Command>],
-) -> Reloaded {
-    let site = loaded.inspect_err(|error| {
-        // In the message, where lines stay lines for people; JSON has them in one string.
-        let joint = if error.contains('\n') { "\n" } else { " " };
-        tracing::error!("the service cannot be reloaded; the old one is kept:{joint}{error}");
-    })?;
+/// Has the workers serve what was loaded. What could not be is served as it was.
+fn serve(loaded: Loaded, current: &Current, inboxes: &[Inbox<Command>]) -> Reloaded {
+    let before = current.sites();
+    let (mut all, mut failed) = (Vec::new(), Vec::new());
+    let mut loaded = loaded.into_iter();
+    for before in before.all() {
+        let loaded = loaded.next();
+        let loaded = loaded.unwrap_or_else(|| Err("it was not loaded".to_owned()));
+        all.push(loaded.unwrap_or_else(|error| {
+            say_not_reloaded(before.label(), &error);
+            failed.push(error);
+            before.clone()
+        }));
+    }
     if current.drain().is_some() {
         return Err("the server is shutting down".to_owned());
     }
-    let kept = current.reload(site.clone());
-    if !kept.is_empty() {
-        let settings = kept.join(", ");
-        tracing::warn!(settings, "these settings keep their values until a restart");
+    if all.len() > failed.len() {
+        let sites = Sites::new(all).map(Arc::new);
+        let sites = sites.inspect_err(|error| say_not_reloaded(None, error))?;
+        let reloaded = current.reload(sites.clone());
+        for inbox in inboxes {
+            inbox.send(Command::Reload(sites.clone()));
+        }
+        for (site, kept) in reloaded {
+            let service = site.label();
+            if !kept.is_empty() {
+                let settings = kept.join(", ");
+                tracing::warn!(
+                    service,
+                    settings,
+                    "these settings keep their values until a restart"
+                );
+            }
+            let pages = site.service().pages.len();
+            tracing::info!(service, pages, "the service is reloaded");
+        }
     }
-    for inbox in inboxes {
-        inbox.send(Command::Reload(site.clone()));
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(failed.join("\n")),
     }
-    let pages = site.service().pages.len();
-    tracing::info!(pages, "the service is reloaded");
-    Ok(())
+}
+
+/// Tells that a service, or all of them, are served as they were, and why.
+fn say_not_reloaded(service: Option<&str>, error: &str) {
+    // In the message, where lines stay lines for people; JSON has them in one string.
+    let joint = if error.contains('\n') { "\n" } else { " " };
+    tracing::error!(
+        service,
+        "the service cannot be reloaded; the old one is kept:{joint}{error}"
+    );
 }
 
 /// What the workers' threads are like.

@@ -108,7 +108,7 @@ fn sessions_begin_and_end() {
 
 #[test]
 fn a_full_session_array_refuses_logins() {
-    let server = start(|options| options.sessions.capacity = 2);
+    let server = start(|options| options.sessions[0].capacity = 2);
     let mut client = client(&server);
     assert_eq!(client.form("/login", "user=1").status, 200);
     assert_eq!(client.form("/login", "user=2").status, 200);

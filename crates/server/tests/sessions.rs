@@ -52,10 +52,10 @@ fn user_of(client: &mut Client, cookie: &str) -> String {
 #[test]
 fn an_account_that_floods_ends_its_own_sessions_and_nobody_elses() {
     let server = serve("cookie = \"sid\"", |options| {
-        options.sessions.capacity = 64;
-        options.sessions.reserve = 4;
-        options.sessions.per_user_max = NonZeroU32::new(3);
-        options.sign_ins.per_user_max = None;
+        options.sessions[0].capacity = 64;
+        options.sessions[0].reserve = 4;
+        options.sessions[0].per_user_max = NonZeroU32::new(3);
+        options.sign_ins[0].per_user_max = None;
     });
     let mut client = client(&server);
     let victim = cookie_of(&client.form("/login", "user=1"));

@@ -37,7 +37,7 @@ use rhythm_protocol::scan::Ring;
 use rhythm_server::backend::InProcess;
 use rhythm_server::backend::besim::EmbeddedBesim;
 use rhythm_server::observe::metrics::{Metrics, SessionGauge};
-use rhythm_server::{Pipeline, PipelineOptions, PipelineParts, Site};
+use rhythm_server::{Pipeline, PipelineOptions, PipelineParts, Site, Sites, Visitors};
 use runs::RunsOnly;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -147,13 +147,16 @@ impl Stage {
         let bank = bank_of(site);
         let mut seed = 1u128;
         let parts = PipelineParts {
-            site: Arc::clone(site),
+            sites: Arc::new(Sites::from(Arc::clone(site))),
+            visitors: vec![Visitors {
+                sessions: Arc::new(SessionArray::new(sessions as u32, 3_600_000)),
+                sign_ins: Arc::new(SignIns::new(SignInRules::NONE, 0)),
+                seal_key: 0,
+            }],
             device: Box::new(executor),
             backends: Box::new(move |_, _| Box::new(InProcess(EmbeddedBesim::new(bank)))),
             hosts: Vec::new(),
             disk: Box::new(()),
-            sessions: Arc::new(SessionArray::new(sessions as u32, 3_600_000)),
-            sign_ins: Arc::new(SignIns::new(SignInRules::NONE, 0)),
             // A bench's sessions may be guessed.
             random: Box::new(move || {
                 seed = seed
@@ -161,7 +164,6 @@ impl Stage {
                     .wrapping_add(1);
                 seed
             }),
-            seal_key: 0,
             metrics: Metrics::new(1, Arc::default(), Box::new(NoGauge)).worker(0),
             log: None,
             now: Time::ZERO,

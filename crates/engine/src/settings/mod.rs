@@ -47,7 +47,7 @@ pub use service::{Origin, ServiceConfig};
 pub(crate) use stored::STORED_MAX;
 pub use stored::{StoredField, StoredKind};
 pub use tables::{
-    AccessLogFormat, CohortPolicy, CohortSettings, GzipSettings, HeaderSettings, Limits, LogFormat,
-    ServerSettings, ServiceSettings, SessionSettings, StaticSettings,
+    AccessLogFormat, CohortPolicy, CohortSettings, GzipSettings, HOST_NAME_MAX, HeaderSettings,
+    Limits, LogFormat, ServerSettings, ServiceSettings, SessionSettings, StaticSettings,
 };
 pub use value::{NONE, Typed, Value};

@@ -33,6 +33,9 @@ impl Origin {
     }
 }
 
+/// The tables whose settings are the whole server's, where it has several services.
+const OF_SERVER: [&str; 3] = ["server", "cohort", "limits"];
+
 /// All settings of a service but its backends'. The fields are the tables of `service.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceConfig {
@@ -134,6 +137,50 @@ impl ServiceConfig {
         (config, kept)
     }
 
+    /// Has the services of one server agree on the settings that are the whole server's, in the
+    /// tables [server], [cohort] and [limits]: what one says holds for those that say nothing.
+    ///
+    /// # Errors
+    /// Two say different things; the sentence has their names.
+    pub fn agree(configs: &mut [(&str, &mut ServiceConfig)]) -> Result<(), String> {
+        let defaults = ServiceConfig::default();
+        let of_server =
+            |(table, ..): &(&'static str, &'static Definition, Value)| OF_SERVER.contains(table);
+        for (table, definition, _) in defaults.all().filter(of_server) {
+            let key = definition.key;
+            let said = |(_, config): &&(&str, &mut ServiceConfig)| {
+                config.origin(table, key) != Origin::Default
+            };
+            let Some((first, config)) = configs.iter().find(said) else {
+                continue;
+            };
+            let (value, origin) = (config.value(table, key), config.origin(table, key));
+            let differs =
+                |(_, config): &&(&str, &mut ServiceConfig)| config.value(table, key) != value;
+            if let Some((other, config)) = configs.iter().filter(said).find(differs) {
+                let others = config.value(table, key);
+                return Err(format!(
+                    "`{key}` of [{table}] is {} in service {first}, and {} in service {other}: it \
+                     is the whole server's; say it in one of them, or the same in both",
+                    value.to_toml(),
+                    others.to_toml()
+                ));
+            }
+            for (_, config) in configs.iter_mut() {
+                config.set(table, definition, value.clone(), origin);
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a setting of this table.
+    fn value(&self, table: &str, key: &'static str) -> Value {
+        let sections = self.sections();
+        let found = (sections.iter()).find(|section| section.name() == table);
+        let section = found.unwrap_or_else(|| panic!("service.toml has no table [{table}]"));
+        section.get(key)
+    }
+
     /// The settings as a `service.toml` that sets them all, each with where it comes from.
     pub fn to_toml(&self) -> String {
         let mut toml = String::new();
@@ -155,5 +202,49 @@ impl ServiceConfig {
             }
         }
         toml
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has a service say a setting of [limits] or [server].
+    fn say(config: &mut ServiceConfig, table: &'static str, key: &str, text: &str) {
+        let all = config.all();
+        let mut found = all.filter(|(of, definition, _)| (*of, definition.key) == (table, key));
+        let (_, definition, _) = found.next().expect("there is one");
+        drop(found);
+        let value = definition.read_flag(text).expect("it can be read");
+        config.set(table, definition, value, Origin::File);
+    }
+
+    #[test]
+    fn services_of_one_server_agree_on_what_is_its() {
+        let [mut bank, mut shop] = [(); 2].map(|()| ServiceConfig::default());
+        say(&mut bank, "limits", "body_bytes_max", "9");
+        say(&mut shop, "server", "workers", "3");
+        for config in [&mut bank, &mut shop] {
+            say(config, "cohort", "size", "7");
+        }
+        say(&mut bank, "session", "cookie_secure", "true");
+        let mut both = [("bank", &mut bank), ("shop", &mut shop)];
+        assert_eq!(ServiceConfig::agree(&mut both), Ok(()));
+        for config in [&bank, &shop] {
+            assert_eq!(config.limits.body_bytes_max, 9);
+            assert_eq!(config.origin("limits", "body_bytes_max"), Origin::File);
+            assert_eq!(config.server.workers.map(|it| it.get()), Some(3));
+            assert_eq!(config.cohort.size, 7);
+            assert_eq!(config.origin("limits", "head_bytes_max"), Origin::Default);
+        }
+        assert!(bank.session.cookie_secure && !shop.session.cookie_secure);
+        say(&mut shop, "limits", "body_bytes_max", "10");
+        let mut both = [("bank", &mut bank), ("shop", &mut shop)];
+        let why = ServiceConfig::agree(&mut both).expect_err("they differ");
+        assert!(
+            why.contains("is 9 in service bank, and 10 in service shop"),
+            "{why}"
+        );
+        assert_eq!(shop.limits.body_bytes_max, 10);
     }
 }

@@ -20,6 +20,11 @@ section! {
     pub struct ServiceSettings = "service" {
         /// The service's name, for logs and metrics.
         name: String = "service".to_owned(); text(Ok),
+        /// The names by which clients ask for it (`Host`), separated by spaces and without ports,
+        /// such as "bank.example www.bank.example"; "*.bank.example" is every name below that one.
+        /// Requests for other names answer 421, unless another service of the server has them.
+        /// Empty: all names that no other service has; requests without any, too.
+        host: String = String::new(); text(served_names),
         /// In which time zone `dateformat` prints: a name of the IANA database, such as
         /// "Europe/Berlin".
         time_zone: String = zone::UTC.to_owned(); text(time_zone),
@@ -398,7 +403,7 @@ fn origins(origins: String) -> Result<String, Mistake> {
     }
 }
 
-/// Names of hosts, without ports.
+/// The name of a time zone.
 fn time_zone(name: String) -> Result<String, Mistake> {
     match zone::table(&name) {
         Some(_) => Ok(name),
@@ -412,6 +417,31 @@ fn time_zone(name: String) -> Result<String, Mistake> {
     }
 }
 
+/// Names of hosts, and of all below one, as they are compared with those that clients send: in
+/// lower case, without a dot at the end, each once.
+fn served_names(names: String) -> Result<String, Mistake> {
+    let mut all: Vec<String> = Vec::new();
+    for said in names.split_ascii_whitespace() {
+        let name = said.strip_suffix('.').unwrap_or(said).to_ascii_lowercase();
+        let plain = name.strip_prefix("*.").unwrap_or(&name);
+        let is_name = is_host_name(plain) && plain.split('.').all(|label| !label.is_empty());
+        if !is_name || name.len() > HOST_NAME_MAX {
+            let message = format!("`{said}` is no name of a host");
+            let hint = "names without scheme and port, such as \"bank.example www.bank.example\", \
+                        or \"*.bank.example\" for all below one";
+            return Err(Mistake::new(message, hint));
+        }
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    Ok(all.join(" "))
+}
+
+/// Most bytes of a name that a service has: no name in the DNS is longer (RFC 1035, section 3.1).
+pub const HOST_NAME_MAX: usize = 253;
+
+/// Names of hosts, without ports.
 fn host_names(names: String) -> Result<String, Mistake> {
     match (names.split_ascii_whitespace()).find(|name| !is_host_name(name)) {
         Some(name) => {

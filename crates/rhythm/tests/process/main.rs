@@ -5,6 +5,7 @@ mod begin;
 mod bookstore;
 mod etcd;
 mod fortunes;
+mod hosts;
 mod http;
 #[cfg(feature = "consensus")]
 mod keyspace;

@@ -50,6 +50,8 @@ pub(crate) struct Parts {
     /// What the log says of its request, if there is a log.
     pub(crate) line: Option<HostedLine>,
     pub(crate) site: Arc<Site>,
+    /// Which that is of those that are served beside each other.
+    pub(crate) site_index: usize,
     /// Index of its page, and the page's figures.
     pub(crate) page: usize,
     pub(crate) metrics: Arc<PageMetrics>,

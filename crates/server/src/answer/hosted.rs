@@ -16,6 +16,7 @@ pub(crate) struct Hosted {
 
 /// What the log says of a request that is yet to be answered.
 pub(crate) struct HostedLine {
+    pub(crate) site: Option<usize>,
     pub(crate) peer: Client,
     pub(crate) arrived: Time,
     pub(crate) request: Box<[u8]>,
@@ -25,6 +26,7 @@ impl HostedLine {
     /// The line of a request that came at this time.
     pub(crate) fn new(entry: LogEntry<'_>, arrived: Time) -> HostedLine {
         HostedLine {
+            site: entry.site,
             peer: entry.peer,
             arrived,
             request: entry.request.into(),
@@ -34,6 +36,7 @@ impl HostedLine {
     /// As the log takes it.
     pub(crate) fn entry(&self) -> LogEntry<'_> {
         LogEntry {
+            site: self.site,
             peer: self.peer,
             request: &self.request,
         }

@@ -5,9 +5,9 @@
 
 use crate::answer::held::{HeldAnswers, Parts, Ready};
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
-use crate::answer::refusals::Refusals;
+use crate::answer::refusals::{Refusals, Refused};
 use crate::answer::response::{Failures, LaneAnswers, say_not_kept};
-use crate::answer::sessions::{Sessions, milliseconds};
+use crate::answer::sessions::{Sessions, SharedRandom, milliseconds};
 use crate::backend::Cause;
 use crate::flight::cohorts::{Cohorts, Flight};
 use crate::flight::telling::{StoreAnswer, Telling};
@@ -18,13 +18,16 @@ use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::shared_sessions;
 use crate::site::Site;
+use crate::site::epoch::Epoch;
 use crate::site::lengths::Lengths;
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::program::{PageProgram, SessionLookup};
 use rhythm_engine::session::{SessionId, StoredFields, StoredValue, TooMany};
 use rhythm_gzip::Stitcher;
-use rhythm_http::{AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed, Reading};
+use rhythm_http::{
+    AnswerShape, AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed, Reading, write_error,
+};
 use rhythm_net::{Client, ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
 use std::sync::Arc;
@@ -35,9 +38,15 @@ const SWEEP_SLOTS: usize = 1024;
 
 /// See the module's text.
 pub(crate) struct Responder {
-    sessions: Sessions,
-    failures: Failures,
-    refusals: Refusals,
+    /// Those of each site.
+    sessions: Vec<Sessions>,
+    /// Those of each site's pages.
+    failures: Vec<Failures>,
+    random: SharedRandom,
+    /// Those of each site.
+    refusals: Vec<Refusals>,
+    /// Those of what is no site's, or is not known to be.
+    unclear: Refusals,
     date: DateCache,
     metrics: Arc<WorkerMetrics>,
     log: Option<LogSink>,
@@ -51,6 +60,8 @@ pub(crate) struct Responder {
     pub(crate) lengths: Lengths,
     /// Makes compressed answers.
     stitcher: Stitcher,
+    /// Which site the line that is kept is for.
+    line_site: Option<usize>,
     // Memory kept from call to call.
     line: Vec<u8>,
     users: Vec<Option<i64>>,
@@ -58,17 +69,20 @@ pub(crate) struct Responder {
 }
 
 impl Responder {
-    /// One that has answered nothing.
+    /// One that has answered nothing, for sites with these sessions.
     pub(crate) fn new(
-        sessions: Sessions,
+        sessions: Vec<Sessions>,
+        random: SharedRandom,
         lengths: Lengths,
         metrics: Arc<WorkerMetrics>,
         log: Option<LogSink>,
     ) -> Responder {
         Responder {
+            failures: sessions.iter().map(|_| Failures::default()).collect(),
+            random,
+            refusals: sessions.iter().map(|_| Refusals::default()).collect(),
+            unclear: Refusals::default(),
             sessions,
-            failures: Failures::default(),
-            refusals: Refusals::default(),
             date: DateCache::new(0),
             metrics,
             log,
@@ -77,6 +91,7 @@ impl Responder {
             held: HeldAnswers::default(),
             lengths,
             stitcher: Stitcher::default(),
+            line_site: None,
             line: Vec::new(),
             users: Vec::new(),
             words: Vec::new(),
@@ -96,13 +111,14 @@ impl Responder {
             return;
         };
         let ids = flight.requests.sessions();
+        let site = flight.epoch().index;
         self.users.clear();
         self.users.resize(ids.len(), None);
-        (self.sessions.array()).lookup_batch(ids, milliseconds(now), &mut self.users);
+        (self.sessions[site].array()).lookup_batch(ids, milliseconds(now), &mut self.users);
         if let Some(lookup) = fields.lookup {
             let sets = flight.epoch().page(page).sets_stored;
             let refresh = flight.epoch().site.service.config.session.store_refresh;
-            self.ask_store(cohort, ids, lookup, (!sets).then_some(refresh), now);
+            self.ask_store(site, cohort, ids, lookup, (!sets).then_some(refresh), now);
         }
         for (lane, user) in self.users.iter().enumerate() {
             if let Some(user) = user {
@@ -111,7 +127,7 @@ impl Responder {
             }
         }
         if !program.stored.is_empty() {
-            let capacity = self.sessions.array().capacity();
+            let capacity = self.sessions[site].array().capacity();
             let stored = flight.epoch().site.stored(capacity);
             for (lane, id) in ids.iter().enumerate() {
                 if let (Some(id), Some(_)) = (id, self.users[lane]) {
@@ -127,13 +143,15 @@ impl Responder {
     /// know what it is.
     fn ask_store(
         &mut self,
+        site: usize,
         cohort: &mut Cohort,
         ids: &[Option<SessionId>],
         lookup: SessionLookup,
         refresh: Option<Duration>,
         now: Time,
     ) {
-        let array = self.sessions.array();
+        let sessions = &self.sessions[site];
+        let array = sessions.array();
         let now = milliseconds(now);
         let since = refresh.map(|refresh| {
             let refresh = u64::try_from(refresh.as_millis()).unwrap_or(u64::MAX);
@@ -148,7 +166,7 @@ impl Responder {
                 continue;
             }
             self.users[lane] = None;
-            let key = shared_sessions::key(self.sessions.sealer(), id);
+            let key = shared_sessions::key(sessions.sealer(), id);
             if !cohort.arena.reserve(key.len()) {
                 cohort.fail(lane, LaneError::MemoryShort);
                 continue;
@@ -177,7 +195,8 @@ impl Responder {
         else {
             return;
         };
-        let array = self.sessions.array();
+        let sessions = &self.sessions[epoch.index];
+        let array = sessions.array();
         let stored = epoch.site.stored(array.capacity());
         for lane in 0..cohort.len() {
             let int = |field: u16| cohort.fields[usize::from(field)].ints()[lane];
@@ -198,7 +217,7 @@ impl Responder {
                 (0, 1) => {
                     let record = list.columns[0].texts()[found.start as usize];
                     let record = cohort.arena.get(record);
-                    let (sealer, words) = (self.sessions.sealer(), &mut self.words);
+                    let (sealer, words) = (sessions.sealer(), &mut self.words);
                     shared_sessions::read(sealer, id, record, stored, words)
                 }
                 _ => None,
@@ -240,9 +259,10 @@ impl Responder {
         let Some(held) = self.held.answered(answer) else {
             return;
         };
+        let sessions = &self.sessions[held.of.site_index];
         match held.failure {
-            None => self.sessions.kept(&held.to_keep, held.is_there),
-            Some(_) => self.sessions.not_kept(&held.to_keep),
+            None => sessions.kept(&held.to_keep, held.is_there),
+            Some(_) => sessions.not_kept(&held.to_keep),
         }
         let Parts {
             slot,
@@ -250,6 +270,7 @@ impl Responder {
             ready,
             line,
             site,
+            site_index,
             page,
             metrics,
             launched,
@@ -280,7 +301,7 @@ impl Responder {
                     answered = site.write_error(out, status, shape, date, "", |_| {});
                     Body::Empty
                 });
-                say_not_kept(&mut self.failures, &site, page, failure, now);
+                say_not_kept(&mut self.failures[site_index], &site, page, failure, now);
                 answered
             }
         };
@@ -291,22 +312,27 @@ impl Responder {
         }
     }
 
-    /// Whether a client may try to sign in.
+    /// Whether a client may try to sign in to a site.
     ///
     /// # Errors
     /// Too many tries from its address have failed.
-    pub(crate) fn may_try(&mut self, client: Client, now: Time) -> Result<(), TooMany> {
-        self.sessions.may_try(client, now)
+    pub(crate) fn may_try(
+        &mut self,
+        site: usize,
+        client: Client,
+        now: Time,
+    ) -> Result<(), TooMany> {
+        self.sessions[site].may_try(client, now)
     }
 
-    /// An id for a visitor who has no session, and no cookie.
-    pub(crate) fn visitor(&mut self) -> SessionId {
-        self.sessions.visitor()
+    /// An id for a visitor of a site who has no session, and no cookie.
+    pub(crate) fn visitor(&mut self, site: usize) -> SessionId {
+        self.sessions[site].visitor()
     }
 
     /// Bits that nobody can predict.
     pub(crate) fn random(&mut self) -> u128 {
-        self.sessions.random()
+        self.random.next()
     }
 
     /// Answers the lanes of a cohort that are finished or failed. Whether any is left.
@@ -325,10 +351,11 @@ impl Responder {
         let mut answers = LaneAnswers {
             clients,
             requests: &mut flight.requests,
-            sessions: &mut self.sessions,
-            failures: &mut self.failures,
+            sessions: &mut self.sessions[epoch.index],
+            failures: &mut self.failures[epoch.index],
             date: &self.date,
             site: &epoch.site,
+            site_index: epoch.index,
             page: page as usize,
             stage: cohort.stage,
             asked: (epoch.call_before(page, cohort.stage as u32))
@@ -361,25 +388,30 @@ impl Responder {
         &mut self,
         port: &mut dyn Port,
         clients: &mut Clients,
-        site: &Site,
+        epoch: &Epoch,
         reading: &Reading<'_>,
         answer: SiteAnswer,
         now: Time,
     ) {
         let (request, Owed { slot, shape, peer }) = (reading.request(), reading.owed());
+        let site = &*epoch.site;
+        let refusals = &mut self.refusals[epoch.index];
+        let refused = Refused {
+            service: site.label(),
+            request,
+            peer,
+        };
         match &answer {
-            SiteAnswer::BadParameter(bad) => {
-                (self.refusals).bad_parameter(request, peer, bad, now);
-            }
-            SiteAnswer::NoToken(why) => self.refusals.no_token(request, peer, *why, now),
-            SiteAnswer::Error(415) => self.refusals.unfit_form(request, peer, now),
+            SiteAnswer::BadParameter(bad) => refusals.bad_parameter(refused, bad, now),
+            SiteAnswer::NoToken(why) => refusals.no_token(refused, *why, now),
+            SiteAnswer::Error(415) => refusals.unfit_form(refused, now),
             // Nothing else forbids what it asks for.
-            SiteAnswer::Error(403) => self.refusals.foreign(request, peer, now),
+            SiteAnswer::Error(403) => refusals.foreign(refused, now),
             _ => {}
         }
         let (date, mut given) = (&self.date, None);
         if let Some(stream) = site_answer::stream(&answer, site, request, shape, date) {
-            self.keep_line(request);
+            self.keep_line(Some(epoch.index), request);
             let hosted = self.hosted_now(peer, now);
             return self.hosted.stream(slot, stream, hosted);
         }
@@ -389,18 +421,38 @@ impl Responder {
             body
         });
         if let Some(answered) = given {
-            self.keep_line(request);
+            self.keep_line(Some(epoch.index), request);
             self.host_answered(peer, answered);
         }
     }
 
+    /// Answers a request for a host that is no site's.
+    pub(crate) fn misdirected(
+        &mut self,
+        port: &mut dyn Port,
+        clients: &mut Clients,
+        reading: &Reading<'_>,
+        now: Time,
+    ) {
+        let (request, Owed { slot, shape, peer }) = (reading.request(), reading.owed());
+        let (date, mut answered) = (&self.date, Answered::bare(MISDIRECTED));
+        clients.answer(port, slot, shape, now, |shape, out| {
+            answered = refusal(None, out, MISDIRECTED, shape, date);
+            Body::Empty
+        });
+        self.unclear.misdirected(request, peer, now);
+        self.keep_line(None, request);
+        self.host_answered(peer, answered);
+    }
+
     /// Answers a request that cannot be understood, or is not wanted, and takes no more from the
-    /// connection. The access log has its request line, where [`Responder::keep_part`] kept it.
+    /// connection: as the site does which it is for, if that is known. The access log has its
+    /// request line, where [`Responder::keep_part`] kept it.
     pub(crate) fn refuse(
         &mut self,
         port: &mut dyn Port,
         clients: &mut Clients,
-        site: &Site,
+        site: Option<&Site>,
         id: ConnectionId,
         status: u16,
         now: Time,
@@ -410,27 +462,30 @@ impl Responder {
         };
         let (date, mut answered) = (&self.date, Answered::bare(status));
         clients.answer(port, slot, shape, now, |shape, out| {
-            answered = site.write_error(out, status, shape, date, "", |_| {});
+            answered = refusal(site, out, status, shape, date);
             Body::Empty
         });
-        self.refusals.unclear(status, peer, now);
+        self.unclear.unclear(status, peer, now);
         self.host_answered(peer, answered);
     }
 
-    /// Keeps the request line of what is refused next, if it came whole.
-    pub(crate) fn keep_part(&mut self, part: Option<Incoming<'_>>) {
+    /// Keeps the request line of what is refused next, if it came whole, and for which site it is,
+    /// if that is known.
+    pub(crate) fn keep_part(&mut self, site: Option<usize>, part: Option<Incoming<'_>>) {
         match part.filter(|part| part.head.has_line()) {
-            Some(part) => self.keep_line(part),
+            Some(part) => self.keep_line(site, part),
             // It could not be understood.
             None => {
+                self.line_site = site;
                 self.line.clear();
                 self.line.push(b'-');
             }
         }
     }
 
-    /// Keeps what the log says of a request that is handed to a host next.
-    pub(crate) fn keep_line(&mut self, request: Incoming<'_>) {
+    /// Keeps what the log says of a request for this site that is handed to a host next.
+    pub(crate) fn keep_line(&mut self, site: Option<usize>, request: Incoming<'_>) {
+        self.line_site = site;
         self.line.clear();
         if self.log.is_some() {
             LogEntry::write(request.head, request.bytes, &mut self.line);
@@ -473,8 +528,12 @@ impl Responder {
 
     /// The request whose line was kept, to be answered by a host.
     fn hosted_now(&self, peer: Client, now: Time) -> Hosted {
-        let request = &self.line[..];
-        let entry = || LogEntry { peer, request };
+        let (site, request) = (self.line_site, &self.line[..]);
+        let entry = || LogEntry {
+            site,
+            peer,
+            request,
+        };
         Hosted {
             line: self.logs().then(|| HostedLine::new(entry(), now)),
             is_counted: false,
@@ -503,6 +562,7 @@ impl Responder {
             return;
         };
         let entry = LogEntry {
+            site: self.line_site,
             peer,
             request: &self.line,
         };
@@ -524,7 +584,9 @@ impl Responder {
 
     /// Looks for sessions that have expired, and hands over the lines of the log that are written.
     pub(crate) fn sweep(&mut self, now: Time) {
-        (self.sessions.array()).sweep(milliseconds(now), SWEEP_SLOTS);
+        for sessions in &self.sessions {
+            (sessions.array()).sweep(milliseconds(now), SWEEP_SLOTS);
+        }
         if let Some(log) = &mut self.log {
             log.flush();
         }
@@ -536,6 +598,29 @@ impl Responder {
         // Of a turn whose end nobody told of.
         self.turn_ended(now);
         self.date.update(unix_seconds);
+    }
+}
+
+/// The status of what is for a host that is no site's.
+pub(crate) const MISDIRECTED: u16 = 421;
+
+/// What the reader of such an answer is told.
+const NO_SITE: &str = "No site of that name is here.";
+
+/// Writes an error as a site does, or as nobody's.
+fn refusal(
+    site: Option<&Site>,
+    out: &mut Vec<u8>,
+    status: u16,
+    shape: AnswerShape,
+    date: &DateCache,
+) -> Answered {
+    match site {
+        Some(site) => site.write_error(out, status, shape, date, "", |_| {}),
+        None => {
+            let detail = if status == MISDIRECTED { NO_SITE } else { "" };
+            write_error(out, status, None, shape, date, detail, |_| {})
+        }
     }
 }
 

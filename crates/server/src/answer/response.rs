@@ -52,6 +52,7 @@ pub(crate) fn say_not_kept(
     let store = site.service.session_store.as_ref();
     let store = store.map(|store| &site.settings.backends[store.backend]);
     tracing::warn!(
+        service = site.label(),
         page = site.service.pages[page].name,
         backend = store.map(|store| &*store.name),
         address = store.map(|store| store.place(failure.address)),
@@ -80,6 +81,8 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) failures: &'a mut Failures,
     pub(crate) date: &'a DateCache,
     pub(crate) site: &'a Arc<Site>,
+    /// Which that is of those that are served beside each other.
+    pub(crate) site_index: usize,
     pub(crate) page: usize,
     /// The stage that was run last, or is waited for: the number of calls before it.
     pub(crate) stage: usize,
@@ -151,7 +154,7 @@ impl LaneAnswers<'_> {
             }
             self.count(&request, answered.status);
             if let Some(log) = &mut self.log
-                && let Some(line) = self.requests.line(&request)
+                && let Some(line) = self.requests.line(&request, self.site_index)
             {
                 log.entry(
                     line,
@@ -181,7 +184,7 @@ impl LaneAnswers<'_> {
     /// A lane is answered by what is yet to be read.
     fn open(&mut self, request: &LaneRequest, stream: FileStream) {
         let line = match &self.log {
-            Some(_) => self.requests.line(request),
+            Some(_) => self.requests.line(request, self.site_index),
             None => None,
         };
         let hosted = Hosted {
@@ -219,6 +222,7 @@ impl LaneAnswers<'_> {
         };
         let program = &self.site.service.pages[self.page];
         let (page, status) = (&*program.name, error.status());
+        let service = self.site.label();
         let is_of_backend = cause.is_some()
             || matches!(
                 error,
@@ -231,7 +235,14 @@ impl LaneAnswers<'_> {
             Some(backend) if is_of_backend => backend,
             _ => {
                 let stage = self.stage;
-                tracing::warn!(page, stage, status, left_out, "a request failed: {error}");
+                tracing::warn!(
+                    service,
+                    page,
+                    stage,
+                    status,
+                    left_out,
+                    "a request failed: {error}"
+                );
                 return;
             }
         };
@@ -242,6 +253,7 @@ impl LaneAnswers<'_> {
         // That which asks for the session is no step.
         let step = asking.map(|stage| stage.step).filter(|step| *step > 0);
         tracing::warn!(
+            service,
             page,
             step,
             backend = backend.name,
@@ -404,7 +416,7 @@ impl LaneAnswers<'_> {
         to_keep: ToKeep,
     ) {
         let line = match &self.log {
-            Some(_) => self.requests.line(request),
+            Some(_) => self.requests.line(request, self.site_index),
             None => None,
         };
         let program = &self.site.service.pages[self.page];
@@ -416,6 +428,7 @@ impl LaneAnswers<'_> {
             ready,
             line: line.map(|line| HostedLine::new(line, request.arrived)),
             site: self.site.clone(),
+            site_index: self.site_index,
             page: self.page,
             metrics: self.metrics.clone(),
             launched: self.launched,

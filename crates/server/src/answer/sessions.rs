@@ -10,7 +10,7 @@
 
 use crate::flash;
 use crate::flight::telling::{StoreWrite, What};
-use crate::observe::metrics::WorkerMetrics;
+use crate::observe::metrics::SiteMetrics;
 use crate::seal::Sealer;
 use crate::shared_sessions;
 use rhythm_engine::cohort::SessionChange;
@@ -19,19 +19,48 @@ use rhythm_engine::session::{
 };
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{Client, Time};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Where the random bits of session ids come from: the system's entropy in a server, a seed in a
 /// simulation.
 pub type Random = Box<dyn FnMut() -> u128 + Send>;
 
+/// The same for all sites of a pipeline.
+#[derive(Clone)]
+pub(crate) struct SharedRandom(Rc<RefCell<Random>>);
+
+impl SharedRandom {
+    pub(crate) fn new(random: Random) -> SharedRandom {
+        SharedRandom(Rc::new(RefCell::new(random)))
+    }
+
+    /// Bits that nobody can predict.
+    pub(crate) fn next(&self) -> u128 {
+        (self.0.borrow_mut())()
+    }
+}
+
+/// Who visits a site: what of it lives on over reloads, and is shared by all pipelines.
+#[derive(Clone)]
+pub struct Visitors {
+    /// Who is logged in.
+    pub sessions: Arc<SessionArray>,
+    /// How often users have signed in, and failed to.
+    pub sign_ins: Arc<SignIns>,
+    /// 128 bits that nobody can predict, by which the site knows again what it gave to browsers,
+    /// such as CSRF tokens: the same for all who share the sessions.
+    pub seal_key: u128,
+}
+
 /// See the module's text.
 pub(crate) struct Sessions {
     array: Arc<SessionArray>,
     sign_ins: Arc<SignIns>,
-    random: Random,
+    random: SharedRandom,
     sealer: Sealer,
-    metrics: Arc<WorkerMetrics>,
+    metrics: Arc<SiteMetrics>,
     refusals: Sparse,
     /// What the lane at hand sets fields to, for [`StoredFields::write`].
     changes: Vec<(usize, u64)>,
@@ -91,19 +120,17 @@ pub(crate) enum Refused {
 }
 
 impl Sessions {
-    /// Those that all workers share, as one of them changes them.
+    /// Those of a site, which all workers share, as one of them changes them.
     pub(crate) fn new(
-        array: Arc<SessionArray>,
-        sign_ins: Arc<SignIns>,
-        random: Random,
-        sealer: Sealer,
-        metrics: Arc<WorkerMetrics>,
+        visitors: &Visitors,
+        random: SharedRandom,
+        metrics: Arc<SiteMetrics>,
     ) -> Sessions {
         Sessions {
-            array,
-            sign_ins,
+            array: visitors.sessions.clone(),
+            sign_ins: visitors.sign_ins.clone(),
             random,
-            sealer,
+            sealer: Sealer::new(visitors.seal_key),
             metrics,
             refusals: Sparse::default(),
             changes: Vec::new(),
@@ -121,14 +148,9 @@ impl Sessions {
         &self.array
     }
 
-    /// Bits that nobody can predict.
-    pub(crate) fn random(&mut self) -> u128 {
-        (self.random)()
-    }
-
     /// An id for a visitor who has no session.
     pub(crate) fn visitor(&mut self) -> SessionId {
-        SessionId::of_nobody((self.random)())
+        SessionId::of_nobody(self.random.next())
     }
 
     /// Whether a client may try to sign in.
@@ -300,7 +322,7 @@ impl Sessions {
             SessionChange::Create(user) => {
                 let counted = self.sign_ins.signs_in(user, at);
                 self.heed(counted, asked.client, now)?;
-                let (random, mut over) = ((self.random)(), Vec::new());
+                let (random, mut over) = (self.random.next(), Vec::new());
                 let mut ends = |id| over.push(id);
                 let created = self.array.create_for(user, random, at, &mut ends);
                 let id = created.map_err(|_| Refused::Full)?;
@@ -385,13 +407,13 @@ mod tests {
         let array = Arc::new(SessionArray::new(4, 1_000));
         let sign_ins = Arc::new(SignIns::new(SignInRules::NONE, 0));
         let metrics = Metrics::new(1, Arc::default(), Box::new(NoGauge)).worker(0);
-        let mut sessions = Sessions::new(
-            array.clone(),
+        let visitors = Visitors {
+            sessions: array.clone(),
             sign_ins,
-            Box::new(|| 7),
-            Sealer::new(7),
-            metrics,
-        );
+            seal_key: 7,
+        };
+        let random = SharedRandom::new(Box::new(|| 7));
+        let mut sessions = Sessions::new(&visitors, random, metrics.site(0));
         let stored = StoredFields::new(Vec::new(), 4);
         let here = Client::At((Ipv4Addr::LOCALHOST, 4711).into());
         for (client, live) in [(None, 0), (Some(here), 1), (Some(Client::Unix), 2)] {

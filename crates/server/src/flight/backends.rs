@@ -23,9 +23,9 @@ use crate::flight::pending_query::PendingQuery;
 use crate::flight::stragglers;
 use crate::flight::telling::Tellings;
 use crate::flight::together::Together;
-use crate::observe::metrics::{BackendMetrics, WorkerMetrics};
+use crate::observe::metrics::{BackendMetrics, SiteMetrics};
 use crate::owner::ConnectionOwner;
-use crate::site::epoch::Epoch;
+use crate::site::epochs::Epochs;
 use crate::site::names::Relocated;
 use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
@@ -53,6 +53,8 @@ const MERGED_BYTES_MAX: usize = 4096;
 
 /// A backend, and who it is.
 struct NamedBackend {
+    /// Whose it is of the sites that are served beside each other.
+    site: usize,
     settings: BackendSettings,
     backend: Box<dyn Backend>,
     /// Of all backends of its name.
@@ -115,30 +117,37 @@ impl Backends {
         }
     }
 
-    /// The backends of a site: those that are here already where they are the same.
-    pub(crate) fn of_site(&mut self, site: &Site, metrics: &WorkerMetrics) -> Vec<Key> {
+    /// The backends of the site of this index: those that are here already where they are the same.
+    /// Other sites have their own, whatever their names.
+    pub(crate) fn of_site(&mut self, at: usize, site: &Site, metrics: &SiteMetrics) -> Vec<Key> {
         let all = site.settings.backends.iter().enumerate();
         all.map(|(index, settings)| {
-            let same = |(_, slot): &(Key, &NamedBackend)| slot.settings.is_same(settings);
+            let same = |(_, slot): &(Key, &NamedBackend)| {
+                slot.site == at && slot.settings.is_same(settings)
+            };
             let known = self.slots.iter().find(same).map(|(key, _)| key);
-            known.or_else(|| self.moved(settings)).unwrap_or_else(|| {
-                self.slots.insert(NamedBackend {
-                    settings: settings.clone(),
-                    backend: (self.make)(site, index),
-                    metrics: metrics.backend(&settings.name),
-                    retries_counted: 0,
-                    rows_said: Sparse::every(SAY_ROWS),
-                    together: Together::default(),
+            known
+                .or_else(|| self.moved(at, settings))
+                .unwrap_or_else(|| {
+                    self.slots.insert(NamedBackend {
+                        site: at,
+                        settings: settings.clone(),
+                        backend: (self.make)(site, index),
+                        metrics: metrics.backend(&settings.name),
+                        retries_counted: 0,
+                        rows_said: Sparse::every(SAY_ROWS),
+                        together: Together::default(),
+                    })
                 })
-            })
         })
         .collect()
     }
 
     /// A backend that was elsewhere, and is where these settings say now.
-    fn moved(&mut self, settings: &BackendSettings) -> Option<Key> {
+    fn moved(&mut self, at: usize, settings: &BackendSettings) -> Option<Key> {
         let mut slots = self.slots.iter_mut();
-        let (key, slot) = slots.find(|(_, slot)| slot.settings.is_elsewhere(settings))?;
+        let is_it = |slot: &NamedBackend| slot.site == at && slot.settings.is_elsewhere(settings);
+        let (key, slot) = slots.find(|(_, slot)| is_it(slot))?;
         if !slot.backend.relocate(&settings.peers) {
             return None;
         }
@@ -157,11 +166,11 @@ impl Backends {
         }
     }
 
-    /// Closes and drops the backends that neither this epoch has, which is served now, nor a cohort
-    /// under way.
-    pub(crate) fn retire(&mut self, port: &mut dyn Port, epoch: &Epoch, cohorts: &Cohorts) {
+    /// Closes and drops the backends that neither these epochs have, which are served now, nor a
+    /// cohort under way.
+    pub(crate) fn retire(&mut self, port: &mut dyn Port, epochs: &Epochs, cohorts: &Cohorts) {
         let is_used = |key: &Key| {
-            epoch.backends.contains(key)
+            (epochs.all().iter()).any(|epoch| epoch.backends.contains(key))
                 || self.tellings.is_told(*key)
                 || (cohorts.epochs()).any(|epoch| epoch.backends.contains(key))
         };
@@ -505,11 +514,11 @@ impl Backends {
     }
 
     /// Brings the figures up to date. Where backends of one name follow each other, what is
-    /// now is that of the epoch that is served.
-    pub(crate) fn set_gauges(&mut self, epoch: &Epoch) {
+    /// now is that of the epochs that are served.
+    pub(crate) fn set_gauges(&mut self, epochs: &Epochs) {
         for (key, slot) in self.slots.iter_mut() {
             slot.count_retries();
-            if epoch.backends.contains(&key) {
+            if (epochs.all().iter()).any(|epoch| epoch.backends.contains(&key)) {
                 let (counts, metrics) = (slot.backend.counts(), &slot.metrics);
                 metrics.under_way.set(counts.under_way);
                 metrics.waiting.set(counts.waiting);

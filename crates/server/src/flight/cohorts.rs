@@ -27,7 +27,7 @@ use std::time::Duration;
 /// What the lanes of a cohort have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CohortKey {
-    /// Which of the sites served one after the other.
+    /// Which of the epochs, and so which site.
     pub(crate) epoch: u32,
     /// Index of the page.
     pub(crate) page: u32,

@@ -3,6 +3,7 @@
 //! In: cohorts that take lanes, and the time. Out: cohorts to be launched, each with the reason.
 
 use crate::flight::cohorts::{Cohorts, since_origin};
+use crate::site::epochs::Epochs;
 use rhythm_cohort::{Circumstances, ContextId, Formation, LaunchReason};
 use rhythm_http::Stall;
 use rhythm_net::{ConnectionId, Time};
@@ -11,9 +12,9 @@ use std::time::Duration;
 
 /// What else decides about launches.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outlook {
-    /// The epoch that requests belong to now: others take no more lanes.
-    pub(crate) epoch: u32,
+pub(crate) struct Outlook<'a> {
+    /// The epochs that requests belong to now: others take no more lanes.
+    pub(crate) epochs: &'a Epochs,
     /// No request comes after those that are here.
     pub(crate) draining: bool,
     /// No stage is under way on the device.
@@ -58,7 +59,7 @@ impl Former {
     pub(crate) fn next_launch(
         &self,
         cohorts: &Cohorts,
-        outlook: Outlook,
+        outlook: Outlook<'_>,
         now: Time,
     ) -> Option<(ContextId, LaunchReason)> {
         if let Some(id) = self.next_full(cohorts) {
@@ -72,7 +73,7 @@ impl Former {
                 lanes: pool.cohort(id).len(),
                 waited: since_origin(now).saturating_sub(pool.since(id)),
                 idle: outlook.idle,
-                draining: outlook.draining || pool.key(id).epoch != outlook.epoch,
+                draining: outlook.draining || !outlook.epochs.has(pool.key(id).epoch),
             });
             reason.map(|reason| (id, reason))
         })

@@ -251,10 +251,11 @@ impl LaneRequests {
         self.sessions[lane].as_ref()
     }
 
-    /// What the access log says of a request, if there is a log.
-    pub(crate) fn line(&self, request: &LaneRequest) -> Option<LogEntry<'_>> {
+    /// What the access log says of a request for the site of this index, if there is a log.
+    pub(crate) fn line(&self, request: &LaneRequest, site: usize) -> Option<LogEntry<'_>> {
         let (peer, view) = request.kept.line?;
         Some(LogEntry {
+            site: Some(site),
             peer,
             request: self.arena.get(view),
         })

@@ -57,8 +57,8 @@ impl<C: Send + 'static> Observed for PageServer<C> {
             }
             b"/metrics" => Some(Told::figures(self.metrics.encode())),
             b"/config" => {
-                let (config, site) = (self.current.config(), self.current.site());
-                let json = config::json(&config, &site, &self.options, &self.inherited);
+                let (configs, sites) = (self.current.configs(), self.current.sites());
+                let json = config::json(&configs, &sites, &self.options, &self.inherited);
                 Some(Told::json(json))
             }
             _ => None,

@@ -2,22 +2,50 @@
 //!
 //! `settings` has the names and the nesting of `service.toml`; `from` has the same with `default`,
 //! `file`, `flag` or, of a socket that was passed to the server, `inherited`, but for the backends,
-//! which a file alone names. docs/settings.md explains `memory`.
+//! which a file alone names. A server of several services has these and `pages` for each, by its
+//! name, in `services`. docs/settings.md explains `memory`.
 
 use crate::limits::memory::Memory;
 use crate::limits::options::ServerOptions;
-use crate::site::Site;
+use crate::site::{Site, Sites};
 use rhythm_engine::settings::{Section, ServiceConfig, Setting, Value};
 use serde_json::{Map, json};
 
 /// Writes it, for people and machines: of a server that was started with these options, and has
 /// `inherited` sockets in place of what settings of `[server]` ask for.
 pub(crate) fn json(
-    config: &ServiceConfig,
-    site: &Site,
+    configs: &[ServiceConfig],
+    sites: &Sites,
     options: &ServerOptions,
     inherited: &[(&'static str, String)],
 ) -> String {
+    let memory = memory(&Memory::of_sites(sites, options));
+    let mut told = configs.iter().zip(sites.all()).map(|(config, site)| {
+        let name = site.label().unwrap_or_default().to_owned();
+        (name, of_site(config, site, inherited))
+    });
+    let mut all: Map<_, _> = match sites.all() {
+        [_] => told.next().map(|(_, told)| told).unwrap_or_default(),
+        _ => {
+            let services: Map<_, _> = told.map(|(name, told)| (name, told.into())).collect();
+            [("services".to_owned(), services.into())]
+                .into_iter()
+                .collect()
+        }
+    };
+    all.insert("memory".to_owned(), memory);
+    let text = serde_json::to_string_pretty(&all);
+    let mut text = text.expect("maps of JSON have texts for keys");
+    text.push('\n');
+    text
+}
+
+/// A site's settings, where they come from, and its pages.
+fn of_site(
+    config: &ServiceConfig,
+    site: &Site,
+    inherited: &[(&'static str, String)],
+) -> Map<String, serde_json::Value> {
     let (mut settings, mut from) = (Map::new(), Map::new());
     for section in config.sections() {
         let (mut values, mut origins) = (Map::new(), Map::new());
@@ -55,16 +83,11 @@ pub(crate) fn json(
         backends.insert(backend.name.clone(), values.into());
     }
     settings.insert("backend".to_owned(), backends.into());
-    let all = json!({
-        "settings": settings,
-        "from": from,
-        "pages": pages.collect::<Vec<_>>(),
-        "memory": memory(&Memory::of(&site.service, options, &site.statics)),
-    });
-    let text = serde_json::to_string_pretty(&all);
-    let mut text = text.expect("maps of JSON have texts for keys");
-    text.push('\n');
-    text
+    let mut all = Map::new();
+    all.insert("settings".to_owned(), settings.into());
+    all.insert("from".to_owned(), from.into());
+    all.insert("pages".to_owned(), pages.collect::<Vec<_>>().into());
+    all
 }
 
 fn value(value: Value) -> serde_json::Value {

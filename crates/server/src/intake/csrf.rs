@@ -52,6 +52,11 @@ impl Tokens {
         }
     }
 
+    /// What seals them, and whatever else the site gives away.
+    pub(crate) fn sealer(&self) -> &Sealer {
+        &self.sealer
+    }
+
     /// A token of whoever has this id.
     pub(crate) fn next(&mut self, of: &SessionId) -> [u8; SessionId::TEXT_LEN] {
         self.number = self.number.wrapping_add(1);

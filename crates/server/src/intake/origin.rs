@@ -2,19 +2,17 @@
 //! section 7; RFC 9110, section 7.2).
 //!
 //! A browser names in `Origin` the site whose page has it send a form. It is this service's where
-//! its host and port are those of `Host`, or where the settings name it. Requests without `Origin`
-//! are not of browsers, or of old ones, and pass: the session's cookie is `SameSite=Lax` besides.
+//! its host and port are those that the request is for (`Host`), or where the settings name it.
+//! Requests without `Origin` are not of browsers, or of old ones, and pass: the session's cookie is
+//! `SameSite=Lax` besides.
 
 use crate::site::SiteSettings;
-use rhythm_protocol::http::head::Known;
 use rhythm_protocol::http::request::{Method, RequestHead};
 
 /// Whether a request may do what it asks for.
 pub(crate) fn is_allowed(settings: &SiteSettings, head: &RequestHead, bytes: &[u8]) -> bool {
     is_safe(head) || !settings.origin_check || {
-        let host = head
-            .known(Known::Host)
-            .map_or(&[][..], |host| host.of(bytes));
+        let host = head.host().of(bytes);
         let mut origins = head.values(bytes, "origin");
         origins.all(|origin| is_ours(settings, origin, host))
     }

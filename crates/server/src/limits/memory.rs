@@ -6,6 +6,7 @@
 use super::options::{ServerOptions, session_rules};
 use crate::backend::query_bytes_max;
 use crate::observe::access_log;
+use crate::site::Sites;
 use crate::site::lengths::Lengths;
 use crate::site::statics::{READ_BYTES_MAX, Statics};
 use rhythm_engine::device::LaneLimits;
@@ -13,6 +14,7 @@ use rhythm_engine::program::Service;
 use rhythm_engine::session::{SignIns, StoredFields};
 use rhythm_http::Clients;
 use rhythm_net::DriverOptions;
+use std::collections::HashSet;
 
 /// A server's most memory, and what it is reckoned from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +34,32 @@ pub struct Memory {
 impl Memory {
     /// That of a service which is served as these options say, with these static files.
     pub fn of(service: &Service, options: &ServerOptions, statics: &Statics) -> Memory {
-        let config = &service.config;
-        let limits = &config.limits;
+        Memory::of_all(&[(service, statics)], options)
+    }
+
+    /// That of all sites of a server.
+    pub(crate) fn of_sites(sites: &Sites, options: &ServerOptions) -> Memory {
+        let all = sites.all().iter();
+        let all: Vec<_> = all.map(|site| (&*site.service, &site.statics)).collect();
+        Memory::of_all(&all, options)
+    }
+
+    /// That of services which are served together as these options say, each with its static files.
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub fn of_all(services: &[(&Service, &Statics)], options: &ServerOptions) -> Memory {
+        let of_each = |bytes: fn(&Service, &Statics) -> usize| {
+            let each = services
+                .iter()
+                .map(|(service, statics)| bytes(service, statics));
+            each.fold(0, usize::saturating_add)
+        };
+        let volumes: HashSet<u64> = (services.iter())
+            .flat_map(|(_, statics)| statics.volumes())
+            .collect();
+        // They are the whole server's.
+        let limits = &services[0].0.config.limits;
         let workers = options.workers.max(1);
         let all_contexts = sum([options.pipeline.contexts, options.pipeline.waiting]);
         let contexts = product([workers, options.pipeline.contexts]);
@@ -53,19 +79,19 @@ impl Memory {
         let parts = [
             (
                 "sessions",
-                sum([
-                    session_rules(&config.session).bytes(),
-                    StoredFields::bytes(
-                        &config.session.stored(),
-                        config.session.sessions_max as usize,
-                    ),
-                    SignIns::BYTES,
-                ]),
+                of_each(|service, _| {
+                    let session = &service.config.session;
+                    sum([
+                        session_rules(session).bytes(),
+                        StoredFields::bytes(&session.stored(), session.sessions_max as usize),
+                        SignIns::BYTES,
+                    ])
+                }),
             ),
-            ("static_files", statics.bytes()),
+            ("static_files", of_each(|_, statics| statics.bytes())),
             (
                 "file_pieces",
-                match statics.volumes() {
+                match volumes.len() {
                     0 => 0,
                     volumes => product([workers, 1 + volumes, READ_BYTES_MAX]),
                 },
@@ -108,7 +134,10 @@ impl Memory {
                 "backend_queries",
                 product([
                     workers,
-                    (service.backends.iter().map(query_bytes_max)).fold(0, usize::saturating_add),
+                    of_each(|service, _| {
+                        let each = service.backends.iter().map(query_bytes_max);
+                        each.fold(0, usize::saturating_add)
+                    }),
                 ]),
             ),
             ("access_log", access_log::bytes_max(workers, head)),

@@ -2,7 +2,7 @@
 //! get it, whatever clients do.
 
 use super::options::ServerOptions;
-use crate::site::Site;
+use crate::site::Sites;
 use rhythm_observe::admin;
 
 /// What is open whatever is served: standard streams, logs, a device's files, and the folder's
@@ -19,18 +19,19 @@ const OF_BACKEND: usize = 4;
 /// Files that are kept from clients: for backends, twice because a reload connects to the new ones
 /// before the old ones are done with and opens static files that are held open, for the admin
 /// listener, and for all else.
-fn reserve(options: &ServerOptions, site: &Site) -> usize {
-    let backends = site.service().backends.iter();
+fn reserve(options: &ServerOptions, sites: &Sites) -> usize {
+    let all = || sites.all().iter();
+    let backends = all().flat_map(|site| &site.service().backends);
     let of_backends: usize = backends.map(|it| it.pool.connections_max as usize).sum();
     let of_worker = OF_WORKER + 2 * OF_BACKEND * of_backends;
-    let of_statics = 2 * site.statics.streamed();
+    let of_statics = 2 * all().map(|site| site.statics.streamed()).sum::<usize>();
     OTHERS + of_statics + admin::CONNECTIONS_MAX + options.workers.max(1) * of_worker
 }
 
 /// The connections of clients that there can be, where so many files may be open. Tells whoever
 /// asked for more.
-pub(crate) fn connections_max(options: &ServerOptions, site: &Site, open_files: u64) -> usize {
-    let (asked, reserve) = (options.connections_max, reserve(options, site));
+pub(crate) fn connections_max(options: &ServerOptions, sites: &Sites, open_files: u64) -> usize {
+    let (asked, reserve) = (options.connections_max, reserve(options, sites));
     let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
     let used = fitting(asked, reserve, open_files);
     if let Some(lack) = lack(asked, reserve, open_files) {
@@ -41,25 +42,26 @@ pub(crate) fn connections_max(options: &ServerOptions, site: &Site, open_files: 
 
 /// Tells whoever has a site served from now on that does not fit beside the connections that there
 /// can be already, where so many files may be open.
-pub(crate) fn check(options: &ServerOptions, site: &Site, open_files: u64) {
-    let (connections, reserve) = (options.connections_max, reserve(options, site));
+pub(crate) fn check(options: &ServerOptions, sites: &Sites, open_files: u64) {
+    let (connections, reserve) = (options.connections_max, reserve(options, sites));
     let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
     let needed = connections.saturating_add(reserve);
     if needed > open_files {
         tracing::warn!(
-            "as it is now, this service needs {needed} open files: {connections} for connections, \
-            and {reserve} for backends, the admin listener and static files. This process may open \
-            {open_files}: with so many connections, backends may find no file left. Restart the \
-            server, which then lets in fewer, or let it open more (`ulimit -n`, LimitNOFILE=)"
+            "as it is now, what is served needs {needed} open files: {connections} for \
+            connections, and {reserve} for backends, the admin listener and static files. This \
+            process may open {open_files}: with so many connections, backends may find no file \
+            left. Restart the server, which then lets in fewer, or let it open more (`ulimit -n`, \
+            LimitNOFILE=)"
         );
     }
 }
 
 /// How many files may come to be open.
-pub(crate) fn used(options: &ServerOptions, site: &Site) -> u64 {
+pub(crate) fn used(options: &ServerOptions, sites: &Sites) -> u64 {
     let used = options
         .connections_max
-        .saturating_add(reserve(options, site));
+        .saturating_add(reserve(options, sites));
     u64::try_from(used).unwrap_or(u64::MAX)
 }
 

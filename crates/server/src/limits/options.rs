@@ -39,10 +39,10 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// Connections of one address at a time, if they are bounded.
     pub connections_per_address_max: Option<NonZeroU32>,
-    /// How many sessions there are, and for how long.
-    pub sessions: SessionRules,
-    /// How often users may sign in, and fail to.
-    pub sign_ins: SignInRules,
+    /// For each service, how many sessions there are, and for how long.
+    pub sessions: Vec<SessionRules>,
+    /// For each service, how often users may sign in, and fail to.
+    pub sign_ins: Vec<SignInRules>,
     /// How a shutdown goes.
     pub drain: DrainOptions,
     /// The access log's format.
@@ -69,13 +69,23 @@ pub struct PipelineOptions {
 impl ServerOptions {
     /// What a service's settings say.
     pub fn of(service: &Service) -> ServerOptions {
+        ServerOptions::of_all(&[service])
+    }
+
+    /// What the settings of services say that are served together: what is the whole server's is
+    /// the same in all ([`ServiceConfig::agree`]).
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub fn of_all(services: &[&Service]) -> ServerOptions {
         let ServiceConfig {
             server,
-            session,
             cohort,
             limits,
             ..
-        } = &service.config;
+        } = &services[0].config;
+        let sessions = || services.iter().map(|service| &service.config.session);
+        let pages: usize = services.iter().map(|service| service.pages.len()).sum();
         let formation = Formation {
             policy: match cohort.policy {
                 CohortPolicy::WorkConserving => Policy::WorkConserving,
@@ -87,9 +97,9 @@ impl ServerOptions {
         let contexts = match cohort.contexts_max {
             Some(contexts) => contexts.get() as usize,
             // Each page can form a cohort while others are under way.
-            None => (2 * service.pages.len()).max(CONTEXTS_MIN),
+            None => (2 * pages).max(CONTEXTS_MIN),
         };
-        let waiting = waiting_contexts(service, contexts);
+        let waiting = waiting_contexts(services, contexts);
         ServerOptions {
             listen: server.listen.clone(),
             socket_mode: server.socket_mode(),
@@ -113,17 +123,13 @@ impl ServerOptions {
                     common_max: cohort.common_bytes_max as usize,
                 },
                 clients: client_limits(limits),
-                clients_by: clients_by(session, limits),
+                clients_by: clients_by(sessions(), limits),
             },
             device_buffer_bytes_max: 0,
             connections_max: limits.connections_max as usize,
             connections_per_address_max: limits.connections_per_address_max,
-            sessions: session_rules(session),
-            sign_ins: SignInRules {
-                per_user_max: session.sign_ins_per_user_max,
-                failed_per_address_max: session.failed_sign_ins_per_address_max,
-                window: millis(session.sign_in_window),
-            },
+            sessions: sessions().map(session_rules).collect(),
+            sign_ins: sessions().map(sign_in_rules).collect(),
             drain: DrainOptions {
                 delay: server.drain_delay,
                 grace: server.drain_grace,
@@ -136,8 +142,9 @@ impl ServerOptions {
 
 /// How many contexts there are beside so many for cohorts that wait for a backend: with these, one
 /// is there for each call of a page, one is free for them to come together in, and some are left.
-fn waiting_contexts(service: &Service, contexts: usize) -> usize {
-    let stages = service.pages.iter().flat_map(|page| &page.stages);
+fn waiting_contexts(services: &[&Service], contexts: usize) -> usize {
+    let pages = services.iter().flat_map(|service| &service.pages);
+    let stages = pages.flat_map(|page| &page.stages);
     let calls = stages.filter(|stage| stage.call.is_some()).count();
     let all = calls + 1 + contexts.min(CONTEXTS_LEFT);
     all.saturating_sub(contexts)
@@ -168,6 +175,15 @@ pub(crate) fn session_rules(session: &SessionSettings) -> SessionRules {
     }
 }
 
+/// What settings say of signing in.
+fn sign_in_rules(session: &SessionSettings) -> SignInRules {
+    SignInRules {
+        per_user_max: session.sign_ins_per_user_max,
+        failed_per_address_max: session.failed_sign_ins_per_address_max,
+        window: millis(session.sign_in_window),
+    }
+}
+
 /// The part of all sessions that is for users who have none, where settings do not say.
 const RESERVE_SHARE: u32 = 16;
 
@@ -176,13 +192,14 @@ fn millis(time: Duration) -> Millis {
 }
 
 /// What settings say of addresses: where none bounds what comes from one, it may be a proxy's.
-fn clients_by(session: &SessionSettings, limits: &Limits) -> ClientsBy {
-    match (
-        session.failed_sign_ins_per_address_max,
-        limits.connections_per_address_max,
-    ) {
-        (None, None) => ClientsBy::Connection,
-        _ => ClientsBy::Address,
+fn clients_by<'a>(
+    mut sessions: impl Iterator<Item = &'a SessionSettings>,
+    limits: &Limits,
+) -> ClientsBy {
+    let of_sign_ins = sessions.any(|it| it.failed_sign_ins_per_address_max.is_some());
+    match of_sign_ins || limits.connections_per_address_max.is_some() {
+        false => ClientsBy::Connection,
+        true => ClientsBy::Address,
     }
 }
 

@@ -80,10 +80,14 @@ impl LogState {
     }
 }
 
+/// The names of services, as lines have them; none where there is one.
+type Services = Arc<[String]>;
+
 /// A worker's end of the log.
 #[derive(Debug)]
 pub struct LogSink {
     format: AccessLogFormat,
+    services: Services,
     buffer: Vec<u8>,
     lines: u64,
     channel: SyncSender<Lines>,
@@ -102,17 +106,19 @@ impl LogSink {
         took: Duration,
         at: u64,
     ) {
-        let line = Line {
-            entry,
-            answered,
-            took,
-            at,
-        };
-        let room = line_max(line.entry.request.len());
+        let room = line_max(entry.request.len());
         if self.buffer.len() + room > BUFFER_BYTES {
             self.flush();
             self.buffer.reserve_exact(room);
         }
+        let services = (!self.services.is_empty()).then_some(&self.services);
+        let line = Line {
+            entry,
+            service: services.map(|all| entry.site.map_or("-", |site| &all[site])),
+            answered,
+            took,
+            at,
+        };
         match self.format {
             AccessLogFormat::Common => write_common(&line, &mut self.buffer),
             AccessLogFormat::Json => write_json(&line, &mut self.buffer),
@@ -123,10 +129,16 @@ impl LogSink {
         }
     }
 
-    fn new(format: AccessLogFormat, channel: SyncSender<Lines>, state: Arc<LogState>) -> LogSink {
+    fn new(
+        format: AccessLogFormat,
+        services: Services,
+        channel: SyncSender<Lines>,
+        state: Arc<LogState>,
+    ) -> LogSink {
         let (back, empty) = sync_channel(BUFFERS_KEPT);
         LogSink {
             format,
+            services,
             buffer: Vec::with_capacity(BUFFER_BYTES),
             lines: 0,
             channel,
@@ -168,6 +180,7 @@ impl Drop for LogSink {
 
 #[cfg(test)]
 mod tests {
+    use super::line::service_name;
     use super::line::tests::entry;
     use super::*;
 
@@ -187,16 +200,16 @@ mod tests {
             status: 200,
             body_length: u64::MAX,
         };
+        let services: Services = [service_name(&"\"\u{7}".repeat(99))].into();
         for format in [AccessLogFormat::Common, AccessLogFormat::Json] {
             let (channel, handed) = sync_channel(1000);
-            let mut sink = LogSink::new(format, channel, Arc::default());
+            let mut sink = LogSink::new(format, services.clone(), channel, Arc::default());
             for length in (0..REQUEST_MAX).step_by(1000).chain([REQUEST_MAX; 3]) {
-                sink.entry(
-                    entry(&longest[..length]),
-                    answered,
-                    Duration::MAX,
-                    u64::MAX >> 8,
-                );
+                let entry = LogEntry {
+                    site: Some(0),
+                    ..entry(&longest[..length])
+                };
+                sink.entry(entry, answered, Duration::MAX, u64::MAX >> 8);
             }
             drop(sink);
             let (mut lines, mut sizes) = (0, Vec::new());
@@ -211,10 +224,37 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_several_services_have_their_names() {
+        let (channel, handed) = sync_channel(1);
+        let services: Services = ["bank", "a shop"].map(service_name).into();
+        for format in [AccessLogFormat::Common, AccessLogFormat::Json] {
+            let mut sink = LogSink::new(format, services.clone(), channel.clone(), Arc::default());
+            for site in [Some(0), Some(1), None] {
+                let entry = LogEntry {
+                    site,
+                    ..entry("GET / HTTP/1.1")
+                };
+                sink.entry(entry, Answered::bare(200), Duration::ZERO, 0);
+            }
+            drop(sink);
+            let lines = handed.try_recv().expect("they are handed over");
+            let text = String::from_utf8(lines.bytes).expect("text");
+            let all = text.lines().zip(["bank", "a_shop", "-"]);
+            for (line, name) in all {
+                let begins = match format {
+                    AccessLogFormat::Common => format!("{name} 192.0.2.1 - - ["),
+                    AccessLogFormat::Json => format!("{{\"time\":0,\"service\":\"{name}\","),
+                };
+                assert!(line.starts_with(&begins), "{line}");
+            }
+        }
+    }
+
+    #[test]
     fn a_stuck_writer_costs_lines_not_time() {
         let (channel, stuck) = sync_channel(1);
         let state = Arc::<LogState>::default();
-        let mut sink = LogSink::new(AccessLogFormat::Common, channel, state.clone());
+        let mut sink = LogSink::new(AccessLogFormat::Common, [].into(), channel, state.clone());
         for _ in 0..3 {
             answer(&mut sink);
             answer(&mut sink);

@@ -69,6 +69,39 @@ pub struct BackendMetrics {
     pub latency: TimeHistogram,
 }
 
+/// A worker's figures for a site.
+#[derive(Debug, Default)]
+pub struct SiteMetrics {
+    /// Sessions begun.
+    pub sign_ins: Count,
+    /// Answers of pages that can begin a session, and did not.
+    pub sign_ins_failed: Count,
+    /// Sign-ins answered 429.
+    pub sign_ins_refused: Count,
+    pages: Mutex<BTreeMap<String, Arc<PageMetrics>>>,
+    backends: Mutex<BTreeMap<String, Arc<BackendMetrics>>>,
+}
+
+impl SiteMetrics {
+    /// The figures of a page.
+    pub fn page(&self, name: &str) -> Arc<PageMetrics> {
+        named(&self.pages, name)
+    }
+
+    /// The figures of a backend.
+    pub fn backend(&self, name: &str) -> Arc<BackendMetrics> {
+        named(&self.backends, name)
+    }
+
+    /// Forgets pages and backends that nobody counts for any more: a reload has taken them away,
+    /// and what was under way is answered. Whether no more than so many are left: whoever reads the
+    /// figures holds them for a moment, and those are forgotten the next time.
+    pub(crate) fn retire(&self, pages: usize, backends: usize) -> bool {
+        let left = (retain_counted(&self.pages), retain_counted(&self.backends));
+        left.0 <= pages && left.1 <= backends
+    }
+}
+
 /// A worker's own figures.
 #[derive(Debug, Default)]
 pub struct WorkerMetrics {
@@ -92,12 +125,6 @@ pub struct WorkerMetrics {
     pub too_slow: Count,
     /// Answers that no page gave: static files and errors, by class of status.
     pub host_answers: [Count; 5],
-    /// Sessions begun.
-    pub sign_ins: Count,
-    /// Answers of pages that can begin a session, and did not.
-    pub sign_ins_failed: Count,
-    /// Sign-ins answered 429.
-    pub sign_ins_refused: Count,
     /// Contexts now: free, partially full, full, busy.
     pub contexts: [Count; 4],
     /// Nanoseconds the loop has worked.
@@ -106,27 +133,28 @@ pub struct WorkerMetrics {
     pub total_ns: Count,
     /// Times the worker was started again after a panic.
     pub restarts: Count,
-    pages: Mutex<BTreeMap<String, Arc<PageMetrics>>>,
-    backends: Mutex<BTreeMap<String, Arc<BackendMetrics>>>,
+    /// In the sites' order.
+    sites: Mutex<Vec<Arc<SiteMetrics>>>,
 }
 
 impl WorkerMetrics {
-    /// The figures of a page.
+    /// The figures for a site, by its index.
+    pub fn site(&self, index: usize) -> Arc<SiteMetrics> {
+        let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        while sites.len() <= index {
+            sites.push(Arc::default());
+        }
+        sites[index].clone()
+    }
+
+    /// The figures of a page of the first site.
     pub fn page(&self, name: &str) -> Arc<PageMetrics> {
-        named(&self.pages, name)
+        self.site(0).page(name)
     }
 
-    /// The figures of a backend.
+    /// The figures of a backend of the first site.
     pub fn backend(&self, name: &str) -> Arc<BackendMetrics> {
-        named(&self.backends, name)
-    }
-
-    /// Forgets pages and backends that nobody counts for any more: a reload has taken them away,
-    /// and what was under way is answered. Whether no more than so many are left: whoever reads the
-    /// figures holds them for a moment, and those are forgotten the next time.
-    pub(crate) fn retire(&self, pages: usize, backends: usize) -> bool {
-        let left = (retain_counted(&self.pages), retain_counted(&self.backends));
-        left.0 <= pages && left.1 <= backends
+        self.site(0).backend(name)
     }
 
     /// Counts an answer of the host path.
@@ -155,8 +183,8 @@ pub struct Metrics {
     workers: Vec<Arc<WorkerMetrics>>,
     /// How the access log fares.
     pub log: Arc<LogState>,
-    /// Sessions that exist, and how many can.
-    pub sessions: Box<dyn SessionGauge>,
+    /// For each site what it is called, where there are several, and its sessions.
+    sites: Vec<(Option<String>, Box<dyn SessionGauge>)>,
 }
 
 /// What tells how full the session array is.
@@ -177,19 +205,30 @@ impl SessionGauge for () {
 }
 
 impl Metrics {
-    /// Figures for this many workers.
+    /// Figures for this many workers that serve one site.
     pub fn new(workers: usize, log: Arc<LogState>, sessions: Box<dyn SessionGauge>) -> Metrics {
+        Metrics::of_sites(workers, log, vec![(None, sessions)])
+    }
+
+    /// Figures for this many workers that serve several sites: what each is called, and its
+    /// sessions.
+    pub(crate) fn of_sites(
+        workers: usize,
+        log: Arc<LogState>,
+        sites: Vec<(Option<String>, Box<dyn SessionGauge>)>,
+    ) -> Metrics {
         Metrics {
             workers: (0..workers).map(|_| Arc::default()).collect(),
             log,
-            sessions,
+            sites,
         }
     }
 
-    /// Whether a backend of this name fails as a whole, for any worker.
-    pub(crate) fn is_failing(&self, backend: &str) -> bool {
+    /// Whether a backend of this name, of a site by its index, fails as a whole, for any worker.
+    pub(crate) fn is_failing(&self, site: usize, backend: &str) -> bool {
         self.workers.iter().any(|worker| {
-            let backends = worker.backends.lock();
+            let site = worker.site(site);
+            let backends = site.backends.lock();
             let backends = backends.unwrap_or_else(PoisonError::into_inner);
             (backends.get(backend)).is_some_and(|figures| figures.circuit_open.get() > 0)
         })
@@ -207,7 +246,7 @@ mod tests {
 
     #[test]
     fn figures_that_are_read_just_now_are_forgotten_the_next_time() {
-        let metrics = WorkerMetrics::default();
+        let metrics = SiteMetrics::default();
         let (kept, read) = (metrics.page("kept"), metrics.page("gone"));
         assert!(!metrics.retire(1, 0));
         drop(read);

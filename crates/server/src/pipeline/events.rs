@@ -91,8 +91,12 @@ impl Handler for Pipeline {
         let mut expired = Vec::new();
         self.clients.expire(port, heard, &mut expired);
         for id in expired {
-            self.responder.keep_part(self.clients.part(id));
-            (self.responder).refuse(port, &mut self.clients, &self.epoch.site, id, 408, heard);
+            let part = self.clients.part(id);
+            let epoch = self.epochs.of_part(part);
+            self.responder
+                .keep_part(epoch.map(|epoch| epoch.index), part);
+            let site = epoch.map(|epoch| &*epoch.site);
+            (self.responder).refuse(port, &mut self.clients, site, id, 408, heard);
         }
         self.backends.tick(port, heard);
         self.device.tick(port, heard);

@@ -2,7 +2,8 @@
 
 use crate::flight::cohorts::Cohorts;
 use crate::observe::metrics::WorkerMetrics;
-use crate::site::epoch::Epoch;
+use crate::site::epochs::Epochs;
+use rhythm_cohort::ContextId;
 use rhythm_http::Clients;
 use rhythm_net::Time;
 use rhythm_net::sparse::Sparse;
@@ -81,7 +82,7 @@ impl Gauges {
         metrics: &WorkerMetrics,
         clients: &Clients,
         cohorts: &Cohorts,
-        epoch: &Epoch,
+        epochs: &Epochs,
     ) {
         metrics.connections.set(clients.open() as u64);
         metrics.held_bytes.set(clients.held() as u64);
@@ -106,10 +107,15 @@ impl Gauges {
         for (gauge, count) in metrics.contexts.iter().zip(pool.counts()) {
             gauge.set(count as u64);
         }
-        for (page, metrics) in (0..).zip(&epoch.pages) {
-            let forming = pool.forming().filter(|&id| pool.key(id).page == page);
-            let lanes = forming.map(|id| pool.cohort(id).len() as u64);
-            metrics.queued.set(lanes.sum());
+        for epoch in epochs.all() {
+            for (page, metrics) in (0..).zip(&epoch.pages) {
+                let is_its = |&id: &ContextId| {
+                    (pool.key(id).epoch, pool.key(id).page) == (epoch.number, page)
+                };
+                let forming = pool.forming().filter(is_its);
+                let lanes = forming.map(|id| pool.cohort(id).len() as u64);
+                metrics.queued.set(lanes.sum());
+            }
         }
     }
 }

@@ -27,8 +27,8 @@ impl Pipeline {
 
     /// Hands a request over whose content is yet to come, if its host takes that in pieces.
     pub(super) fn take_early(&mut self, port: &mut dyn Port, reading: &mut Reading<'_>, now: Time) {
-        if let Some(host) = self.intake.host(&self.epoch, reading.request()) {
-            self.responder.keep_line(reading.request());
+        if let Some((site, host)) = self.intake.host(&self.epochs, reading.request()) {
+            self.responder.keep_line(Some(site), reading.request());
             self.ask_host(port, now, |hosts, event| {
                 hosts.take_early(host, event, reading)
             });

@@ -3,7 +3,7 @@
 //! In: a whole request, at hand in its connection's [`Reader`]. Out: a lane of a cohort that forms,
 //! or what becomes of the request instead. Nothing is written to any connection here.
 
-use crate::answer::responder::Responder;
+use crate::answer::responder::{MISDIRECTED, Responder};
 use crate::flash;
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::{Cohorts, NotOpen};
@@ -13,8 +13,8 @@ use crate::intake::csrf::Tokens;
 use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
 use crate::intake::parser::{Parser, cookie_of};
 use crate::seal::Sealer;
-use crate::site::Site;
 use crate::site::epoch::Epoch;
+use crate::site::epochs::Epochs;
 use crate::site::lengths::RequestKey;
 use crate::site::routes::{Found, PatternId, Target};
 use rhythm_http::{Expected, HostId, Incoming, Owed, Reader, Stall};
@@ -25,8 +25,8 @@ use std::sync::Arc;
 /// See the module's text.
 pub(super) struct Intake {
     parser: Parser,
-    tokens: Tokens,
-    sealer: Sealer,
+    /// Those of each site.
+    tokens: Vec<Tokens>,
     /// A message, read from its cookie.
     flash: Vec<u8>,
     /// What tells clients apart.
@@ -35,7 +35,7 @@ pub(super) struct Intake {
 
 /// What requests become lanes of, and what decides whether they may.
 pub(super) struct Lanes<'a> {
-    pub(super) epoch: &'a Arc<Epoch>,
+    pub(super) epochs: &'a Epochs,
     pub(super) cohorts: &'a mut Cohorts,
     pub(super) responder: &'a mut Responder,
     /// The request at hand has waited for memory long enough.
@@ -46,8 +46,12 @@ impl Lanes<'_> {
     /// How long a page's answer to a request may be, if anything is known of that, and by what it
     /// is found again.
     #[inline]
-    fn expected(&self, page: u32, request: Incoming<'_>) -> (Option<Expected>, RequestKey) {
-        let epoch = self.epoch;
+    fn expected(
+        &self,
+        epoch: &Epoch,
+        page: u32,
+        request: Incoming<'_>,
+    ) -> (Option<Expected>, RequestKey) {
         let of_page = epoch.sizes(page).expected();
         (self.responder.lengths).expected((epoch.number, page), of_page, request)
     }
@@ -58,38 +62,59 @@ impl Lanes<'_> {
 pub(super) enum Taken {
     /// It is a lane of its page's cohort.
     Lane,
-    /// A host is to answer it.
-    ByHost(HostId),
-    /// This answers it.
-    BySite(SiteAnswer),
+    /// A host is to answer it, for the site of this index.
+    ByHost(usize, HostId),
+    /// This answers it, as the site of this index does.
+    BySite(usize, SiteAnswer),
+    /// It is for a host that is no site's.
+    Misdirected,
     /// It has to wait, and is to be put back.
     Not(Stall),
 }
 
 impl Intake {
-    /// Tokens are numbered from behind `first_token` on.
-    pub(super) fn new(clients_by: ClientsBy, sealer: Sealer, first_token: u32) -> Intake {
+    /// One for sites with these seals. Tokens are numbered from behind `first_token` on.
+    pub(super) fn new(
+        clients_by: ClientsBy,
+        sealers: impl Iterator<Item = Sealer>,
+        first_token: u32,
+    ) -> Intake {
         Intake {
             parser: Parser::default(),
-            tokens: Tokens::new(sealer.clone(), first_token),
-            sealer,
+            tokens: sealers
+                .map(|sealer| Tokens::new(sealer, first_token))
+                .collect(),
             flash: Vec::new(),
             clients_by,
         }
     }
 
     /// Why content that the client only announced is not wanted, if it is not.
-    pub(super) fn early_refusal(&mut self, site: &Site, request: Incoming<'_>) -> Option<u16> {
+    pub(super) fn early_refusal(
+        &mut self,
+        epoch: Option<&Arc<Epoch>>,
+        request: Incoming<'_>,
+    ) -> Option<u16> {
+        let Some(Epoch { site, .. }) = epoch.map(|epoch| &**epoch) else {
+            return Some(MISDIRECTED);
+        };
         let Incoming { head, bytes, .. } = request;
         let found = self.parser.route(site, head, bytes);
         early_refusal(site, found, head, bytes)
     }
 
-    /// The host that is to answer a request, if one is.
-    pub(super) fn host(&mut self, epoch: &Epoch, request: Incoming<'_>) -> Option<HostId> {
+    /// The host that is to answer a request, if one is, and for which site.
+    pub(super) fn host(
+        &mut self,
+        epochs: &Epochs,
+        request: Incoming<'_>,
+    ) -> Option<(usize, HostId)> {
         let Incoming { head, bytes, .. } = request;
+        let epoch = epochs.of(request)?;
         match self.parser.route(&epoch.site, head, bytes) {
-            Found::Target(Target::Host(route), _) => Some(epoch.hosts[route as usize]),
+            Found::Target(Target::Host(route), _) => {
+                Some((epoch.index, epoch.hosts[route as usize]))
+            }
             _ => None,
         }
     }
@@ -102,23 +127,26 @@ impl Intake {
         lanes: &mut Lanes<'_>,
         now: Time,
     ) -> Taken {
-        let Incoming { head, bytes, .. } = reader.reading.request();
-        let epoch = lanes.epoch;
+        let request = reader.reading.request();
+        let Incoming { head, bytes, .. } = request;
+        let Some(epoch) = lanes.epochs.of(request) else {
+            return match reader.may_take(0) {
+                Ok(()) => Taken::Misdirected,
+                Err(stall) => Taken::Not(stall),
+            };
+        };
         let found = self.parser.route(&epoch.site, head, bytes);
         let taken = match dispatch(&epoch.site, found, head, bytes) {
             Way::Lane(page, pattern) => {
-                match self
-                    .tokens
-                    .check(&epoch.site, page, reader.reading.request())
-                {
-                    Ok(()) => self.take_lane(reader, lanes, page, pattern, now),
-                    Err(why) => Taken::BySite(SiteAnswer::NoToken(why)),
+                match self.tokens[epoch.index].check(&epoch.site, page, request) {
+                    Ok(()) => self.take_lane(reader, lanes, epoch, (page, pattern), now),
+                    Err(why) => Taken::BySite(epoch.index, SiteAnswer::NoToken(why)),
                 }
             }
-            Way::Host(route) => Taken::ByHost(epoch.hosts[route as usize]),
-            Way::Site(answer) => Taken::BySite(answer),
+            Way::Host(route) => Taken::ByHost(epoch.index, epoch.hosts[route as usize]),
+            Way::Site(answer) => Taken::BySite(epoch.index, answer),
         };
-        let Taken::BySite(answer) = &taken else {
+        let Taken::BySite(_, answer) = &taken else {
             return taken;
         };
         let accepts = reader.reading.request().head.accepts();
@@ -137,20 +165,21 @@ impl Intake {
         &mut self,
         reader: &mut Reader<'_, '_>,
         lanes: &mut Lanes<'_>,
-        page: u32,
-        pattern: Option<PatternId>,
+        epoch: &Arc<Epoch>,
+        (page, pattern): (u32, Option<PatternId>),
         now: Time,
     ) -> Taken {
-        let (expected, key) = lanes.expected(page, reader.reading.request());
+        let (expected, key) = lanes.expected(epoch, page, reader.reading.request());
         if let Err(stall) = reader.admit(expected) {
             return Taken::Not(stall);
         }
         let Lanes {
-            epoch,
             cohorts,
             responder,
             gives_up,
+            ..
         } = lanes;
+        let (site, by_site) = (epoch.index, |answer| Taken::BySite(epoch.index, answer));
         let info = epoch.page(page);
         let request = reader.reading.request();
         let Incoming {
@@ -165,9 +194,9 @@ impl Intake {
             .map_or(head.target(), |last| last.value);
         let Owed { slot, shape, peer } = reader.reading.owed();
         if info.begins_session
-            && let Err(too_many) = responder.may_try(peer, now)
+            && let Err(too_many) = responder.may_try(site, peer, now)
         {
-            return Taken::BySite(SiteAnswer::TooMany(too_many));
+            return by_site(SiteAnswer::TooMany(too_many));
         }
         let head_bytes = fields.range().end;
         let texts = info.copies_max * (head_bytes + content.len()) + info.default_bytes;
@@ -177,11 +206,11 @@ impl Intake {
             Err(NotOpen::NoContext) => return Taken::Not(Stall::Context),
             Err(NotOpen::NoMemory) => {
                 return match gives_up {
-                    true => Taken::BySite(SiteAnswer::Error(503)),
+                    true => by_site(SiteAnswer::Error(503)),
                     false => Taken::Not(Stall::Memory),
                 };
             }
-            Err(NotOpen::TooLarge) => return Taken::BySite(SiteAnswer::Error(413)),
+            Err(NotOpen::TooLarge) => return by_site(SiteAnswer::Error(413)),
         };
         let (cohort, flight) = cohorts.pair_mut(context);
         if cohort.is_empty() {
@@ -192,17 +221,17 @@ impl Intake {
             Ok(session) => session,
             Err(bad) => {
                 cohorts.take_back_lane(context);
-                return Taken::BySite(SiteAnswer::BadParameter(bad));
+                return by_site(SiteAnswer::BadParameter(bad));
             }
         };
         let program = epoch.program(page);
         let is_new_visitor = session.is_none() && info.names_visitor;
         let last = cohort.len() - 1;
         if is_new_visitor {
-            session = Some(responder.visitor());
+            session = Some(responder.visitor(site));
         }
         if let (Some(field), Some(id)) = (program.csrf.token, &session) {
-            let token = cohort.arena.push(&self.tokens.next(id));
+            let token = cohort.arena.push(&self.tokens[site].next(id));
             cohort.fields[usize::from(field)].set_text(last, token);
         }
         if let Some(field) = program.now {
@@ -219,7 +248,7 @@ impl Intake {
         });
         if let (Some((field, value)), Some(id)) = (flash, &session) {
             self.flash.clear();
-            if flash::read(&self.sealer, id, value, &mut self.flash) {
+            if flash::read(self.tokens[site].sealer(), id, value, &mut self.flash) {
                 let message = cohort.arena.push(&self.flash);
                 cohort.fields[usize::from(field)].set_text(last, message);
             }

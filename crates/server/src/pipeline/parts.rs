@@ -1,13 +1,12 @@
 //! What a pipeline is made of.
 
-use crate::answer::sessions::Random;
+use crate::answer::sessions::{Random, Visitors};
 use crate::flight::backends::BackendFactory;
 use crate::flight::link::DeviceLink;
 use crate::host::disk::Disk;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::WorkerMetrics;
-use crate::site::Site;
-use rhythm_engine::session::{SessionArray, SignIns};
+use crate::site::Sites;
 use rhythm_http::Host;
 use rhythm_net::Time;
 use std::sync::Arc;
@@ -15,7 +14,9 @@ use std::sync::Arc;
 /// All that a pipeline depends on.
 pub struct PipelineParts {
     /// What is served.
-    pub site: Arc<Site>,
+    pub sites: Arc<Sites>,
+    /// Who visits each of them; shared with the other pipelines.
+    pub visitors: Vec<Visitors>,
     /// What runs the pages' stages: an executor, or the way to one.
     pub device: Box<dyn DeviceLink>,
     /// Where the pages' data comes from.
@@ -24,15 +25,8 @@ pub struct PipelineParts {
     pub hosts: Vec<(String, Box<dyn Host>)>,
     /// What reads files that are not kept in memory.
     pub disk: Box<dyn Disk>,
-    /// Who is logged in; shared with the other pipelines.
-    pub sessions: Arc<SessionArray>,
-    /// How often users have signed in, and failed to; shared likewise.
-    pub sign_ins: Arc<SignIns>,
     /// 128 bits that nobody can predict, for session ids.
     pub random: Random,
-    /// As many, by which it knows again what it gave to browsers, such as CSRF tokens: the same for
-    /// all who share the sessions.
-    pub seal_key: u128,
     /// Where it counts.
     pub metrics: Arc<WorkerMetrics>,
     /// The access log, if there is one.

@@ -142,7 +142,7 @@ impl Pipeline {
                 continue;
             }
             let outlook = Outlook {
-                epoch: self.epoch.number,
+                epochs: &self.epochs,
                 draining: self.clients.is_draining(),
                 idle: self.device.in_flight() == 0,
             };

@@ -24,11 +24,11 @@ impl Pipeline {
             return false;
         };
         let left = loop {
-            let (reading, goes_on) = match reader.next(port, &self.epoch.site.request_limits, now) {
+            let (reading, goes_on) = match reader.next(port, self.epochs.limits(), now) {
                 Next::Nothing => break reader.leave(port, now),
                 Next::Request => {
                     let mut lanes = Lanes {
-                        epoch: &self.epoch,
+                        epochs: &self.epochs,
                         cohorts: &mut self.cohorts,
                         responder: &mut self.responder,
                         gives_up: self.former.gives_up(now),
@@ -82,17 +82,20 @@ impl Pipeline {
         now: Time,
     ) {
         match taken {
-            Taken::ByHost(host) => {
-                self.responder.keep_line(reading.request());
+            Taken::ByHost(site, host) => {
+                self.responder.keep_line(Some(site), reading.request());
                 self.ask_host(port, now, |hosts, event| {
                     hosts.take(host, event, reading);
                     Some(reading.owed())
                 });
             }
-            Taken::BySite(answer) => {
-                let (clients, site) = (&mut self.clients, &self.epoch.site);
-                (self.responder).answer_from_site(port, clients, site, reading, answer, now);
+            Taken::BySite(site, answer) => {
+                let (clients, epoch) = (&mut self.clients, &self.epochs.all()[site]);
+                (self.responder).answer_from_site(port, clients, epoch, reading, answer, now);
                 self.open_files(port, now);
+            }
+            Taken::Misdirected => {
+                (self.responder).misdirected(port, &mut self.clients, reading, now);
             }
             Taken::Lane | Taken::Not(_) => unreachable!("it is elsewhere that it is answered"),
         }
@@ -110,18 +113,13 @@ impl Pipeline {
         match part {
             // The content is asked for only where it would be of use.
             Next::Expects => {
-                let site = &self.epoch.site;
-                match self.intake.early_refusal(site, reading.request()) {
+                let epoch = self.epochs.of(reading.request());
+                match self.intake.early_refusal(epoch, reading.request()) {
                     Some(status) => {
-                        self.responder.keep_part(Some(reading.request()));
-                        (self.responder).refuse(
-                            port,
-                            &mut self.clients,
-                            &self.epoch.site,
-                            id,
-                            status,
-                            now,
-                        );
+                        let (index, request) = (epoch.map(|it| it.index), reading.request());
+                        self.responder.keep_part(index, Some(request));
+                        let (clients, site) = (&mut self.clients, epoch.map(|it| &*it.site));
+                        (self.responder).refuse(port, clients, site, id, status, now);
                     }
                     None => self.clients.send_continue(port, id, now),
                 }
@@ -137,8 +135,12 @@ impl Pipeline {
                 true
             }
             Next::Refuse(status) => {
-                self.responder.keep_part(Some(reading.part()));
-                (self.responder).refuse(port, &mut self.clients, &self.epoch.site, id, status, now);
+                let part = Some(reading.part());
+                let epoch = self.epochs.of_part(part);
+                self.responder
+                    .keep_part(epoch.map(|epoch| epoch.index), part);
+                let site = epoch.map(|epoch| &*epoch.site);
+                (self.responder).refuse(port, &mut self.clients, site, id, status, now);
                 false
             }
             Next::Request | Next::Nothing => unreachable!("a part of a request is at hand"),

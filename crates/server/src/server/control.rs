@@ -2,7 +2,7 @@
 
 use crate::drain::DrainOptions;
 use crate::server::worker::Command;
-use crate::site::Site;
+use crate::site::Sites;
 use crate::site::current::Current;
 use crate::site::loader::Reloads;
 use rhythm_engine::settings::ServiceConfig;
@@ -34,11 +34,11 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// Loads the site anew and has the workers serve it, and waits for that. What is under way ends
-    /// on the old one.
+    /// Loads the sites anew and has the workers serve them, and waits for that. What is under way
+    /// ends on the old ones.
     ///
     /// # Errors
-    /// When it cannot be loaded; the old one is kept.
+    /// When one cannot be loaded, of which the old one is kept; the others are served.
     pub fn reload(&self) -> Result<(), String> {
         self.shared.reloads.wait()
     }
@@ -72,13 +72,13 @@ impl Control {
         self.shared.current.drain().is_some()
     }
 
-    /// The settings in effect: the site's, but those that a reload does not change.
-    pub fn config(&self) -> ServiceConfig {
-        self.shared.current.config()
+    /// The settings in effect of each site: its own, but those that a reload does not change.
+    pub fn configs(&self) -> Vec<ServiceConfig> {
+        self.shared.current.configs()
     }
 
     /// What is served now.
-    pub fn site(&self) -> Arc<Site> {
-        self.shared.current.site()
+    pub fn sites(&self) -> Arc<Sites> {
+        self.shared.current.sites()
     }
 }

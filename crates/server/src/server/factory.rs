@@ -1,6 +1,7 @@
 //! The factory of workers: each gets a device, backends, hosts and a disk of its own, made on its
 //! thread, and shares the rest.
 
+use crate::answer::sessions::Visitors;
 use crate::backend::Backend;
 use crate::flight::link::DeviceLink;
 use crate::host::disk::Readers;
@@ -13,7 +14,6 @@ use crate::site::Site;
 use crate::site::current::Current;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use rhythm_engine::session::{SessionArray, SignIns};
 use rhythm_http::Host;
 use rhythm_net::workers::WorkerThread;
 use rhythm_net::{Waker, clock};
@@ -43,9 +43,8 @@ pub(super) struct WorkerFactory {
     pub(super) hosts: Option<HostFactory>,
     pub(super) host_names: HostNames,
     pub(super) readers: Readers,
-    pub(super) sessions: Arc<SessionArray>,
-    pub(super) sign_ins: Arc<SignIns>,
-    pub(super) seal_key: u128,
+    /// Of each site.
+    pub(super) visitors: Vec<Visitors>,
     pub(super) metrics: Arc<Metrics>,
     /// Makes a worker's end of the access log.
     pub(super) sinks: Option<Box<dyn Fn() -> LogSink + Send + Sync>>,
@@ -67,20 +66,19 @@ impl WorkerFactory {
             Some(make) => make(index, waker),
             None => Vec::new(),
         };
-        let site = self.current.site();
+        let sites = self.current.sites();
         let names = || hosts.iter().map(|(name, _)| name.clone()).collect();
-        site.check_hosts(self.host_names.get_or_init(names))?;
+        let names = self.host_names.get_or_init(names);
+        (sites.all().iter()).try_for_each(|site| site.check_hosts(names))?;
         let now = clock::monotonic();
         let parts = PipelineParts {
-            site,
+            sites,
+            visitors: self.visitors.clone(),
             device: (self.devices)(index, device_waker)?,
             backends: Box::new(move |site, index| backends(site, index)),
             hosts,
             disk,
-            sessions: self.sessions.clone(),
-            sign_ins: self.sign_ins.clone(),
             random: system_random(),
-            seal_key: self.seal_key,
             metrics,
             log: self.sinks.as_ref().map(|make| make()),
             now,

@@ -3,7 +3,7 @@
 
 use crate::drain::Drain;
 use crate::pipeline::Pipeline;
-use crate::site::Site;
+use crate::site::Sites;
 use crate::site::names::Relocated;
 use rhythm_net::{Port, Time, Token};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ pub(crate) const HOSTS: Token = Token(2);
 /// What other threads ask of a worker.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Serve this site from now on.
-    Reload(Arc<Site>),
+    /// Serve these sites from now on.
+    Reload(Arc<Sites>),
     /// The names of backends lead to other addresses.
     Relocate(Arc<[Relocated]>),
     /// Finish what is under way, and end.
@@ -30,7 +30,7 @@ impl rhythm_net::Worker for Pipeline {
 
     fn obey(&mut self, port: &mut dyn Port, command: Command, now: Time) {
         match command {
-            Command::Reload(site) => self.reload(site),
+            Command::Reload(sites) => self.reload(sites),
             Command::Relocate(relocated) => self.relocate(&relocated),
             Command::Drain(drain) => self.drain(port, now, drain),
         }

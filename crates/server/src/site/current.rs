@@ -1,8 +1,8 @@
 //! What all threads of a server are to know of it now.
 
 use crate::drain::{Drain, DrainOptions};
-use crate::site::Site;
 use crate::site::names::Relocated;
+use crate::site::{Site, Sites};
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_net::Time;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,56 +10,68 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What holds for every worker, and for one that starts anew.
 #[derive(Debug)]
 pub(crate) struct Current {
-    site: Mutex<Arc<Site>>,
-    /// The settings in effect: the site's, but those that a reload does not change.
-    config: Mutex<ServiceConfig>,
-    /// Backends of the site that are elsewhere since.
+    sites: Mutex<Arc<Sites>>,
+    /// The settings in effect of each site: its own, but those that a reload does not change.
+    configs: Mutex<Vec<ServiceConfig>>,
+    /// Backends of the sites that are elsewhere since.
     relocated: Mutex<Vec<Relocated>>,
     /// How the server ends, once it is to.
     drain: Mutex<Option<Drain>>,
 }
 
 impl Current {
-    /// A server that serves this site.
-    pub(crate) fn new(site: Arc<Site>) -> Current {
+    /// A server that serves these sites.
+    pub(crate) fn new(sites: Arc<Sites>) -> Current {
+        let configs = sites.all().iter().map(|site| site.service().config.clone());
         Current {
-            config: Mutex::new(site.service().config.clone()),
-            site: Mutex::new(site),
+            configs: Mutex::new(configs.collect()),
+            sites: Mutex::new(sites),
             relocated: Mutex::default(),
             drain: Mutex::new(None),
         }
     }
 
     /// What is served.
-    pub(crate) fn site(&self) -> Arc<Site> {
-        let site = self.site.lock();
-        site.unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn sites(&self) -> Arc<Sites> {
+        let sites = self.sites.lock();
+        sites.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The settings in effect.
-    pub(crate) fn config(&self) -> ServiceConfig {
-        let config = self.config.lock();
-        config.unwrap_or_else(PoisonError::into_inner).clone()
+    /// The settings in effect of each site.
+    pub(crate) fn configs(&self) -> Vec<ServiceConfig> {
+        let configs = self.configs.lock();
+        configs.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// This site is served from now on. Gives the settings that keep their values until a restart
-    /// though it has others.
-    pub(crate) fn reload(&self, site: Arc<Site>) -> Vec<String> {
-        let mut config = (self.config.lock()).unwrap_or_else(PoisonError::into_inner);
-        let (reloaded, kept) = config.reloaded(&site.service().config);
-        *config = reloaded;
-        let mut before = self.site.lock().unwrap_or_else(PoisonError::into_inner);
-        if !site.keep_stored(&before) {
-            tracing::warn!("`session.fields` has changed: what sessions had in them is lost");
-        }
-        *before = site;
-        // Its names were looked up as it was loaded.
+    /// These sites are served from now on. Gives for each that is another than before the settings
+    /// that keep their values until a restart though it has others.
+    pub(crate) fn reload(&self, sites: Arc<Sites>) -> Vec<(Arc<Site>, Vec<String>)> {
+        let mut configs = (self.configs.lock()).unwrap_or_else(PoisonError::into_inner);
+        let mut before = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
         let relocated = self.relocated.lock();
-        relocated.unwrap_or_else(PoisonError::into_inner).clear();
-        kept
+        let mut relocated = relocated.unwrap_or_else(PoisonError::into_inner);
+        let mut new = Vec::new();
+        for ((site, before), config) in (sites.all().iter().zip(before.all())).zip(&mut *configs) {
+            if Arc::ptr_eq(site, before) {
+                continue;
+            }
+            let (reloaded, kept) = config.reloaded(&site.service().config);
+            *config = reloaded;
+            if !site.keep_stored(before) {
+                tracing::warn!(
+                    service = site.label(),
+                    "`session.fields` has changed: what sessions had in them is lost"
+                );
+            }
+            // Its names were looked up as it was loaded.
+            relocated.retain(|known| !before.service().backends.contains(&known.config));
+            new.push((site.clone(), kept));
+        }
+        *before = sites;
+        new
     }
 
-    /// Backends that are elsewhere than the site says.
+    /// Backends that are elsewhere than the sites say.
     pub(crate) fn relocated(&self) -> Vec<Relocated> {
         let relocated = self.relocated.lock();
         relocated.unwrap_or_else(PoisonError::into_inner).clone()

@@ -2,7 +2,7 @@
 //!
 //! Cohorts under way keep the epoch they began in, so that a reload changes nothing for them.
 
-use crate::observe::metrics::{PageMetrics, WorkerMetrics};
+use crate::observe::metrics::{PageMetrics, SiteMetrics};
 use crate::site::sizes::Sizes;
 use crate::site::{PageInfo, Site};
 use rhythm_engine::program::{Call, PageProgram};
@@ -14,8 +14,10 @@ use std::sync::Arc;
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Epoch {
-    /// Which of the sites served one after the other; the first is 1.
+    /// Which it is of all epochs, of whichever site; the first is 1.
     pub(crate) number: u32,
+    /// Which its site is of those that are served beside each other.
+    pub(crate) index: usize,
     /// What is served.
     pub(crate) site: Arc<Site>,
     /// How large the answers of its pages are.
@@ -33,11 +35,12 @@ impl Epoch {
     /// before it keeps what is known of pages of the same names: most are as they were.
     pub(crate) fn new(
         number: u32,
+        index: usize,
         site: Arc<Site>,
         before: Option<&Epoch>,
         backends: Vec<Key>,
         hosts: Vec<HostId>,
-        metrics: &WorkerMetrics,
+        metrics: &SiteMetrics,
     ) -> Epoch {
         debug_assert_eq!(backends.len(), site.settings.backends.len());
         let pages = || site.service.pages.iter();
@@ -54,6 +57,7 @@ impl Epoch {
         };
         Epoch {
             number,
+            index,
             sizes: pages().map(sizes).collect(),
             pages: pages().map(|page| metrics.page(&page.name)).collect(),
             backends,

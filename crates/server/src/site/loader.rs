@@ -16,9 +16,13 @@ use std::time::{Duration, Instant};
 /// How often the thread does what is to be done between reloads.
 const MEANWHILE_EVERY: Duration = Duration::from_secs(1);
 
-/// Gives the site anew: what it was made from may have changed. It has a thread of its own: what
-/// takes waiting, such as reading files and looking names up, is done here.
-pub type Loader = Box<dyn FnMut() -> Result<Arc<Site>, String> + Send>;
+/// Gives each site anew, in their order, or says why it cannot: what they were made from may have
+/// changed. It has a thread of its own: what takes waiting, such as reading files and looking names
+/// up, is done here.
+pub type Loader = Box<dyn FnMut() -> Loaded + Send>;
+
+/// What a reload has loaded.
+pub type Loaded = Vec<Result<Arc<Site>, String>>;
 
 /// What became of a reload.
 pub(crate) type Reloaded = Result<(), String>;
@@ -26,7 +30,7 @@ pub(crate) type Reloaded = Result<(), String>;
 /// Who waits for a reload, if anybody does.
 type Order = Option<Sender<Reloaded>>;
 
-/// Has the loader's thread load the site.
+/// Has the loader's thread load the sites.
 #[derive(Debug)]
 pub(crate) struct Reloads {
     orders: SyncSender<Order>,
@@ -42,7 +46,7 @@ impl Reloads {
     /// Where no thread can be started.
     pub(crate) fn start(
         mut loader: Loader,
-        mut serve: impl FnMut(Result<Arc<Site>, String>) -> Reloaded + Send + 'static,
+        mut serve: impl FnMut(Loaded) -> Reloaded + Send + 'static,
         mut meanwhile: impl FnMut() -> bool + Send + 'static,
     ) -> io::Result<Reloads> {
         let (orders, waiting): (_, Receiver<Order>) = sync_channel(1);
@@ -124,14 +128,16 @@ mod tests {
         let (begins, begun) = sync_channel(9);
         let loader: Loader = Box::new(move || {
             begins.send(()).expect("the test listens");
-            hangs.recv().map_err(|_| "not freed".to_owned())?;
-            Err("no site".to_owned())
+            if hangs.recv().is_err() {
+                return vec![Err("not freed".to_owned())];
+            }
+            vec![Err("no site".to_owned())]
         });
         let served = Arc::new(AtomicUsize::new(0));
         let counts = served.clone();
-        let serve = move |loaded: Result<Arc<Site>, String>| {
+        let serve = move |loaded: Loaded| {
             counts.fetch_add(1, Ordering::AcqRel);
-            loaded.map(|_| ())
+            loaded.into_iter().try_for_each(|site| site.map(drop))
         };
         let reloads = Reloads::start(loader, serve, || false).expect("a thread");
         reloads.ask();

@@ -6,6 +6,7 @@
 pub(crate) mod content;
 pub(crate) mod current;
 pub(crate) mod epoch;
+pub(crate) mod epochs;
 mod error_pages;
 pub(crate) mod gzip;
 pub(crate) mod lengths;
@@ -13,10 +14,12 @@ pub(crate) mod loader;
 pub(crate) mod names;
 pub(crate) mod routes;
 mod settings;
+pub(crate) mod sites;
 pub(crate) mod sizes;
 pub(crate) mod statics;
 
 pub use settings::{BackendSettings, HostRoute, SiteSettings};
+pub use sites::Sites;
 
 use crate::flash;
 use crate::site::content::{NAME_MAX, Takes};
@@ -378,6 +381,11 @@ impl Site {
     /// Its static files.
     pub fn statics(&self) -> &Statics {
         &self.statics
+    }
+
+    /// What the log calls it, where a server has several.
+    pub(crate) fn label(&self) -> Option<&str> {
+        self.settings.label.as_deref()
     }
 
     /// The service.

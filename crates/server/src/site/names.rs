@@ -38,9 +38,8 @@ pub struct Relocated {
 /// See the module's text.
 pub(crate) struct BackendNames {
     resolver: Resolver,
-    /// The site whose backends these are.
-    site: Option<Arc<Site>>,
-    backends: Vec<Named>,
+    /// The sites that were looked at last, each with its backends that are asked by a name.
+    sites: Vec<(Arc<Site>, Vec<Named>)>,
 }
 
 /// A backend that is asked by a name.
@@ -56,32 +55,38 @@ impl BackendNames {
     pub(crate) fn new(resolver: Resolver) -> BackendNames {
         BackendNames {
             resolver,
-            site: None,
-            backends: Vec::new(),
+            sites: Vec::new(),
         }
     }
 
-    /// Whether the site that was looked at last has any.
+    /// Whether the sites that were looked at last have any.
     pub(crate) fn has_any(&self) -> bool {
-        !self.backends.is_empty()
+        self.sites.iter().any(|(_, backends)| !backends.is_empty())
     }
 
-    /// Looks up what is due, of the site that is served; the backends that are elsewhere now.
+    /// Looks up what is due, of the sites that are served; the backends that are elsewhere now.
+    /// Which fail is told of by their sites' indexes and their names.
     pub(crate) fn look_up(
         &mut self,
-        site: &Arc<Site>,
-        is_failing: impl Fn(&str) -> bool,
+        sites: &[Arc<Site>],
+        is_failing: impl Fn(usize, &str) -> bool,
         now: Instant,
     ) -> Vec<Relocated> {
-        if !(self.site.as_ref()).is_some_and(|known| Arc::ptr_eq(known, site)) {
+        for (index, site) in sites.iter().enumerate() {
             // Its names were looked up as it was loaded.
-            self.backends = named(site, now);
-            self.site = Some(site.clone());
+            let anew = || (site.clone(), named(site, now));
+            match self.sites.get_mut(index) {
+                Some((known, _)) if Arc::ptr_eq(known, site) => {}
+                Some(known) => *known = anew(),
+                None => self.sites.push(anew()),
+            }
         }
         let mut relocated = Vec::new();
-        for backend in &mut self.backends {
+        let all = (self.sites.iter_mut().enumerate())
+            .flat_map(|(index, (_, backends))| backends.iter_mut().map(move |it| (index, it)));
+        for (index, backend) in all {
             let every = match backend.config.pool.look_up_every {
-                every if is_failing(&backend.config.name) => match every {
+                every if is_failing(index, &backend.config.name) => match every {
                     Duration::ZERO => FAILING_EVERY,
                     every => every.min(FAILING_EVERY),
                 },
@@ -194,6 +199,7 @@ mod tests {
     use crate::site::statics::Statics;
     use rhythm_engine::compile::compile;
     use rhythm_engine::source::Sources;
+    use std::slice::from_ref;
     use std::sync::Mutex;
 
     const SERVICE: &str = "
@@ -293,7 +299,7 @@ mod tests {
         let mut names = BackendNames::new(server.resolver());
         let mut at = |seconds: u64| {
             let now = start + Duration::from_secs(seconds);
-            told(&names.look_up(&site, |_| false, now))
+            told(&names.look_up(from_ref(&site), |_, _| false, now))
         };
         server.answers(&["192.0.2.2:81", "192.0.2.1:81"]);
         assert_eq!((at(0), at(29)), (vec![], vec![]));
@@ -325,8 +331,8 @@ mod tests {
         let mut names = BackendNames::new(server.resolver());
         let mut at = |seconds: u64| {
             let now = start + Duration::from_secs(seconds);
-            let is_failing = |backend: &str| backend != "named";
-            told(&names.look_up(&site, is_failing, now))
+            let is_failing = |site: usize, backend: &str| site == 0 && backend != "named";
+            told(&names.look_up(from_ref(&site), is_failing, now))
         };
         server.fails();
         assert_eq!((at(0), at(1), at(2)), (vec![], vec![], vec![]));
@@ -347,9 +353,26 @@ mod tests {
         let mut names = BackendNames::new(NameServer::default().resolver());
         let now = Instant::now();
         let fixed = site(&PLACES[3..]);
-        assert_eq!(names.look_up(&fixed, |_| true, now), []);
+        assert_eq!(names.look_up(&[fixed], |_, _| true, now), []);
         assert!(!names.has_any());
-        assert_eq!(names.look_up(&site(&PLACES), |_| false, now), []);
+        assert_eq!(names.look_up(&[site(&PLACES)], |_, _| false, now), []);
         assert!(names.has_any());
+    }
+
+    #[test]
+    fn a_site_that_stays_keeps_what_was_found_when_another_is_replaced() {
+        let (server, start) = (NameServer::default(), Instant::now());
+        let [first, second, other] = [(); 3].map(|()| site(&PLACES));
+        let mut names = BackendNames::new(server.resolver());
+        let mut at = |sites: [&Arc<Site>; 2], seconds: u64| {
+            let now = start + Duration::from_secs(seconds);
+            told(&names.look_up(&sites.map(Arc::clone), |_, _| false, now)).len()
+        };
+        assert_eq!(at([&first, &second], 0), 0);
+        server.answers(&["192.0.2.7:81"]);
+        assert_eq!(at([&first, &second], 30), 2);
+        // That of the first is where it was found; the other's was looked up just now.
+        assert_eq!(at([&first, &other], 61), 0);
+        assert_eq!(at([&first, &other], 91), 1);
     }
 }

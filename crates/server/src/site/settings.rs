@@ -12,6 +12,11 @@ use std::time::Duration;
 /// How a site is served, beside what its pages say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteSettings {
+    /// What lines of the log and figures call the site, where a server has several.
+    pub label: Option<String>,
+    /// The names of hosts by which clients ask for it, in lower case, `*.` and a name for all below
+    /// that; none: all that no other site has.
+    pub names: Vec<String>,
     /// Name of the session cookie.
     pub cookie: String,
     /// Whether the cookie is for encrypted connections only (`Secure`).
@@ -46,6 +51,7 @@ impl SiteSettings {
     /// What a service's settings say; where its backends are is not looked up.
     pub fn of(service: &Service) -> SiteSettings {
         let ServiceConfig {
+            service: called,
             session,
             limits,
             statics,
@@ -59,6 +65,10 @@ impl SiteSettings {
             ..BackendSettings::new(&backend.name, backend.pool.timeout)
         };
         SiteSettings {
+            label: None,
+            names: (called.host.split_ascii_whitespace())
+                .map(str::to_owned)
+                .collect(),
             cookie: session.cookie.clone(),
             cookie_secure: session.cookie_secure,
             origin_check: session.origin_check,

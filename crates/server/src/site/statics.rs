@@ -234,14 +234,13 @@ impl Statics {
             .count()
     }
 
-    /// How many volumes those are on.
-    pub(crate) fn volumes(&self) -> usize {
+    /// The volumes that those are on.
+    pub(crate) fn volumes(&self) -> HashSet<u64> {
         let volume = |entry: &Entry| match &entry.plain.content {
             Content::Kept(_) => None,
             Content::Streamed(file) => Some(file.volume),
         };
-        let volumes: HashSet<u64> = self.entries.iter().filter_map(volume).collect();
-        volumes.len()
+        self.entries.iter().filter_map(volume).collect()
     }
 
     /// Whether there is none.

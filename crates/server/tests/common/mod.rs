@@ -14,7 +14,7 @@ use rhythm_net::{Port, Time, WorkerError};
 use rhythm_server::backend::{Ask, Backend, Batch, Embedded, QueryAnswers, Tell};
 use rhythm_server::{
     ConnectionOwner, DrainOptions, Handle, Inherited, Loader, LogOpener, Server, ServerOptions,
-    ServerParts, Site, SiteSettings, StaticFile, Statics, system_resolver,
+    ServerParts, Site, SiteSettings, Sites, StaticFile, Statics, system_resolver,
 };
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -212,9 +212,17 @@ impl Embedded for AtOnce {
     }
 }
 
-pub fn parts(site: Arc<Site>, loader: Loader) -> ServerParts {
+/// Gives the one site of a server anew.
+pub type LoadOne = Box<dyn FnMut() -> Result<Arc<Site>, String> + Send>;
+
+pub fn parts(site: Arc<Site>, mut loader: LoadOne) -> ServerParts {
+    let sites = Sites::from(site);
+    parts_of(sites, Box::new(move || vec![loader()]))
+}
+
+pub fn parts_of(sites: Sites, loader: Loader) -> ServerParts {
     ServerParts {
-        site,
+        sites,
         loader,
         resolver: system_resolver(),
         devices: Arc::new(|_, _| Ok(Box::new(ScalarExecutor::new(LaneLimits::default())))),

@@ -28,7 +28,9 @@ use rhythm_server::backend::besim::BesimWire;
 use rhythm_server::backend::http_client::{BackendUrl, ResponseLimits};
 use rhythm_server::backend::{Backend, ConnectionPool};
 use rhythm_server::observe::metrics::WorkerMetrics;
-use rhythm_server::{DeviceLink, Drain, Pipeline, PipelineOptions, PipelineParts, Site};
+use rhythm_server::{
+    DeviceLink, Drain, Pipeline, PipelineOptions, PipelineParts, Site, Sites, Visitors,
+};
 use sites::sites;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -162,7 +164,12 @@ pub(crate) fn run(
     let sites = sites(reference, &config, sabotages.disk);
     let metrics = Arc::new(WorkerMetrics::default());
     let parts = PipelineParts {
-        site: sites[0].clone(),
+        sites: Arc::new(Sites::from(sites[0].clone())),
+        visitors: vec![Visitors {
+            sessions: sessions.clone(),
+            sign_ins: Arc::new(SignIns::new(sign_ins, 0)),
+            seal_key: 0,
+        }],
         device,
         backends: Box::new(move |_, _| -> Box<dyn Backend> {
             if let Some(options) = remote {
@@ -181,10 +188,7 @@ pub(crate) fn run(
         }),
         hosts: vec![("slow".to_owned(), Box::new(host))],
         disk: Box::new(disk),
-        sessions: sessions.clone(),
-        sign_ins: Arc::new(SignIns::new(sign_ins, 0)),
         random: Box::new(move || u128::from(random.roll()) << 64 | u128::from(random.roll())),
-        seal_key: 0,
         metrics: metrics.clone(),
         log: None,
         now: world.time(),
@@ -329,7 +333,7 @@ impl Run<'_> {
                 self.shared.epoch += 1;
                 self.world.note("reload", self.shared.epoch as u64, 0);
                 let site = self.sites[self.shared.epoch % 2].clone();
-                self.pipeline.reload(site);
+                self.pipeline.reload(Arc::new(Sites::from(site)));
                 reload_at = match self.shared.epoch < RELOADS_MAX {
                     true => self.world.now + self.config.reload_every,
                     false => u64::MAX,

@@ -70,8 +70,8 @@ struct Pages {
     stages: Vec<Vec<Stage>>,
 }
 
-/// The stages of all services that pages are run of: of one, and for a while after a reload of its
-/// predecessors.
+/// The stages of all services that pages are run of: of those that are served, and for a while
+/// after a reload of their predecessors.
 #[derive(Default)]
 pub(super) struct Stages {
     services: Vec<Pages>,

@@ -9,7 +9,26 @@ use std::io::Write;
 use std::time::Duration;
 
 /// Bytes of a line besides those of its request, at most.
-const LINE_BYTES_MAX: usize = 256;
+const LINE_BYTES_MAX: usize = 256 + 2 * SERVICE_BYTES_MAX;
+
+/// Most bytes of a service's name in a line.
+const SERVICE_BYTES_MAX: usize = 64;
+
+/// A service's name as lines have it: of what can be seen, so that it is one word.
+pub(super) fn service_name(label: &str) -> String {
+    let mut name = String::new();
+    for letter in label.chars() {
+        let shown = match letter.is_whitespace() || letter.is_control() {
+            true => '_',
+            false => letter,
+        };
+        if name.len() + shown.len_utf8() > SERVICE_BYTES_MAX {
+            break;
+        }
+        name.push(shown);
+    }
+    name
+}
 
 /// The most bytes of a line: all that is ever escaped of a request are characters that take two.
 pub(super) fn line_max(request: usize) -> usize {
@@ -19,6 +38,8 @@ pub(super) fn line_max(request: usize) -> usize {
 /// What a line tells of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogEntry<'a> {
+    /// The index of the site that it is for, if that is known.
+    pub(crate) site: Option<usize>,
     /// Where the client is.
     pub(crate) peer: Client,
     /// Method and target as they came, and the version. All of it is ASCII: the parser of heads
@@ -42,6 +63,8 @@ impl LogEntry<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
     pub(super) entry: LogEntry<'a>,
+    /// The name of its service, where there are several: `-` where it is none's.
+    pub(super) service: Option<&'a str>,
     pub(super) answered: Answered,
     /// From the request's last byte to its answer.
     pub(super) took: Duration,
@@ -49,7 +72,7 @@ pub(super) struct Line<'a> {
     pub(super) at: u64,
 }
 
-/// Appends it in the common log format.
+/// Appends it in the common log format; where there are several services, behind the name of one.
 pub(super) fn write_common(line: &Line<'_>, to: &mut Vec<u8>) {
     let (year, month, day) = date_of((line.at / 86_400) as i64);
     let of_day = line.at % 86_400;
@@ -57,6 +80,10 @@ pub(super) fn write_common(line: &Line<'_>, to: &mut Vec<u8>) {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
+    if let Some(service) = line.service {
+        to.extend_from_slice(service.as_bytes());
+        to.push(b' ');
+    }
     // Writing to a Vec cannot fail.
     let _ = write!(
         to,
@@ -93,6 +120,8 @@ pub(super) fn write_json(line: &Line<'_>, to: &mut Vec<u8>) {
     #[derive(serde::Serialize)]
     struct Json<'a> {
         time: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        service: Option<&'a str>,
         #[serde(serialize_with = "as_shown")]
         peer: Client,
         request: &'a str,
@@ -105,6 +134,7 @@ pub(super) fn write_json(line: &Line<'_>, to: &mut Vec<u8>) {
         &mut *to,
         &Json {
             time: line.at,
+            service: line.service,
             peer: line.entry.peer,
             request: &String::from_utf8_lossy(line.entry.request),
             status: line.answered.status,
@@ -123,6 +153,7 @@ pub(super) mod tests {
 
     pub(in super::super) fn entry(request: &str) -> LogEntry<'_> {
         LogEntry {
+            site: None,
             peer: Client::At(([192, 0, 2, 1], 4711).into()),
             request: request.as_bytes(),
         }
@@ -135,6 +166,7 @@ pub(super) mod tests {
         };
         Line {
             entry,
+            service: None,
             answered,
             took: Duration::from_millis(2),
             at: 1_709_164_801,

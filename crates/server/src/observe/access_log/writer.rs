@@ -1,6 +1,7 @@
 //! The thread that writes the access log.
 
-use super::{BUFFERS_MAX, Lines, LogSink, LogState};
+use super::line::service_name;
+use super::{BUFFERS_MAX, Lines, LogSink, LogState, Services};
 use rhythm_engine::settings::AccessLogFormat;
 use rhythm_net::clock;
 use rhythm_net::sparse::Sparse;
@@ -26,14 +27,20 @@ pub(crate) struct LogWriter {
     /// Nothing is ever sent: it is closed when the thread has ended.
     ended: Receiver<()>,
     format: AccessLogFormat,
+    services: Services,
 }
 
 impl LogWriter {
-    /// Opens the log and starts a thread that writes it.
+    /// Opens the log and starts a thread that writes it. Where there are several services, these
+    /// are their names.
     ///
     /// # Errors
     /// Where it cannot be opened, or no thread can be started.
-    pub(crate) fn start(format: AccessLogFormat, mut open: LogOpener) -> io::Result<LogWriter> {
+    pub(crate) fn start(
+        format: AccessLogFormat,
+        services: &[&str],
+        mut open: LogOpener,
+    ) -> io::Result<LogWriter> {
         let (channel, lines) = sync_channel(BUFFERS_MAX);
         let (ends, ended) = sync_channel::<()>(0);
         let state = Arc::<LogState>::default();
@@ -55,6 +62,7 @@ impl LogWriter {
             state,
             ended,
             format,
+            services: services.iter().map(|name| service_name(name)).collect(),
         })
     }
 
@@ -80,8 +88,9 @@ impl LogWriter {
     pub(crate) fn sinks(&self) -> impl Fn() -> LogSink + Send + Sync + use<> {
         let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
         let channel = channel.clone().expect("it is taken away at the end");
-        let (format, state) = (self.format, self.state.clone());
-        move || LogSink::new(format, channel.clone(), state.clone())
+        let (format, services) = (self.format, self.services.clone());
+        let state = self.state.clone();
+        move || LogSink::new(format, services.clone(), channel.clone(), state.clone())
     }
 
     /// Where lines are counted that were never written, and writes that failed.
@@ -247,7 +256,7 @@ mod tests {
         ] {
             let (let_go, held) = sync_channel(0);
             let mut let_go = Some(let_go);
-            let log = LogWriter::start(AccessLogFormat::Common, once(Stuck(held))).unwrap();
+            let log = LogWriter::start(AccessLogFormat::Common, &[], once(Stuck(held))).unwrap();
             let state = log.state();
             let mut sink = log.sinks()();
             answer(&mut sink);
@@ -268,7 +277,7 @@ mod tests {
     fn lines_that_cannot_be_written_are_counted_and_buffers_come_back() {
         let (channel, lines) = sync_channel(8);
         let state = Arc::<LogState>::default();
-        let mut sink = LogSink::new(AccessLogFormat::Common, channel, state.clone());
+        let mut sink = LogSink::new(AccessLogFormat::Common, [].into(), channel, state.clone());
         for _ in 0..2 {
             answer(&mut sink);
             sink.flush();
@@ -350,7 +359,7 @@ mod tests {
             Some(disk) => Ok(Box::new(disk)),
             None => Err(ErrorKind::NotFound.into()),
         });
-        let log = LogWriter::start(AccessLogFormat::Common, open).unwrap();
+        let log = LogWriter::start(AccessLogFormat::Common, &[], open).unwrap();
         let (state, reopen) = (log.state(), log.reopening());
         let mut sink = log.sinks()();
         let mut step = |lines: usize| {

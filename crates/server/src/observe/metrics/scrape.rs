@@ -1,6 +1,6 @@
 //! What a scrape reads: the figures of all workers added up, in the Prometheus text format.
 
-use super::{BackendMetrics, Metrics, WorkerMetrics};
+use super::{BackendMetrics, Metrics, SiteMetrics, WorkerMetrics};
 use rhythm_cohort::LaunchReason;
 use rhythm_engine::cohort::LaneError;
 use rhythm_observe::{Count, Histogram, HistogramSum, NANOSECOND, Sample, Writer};
@@ -8,38 +8,53 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The figures of the workers for one page, or one backend, by its name.
-type ByName<T> = BTreeMap<String, Vec<Arc<T>>>;
+/// Labels, each with its value.
+type Labels = Vec<(&'static str, String)>;
+
+/// The figures of the workers for one page, or one backend, by what it is.
+type ByLabels<T> = BTreeMap<Labels, Vec<Arc<T>>>;
 
 /// The classes of status, as labels.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// The states of contexts, as labels.
 const STATES: [&str; 4] = ["free", "partially_full", "full", "busy"];
 
-fn gather<T>(
-    workers: &[Arc<WorkerMetrics>],
-    map: impl Fn(&WorkerMetrics) -> &Mutex<BTreeMap<String, Arc<T>>>,
-) -> ByName<T> {
-    let mut all = ByName::<T>::new();
-    for worker in workers {
-        let of_worker = map(worker).lock().unwrap_or_else(PoisonError::into_inner);
-        for (name, metrics) in of_worker.iter() {
-            all.entry(name.clone()).or_default().push(metrics.clone());
-        }
+impl Metrics {
+    /// The label that has a site's name, where there are several.
+    fn service(&self, site: usize) -> Labels {
+        let (name, _) = &self.sites[site];
+        let label = name.iter().map(|name| ("service", name.clone()));
+        label.collect()
     }
-    all
+
+    /// The figures of the workers for what sites have, such as pages, by its name.
+    fn gather<T>(
+        &self,
+        label: &'static str,
+        map: impl Fn(&SiteMetrics) -> &Mutex<BTreeMap<String, Arc<T>>>,
+    ) -> ByLabels<T> {
+        let mut all = ByLabels::<T>::new();
+        for (worker, site) in
+            (self.workers.iter()).flat_map(|it| (0..self.sites.len()).map(move |site| (it, site)))
+        {
+            let of_site = worker.site(site);
+            let of_site = map(&of_site).lock().unwrap_or_else(PoisonError::into_inner);
+            for (name, metrics) in of_site.iter() {
+                let mut labels = self.service(site);
+                labels.push((label, name.clone()));
+                all.entry(labels).or_default().push(metrics.clone());
+            }
+        }
+        all
+    }
 }
 
-/// One figure of each name, added up over the workers.
-fn sums<T>(
-    all: &ByName<T>,
-    label: &'static str,
-    figure: impl Fn(&T) -> &Count,
-) -> Vec<Sample<u64>> {
+/// One figure of each, added up over the workers.
+fn sums<T>(all: &ByLabels<T>, figure: impl Fn(&T) -> &Count) -> Vec<Sample<u64>> {
     all.iter()
-        .map(|(name, metrics)| {
+        .map(|(labels, metrics)| {
             let sum = metrics.iter().map(|metrics| figure(metrics).get()).sum();
-            (vec![(label, name.clone())], sum)
+            (labels.clone(), sum)
         })
         .collect()
 }
@@ -53,14 +68,13 @@ fn gauges(samples: Vec<Sample<u64>>, scale: f64) -> Vec<Sample<f64>> {
 
 /// [`sums`] of several figures, told apart by one more label.
 fn sums_by<T, const N: usize>(
-    all: &ByName<T>,
-    label: &'static str,
+    all: &ByLabels<T>,
     (by, names): (&'static str, [&'static str; N]),
     figures: impl Fn(&T) -> &[Count; N],
 ) -> Vec<Sample<u64>> {
     let mut samples = Vec::new();
     for (index, value) in names.into_iter().enumerate() {
-        for (mut labels, sum) in sums(all, label, |metrics| &figures(metrics)[index]) {
+        for (mut labels, sum) in sums(all, |metrics| &figures(metrics)[index]) {
             labels.push((by, value.to_owned()));
             samples.push((labels, sum));
         }
@@ -69,18 +83,17 @@ fn sums_by<T, const N: usize>(
 }
 
 fn histogram_sums<T, const SHIFT: u32, const BUCKETS: usize>(
-    all: &ByName<T>,
-    label: &'static str,
+    all: &ByLabels<T>,
     scale: f64,
     figure: impl Fn(&T) -> &Histogram<SHIFT, BUCKETS>,
 ) -> Vec<Sample<HistogramSum>> {
     all.iter()
-        .map(|(name, metrics)| {
+        .map(|(labels, metrics)| {
             let mut sum = HistogramSum::default();
             for metrics in metrics {
                 sum.add(figure(metrics), scale);
             }
-            (vec![(label, name.clone())], sum)
+            (labels.clone(), sum)
         })
         .collect()
 }
@@ -90,14 +103,14 @@ impl Metrics {
         let workers = &self.workers;
         self.pages(to)?;
         self.backends(to)?;
-        let by_worker: ByName<WorkerMetrics> = (workers.iter().enumerate())
-            .map(|(index, worker)| (index.to_string(), vec![worker.clone()]))
+        let by_worker: ByLabels<WorkerMetrics> = (workers.iter().enumerate())
+            .map(|(index, worker)| (vec![("worker", index.to_string())], vec![worker.clone()]))
             .collect();
         let w = &by_worker;
         clients(w, to)?;
         cohorts(w, to)?;
         self.loops(w, to)?;
-        self.sessions(w, to)?;
+        self.sessions(to)?;
         let (dropped, failures) = self.log.lost_and_failed();
         to.counter(
             "access_log_lines_dropped",
@@ -113,32 +126,32 @@ impl Metrics {
 }
 
 /// What workers tell of their clients.
-fn clients(w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
-    let open = gauges(sums(w, "worker", |m| &m.connections), 1.0);
+fn clients(w: &ByLabels<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
+    let open = gauges(sums(w, |m| &m.connections), 1.0);
     to.gauges("connections", "Connections open", open)?;
-    let accepted = sums(w, "worker", |m| &m.accepted);
+    let accepted = sums(w, |m| &m.accepted);
     to.counters("connections_accepted", "Connections accepted", accepted)?;
-    let yielded = sums(w, "worker", |m| &m.yielded);
+    let yielded = sums(w, |m| &m.yielded);
     to.counters(
         "connections_yielded",
         "Silent connections closed because others needed their places",
         yielded,
     )?;
-    let held = gauges(sums(w, "worker", |m| &m.held_bytes), 1.0);
+    let held = gauges(sums(w, |m| &m.held_bytes), 1.0);
     to.gauges("held_bytes", "Bytes that clients' connections hold", held)?;
-    let gave_way = sums(w, "worker", |m| &m.gave_way);
+    let gave_way = sums(w, |m| &m.gave_way);
     to.counters(
         "connections_gave_way",
         "Connections dropped because all of a worker's held too much",
         gave_way,
     )?;
-    let too_slow = sums(w, "worker", |m| &m.too_slow);
+    let too_slow = sums(w, |m| &m.too_slow);
     to.counters(
         "connections_too_slow",
         "Connections dropped because their client took an answer, or sent, more slowly than it may",
         too_slow,
     )?;
-    let host = sums_by(w, "worker", ("class", CLASSES), |m| &m.host_answers);
+    let host = sums_by(w, ("class", CLASSES), |m| &m.host_answers);
     to.counters(
         "host_answers",
         "Answers given without a cohort: files and errors",
@@ -147,26 +160,26 @@ fn clients(w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
 }
 
 /// What they tell of their cohorts.
-fn cohorts(w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
-    let stalls = sums(w, "worker", |m| &m.stalls);
+fn cohorts(w: &ByLabels<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
+    let stalls = sums(w, |m| &m.stalls);
     to.counters(
         "stalls",
         "Requests that waited for a free cohort context",
         stalls,
     )?;
-    let memory_waits = sums(w, "worker", |m| &m.memory_waits);
+    let memory_waits = sums(w, |m| &m.memory_waits);
     to.counters(
         "cohort_memory_waits",
         "Times that a cohort waited for memory that others had",
         memory_waits,
     )?;
-    let lent = gauges(sums(w, "worker", |m| &m.lent_bytes), 1.0);
+    let lent = gauges(sums(w, |m| &m.lent_bytes), 1.0);
     to.gauges(
         "cohort_lent_bytes",
         "Bytes that cohorts have of what is common to a worker's",
         lent,
     )?;
-    let contexts = sums_by(w, "worker", ("state", STATES), |m| &m.contexts);
+    let contexts = sums_by(w, ("state", STATES), |m| &m.contexts);
     to.gauges(
         "contexts",
         "Cohort contexts by state",
@@ -176,10 +189,10 @@ fn cohorts(w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
 
 impl Metrics {
     /// What workers tell of their loops.
-    fn loops(&self, w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
-        let busy = gauges(sums(w, "worker", |m| &m.busy_ns), NANOSECOND);
+    fn loops(&self, w: &ByLabels<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
+        let busy = gauges(sums(w, |m| &m.busy_ns), NANOSECOND);
         to.gauges("loop_busy_seconds", "Time the event loop has worked", busy)?;
-        let total = gauges(sums(w, "worker", |m| &m.total_ns), NANOSECOND);
+        let total = gauges(sums(w, |m| &m.total_ns), NANOSECOND);
         to.gauges("loop_seconds", "Time the event loop has run", total)?;
         let utilisation = (self.workers.iter().enumerate())
             .map(|(index, m)| {
@@ -192,7 +205,7 @@ impl Metrics {
             "Share of its time the event loop has worked",
             utilisation,
         )?;
-        let restarts = sums(w, "worker", |m| &m.restarts);
+        let restarts = sums(w, |m| &m.restarts);
         to.counters(
             "worker_restarts",
             "Workers started again after a panic",
@@ -200,85 +213,99 @@ impl Metrics {
         )
     }
 
-    fn sessions(&self, w: &ByName<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
-        let (live, capacity) = self.sessions.sessions();
-        to.gauge("sessions", "Sessions in use", live as f64)?;
-        to.gauge("sessions_max", "Sessions at most", capacity as f64)?;
-        to.counter(
+    fn sessions(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let (mut live, mut most, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
+        let mut by_site = ByLabels::<SiteMetrics>::new();
+        for (site, (_, sessions)) in self.sites.iter().enumerate() {
+            let labels = self.service(site);
+            let (in_use, capacity) = sessions.sessions();
+            live.push((labels.clone(), in_use as f64));
+            most.push((labels.clone(), capacity as f64));
+            replaced.push((labels, sessions.replaced()));
+            for (index, worker) in self.workers.iter().enumerate() {
+                let mut labels = vec![("worker", index.to_string())];
+                labels.extend(self.service(site));
+                by_site.insert(labels, vec![worker.site(site)]);
+            }
+        }
+        to.gauges("sessions", "Sessions in use", live)?;
+        to.gauges("sessions_max", "Sessions at most", most)?;
+        to.counters(
             "sessions_replaced",
             "Sessions ended by a sign-in of a user who had too many",
-            self.sessions.replaced(),
+            replaced,
         )?;
-        let begun = sums(w, "worker", |m| &m.sign_ins);
+        let w = &by_site;
+        let begun = sums(w, |m| &m.sign_ins);
         to.counters("sign_ins", "Sessions begun", begun)?;
-        let failed = sums(w, "worker", |m| &m.sign_ins_failed);
+        let failed = sums(w, |m| &m.sign_ins_failed);
         to.counters("sign_ins_failed", "Sign-ins that failed", failed)?;
-        let refused = sums(w, "worker", |m| &m.sign_ins_refused);
+        let refused = sums(w, |m| &m.sign_ins_refused);
         to.counters("sign_ins_refused", "Sign-ins answered 429", refused)
     }
 
     fn pages(&self, to: &mut Writer<'_>) -> fmt::Result {
-        let pages = gather(&self.workers, |worker| &worker.pages);
+        let pages = self.gather("page", |site| &site.pages);
         let p = &pages;
-        let requests = sums(p, "page", |m| &m.requests);
+        let requests = sums(p, |m| &m.requests);
         to.counters("requests", "Requests for pages", requests)?;
-        let answers = sums_by(p, "page", ("class", CLASSES), |m| &m.answers);
+        let answers = sums_by(p, ("class", CLASSES), |m| &m.answers);
         to.counters("answers", "Answers of pages by class of status", answers)?;
-        let wait = histogram_sums(p, "page", NANOSECOND, |m| &m.queue_wait);
+        let wait = histogram_sums(p, NANOSECOND, |m| &m.queue_wait);
         to.histograms(
             "queue_wait_seconds",
             "From a request's arrival to its cohort's launch",
             wait,
         )?;
-        let service = histogram_sums(p, "page", NANOSECOND, |m| &m.service_time);
+        let service = histogram_sums(p, NANOSECOND, |m| &m.service_time);
         to.histograms(
             "service_time_seconds",
             "From a cohort's launch to its answers",
             service,
         )?;
-        let sizes = histogram_sums(p, "page", 1.0, |m| &m.cohort_size);
+        let sizes = histogram_sums(p, 1.0, |m| &m.cohort_size);
         to.histograms("cohort_size", "Lanes of the cohorts launched", sizes)?;
         let reasons = LaunchReason::ALL.map(LaunchReason::name);
-        let launches = sums_by(p, "page", ("reason", reasons), |m| &m.launches);
+        let launches = sums_by(p, ("reason", reasons), |m| &m.launches);
         to.counters("launches", "Cohorts launched, by reason", launches)?;
-        let queued = gauges(sums(p, "page", |m| &m.queued), 1.0);
+        let queued = gauges(sums(p, |m| &m.queued), 1.0);
         to.gauges("queued", "Lanes in formation", queued)?;
-        let stragglers = sums(p, "page", |m| &m.stragglers);
+        let stragglers = sums(p, |m| &m.stragglers);
         to.counters(
             "stragglers",
             "Lanes that left their cohort to wait on for a backend",
             stragglers,
         )?;
         let kinds = LaneError::ALL.map(LaneError::name);
-        let errors = sums_by(p, "page", ("kind", kinds), |m| &m.lane_errors);
+        let errors = sums_by(p, ("kind", kinds), |m| &m.lane_errors);
         let errors = errors.into_iter().filter(|(_, count)| *count > 0).collect();
         to.counters("lane_errors", "Lanes that failed, by kind", errors)
     }
 
     fn backends(&self, to: &mut Writer<'_>) -> fmt::Result {
-        let backends = gather(&self.workers, |worker| &worker.backends);
+        let backends = self.gather("backend", |site| &site.backends);
         let b = &backends;
-        let requests = sums(b, "backend", |m| &m.requests);
+        let requests = sums(b, |m| &m.requests);
         to.counters("backend_requests", "Requests to backends", requests)?;
-        let failures = sums(b, "backend", |m| &m.failures);
+        let failures = sums(b, |m| &m.failures);
         to.counters(
             "backend_failures",
             "Requests to backends that failed",
             failures,
         )?;
-        let shared = sums(b, "backend", |m| &m.shared);
+        let shared = sums(b, |m| &m.shared);
         to.counters(
             "backend_shared",
             "Of those, requests for which another of their cohort was sent, which asked the same",
             shared,
         )?;
-        let merged = sums(b, "backend", |m| &m.merged);
+        let merged = sums(b, |m| &m.merged);
         to.counters(
             "backend_merged",
             "Of those, requests that were asked for with others by one statement",
             merged,
         )?;
-        let retries = sums(b, "backend", |m| &m.retries);
+        let retries = sums(b, |m| &m.retries);
         to.counters(
             "backend_retries",
             "Requests sent to backends again",
@@ -308,9 +335,9 @@ impl Metrics {
             ),
         ];
         for (name, help, now) in states {
-            to.gauges(name, help, gauges(sums(b, "backend", now), 1.0))?;
+            to.gauges(name, help, gauges(sums(b, now), 1.0))?;
         }
-        let latency = histogram_sums(b, "backend", NANOSECOND, |m| &m.latency);
+        let latency = histogram_sums(b, NANOSECOND, |m| &m.latency);
         to.histograms(
             "backend_latency_seconds",
             "From a batch to each of its answers",
@@ -358,5 +385,32 @@ mod tests {
             assert!(text.contains(line), "{line} is not in {text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn figures_of_several_sites_have_their_names() {
+        let site = |name: &str| (Some(name.to_owned()), Box::new(()) as _);
+        let sites = vec![site("bank"), site("shop")];
+        let metrics = Arc::new(Metrics::of_sites(2, Arc::default(), sites));
+        for worker in 0..2 {
+            for index in 0..2 {
+                let site = metrics.worker(worker).site(index);
+                site.page("home").requests.add(3 + index as u64);
+                site.backend("db").requests.add(1);
+                site.sign_ins.add(1);
+            }
+        }
+        let text = metrics.encode().unwrap();
+        for line in [
+            "rhythm_requests_total{service=\"bank\",page=\"home\"} 6",
+            "rhythm_requests_total{service=\"shop\",page=\"home\"} 8",
+            "rhythm_backend_requests_total{service=\"shop\",backend=\"db\"} 2",
+            "rhythm_sign_ins_total{worker=\"1\",service=\"bank\"} 1",
+            "rhythm_sessions{service=\"bank\"} 0",
+            "rhythm_sessions_replaced_total{service=\"shop\"} 0",
+            "rhythm_connections{worker=\"1\"} 0",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
     }
 }
