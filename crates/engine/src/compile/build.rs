@@ -198,6 +198,7 @@ enum Known {
     Compare(u8, Register, Register),
     Convert(u8, Type, Register),
     Text(String, Register),
+    Characters(Register),
 }
 
 /// A block under construction.
@@ -396,6 +397,34 @@ impl StageBuilder {
             Type::Text,
             |to| Op::Text(function, Unary { to, from }),
         )
+    }
+
+    /// The number of characters of a text. They are counted where it becomes known, not where that
+    /// is asked for: once for all turns of a loop.
+    pub(crate) fn characters(&mut self, text: &Operand, parts: &mut PageParts) -> Option<Register> {
+        let level = match text {
+            Operand::Field { .. } => Some(0),
+            // Others may change, as those of namespaces do.
+            Operand::Register { register, .. } => {
+                let knows = |block: &OpenBlock| block.known.values().any(|known| known == register);
+                self.open.iter().position(knows)
+            }
+            _ => None,
+        };
+        let Some(level) = level else {
+            let from = self.register(text, parts)?;
+            let count = |to| Op::TextLength(Unary { to, from });
+            return Some(self.other(Type::Int, count));
+        };
+        let inside = self.open.split_off(level + 1);
+        let from = self.register(text, parts);
+        let count = from.map(|from| {
+            self.compute(Known::Characters(from), Type::Int, |to| {
+                Op::TextLength(Unary { to, from })
+            })
+        });
+        self.open.extend(inside);
+        count
     }
 
     /// What was loaded, as the type that the page has it as: fields hold no truth values and no

@@ -262,11 +262,8 @@ impl<'a> Compiler<'_, 'a> {
             }
             value => match value.scalar() {
                 Some((Type::Text, _)) => {
-                    let from = self.register(value);
-                    let register = self
-                        .stage
-                        .other(Type::Int, |to| Op::TextLength(Unary { to, from }));
-                    Operand::register(register, Type::Int)
+                    let register = self.stage.characters(value, self.page);
+                    Operand::register(register.ok_or(Reported)?, Type::Int)
                 }
                 _ => {
                     return Err(self.error(
@@ -551,16 +548,10 @@ impl<'a> Compiler<'_, 'a> {
             let item = this.text_register(&item);
             let first = this.stage.compare(Comparison::Equal, index, zero);
             let mut then = OpenBlock::default();
-            then.ops.push(Op::Copy(Unary {
-                to: joined,
-                from: item,
-            }));
+            let append = |parts| Op::Append(Concat { to: joined, parts });
+            then.ops.push(append(vec![item]));
             this.stage.open();
-            let parts = vec![joined, separator, item];
-            let from = this
-                .stage
-                .other(Type::Text, |to| Op::Concat(Concat { to, parts }));
-            this.stage.push(Op::Copy(Unary { to: joined, from }));
+            this.stage.push(append(vec![separator, item]));
             let otherwise = this.stage.close(this.fragments);
             this.stage.push_if(first, then, otherwise, this.fragments);
             Ok(())
