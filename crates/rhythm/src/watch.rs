@@ -108,7 +108,10 @@ pub(crate) fn site_of_mistakes(message: &str, before: &Service) -> Result<Arc<Si
         .map_err(|_| anyhow::anyhow!("{message}"))
         .context("this cannot be shown")?;
     service.config = before.config.clone();
-    let settings = SiteSettings::of(&service);
+    let settings = SiteSettings {
+        nothing: 500,
+        ..SiteSettings::of(&service)
+    };
     folder.into_site(service, settings)
 }
 

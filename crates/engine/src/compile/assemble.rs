@@ -122,6 +122,7 @@ impl<'a> Assembly<'_, 'a> {
             stored: page.parts.stored,
             cookies: page.parts.cookies,
             flash: page.parts.flash,
+            here: page.parts.here,
             now: page.parts.now,
             drawn: page.parts.drawn,
             csrf: Csrf {

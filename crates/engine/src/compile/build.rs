@@ -59,6 +59,8 @@ pub(crate) struct PageParts {
     pub(crate) cookies: Vec<CookieUse>,
     /// The message that a page before has left, once the page has asked for it.
     pub(crate) flash: Option<FieldId>,
+    /// What was asked for, once the page has asked for it.
+    pub(crate) here: Option<FieldId>,
     /// The time, once the page has asked for it.
     pub(crate) now: Option<FieldId>,
     /// Numbers drawn for the request.
@@ -114,6 +116,13 @@ impl PageParts {
         let known = self.flash;
         let flash = known.unwrap_or_else(|| self.field("flash", FieldType::Scalar(Type::Text)));
         *self.flash.insert(flash)
+    }
+
+    /// The field of what was asked for.
+    pub(super) fn here(&mut self) -> FieldId {
+        let known = self.here;
+        let here = known.unwrap_or_else(|| self.field("here", FieldType::Scalar(Type::Text)));
+        *self.here.insert(here)
     }
 
     /// The field of the time when the request was read.

@@ -76,6 +76,7 @@ pub(super) fn format(
             let found = rest.chars().next();
             to.extend(found.map_or(String::new(), String::from).as_bytes());
         }
+        (Formatting::LowerAscii, &[Text(text)]) => to.extend(text.to_ascii_lowercase()),
         (Formatting::IsLower, &[Text(text)]) => {
             let is_other = char::is_uppercase;
             if is_of_case(text_of(text), char::is_lowercase, is_other) {

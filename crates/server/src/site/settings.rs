@@ -24,6 +24,8 @@ pub struct SiteSettings {
     pub headers: Vec<(HeaderName<'static>, String)>,
     /// Paths answered 303 with another path, such as `/` to the first page.
     pub redirects: Vec<(String, String)>,
+    /// The status of paths that nothing answers: 404, but where something keeps all pages away.
+    pub nothing: u16,
     /// How long a piece of a streamed file is waited for.
     pub read_timeout: Duration,
     /// What hosts answer.
@@ -66,6 +68,7 @@ impl SiteSettings {
                 .map(|(name, value)| (name, value.to_owned()))
                 .collect(),
             redirects: statics.index.clone().into_iter().collect(),
+            nothing: 404,
             read_timeout: statics.read_timeout,
             hosts: Vec::new(),
             backends: service.backends.iter().map(backend).collect(),

@@ -288,7 +288,8 @@ impl Maker {
         let small = self.own_register(Type::Int);
         let number = Constant::Int(self.dice.below(40) as i64);
         self.stage.constants.push((small, number));
-        let (how, from) = match self.dice.below(15) {
+        let (how, from) = match self.dice.below(16) {
+            14 => (Formatting::LowerAscii, vec![text]),
             0 => (Formatting::Fixed, vec![f, small]),
             1 => (Formatting::Ceil, vec![f, small]),
             2 => (Formatting::Padded, vec![i, small]),
@@ -627,6 +628,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
         stored: vec![],
         cookies: Vec::new(),
         flash: None,
+        here: None,
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),
