@@ -105,6 +105,7 @@ fn service(fragment_bytes: [usize; 3]) -> Arc<Service> {
         stored: vec![],
         cookies: Vec::new(),
         flash: None,
+        here: None,
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),

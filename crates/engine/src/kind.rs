@@ -179,6 +179,9 @@ pub enum CallPart {
 pub struct CallMistake {
     /// What it is about.
     pub part: CallPart,
+    /// Where in what is asked, if that is known: in which piece of its form, and how many bytes
+    /// into it.
+    pub at: Option<(usize, usize)>,
     /// Whether the page is refused.
     pub severity: Severity,
     /// What is wrong.

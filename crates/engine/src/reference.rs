@@ -249,6 +249,7 @@ pub fn answer(
             Csrf::INPUT,
             "cookies",
             "flash",
+            "here",
             "now",
             "randrange",
         ];

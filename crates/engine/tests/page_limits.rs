@@ -1,9 +1,16 @@
 //! Whatever a template is, compiling it ends: with a program, or with a mistake that says what is
 //! too large.
 
+mod page_common;
+
+use page_common::compare;
 use rhythm_engine::compile::compile;
-use rhythm_engine::device::conformance;
+use rhythm_engine::device::host::HostExecutor;
+use rhythm_engine::device::scalar::ScalarExecutor;
+use rhythm_engine::device::{Executor, LaneLimits, conformance};
 use rhythm_engine::source::Sources;
+use rhythm_protocol::scan::Level;
+use std::sync::Arc;
 
 /// Compiles a page with this template and templates, and gives the first mistake.
 fn mistake(template: &str, templates: &[(&str, String)]) -> String {
@@ -206,4 +213,65 @@ fn no_index_wraps() {
         mistakes[0].message,
         "the page has too many parameters, columns, headers or lists of constants"
     );
+}
+
+/// Whether all lanes answer as MiniJinja does, under the limits that a service has if it says
+/// nothing, on all executors; or none does.
+fn is_answered(template: &str) -> bool {
+    let header = "+++\nroute = \"GET /\"\n[params]\nt = { in = \"query\", type = \"text\" }\n+++\n";
+    let page = format!("{header}{template}");
+    let mut sources = Sources::default();
+    (sources.files).insert("service.toml".to_owned(), String::new());
+    sources.files.insert("pages/a.html".to_owned(), page);
+    let service = compile(&sources, conformance::BESIM);
+    let service = Arc::new(service.expect("the page is right"));
+    let limits = LaneLimits::default();
+    let executors: [&mut dyn Executor; 2] = [
+        &mut ScalarExecutor::new(limits),
+        &mut HostExecutor::new(limits, Level::detect()),
+    ];
+    let [scalar, host] = executors.map(|executor| {
+        let compared = compare(executor, &sources, &service, 0, 3, 1);
+        let compared = compared.expect("what is answered is MiniJinja's");
+        match (compared.equal, compared.failed) {
+            (0, 1..) => false,
+            (1.., 0) => true,
+            _ => panic!("{compared:?}: all lanes are alike here"),
+        }
+    });
+    assert_eq!(scalar, host);
+    host
+}
+
+#[test]
+fn what_a_loop_puts_together_costs_its_length() {
+    for template in [
+        "{{ range(20000)|join(', ')|length }}",
+        "{% set x %}{% for i in range(20000) %}{{ i }}, {% endfor %}{% endset %}{{ x|length }}",
+        "{% filter upper %}{% for i in range(9000) %}{{ i }}{{ t[:3] }}{% endfor %}{% endfilter %}",
+        "{% set x %}{{ range(20000)|tojson }}{% endset %}{{ x|length }}",
+    ] {
+        assert!(is_answered(template), "{template}");
+    }
+    // Its bound is that of all texts: of a part, of that as HTML has it, and of all of it.
+    let bound = "{% set x %}{% for i in range(N) %}{{ '0123456789'[:7] }}{% endfor %}{% endset %}";
+    assert!(is_answered(&bound.replace('N', "45000")));
+    assert!(!is_answered(&bound.replace('N', "55000")));
+}
+
+#[test]
+fn looking_for_parts_of_a_long_text_ends() {
+    let long = "{% set x %}{% for i in range(10000) %}{{ 'ä123456789' }}{% endfor %}{% endset %}";
+    let each = |loop_: &str| format!("{long}{loop_}");
+    for part in [
+        "x[90000 + i]",
+        "x[90000 + i:90001 + i]",
+        "x[-i]",
+        "x[-i:]|first",
+    ] {
+        let few = format!("{{% for i in range(1, 300) %}}{{{{ {part} }}}}{{% endfor %}}");
+        assert!(is_answered(&each(&few)), "{part}");
+        let many = format!("{{% for i in range(1, 4000) %}}{{{{ {part} }}}}{{% endfor %}}");
+        assert!(!is_answered(&each(&many)), "{part}");
+    }
 }

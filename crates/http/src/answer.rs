@@ -32,6 +32,8 @@ pub struct AnswerShape {
     pub http10: bool,
     /// The connection ends after this answer.
     pub close: bool,
+    /// Errors are told as JSON.
+    pub json: bool,
     /// The encodings in which the client takes a body: what answers has it in one or several, and
     /// chooses.
     pub accepts: Encodings,

@@ -29,7 +29,7 @@ mod host;
 mod limits;
 
 pub use answer::body::{Body, Pieces};
-pub use answer::error_page::{ErrorPage, write_error};
+pub use answer::error_page::{ErrorPage, is_json, write_error};
 pub use answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
 pub use clients::Clients;
 pub use clients::admission::LONG_BYTES;

@@ -108,6 +108,7 @@ pub(crate) fn site_of_mistakes(message: &str, before: &Site) -> Result<Arc<Site>
         .context("this cannot be shown")?;
     service.config = before.service().config.clone();
     let settings = SiteSettings {
+        nothing: 500,
         label: before.settings().label.clone(),
         ..SiteSettings::of(&service)
     };

@@ -522,3 +522,97 @@ fn what_is_drawn_is_another_for_each_request_and_place() {
     assert!(others.last() < Some(&1_000_000_000));
     stop(server);
 }
+
+#[test]
+fn who_is_to_sign_in_comes_back_to_what_he_asked_for() {
+    let order = "+++\nroute = [\"GET /order/{id}\", \"POST /order/{id}\"]\nsession = \"required\"\n\
+                 [params]\nid = { in = \"path\", type = \"text\" }\n+++\n{{ id }}";
+    let sign_in = "+++\nroute = \"GET /sign_in\"\n[params]\n\
+                   next = { in = \"query\", type = \"path\" }\n+++\n{{ next|safe }} of {{ here }}";
+    let missing = "[session]\nmissing = { redirect = \"/sign_in?next={{ here }}\" }\n";
+    let service = service_of(&[("order.html", order), ("sign_in.html", sign_in)], missing);
+    let options = options_of(&service);
+    let site = site_of(service);
+    let again = site.clone();
+    let parts = parts(site, Box::new(move || Ok(again.clone())));
+    let server = Server::start(options, parts).expect("it starts");
+    let mut client = client(&server);
+    for (asked, expected) in [
+        ("/order/7", "/order/7"),
+        ("/order/7?a=b&c=%26", "/order/7?a=b&c=%26"),
+        ("/order/a%20b?", "/order/a%20b"),
+        // A browser would take it for another host.
+        ("/order/%2F%2Fhost", "/order/%2F%2Fhost"),
+    ] {
+        let answer = client.get(asked);
+        assert_eq!(answer.status, 303, "{asked}");
+        let location = answer
+            .header("Location")
+            .expect("it leads elsewhere")
+            .to_owned();
+        assert!(!location[1..].contains(['/', '&', ' ']), "{location}");
+        let shown = client.get(&location);
+        let here = location.replace('/', "&#x2f;");
+        assert_eq!(shown.text(), format!("{expected} of {here}"));
+    }
+    client.send("POST /order/7 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+    let answer = client.response(false);
+    assert_eq!(answer.header("Location"), Some("/sign_in?next=%2F"));
+    stop(server);
+}
+
+#[test]
+fn errors_of_what_answers_json_are_json() {
+    let api = "+++\nroute = \"GET /api/{id}\"\n[params]\nid = { in = \"path\", type = \"int\" }\n\
+               [json]\nof = \"10 // id\"\n+++\n";
+    let not_found = "+++\n+++\n<h1>{{ status }}</h1>";
+    let bad = "+++\ncontent_type = \"application/problem+json\"\n[json]\nwhy = \"message\"\n+++\n";
+    let files = [
+        ("api.html", api),
+        ("not_found.html", not_found),
+        ("bad.html", bad),
+    ];
+    for (errors, of_zero, of_text) in [
+        (
+            "",
+            (
+                "application/json",
+                "{\"status\":500,\"reason\":\"Internal Server Error\",\"message\":\"\"}",
+            ),
+            "{\"status\":400,\"reason\":\"Bad Request\",\
+             \"message\":\"The parameter id is not an integer.\"}",
+        ),
+        (
+            "[errors]\n400 = \"bad.html\"\ndefault = \"not_found.html\"\n",
+            (
+                "application/json",
+                "{\"status\":500,\"reason\":\"Internal Server Error\",\"message\":\"\"}",
+            ),
+            "{\"why\":\"The parameter id is not an integer.\"}",
+        ),
+    ] {
+        let service = service_of(&files, errors);
+        let options = options_of(&service);
+        let site = site_of(service);
+        let again = site.clone();
+        let parts = parts(site, Box::new(move || Ok(again.clone())));
+        let server = Server::start(options, parts).expect("it starts");
+        let mut client = client(&server);
+        assert_eq!(client.get("/api/5").text(), "{\"of\":2}");
+        let answer = client.get("/api/0");
+        assert_eq!(answer.status, 500);
+        assert_eq!(
+            (
+                answer.header("Content-Type").expect("it has one"),
+                answer.text()
+            ),
+            of_zero
+        );
+        let answer = client.get("/api/x");
+        assert_eq!(answer.status, 400);
+        assert_eq!(answer.text(), of_text);
+        // What no page answers is for people.
+        assert!(client.get("/nothing").text().contains("<h1>404"));
+        stop(server);
+    }
+}

@@ -2,6 +2,7 @@
 //! has come of it so far.
 
 use crate::cohort::room::Room;
+use crate::program::Stage;
 use crate::service::DeviceService;
 use rhythm_engine::device::{LaneLimits, Work};
 use std::sync::Arc;
@@ -31,8 +32,16 @@ pub(crate) struct Job {
 impl Job {
     /// Whether it has operations that only the host does.
     pub(crate) fn needs_host(&self) -> bool {
+        self.stages().any(|stage| stage.needs_host)
+    }
+
+    /// Whether it may say of lanes that they make too much where the host would not.
+    pub(crate) fn appends(&self) -> bool {
+        self.stages().any(|stage| stage.appends)
+    }
+
+    fn stages(&self) -> impl Iterator<Item = &Stage> {
         let page = &self.service.pages[self.work.page].page;
-        let mut stages = page.stages[self.first..=self.last].iter();
-        stages.any(|stage| stage.needs_host)
+        page.stages[self.first..=self.last].iter()
     }
 }

@@ -41,6 +41,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
     }
     let mut again = Vec::new();
     let launched_with = job.room;
+    let appends = job.appends();
     for (index, &lane) in launched.iter().enumerate() {
         let result = delivered.result(index);
         let cohort = &mut *job.work.cohort;
@@ -56,6 +57,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
                 to.push(lane);
             }
             Outcome::Host => job.host.push(lane),
+            Outcome::Failed(LaneError::TooLarge) if appends => job.host.push(lane),
             Outcome::Failed(error) => cohort.fail(lane as usize, error),
             // A stage that is not the last of its launch leaves no lane active.
             Outcome::Active => {

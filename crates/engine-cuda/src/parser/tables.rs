@@ -265,6 +265,7 @@ impl Encoder {
             && page.cookies.is_empty()
             && !page.sets_stored()
             && page.flash.is_none()
+            && page.here.is_none()
             && page.now.is_none()
             && page.drawn.is_empty()
             && !page.sets_flash();

@@ -43,6 +43,8 @@ pub(crate) struct Stage {
     pub(crate) segments: u32,
     /// Whether it makes texts, which need room.
     pub(crate) makes_texts: bool,
+    /// Whether it appends to texts, for which the host charges less.
+    pub(crate) appends: bool,
     /// Whether some of it only the host does.
     pub(crate) needs_host: bool,
 }
@@ -199,6 +201,7 @@ impl Encoder<'_> {
             Op::Convert(conversion, op) => self.convert(*conversion, op),
             Op::ConvertOr(conversion, op) => self.convert_or(*conversion, op),
             Op::Concat(op) => self.concat(op),
+            Op::Append(op) => self.append(op),
             Op::Text(function, op) => {
                 self.stage.makes_texts = true;
                 self.unary(Code::Text, op, text_function(*function));
@@ -316,6 +319,20 @@ impl Encoder<'_> {
         self.stage.parts.extend(&op.parts);
         self.stage.makes_texts = true;
         self.emit(Code::Concat, op.to, 0, 0, start, op.parts.len() as u32);
+    }
+
+    /// A text with others behind it: here it is made anew each time. What that needs is charged
+    /// for, so a lane for which it is too much is left to the host, which does not make it anew.
+    fn append(&mut self, op: &Concat) {
+        self.stage.appends = true;
+        let from = self.own_register();
+        let parts = [op.to]
+            .into_iter()
+            .chain(op.parts.iter().copied())
+            .collect();
+        self.concat(&Concat { to: from, parts });
+        let to = op.to;
+        self.unary(Code::Copy, &Unary { to, from }, 0);
     }
 
     /// Static text: a short one goes into the run, a long one becomes a segment.

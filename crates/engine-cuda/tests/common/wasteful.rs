@@ -111,6 +111,7 @@ pub fn wasteful() -> Arc<Service> {
         stored: vec![],
         cookies: Vec::new(),
         flash: None,
+        here: None,
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),

@@ -23,7 +23,8 @@ pub struct View {
 /// there is none. What fills it, for a cohort of n lanes: the program's texts once, and for each
 /// lane its parameters (its request's size, times how often a byte of it is stored, and what
 /// stands for those that it does not have), what its stages make (at most
-/// [`LaneLimits::text_bytes_max`](crate::device::LaneLimits::text_bytes_max) a stage) and the
+/// [`LaneLimits::text_bytes_max`](crate::device::LaneLimits::text_bytes_max) a stage, of which what
+/// is appended in loops takes four times its length at most) and the
 /// answers of backends: their texts, and 8 bytes for each cell of a list, whatever it holds. The
 /// cells lie in columns, but count here, so that one bound holds for everything that an answer
 /// makes a cohort keep. A bound below n times the most of all these trusts that few lanes take the
@@ -204,6 +205,42 @@ impl Arena {
         }
     }
 
+    /// Appends texts to one that is empty or was made by this; `None` where there is no room.
+    ///
+    /// It has room behind it, by its length alone, so it moves as seldom as it doubles; a view of
+    /// it that was there before stays as it is.
+    pub(crate) fn append(
+        &mut self,
+        text: View,
+        parts: impl Iterator<Item = View> + Clone,
+    ) -> Option<View> {
+        let more: usize = parts.clone().map(|part| part.length as usize).sum();
+        let [length, longer] = [text.length as usize, text.length as usize + more];
+        let room = room_of(longer);
+        let start = if room_of(length) == room {
+            text.offset as usize
+        } else {
+            if !self.reserve(room) {
+                return None;
+            }
+            let start = self.bytes.len();
+            let old = text.offset as usize..text.offset as usize + length;
+            self.bytes.extend_from_within(old);
+            self.bytes.resize(start + room, 0);
+            start
+        };
+        let mut end = start + length;
+        for part in parts {
+            let from = part.offset as usize..(part.offset + part.length) as usize;
+            self.bytes.copy_within(from, end);
+            end += part.length as usize;
+        }
+        Some(View {
+            offset: start as u32,
+            length: longer as u32,
+        })
+    }
+
     /// The text of a view into this arena.
     #[inline]
     pub fn get(&self, view: View) -> &[u8] {
@@ -221,9 +258,48 @@ impl Arena {
     }
 }
 
+/// The room that a text takes to which others are appended.
+fn room_of(length: usize) -> usize {
+    match length {
+        0 => 0,
+        length => length.next_power_of_two().max(APPENDED_MIN),
+    }
+}
+
+/// The least of it, so that short ones seldom move.
+const APPENDED_MIN: usize = 32;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_appended_stands_behind_and_costs_its_length() {
+        let mut arena = Arena::new(2000);
+        let [word, other] = [&b"abc"[..], b"-"].map(|text| arena.push(text));
+        let mut text = View::default();
+        let mut before = Vec::new();
+        for turn in 0..70 {
+            text = (arena.append(text, [word, other].into_iter())).expect("there is room");
+            assert_eq!(text.length, (turn + 1) * 4);
+            before.push(text);
+            // Others lie behind it.
+            arena.push(b"x");
+        }
+        for (turn, text) in before.iter().enumerate() {
+            assert_eq!(arena.get(*text), b"abc-".repeat(turn + 1));
+        }
+        // 32, 64, 128, 256 and 512, and what lies between them.
+        assert_eq!(arena.used(), 4 + 70 + 992);
+        assert_eq!(arena.append(text, [text; 2].into_iter()), None);
+        // One that is empty has no room, wherever it lies.
+        let empty = View {
+            offset: 1,
+            length: 0,
+        };
+        assert_eq!(arena.append(empty, [empty].into_iter()), Some(empty));
+        assert_eq!(arena.get(word), b"abc");
+    }
 
     #[test]
     fn what_is_plain_is_known_as_far_as_it_stands_together() {

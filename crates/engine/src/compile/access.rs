@@ -71,6 +71,11 @@ impl<'a> Compiler<'_, 'a> {
                 let found = pairs.iter().find(|(key, _)| is_it(key));
                 found.map(|(_, value)| value.clone())
             }
+            Operand::Group { grouper, list } => match name {
+                "grouper" => Some((**grouper).clone()),
+                "list" => Some(Operand::List(list.clone())),
+                _ => None,
+            },
             Operand::Namespace(index) => self.in_namespace(*index, name),
             // Where it is not there it has none either, and the lane fails.
             Operand::Perhaps { of, .. } => self.attribute(of, name)?,
@@ -163,6 +168,7 @@ impl<'a> Compiler<'_, 'a> {
                 let names = self.namespaces[*index].keys().map(String::as_str);
                 did_you_mean_or(name, names, "namespace(found=false)")
             }
+            Operand::Group { .. } => did_you_mean(name, ["grouper", "list"]),
             Operand::Perhaps { of, .. } => return self.no_attribute(of, name, place),
             Operand::Loop(_) => did_you_mean(
                 name,
@@ -208,6 +214,8 @@ impl<'a> Compiler<'_, 'a> {
         let name = match (&base, &subscript) {
             (_, Operand::Literal(Literal::Text { text, .. })) => text.to_string(),
             (Operand::Row { .. }, Operand::Literal(Literal::Int(index))) => index.to_string(),
+            (Operand::Group { .. }, Operand::Literal(Literal::Int(0))) => "grouper".to_owned(),
+            (Operand::Group { .. }, Operand::Literal(Literal::Int(1))) => "list".to_owned(),
             (Operand::Map(pairs), _) if subscript.scalar().is_some() => {
                 let found = self.looked_up(pairs, &subscript, place)?;
                 return Ok(Element::Value(found));

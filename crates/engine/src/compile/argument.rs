@@ -7,7 +7,7 @@ use crate::diagnostic::{Place, Reported};
 use crate::program::Form;
 use crate::source::keys::Text;
 use crate::source::template::{TextPlace, parse_template};
-use minijinja::machinery::ast::Stmt;
+use minijinja::machinery::ast::{Expr, Stmt};
 use rhythm_protocol::http::uri;
 
 /// Literal pieces, and between them the arguments: of each the parts whose texts, one after the
@@ -29,11 +29,27 @@ pub(super) fn scalar<'a>(
     match operand {
         Operand::Poison => Err(Reported),
         operand if operand.is_safe() => {
-            let hint = "values are escaped for where they are put";
-            Err(compiler.error(place, "`|safe` does not belong here", hint))
+            let message = "a text that is escaped already does not belong here";
+            let hint = "values are escaped for where they are put: leave `|safe` and others away";
+            Err(compiler.error(place, message, hint))
         }
         operand if operand.scalar().is_some() => Ok(operand),
+        operand @ (Operand::List(_) | Operand::Row { .. } | Operand::Record(_)) => {
+            let message = format!("{} is no argument", operand.describe());
+            let hint =
+                "`|tojson` makes one text of it, and `each` asks once for each item of a list";
+            Err(compiler.error(place, message, hint))
+        }
         operand => Err(compiler.not_printable(&operand, place)),
+    }
+}
+
+/// The value of an expression that is to be an argument: JSON is a text like any other there, for
+/// a backend that takes it apart.
+pub(super) fn plain(expression: &Expr<'_>, operand: Operand) -> Operand {
+    match expression {
+        Expr::Filter(node) if node.name == "tojson" => operand.not_safe(),
+        _ => operand,
     }
 }
 
@@ -99,16 +115,13 @@ pub(super) fn template<'a>(
 }
 
 /// An output that is an argument.
-fn argument<'a>(
-    compiler: &mut Compiler<'_, 'a>,
-    expression: &minijinja::machinery::ast::Expr<'_>,
-) -> Result<Operand> {
+fn argument<'a>(compiler: &mut Compiler<'_, 'a>, expression: &Expr<'_>) -> Result<Operand> {
     let place = compiler.place_of(expression);
     let operand = compiler.expression(expression)?;
     match operand {
         Operand::None => Ok(Operand::text("None")),
         Operand::Undefined => Ok(Operand::text("")),
-        operand => scalar(compiler, operand, place),
+        operand => scalar(compiler, plain(expression, operand), place),
     }
 }
 

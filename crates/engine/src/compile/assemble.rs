@@ -9,6 +9,7 @@ use super::compiler::{Compiler, Links};
 use super::params::{declare, keep_what_is_read};
 use super::query::{Asked, query};
 use super::shared_sessions;
+use super::sql;
 use super::step::{Steps, page_named};
 use super::value::{List, Operand};
 use crate::diagnostic::{Place, Report, Severity};
@@ -122,6 +123,7 @@ impl<'a> Assembly<'_, 'a> {
             stored: page.parts.stored,
             cookies: page.parts.cookies,
             flash: page.parts.flash,
+            here: page.parts.here,
             now: page.parts.now,
             drawn: page.parts.drawn,
             csrf: Csrf {
@@ -379,8 +381,8 @@ impl<'a> Assembly<'_, 'a> {
             one_row: declaration.one_row,
         };
         if declaration.transaction.is_empty() {
-            let places = [declaration.asked.place, declaration.result_name.place];
-            return self.check_asked(kind, &whole, places);
+            let columns = declaration.result_name.place;
+            return self.check_asked(kind, &whole, &declaration.asked, columns);
         }
         for (declared, statement) in declaration.transaction.iter().zip(&asked.statements) {
             let (place, columns) = match &declared.row {
@@ -395,19 +397,29 @@ impl<'a> Assembly<'_, 'a> {
                 one_row: declared.row.is_some(),
                 ..whole
             };
-            self.check_asked(kind, &call, [declared.text.place, place]);
+            self.check_asked(kind, &call, &declared.text, place);
         }
     }
 
-    /// Reports what a call's kind finds wrong with what it asks, or with its columns, which stand
-    /// there.
-    fn check_asked(&mut self, kind: &BackendKind, call: &PageCall<'_>, places: [Place<'a>; 2]) {
+    /// Reports what a call's kind finds wrong with what it asks, which is this, or with its
+    /// columns, which stand there.
+    fn check_asked(
+        &mut self,
+        kind: &BackendKind,
+        call: &PageCall<'_>,
+        asked: &Text<'a>,
+        columns: Place<'a>,
+    ) {
         let Some(mistake) = (kind.check)(call) else {
             return;
         };
-        let place = match mistake.part {
-            CallPart::Asked => places[0],
-            CallPart::Columns => places[1],
+        let place = match (mistake.part, mistake.at) {
+            (CallPart::Columns, _) => columns,
+            (CallPart::Asked, None) => asked.place,
+            (CallPart::Asked, Some((piece, bytes))) => {
+                let begin = sql::read(&asked.value).map_or(0, |read| read.piece_begins(piece));
+                TextPlace::of_text(asked).place(begin + bytes)
+            }
         };
         match mistake.severity {
             Severity::Warning => self.report.warning(place, mistake.message, mistake.hint),

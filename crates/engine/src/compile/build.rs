@@ -59,6 +59,8 @@ pub(crate) struct PageParts {
     pub(crate) cookies: Vec<CookieUse>,
     /// The message that a page before has left, once the page has asked for it.
     pub(crate) flash: Option<FieldId>,
+    /// What was asked for, once the page has asked for it.
+    pub(crate) here: Option<FieldId>,
     /// The time, once the page has asked for it.
     pub(crate) now: Option<FieldId>,
     /// Numbers drawn for the request.
@@ -114,6 +116,13 @@ impl PageParts {
         let known = self.flash;
         let flash = known.unwrap_or_else(|| self.field("flash", FieldType::Scalar(Type::Text)));
         *self.flash.insert(flash)
+    }
+
+    /// The field of what was asked for.
+    pub(super) fn here(&mut self) -> FieldId {
+        let known = self.here;
+        let here = known.unwrap_or_else(|| self.field("here", FieldType::Scalar(Type::Text)));
+        *self.here.insert(here)
     }
 
     /// The field of the time when the request was read.
@@ -198,6 +207,7 @@ enum Known {
     Compare(u8, Register, Register),
     Convert(u8, Type, Register),
     Text(String, Register),
+    Characters(Register),
 }
 
 /// A block under construction.
@@ -396,6 +406,34 @@ impl StageBuilder {
             Type::Text,
             |to| Op::Text(function, Unary { to, from }),
         )
+    }
+
+    /// The number of characters of a text. They are counted where it becomes known, not where that
+    /// is asked for: once for all turns of a loop.
+    pub(crate) fn characters(&mut self, text: &Operand, parts: &mut PageParts) -> Option<Register> {
+        let level = match text {
+            Operand::Field { .. } => Some(0),
+            // Others may change, as those of namespaces do.
+            Operand::Register { register, .. } => {
+                let knows = |block: &OpenBlock| block.known.values().any(|known| known == register);
+                self.open.iter().position(knows)
+            }
+            _ => None,
+        };
+        let Some(level) = level else {
+            let from = self.register(text, parts)?;
+            let count = |to| Op::TextLength(Unary { to, from });
+            return Some(self.other(Type::Int, count));
+        };
+        let inside = self.open.split_off(level + 1);
+        let from = self.register(text, parts);
+        let count = from.map(|from| {
+            self.compute(Known::Characters(from), Type::Int, |to| {
+                Op::TextLength(Unary { to, from })
+            })
+        });
+        self.open.extend(inside);
+        count
     }
 
     /// What was loaded, as the type that the page has it as: fields hold no truth values and no

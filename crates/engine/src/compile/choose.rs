@@ -4,7 +4,7 @@
 use super::compiler::{Compiler, Result};
 use super::value::{Chosen, List, Literal, Operand, Tested};
 use crate::diagnostic::Place;
-use crate::program::{Choice, Key, KeyUse, Register, TextFunction, Type};
+use crate::program::{Choice, Comparison, Key, KeyUse, Register, TextFunction, Type};
 use minijinja::machinery::ast::Expr;
 use std::rc::Rc;
 
@@ -27,9 +27,9 @@ impl<'a> Compiler<'_, 'a> {
                 let step = *step;
                 return Ok(Choice::Slice { start, stop, step });
             }
-            Chosen::Where { .. } => KeyUse::Keep,
+            Chosen::Where { .. } | Chosen::Group(..) => KeyUse::Keep,
             Chosen::By(by, _) => *by,
-            Chosen::UniqueInAnyCase(_) => KeyUse::Unique,
+            Chosen::UniqueInAnyCase(_) | Chosen::UniqueInGroups(_) => KeyUse::Unique,
         };
         self.stage.open();
         let register = self.key(chosen, position, place);
@@ -61,6 +61,11 @@ impl<'a> Compiler<'_, 'a> {
                 let item = self.item(&Operand::List(list.clone()), position)?;
                 let text = self.register(&item);
                 return Ok(self.stage.text_function(TextFunction::Lower, text));
+            }
+            Chosen::UniqueInGroups(by) => return self.group_key(by, position),
+            Chosen::Group(by, wanted) => {
+                let key = self.group_key(by, position)?;
+                return Ok(self.stage.compare(Comparison::Equal, key, *wanted));
             }
             Chosen::Reverse | Chosen::Slice(..) => Operand::bool(true),
         };

@@ -124,6 +124,7 @@ impl<'a> ErrorAssembly<'_, 'a> {
             stored: Vec::new(),
             cookies: Vec::new(),
             flash: None,
+            here: None,
             now: None,
             drawn: Vec::new(),
             csrf: Csrf::default(),

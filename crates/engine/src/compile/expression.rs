@@ -50,6 +50,10 @@ impl<'a> Compiler<'_, 'a> {
                 field: self.page.flash(),
                 kind: Type::Text,
             }),
+            Operand::Here => Ok(Operand::Field {
+                field: self.page.here(),
+                kind: Type::Text,
+            }),
             Operand::Maybe(statement) => {
                 let hint = match statement {
                     // What its turns set lasts for a turn.
@@ -113,7 +117,7 @@ impl<'a> Compiler<'_, 'a> {
                              and session.present`, or have `with` give a value by another name"
                                 .to_owned()
                         }
-                        Csrf::NAME | Csrf::INPUT | "flash" | "cookies" => format!(
+                        Csrf::NAME | Csrf::INPUT | "flash" | "here" | "cookies" => format!(
                             "an error page is made before anybody visits it: around this, \
                              {{% if {} is defined %}}",
                             name.id
@@ -242,9 +246,11 @@ impl<'a> Compiler<'_, 'a> {
         Ok(match operand {
             Operand::Literal(literal) => Operand::bool(literal.truth()),
             Operand::Undefined | Operand::None => Operand::bool(false),
-            Operand::Row { .. } | Operand::Record(_) | Operand::Map(_) | Operand::Namespace(_) => {
-                Operand::bool(true)
-            }
+            Operand::Row { .. }
+            | Operand::Record(_)
+            | Operand::Map(_)
+            | Operand::Group { .. }
+            | Operand::Namespace(_) => Operand::bool(true),
             Operand::Perhaps { there, of } => {
                 let there = Operand::register(there, Type::Bool);
                 return self.logical(true, there, |this| this.truth(*of, place));

@@ -14,7 +14,7 @@ use minijinja::machinery::ast::{self, Expr, Spanned};
 use std::rc::Rc;
 
 /// The filters there are, by all their names.
-const FILTERS: [&str; 51] = [
+const FILTERS: [&str; 52] = [
     "abs",
     "batch",
     "bool",
@@ -30,6 +30,7 @@ const FILTERS: [&str; 51] = [
     "first",
     "float",
     "format",
+    "groupby",
     "indent",
     "int",
     "items",
@@ -79,9 +80,6 @@ pub(super) fn is_filter(name: &str) -> bool {
 /// What to do instead of a filter, or a method, that is not there.
 pub(super) fn instead_of(name: &str) -> String {
     match name {
-        "groupby" => {
-            "|sort(attribute=\"name\"), and loop.changed(row.name) begins a group".to_owned()
-        }
         "chain" | "zip" => "pages show what backends answer; let the backend prepare it".to_owned(),
         "datetimeformat" | "timeformat" | "date" | "strftime" => {
             "|dateformat(\"%Y-%m-%d %H:%M\")".to_owned()
@@ -141,6 +139,7 @@ impl<'a> Compiler<'_, 'a> {
             "selectattr" | "rejectattr" => &["", "", ""],
             "select" | "reject" => &["", ""],
             "batch" | "slice" => &[""],
+            "groupby" => &["attribute", "case_sensitive"],
             "dictsort" => &["by", "case_sensitive", "reverse"],
             "round" => &["precision", "method"],
             "filesizeformat" => &["binary"],
@@ -188,6 +187,7 @@ impl<'a> Compiler<'_, 'a> {
             "list" | "lines" | "split" => self.parts_filter(name, value, arguments, place),
             "batch" | "slice" => self.nested_filter(name, &value, arguments[0], place),
             "sort" => self.sort_filter(&value, arguments, place),
+            "groupby" => self.group_filter(&value, arguments, place),
             "unique" => self.unique_filter(&value, arguments, place),
             "select" | "reject" => self.where_filter(name, &value, None, arguments, place),
             "selectattr" | "rejectattr" => {
@@ -262,11 +262,8 @@ impl<'a> Compiler<'_, 'a> {
             }
             value => match value.scalar() {
                 Some((Type::Text, _)) => {
-                    let from = self.register(value);
-                    let register = self
-                        .stage
-                        .other(Type::Int, |to| Op::TextLength(Unary { to, from }));
-                    Operand::register(register, Type::Int)
+                    let register = self.stage.characters(value, self.page);
+                    Operand::register(register.ok_or(Reported)?, Type::Int)
                 }
                 _ => {
                     return Err(self.error(
@@ -551,16 +548,10 @@ impl<'a> Compiler<'_, 'a> {
             let item = this.text_register(&item);
             let first = this.stage.compare(Comparison::Equal, index, zero);
             let mut then = OpenBlock::default();
-            then.ops.push(Op::Copy(Unary {
-                to: joined,
-                from: item,
-            }));
+            let append = |parts| Op::Append(Concat { to: joined, parts });
+            then.ops.push(append(vec![item]));
             this.stage.open();
-            let parts = vec![joined, separator, item];
-            let from = this
-                .stage
-                .other(Type::Text, |to| Op::Concat(Concat { to, parts }));
-            this.stage.push(Op::Copy(Unary { to: joined, from }));
+            this.stage.push(append(vec![separator, item]));
             let otherwise = this.stage.close(this.fragments);
             this.stage.push_if(first, then, otherwise, this.fragments);
             Ok(())

@@ -38,7 +38,7 @@ impl Compiler<'_, '_> {
                 Ok(Operand::int((*count).max(0)))
             }
             (Items::Range { .. }, _) => self.chosen_of(Comparison::Greater, count, Operand::int(0)),
-            (Items::Mapped { of, .. }, _) => self.length_of_all(of),
+            (Items::Mapped { of, .. } | Items::Groups { of, .. }, _) => self.length_of_all(of),
             _ => Ok(count),
         }
     }
@@ -50,7 +50,7 @@ impl Compiler<'_, '_> {
             Items::Tables { length, .. } => Operand::int(*length as i64),
             Items::Range { count, .. } | Items::Window { count, .. } => (**count).clone(),
             Items::Parts { count, .. } => Operand::register(*count, Type::Int),
-            Items::Mapped { of, .. } => self.count_of_all(of)?,
+            Items::Mapped { of, .. } | Items::Groups { of, .. } => self.count_of_all(of)?,
             Items::Batches { size, length, .. } => {
                 let more = Operand::int(size - 1);
                 let more = self.integer_arithmetic(Arithmetic::Add, length, &more)?;
@@ -197,6 +197,7 @@ impl Compiler<'_, '_> {
                 let count = self.chosen_of(Comparison::Less, left, size)?;
                 self.window(of, start, count)
             }
+            Items::Groups { of, by } => self.group(of, by, position),
             Items::Slices { of, count, length } => {
                 let count = Operand::int(*count);
                 let each = self.integer_arithmetic(Arithmetic::FloorDivide, length, &count)?;

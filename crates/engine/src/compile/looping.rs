@@ -3,7 +3,7 @@
 use super::build::OpenBlock;
 use super::compiler::{Compiler, Result, Turns};
 use super::scope::Frame;
-use super::value::{List, Literal, LoopRegisters, Operand};
+use super::value::{Items, List, Literal, LoopRegisters, Operand};
 use crate::diagnostic::{Place, Reported};
 use crate::program::{Choice, For, Key, KeyUse, Register, Type};
 use minijinja::machinery::ast::{self, Spanned};
@@ -232,6 +232,17 @@ impl<'a> Compiler<'_, 'a> {
             }
             ast::Expr::List(names) => {
                 let place = self.at(names);
+                if let Operand::List(list) = items
+                    && matches!(list.items, Items::Groups { .. })
+                    && let [ast::Expr::Var(grouper), ast::Expr::Var(of_group)] = &names.items[..]
+                {
+                    let group = self.item(items, position)?;
+                    for (name, part) in [(grouper, "grouper"), (of_group, "list")] {
+                        let value = self.attribute(&group, part)?;
+                        self.scope.set(name.id, value.ok_or(Reported)?);
+                    }
+                    return Ok(());
+                }
                 let unnamed = |list: &Rc<List>| {
                     let mut columns = list.columns.iter();
                     !list.columns.is_empty() && columns.all(|(name, _)| name.parse::<u16>().is_ok())

@@ -25,6 +25,7 @@ mod expression;
 mod filter;
 mod format;
 mod forms;
+mod group;
 mod http_call;
 mod inherit;
 mod items;

@@ -133,16 +133,11 @@ impl StageBuilder {
         if captured.is_empty() {
             return;
         }
-        let mut parts = vec![joined];
-        let captured = merge_literals(&captured);
-        parts.extend(
-            captured
-                .iter()
-                .filter_map(|part| self.text_register(part, page)),
-        );
-        // Not in place: an operation reads its operands while it writes its result.
-        let from = self.other(Type::Text, |to| Op::Concat(Concat { to, parts }));
-        self.push(Op::Copy(Unary { to: joined, from }));
+        let parts = merge_literals(&captured);
+        let parts = parts.iter();
+        let parts = parts.filter_map(|part| self.text_register(part, page));
+        let parts = parts.collect();
+        self.push(Op::Append(Concat { to: joined, parts }));
     }
 
     /// The text captured by a sink that ends.

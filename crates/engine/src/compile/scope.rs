@@ -95,6 +95,7 @@ impl Scope {
         }
         match name {
             Csrf::NAME if !self.is_for_all => return Some(Operand::CsrfToken),
+            "here" if !self.is_for_all => return Some(Operand::Here),
             "flash" if !self.is_for_all => return Some(Operand::Flash),
             "cookies" if !self.is_for_all => return Some(Operand::Cookies),
             Csrf::INPUT if !self.is_for_all => return Some(Operand::CsrfInput),

@@ -13,6 +13,14 @@ pub(super) struct Statement<'s> {
     pub(super) quoted: Vec<Name<'s>>,
 }
 
+impl Statement<'_> {
+    /// Where one of the pieces begins between which its arguments stand.
+    pub(super) fn piece_begins(&self, piece: usize) -> usize {
+        let before = piece.checked_sub(1).and_then(|at| self.arguments.get(at));
+        before.map_or(0, |(_, name)| name.at + 1 + name.name.len())
+    }
+}
+
 /// An argument's name, and where its colon is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name<'s> {

@@ -1,7 +1,7 @@
 //! Statements of SQL that a page's call asks: their named arguments are expressions of `args`, or
 //! what the page knows by the name; or in a transaction what a statement before has answered.
 
-use super::argument::{Parts, bytes_of, scalar};
+use super::argument::{Parts, bytes_of, plain, scalar};
 use super::compiler::{Compiler, Result};
 use super::sql;
 use super::step::with_expression;
@@ -121,7 +121,7 @@ fn statement_here<'a>(
                     let hint = "write `null` in the statement";
                     Err(compiler.error(place, "none is no value of an argument", hint))
                 }
-                operand => scalar(compiler, operand, place),
+                operand => scalar(compiler, plain(expression, operand), place),
             }
         });
         match operand {

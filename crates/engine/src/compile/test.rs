@@ -286,6 +286,7 @@ fn type_holds(name: &str, value: &Operand) -> bool {
         "none" => *value == Operand::None,
         "sequence" => {
             matches!(value, Operand::List(list) if !matches!(list.items, Items::Range { .. }))
+                || matches!(value, Operand::Group { .. })
         }
         "mapping" => matches!(
             value,
@@ -294,7 +295,10 @@ fn type_holds(name: &str, value: &Operand) -> bool {
         "safe" | "escaped" => value.is_safe(),
         "defined" => *value != Operand::Undefined,
         "iterable" => {
-            matches!(value, Operand::List(_) | Operand::Map(_)) || kind == Some(Type::Text)
+            matches!(
+                value,
+                Operand::List(_) | Operand::Map(_) | Operand::Group { .. }
+            ) || kind == Some(Type::Text)
         }
         _ => false,
     }

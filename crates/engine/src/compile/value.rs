@@ -98,12 +98,23 @@ pub(crate) enum Items {
         size: i64,
         length: Box<Operand>,
     },
+    /// The groups of a list's items; where one is, its last item is.
+    Groups { of: Rc<List>, by: Grouping },
     /// So many lists, over which a list's items are spread.
     Slices {
         of: Rc<List>,
         count: i64,
         length: Box<Operand>,
     },
+}
+
+/// By what items are grouped.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Grouping {
+    /// A column of them.
+    pub(crate) column: Rc<List>,
+    /// Whether texts that differ in the case of ASCII letters alone are the same.
+    pub(crate) ignores_case: bool,
 }
 
 /// A filter by its name, with what it is given.
@@ -126,6 +137,10 @@ pub(crate) enum Chosen {
     By(KeyUse, Rc<List>),
     /// The first of each value of a column of texts, whatever its case.
     UniqueInAnyCase(Rc<List>),
+    /// The first of each group.
+    UniqueInGroups(Grouping),
+    /// Those of the group that has this key.
+    Group(Grouping, Register),
     Reverse,
     /// Those between two integers, in steps.
     Slice(Box<[Operand; 2]>, u32),
@@ -293,6 +308,11 @@ pub(crate) enum Operand {
         list: Rc<List>,
         position: Register,
     },
+    /// What the items of a group have in common, and these.
+    Group {
+        grouper: Box<Operand>,
+        list: Rc<List>,
+    },
     /// Named values: the one row of a call.
     Record(Rc<BTreeMap<String, Operand>>),
     /// Values by constant keys, texts or numbers, in their order.
@@ -313,6 +333,8 @@ pub(crate) enum Operand {
     CsrfInput,
     /// The message that a page before has left.
     Flash,
+    /// What was asked for: path and query.
+    Here,
     /// The request's cookies, by their names.
     Cookies,
     Loop(LoopRegisters),
@@ -403,6 +425,7 @@ impl Operand {
             Operand::List(_) => "go through it with `for`, or use `|length`",
             Operand::Row { .. } | Operand::Record(_) => "take one of its columns: row.column",
             Operand::Map(_) => "take one of its values, map[key], or go through map|items",
+            Operand::Group { .. } => "it has `grouper` and `list`",
             Operand::Errors { .. } => "take that of one parameter: errors.name",
             Operand::Session { .. } => "it has `session.userid` and `session.present`",
             Operand::Cookies => "take one by its name: cookies.theme",
@@ -425,6 +448,7 @@ impl Operand {
         match self {
             Operand::List(_) => "a list",
             Operand::Map(_) => "a map",
+            Operand::Group { .. } => "a group",
             Operand::Row { .. } | Operand::Record(_) | Operand::Errors { .. } => "a record",
             Operand::Session { .. } => "the session",
             Operand::CsrfInput => "the input of a form",

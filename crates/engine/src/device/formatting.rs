@@ -7,15 +7,21 @@ use crate::zone;
 use rhythm_protocol::calendar::{date_of, day_of};
 use std::io::Write;
 
+/// Of so many bytes that are passed over to find a part of a text, one is charged for: a loop that
+/// looks for a part in each turn ends in time, however long the text.
+const PASSED_PER_CHARGE: usize = 256;
+
 /// Appends what a formatting makes of its operands, of which there are as many as it has, in its
-/// order and of its types; a text that becomes longer than `room` fails the lane.
+/// order and of its types; a text that becomes longer than `room` fails the lane. What is given is
+/// how many bytes are charged for beside those of the text.
 pub(super) fn format(
     how: Formatting,
     from: &[Argument<'_>],
     room: usize,
     to: &mut Vec<u8>,
-) -> Result<(), LaneError> {
+) -> Result<usize, LaneError> {
     use Argument::{Bool, Float, Int, Text};
+    let mut passed = 0;
     match (how, from) {
         (Formatting::Fixed, &[Float(value), Int(decimals)]) => fixed(value, decimals, to),
         (Formatting::Ceil, &[Float(value), Int(decimals)]) => {
@@ -41,20 +47,36 @@ pub(super) fn format(
         }
         (Formatting::Slice, &[Text(text), Int(start), Int(stop), Int(step)]) => {
             let text = text_of(text);
-            let (skipped, taken) = slice_of(start, stop, text.chars().count());
-            let chars = text.chars().skip(skipped).take(taken);
+            let bounds = [start, stop].map(|bound| usize::try_from(bound).ok());
+            let (skipped, taken) = match bounds {
+                // No more of it is looked at than that.
+                [Some(start), Some(stop)] => (start, stop.saturating_sub(start)),
+                _ => slice_of(start, stop, text.chars().count()),
+            };
+            let rest = behind(text, skipped);
+            passed = match start.min(stop) < 0 {
+                true => text.len(),
+                false => text.len() - rest.len(),
+            };
+            let chars = rest.chars().take(taken);
             let chars = chars.step_by(usize::try_from(step).unwrap_or(1).max(1));
             to.extend(chars.collect::<String>().as_bytes());
         }
         (Formatting::Character, &[Text(text), Int(at)]) => {
             let text = text_of(text);
-            let from_end = || usize::try_from((-1i64).checked_sub(at)?).ok();
-            let found = match usize::try_from(at) {
-                Ok(at) => text.chars().nth(at),
-                Err(_) => from_end().and_then(|at| text.chars().nth_back(at)),
+            let from_start = usize::try_from(at).ok().or_else(|| {
+                let from_end = usize::try_from(at.unsigned_abs()).ok()?;
+                text.chars().count().checked_sub(from_end)
+            });
+            let rest = from_start.map_or("", |at| behind(text, at));
+            passed = match at < 0 {
+                true => text.len(),
+                false => text.len() - rest.len(),
             };
+            let found = rest.chars().next();
             to.extend(found.map_or(String::new(), String::from).as_bytes());
         }
+        (Formatting::LowerAscii, &[Text(text)]) => to.extend(text.to_ascii_lowercase()),
         (Formatting::IsLower, &[Text(text)]) => {
             let is_other = char::is_uppercase;
             if is_of_case(text_of(text), char::is_lowercase, is_other) {
@@ -96,7 +118,16 @@ pub(super) fn format(
         }
         _ => unreachable!("the compiler gives each its operands"),
     }
-    Ok(())
+    Ok(passed / PASSED_PER_CHARGE)
+}
+
+/// A text without so many characters at its start.
+fn behind(text: &str, characters: usize) -> &str {
+    let mut rest = text.chars();
+    if let Some(last) = characters.checked_sub(1) {
+        rest.nth(last);
+    }
+    rest.as_str()
 }
 
 fn write_to(to: &mut Vec<u8>, what: std::fmt::Arguments<'_>) {

@@ -117,6 +117,8 @@ pub enum Formatting {
     Slice,
     /// A Text and which of its characters, Int, a negative one from the end; empty without one.
     Character,
+    /// A Text, with small letters for the capital ones of ASCII.
+    LowerAscii,
     /// A Text: something where it has small letters, and no others, and else nothing.
     IsLower,
     /// The same of capital letters.

@@ -44,6 +44,10 @@ pub enum Op {
     ConvertOr(Conversion, Binary),
     /// `to` = the texts of `parts`, one after the other.
     Concat(Concat),
+    /// `to` = `to` with the texts of `parts` behind it, in time that is linear in these: what a
+    /// loop puts together is as much work as it has bytes. `to` was set by a [`Op::Copy`] of an
+    /// empty text or by this, and no other register that had its value is appended to.
+    Append(Concat),
     /// `to = function(from)`, both Text.
     Text(TextFunction, Unary),
     /// `to` = `from` with every occurrence of `old` replaced by `new`, all Text.
@@ -133,7 +137,7 @@ pub struct ConstantItem {
     pub position: Register,
 }
 
-/// [`Op::Concat`].
+/// [`Op::Concat`] and [`Op::Append`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concat {
     /// Destination, Text; none of the parts.
@@ -315,6 +319,10 @@ impl Op {
             Op::Item(op) => each(op.position),
             Op::ConstantItem(op) => each(op.position),
             Op::Concat(op) => op.parts.iter().copied().for_each(each),
+            Op::Append(op) => {
+                each(op.to);
+                op.parts.iter().copied().for_each(each);
+            }
             Op::Format(op) => op.from.iter().copied().for_each(each),
             Op::Replace(op) => {
                 [op.from, op.old, op.new].into_iter().for_each(each);

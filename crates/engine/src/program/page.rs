@@ -102,6 +102,8 @@ pub struct PageProgram {
     pub cookies: Vec<CookieUse>,
     /// Text: where it has the message that a page before has left, if it shows it.
     pub flash: Option<FieldId>,
+    /// Text: where it has what was asked for, a path of this site, if it shows it.
+    pub here: Option<FieldId>,
     /// Int: where it has the time when the request was read, in seconds since 1970, if it asks.
     pub now: Option<FieldId>,
     /// Int: where it has numbers from 0 to 2^63 - 1 that nobody can foretell, another for each

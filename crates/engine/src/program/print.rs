@@ -246,6 +246,10 @@ impl StagePrinter<'_> {
                 let parts: Vec<String> = op.parts.iter().map(|part| of(*part)).collect();
                 write!(f, "{} = {}", self.to(op.to), parts.join(" ~ "))
             }
+            Op::Append(op) => {
+                let parts: Vec<String> = op.parts.iter().map(|part| of(*part)).collect();
+                write!(f, "append to {}: {}", of(op.to), parts.join(" ~ "))
+            }
             Op::Text(function, op) => self.unary(f, op, &format!("{function:?} ")),
             Op::Replace(op) => {
                 let [from, old, new] = [op.from, op.old, op.new].map(of);

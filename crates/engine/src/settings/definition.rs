@@ -315,7 +315,7 @@ impl Definition {
         let port = port.unwrap_or(8080);
         let form = format!(
             "such as \"127.0.0.1:{port}\", for this machine alone, or \"0.0.0.0:{port}\", or \
-             \"[::]:{port}\" with IPv6, or a Unix socket, \"unix:/run/site.sock\""
+             \"[::]:{port}\" with IPv6, or a Unix socket, \"unix:/run/site.sock\", which is a file"
         );
         let none = (self.rule.none).map(|none| format!("; \"none\": {none}"));
         let several = matches!(self.rule.kind, SettingKind::Addresses);

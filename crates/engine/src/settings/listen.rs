@@ -26,8 +26,13 @@ impl FromStr for ListenAt {
 
     fn from_str(text: &str) -> Result<ListenAt, NoPlace> {
         match text.strip_prefix(UNIX) {
-            // Places are separated by white space, and the system takes no such byte.
-            Some(path) if path.is_empty() || path.contains([' ', '\t', '\n', '\r', '\0']) => {
+            // Places are separated by white space, and the system takes no such byte. By `@` others
+            // mean a name that is no file, which nothing here listens at.
+            Some(path)
+                if path.is_empty()
+                    || path.starts_with('@')
+                    || path.contains([' ', '\t', '\n', '\r', '\0']) =>
+            {
                 Err(NoPlace)
             }
             Some(path) => Ok(ListenAt::Unix(path.into())),
@@ -66,6 +71,7 @@ mod tests {
             "here",
             ":80",
             "unix:",
+            "unix:@a",
             "unix:/a b",
             "unix:/a\0",
             "/run/a.sock",

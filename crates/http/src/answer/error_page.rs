@@ -16,7 +16,7 @@ pub struct ErrorPage {
     /// Its body where there is nothing more to be said.
     pub plain: Box<[u8]>,
     /// Its body where there is a sentence more: what stands round the places where that, escaped as
-    /// HTML, goes.
+    /// HTML or JSON, goes.
     pub pieces: Vec<Box<[u8]>>,
 }
 
@@ -26,9 +26,41 @@ impl ErrorPage {
             return self.plain.to_vec();
         }
         let mut sentence = String::new();
-        escape(detail, &mut sentence);
+        match is_json(&self.content_type) {
+            true => escape_json(detail, &mut sentence),
+            false => escape(detail, &mut sentence),
+        }
         self.pieces.join(sentence.as_bytes())
     }
+}
+
+/// Whether a content type is that of JSON (RFC 6839, section 3.1, has the suffix).
+#[must_use]
+pub fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let essence = essence.to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+/// Appends a text as it stands in a string of JSON.
+fn escape_json(text: &str, to: &mut String) {
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => to.extend(['\\', c]),
+            '\0'..' ' => to.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => to.push(c),
+        }
+    }
+}
+
+/// The body of an error answer of what answers JSON, where a site has none of its own.
+fn json_body(status: u16, detail: &str) -> Vec<u8> {
+    let reason = reason(status);
+    let mut sentence = String::new();
+    escape_json(detail, &mut sentence);
+    let body =
+        format!("{{\"status\":{status},\"reason\":\"{reason}\",\"message\":\"{sentence}\"}}");
+    body.into_bytes()
 }
 
 /// The body of an error answer where a site has none of its own.
@@ -49,7 +81,8 @@ fn plain_body(status: u16, detail: &str) -> Vec<u8> {
 }
 
 /// Writes an error answer: status and reason as a small page, or a `page` of the site's own, with a
-/// sentence that may say more. `fields` writes more headers. Gives what the log says of it.
+/// sentence that may say more; where errors are told as JSON, as an object of these, unless the
+/// site's own is JSON, too. `fields` writes more headers. Gives what the log says of it.
 pub fn write_error(
     out: &mut Vec<u8>,
     status: u16,
@@ -60,8 +93,11 @@ pub fn write_error(
     fields: impl FnOnce(&mut ResponseWriter<'_>),
 ) -> Answered {
     let (body, content_type) = match page {
-        Some(page) => (page.body(detail), &*page.content_type),
-        None => (plain_body(status, detail), "text/html; charset=utf-8"),
+        Some(page) if !shape.json || is_json(&page.content_type) => {
+            (page.body(detail), &*page.content_type)
+        }
+        _ if shape.json => (json_body(status, detail), "application/json"),
+        _ => (plain_body(status, detail), "text/html; charset=utf-8"),
     };
     let mut head = ResponseWriter::new(out, status);
     fields(&mut head);

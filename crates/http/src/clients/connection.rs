@@ -227,6 +227,7 @@ impl Connection {
             head_only: head.method() == Method::Head,
             http10: head.is_http10(),
             close: !head.keep_alive() || last,
+            json: false,
             accepts: head.accepts(),
         }
     }

@@ -219,6 +219,14 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Errors that answer the request at hand are told as JSON.
+    #[inline]
+    pub fn tell_errors_as_json(&mut self) {
+        if let State::Whole { owed, .. } = &mut self.state {
+            owed.shape.json = true;
+        }
+    }
+
     /// Whether there is nothing more in it.
     #[inline]
     pub(crate) fn is_at_end(&self) -> bool {

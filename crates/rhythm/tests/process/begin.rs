@@ -92,7 +92,7 @@ fn a_new_site_works_and_is_served_as_it_changes() {
     fs::write(&index, text.replace("To do", "Still to do")).unwrap();
     until(&server, "/", 200, "Still to do");
     fs::write(&index, text.replace("{% else %}", "{% esle %}")).unwrap();
-    let shown = until(&server, "/", 404, "This cannot be served as it is");
+    let shown = until(&server, "/", 500, "This cannot be served as it is");
     assert!(
         shown.contains("pages/index.html:") && shown.contains("esle"),
         "{shown}"

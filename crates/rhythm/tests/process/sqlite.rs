@@ -328,6 +328,28 @@ fn statements_are_checked_where_they_stand() {
         assert!(said.contains("pages/tried.html:5:") || said.contains("pages/tried.html:6:"));
         assert!(!folder.join("notes.db").exists(), "a check makes nothing");
     }
+    // What the database names is pointed at, behind an argument, too, and in text of several lines.
+    for (statement, place) in [
+        ("query = \"select id, nme from topic\"", "5:21:"),
+        (
+            "query = \"select :a, nme from topic where id = :a\"",
+            "5:21:",
+        ),
+        ("query = \"\"\"\nselect id,\n  nme from topic\"\"\"", "7:3:"),
+    ] {
+        let page = format!(
+            "+++\nroute = \"GET /tried\"\n[[step]]\ncall = \"board\"\n{statement}\n\
+             {}rows = \"a(a, b)\"\n+++\n",
+            match statement.contains(":a") {
+                true => "args = { a = \"1\" }\n",
+                false => "",
+            }
+        );
+        fs::write(folder.join("pages/tried.html"), page).unwrap();
+        let said = check();
+        let told = format!("pages/tried.html:{place} error: no such column: nme");
+        assert!(said.contains(&told), "{statement}: {said}");
+    }
     fs::remove_file(folder.join("pages/tried.html")).unwrap();
     // A schema that fails is told of where it does, and leaves nothing behind.
     let schema = fs::read_to_string(folder.join("schema.sql")).unwrap();

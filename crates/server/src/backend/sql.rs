@@ -25,6 +25,7 @@ pub(super) fn mistake(
 ) -> CallMistake {
     CallMistake {
         part,
+        at: None,
         severity: Severity::Error,
         message: message.into(),
         hint: hint.into(),
@@ -76,5 +77,54 @@ pub(super) fn numbered(pieces: &[Box<[u8]>], mark: u8, out: &mut Vec<u8>) {
             out.extend_from_slice(itoa::Buffer::new().format::<u32>(number).as_bytes());
         }
         out.extend_from_slice(piece);
+    }
+}
+
+/// In which piece a byte of the statement is that [`numbered`] makes, and how far into it; of an
+/// argument it is where the piece before ends.
+pub(super) fn in_pieces(pieces: &[Box<[u8]>], offset: usize) -> Option<(usize, usize)> {
+    let mut begin = 0;
+    for (index, piece) in pieces.iter().enumerate() {
+        if index > 0 {
+            begin += 1 + itoa::Buffer::new().format(index).len();
+        }
+        let Some(inside) = offset.checked_sub(begin) else {
+            return Some((index - 1, pieces[index - 1].len()));
+        };
+        if inside < piece.len() {
+            return Some((index, inside));
+        }
+        begin += piece.len();
+    }
+    Some((pieces.len().checked_sub(1)?, pieces.last()?.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_of_a_statement_is_found_in_its_pieces() {
+        let mut pieces: Vec<Box<[u8]>> = vec![b"select ".as_slice().into()];
+        pieces.extend((0..10).map(|_| b" + ".as_slice().into()));
+        let mut statement = Vec::new();
+        numbered(&pieces, b'$', &mut statement);
+        assert!(statement.ends_with(b"$9 + $10 + "));
+        for (offset, place) in [
+            (0, (0, 0)),
+            (6, (0, 6)),
+            // `$1`
+            (7, (0, 7)),
+            (8, (0, 7)),
+            (9, (1, 0)),
+            (11, (1, 2)),
+            (12, (1, 3)),
+            (statement.len() - 1, (10, 2)),
+            // `$10`
+            (statement.len() - 4, (9, 3)),
+            (statement.len(), (10, 3)),
+        ] {
+            assert_eq!(in_pieces(&pieces, offset), Some(place), "{offset}");
+        }
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn early_refusal(
         Found::Target(Target::Page(page), _) => refusal(site, page, head, bytes),
         Found::Target(..) => None,
         Found::OtherMethod(_) => Some(405),
-        Found::Nothing => Some(404),
+        Found::Nothing => Some(site.settings.nothing),
     }
 }
 
@@ -97,7 +97,7 @@ fn find_mounted(site: &Site, head: &RequestHead, bytes: &[u8]) -> SiteAnswer {
     }
     let statics = &site.statics;
     let Some(below) = path.strip_prefix(statics.mount().as_bytes()) else {
-        return SiteAnswer::Error(404);
+        return SiteAnswer::Error(site.settings.nothing);
     };
     let mut relative = Vec::new();
     let found = uri::file_path(below, &mut relative)
@@ -107,6 +107,6 @@ fn find_mounted(site: &Site, head: &RequestHead, bytes: &[u8]) -> SiteAnswer {
         (Some(file), Method::Get | Method::Head) => SiteAnswer::File(file),
         (Some(_), Method::Options) => SiteAnswer::Options("GET, HEAD, OPTIONS".to_owned()),
         (Some(_), _) => SiteAnswer::OtherMethod("GET, HEAD, OPTIONS".to_owned()),
-        (None, _) => SiteAnswer::Error(404),
+        (None, _) => SiteAnswer::Error(site.settings.nothing),
     }
 }

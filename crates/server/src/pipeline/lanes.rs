@@ -20,6 +20,8 @@ use crate::site::routes::{Found, PatternId, Target};
 use rhythm_http::{Expected, HostId, Incoming, Owed, Reader, Stall};
 use rhythm_net::Time;
 use rhythm_protocol::http::conditional::Conditions;
+use rhythm_protocol::http::local_path::is_local;
+use rhythm_protocol::http::request::{Method, RequestHead};
 use std::sync::Arc;
 
 /// See the module's text.
@@ -27,8 +29,8 @@ pub(super) struct Intake {
     parser: Parser,
     /// Those of each site.
     tokens: Vec<Tokens>,
-    /// A message, read from its cookie.
-    flash: Vec<u8>,
+    /// What is made of a request: a message, read from its cookie, or what it asks for.
+    made: Vec<u8>,
     /// What tells clients apart.
     clients_by: ClientsBy,
 }
@@ -84,7 +86,7 @@ impl Intake {
             tokens: sealers
                 .map(|sealer| Tokens::new(sealer, first_token))
                 .collect(),
-            flash: Vec::new(),
+            made: Vec::new(),
             clients_by,
         }
     }
@@ -136,6 +138,13 @@ impl Intake {
             };
         };
         let found = self.parser.route(&epoch.site, head, bytes);
+        if let Found::Target(Target::Page(page), _) = found
+            && epoch.page(page).is_json
+        {
+            reader.reading.tell_errors_as_json();
+        }
+        let request = reader.reading.request();
+        let Incoming { head, bytes, .. } = request;
         let taken = match dispatch(&epoch.site, found, head, bytes) {
             Way::Lane(page, pattern) => {
                 match self.tokens[epoch.index].check(&epoch.site, page, request) {
@@ -234,6 +243,12 @@ impl Intake {
             let token = cohort.arena.push(&self.tokens[site].next(id));
             cohort.fields[usize::from(field)].set_text(last, token);
         }
+        if let Some(field) = program.here {
+            self.made.clear();
+            asked_for(head, bytes, &mut self.made);
+            let here = cohort.arena.push(&self.made);
+            cohort.fields[usize::from(field)].set_text(last, here);
+        }
         if let Some(field) = program.now {
             let seconds = i64::try_from(responder.date().seconds()).unwrap_or(i64::MAX);
             cohort.fields[usize::from(field)].set_int(last, seconds);
@@ -247,9 +262,9 @@ impl Intake {
             Some((field, value))
         });
         if let (Some((field, value)), Some(id)) = (flash, &session) {
-            self.flash.clear();
-            if flash::read(self.tokens[site].sealer(), id, value, &mut self.flash) {
-                let message = cohort.arena.push(&self.flash);
+            self.made.clear();
+            if flash::read(self.tokens[site].sealer(), id, value, &mut self.made) {
+                let message = cohort.arena.push(&self.made);
                 cohort.fields[usize::from(field)].set_text(last, message);
             }
         }
@@ -270,5 +285,22 @@ impl Intake {
         epoch.metrics(page).requests.add(1);
         cohorts.filled(context);
         Taken::Lane
+    }
+}
+
+/// Appends where a browser can be sent to ask for the same again: the path and query of what is
+/// read, `/` else.
+fn asked_for(head: &RequestHead, bytes: &[u8], to: &mut Vec<u8>) {
+    if matches!(head.method(), Method::Get | Method::Head) {
+        to.extend_from_slice(head.path(bytes));
+        let query = head.query().of(bytes);
+        if !query.is_empty() {
+            to.push(b'?');
+            to.extend_from_slice(query);
+        }
+    }
+    if !std::str::from_utf8(to).is_ok_and(is_local) {
+        to.clear();
+        to.push(b'/');
     }
 }

@@ -31,7 +31,7 @@ use rhythm_engine::program::{
     Aside, Carrier, FileFields, Op, PROBLEM_BYTES_MAX, PageProgram, ParamType, Segment, Service,
 };
 use rhythm_engine::session::{SessionId, StoredFields};
-use rhythm_http::{AnswerShape, Answered, RequestLimits, write_error};
+use rhythm_http::{AnswerShape, Answered, RequestLimits, is_json, write_error};
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::encoding::Encoding;
 use rhythm_protocol::http::request::Method;
@@ -57,6 +57,8 @@ pub(crate) struct PageInfo {
     of_files: usize,
     /// Which content it reads.
     pub(crate) takes: Takes,
+    /// What it answers is JSON, and so are errors in its place.
+    pub(crate) is_json: bool,
     /// The page reads anything but its form and query.
     pub(crate) has_others: bool,
     /// How often a byte of a request may be stored, at most: a cookie or header by each parameter
@@ -131,7 +133,7 @@ impl PageInfo {
             .chain(page.list_params.iter().map(|list| list.told));
         let told = told.flatten().count();
         let others = carriers().filter(is_other).count() + page.cookies.len();
-        let others = others + usize::from(page.flash.is_some());
+        let others = others + usize::from(page.flash.is_some()) + usize::from(page.here.is_some());
         // Each of their bytes may be stored as three.
         let columns = page.list_params.iter().flat_map(|list| &list.columns);
         let kinds = (page.params.iter().map(|param| &param.kind)).chain(columns.map(|(_, k)| k));
@@ -152,6 +154,7 @@ impl PageInfo {
             fields: fields.into(),
             of_files,
             takes: Takes::of(carriers()),
+            is_json: is_json(&page.content_type),
             has_others: carriers().any(|carrier| is_other(&carrier)),
             copies_max: copies_max * if told > 0 { 2 } else { 1 },
             default_bytes: defaults

@@ -31,6 +31,8 @@ pub struct SiteSettings {
     pub gzip: GzipSettings,
     /// Paths answered 303 with another path, such as `/` to the first page.
     pub redirects: Vec<(String, String)>,
+    /// The status of paths that nothing answers: 404, but where something keeps all pages away.
+    pub nothing: u16,
     /// How long a piece of a streamed file is waited for.
     pub read_timeout: Duration,
     /// What hosts answer.
@@ -80,6 +82,7 @@ impl SiteSettings {
                 .collect(),
             gzip: gzip.clone(),
             redirects: statics.index.clone().into_iter().collect(),
+            nothing: 404,
             read_timeout: statics.read_timeout,
             hosts: Vec::new(),
             backends: service.backends.iter().map(backend).collect(),

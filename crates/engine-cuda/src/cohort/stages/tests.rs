@@ -64,6 +64,7 @@ fn service() -> Service {
             stored: vec![],
             cookies: Vec::new(),
             flash: None,
+            here: None,
             now: None,
             drawn: vec![],
             csrf: Csrf::default(),

@@ -22,6 +22,7 @@ fn page(columns: &[Type]) -> PageProgram {
         stored: vec![],
         cookies: Vec::new(),
         flash: None,
+        here: None,
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),

@@ -153,6 +153,7 @@ impl Maker {
                 };
                 Op::Convert(conversion, Unary { to, from })
             }
+            15 if self.dice.once_in(2) => return self.appended([t, t2, t3, t4], i),
             15 => Op::Concat(Concat {
                 to: t,
                 parts: vec![t2, t3, t4],
@@ -233,6 +234,49 @@ impl Maker {
         Op::Text(function, of)
     }
 
+    /// A text that a loop puts together, of others and of itself, and, now and then, one that it
+    /// was on the way.
+    fn appended(&mut self, [t, t2, t3, before]: [Register; 4], count: Register) -> Vec<Op> {
+        let [to, empty] = [0; 2].map(|_| self.own_register(Type::Text));
+        let [position, index, length] = [0; 3].map(|_| self.own_register(Type::Int));
+        let nothing = self.texts.intern("");
+        self.stage.constants.push((empty, nothing));
+        let parts = match self.dice.below(3) {
+            0 => vec![t2],
+            1 => vec![t2, t3],
+            _ => vec![to, t2],
+        };
+        let mut body = vec![Op::Append(Concat { to, parts })];
+        if self.dice.once_in(3) {
+            body.push(Op::Copy(Unary {
+                to: before,
+                from: to,
+            }));
+        }
+        if self.dice.once_in(2) {
+            // What is made between lies behind it.
+            body.push(Op::Text(TextFunction::Upper, Unary { to: t2, from: t3 }));
+        }
+        let choices = Vec::new();
+        let otherwise = vec![Op::Append(Concat {
+            to,
+            parts: vec![t3],
+        })];
+        vec![
+            Op::Copy(Unary { to, from: empty }),
+            Op::For(For {
+                count,
+                choices,
+                position,
+                index,
+                length,
+                body,
+                otherwise,
+            }),
+            Op::Copy(Unary { to: t, from: to }),
+        ]
+    }
+
     /// A text of several values, of numbers that are not too large to be widths.
     fn format(
         &mut self,
@@ -244,7 +288,8 @@ impl Maker {
         let small = self.own_register(Type::Int);
         let number = Constant::Int(self.dice.below(40) as i64);
         self.stage.constants.push((small, number));
-        let (how, from) = match self.dice.below(15) {
+        let (how, from) = match self.dice.below(16) {
+            14 => (Formatting::LowerAscii, vec![text]),
             0 => (Formatting::Fixed, vec![f, small]),
             1 => (Formatting::Ceil, vec![f, small]),
             2 => (Formatting::Padded, vec![i, small]),
@@ -583,6 +628,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
         stored: vec![],
         cookies: Vec::new(),
         flash: None,
+        here: None,
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),

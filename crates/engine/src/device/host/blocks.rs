@@ -88,6 +88,7 @@ impl Strip<'_> {
         match op {
             Op::Convert(Conversion::ToText, op) => self.make_texts(op, selection),
             Op::Concat(op) => self.concat(op, selection),
+            Op::Append(op) => self.append(op, selection),
             Op::Text(function, op) => self.text_function(*function, op, selection),
             Op::Replace(op) => self.replace(op, selection),
             Op::Format(op) => self.format(op, selection),

@@ -33,6 +33,22 @@ impl Strip<'_> {
         }
     }
 
+    /// What a loop puts together grows where it lies.
+    pub(super) fn append(&mut self, op: &Concat, selection: &Selection) {
+        for &lane in selection {
+            let registers = &self.registers;
+            let parts = op.parts.iter().map(|part| registers.view(*part, lane));
+            let more = parts.clone().map(|part| part.length as usize).sum();
+            if !self.lanes.charge(lane, more) {
+                continue;
+            }
+            match self.arena.append(registers.view(op.to, lane), parts) {
+                Some(text) => self.registers.set(op.to, lane, text),
+                None => self.lanes.fail(lane, LaneError::TooLarge),
+            }
+        }
+    }
+
     pub(super) fn text_function(
         &mut self,
         function: TextFunction,
@@ -89,7 +105,9 @@ impl Strip<'_> {
                 *to = (strip.registers).argument(*register, lane, kind, strip.arena);
             }
             let room = strip.lanes.text_left[usize::from(lane)];
-            formatting::format(op.how, &from[..op.from.len()], room, made)?;
+            let passed = formatting::format(op.how, &from[..op.from.len()], room, made)?;
+            let left = &mut strip.lanes.text_left[usize::from(lane)];
+            *left = left.checked_sub(passed).ok_or(LaneError::TooLarge)?;
             Ok(None)
         });
     }
@@ -113,7 +131,7 @@ impl Strip<'_> {
         &mut self,
         selection: &Selection,
         to: Register,
-        make: impl Fn(&Self, u8, &mut Vec<u8>) -> Result<Option<View>, LaneError>,
+        make: impl Fn(&mut Self, u8, &mut Vec<u8>) -> Result<Option<View>, LaneError>,
     ) {
         let mut made = std::mem::take(self.made);
         for &lane in selection {

@@ -84,6 +84,7 @@ impl Lane<'_> {
                 self.set(op.to, value);
             }
             Op::Concat(op) => self.concat(op)?,
+            Op::Append(op) => self.append(op)?,
             Op::Text(function, op) => {
                 let view = self.text_function(*function, op.from)?;
                 self.set(op.to, Value::Text(view));
@@ -185,6 +186,15 @@ impl Lane<'_> {
         Ok(())
     }
 
+    fn append(&mut self, op: &Concat) -> Outcome {
+        let parts: Vec<View> = op.parts.iter().map(|part| self.view(*part)).collect();
+        self.charge(parts.iter().map(|part| part.length as usize).sum())?;
+        let text = self.view(op.to);
+        let longer = self.arena.append(text, parts.into_iter());
+        self.set(op.to, Value::Text(longer.ok_or(LaneError::TooLarge)?));
+        Ok(())
+    }
+
     fn text_function(&mut self, function: TextFunction, from: Register) -> Result<View, Stop> {
         let operand = self.view(from);
         let mut made = Vec::new();
@@ -218,7 +228,8 @@ impl Lane<'_> {
             .map(|from| self.value(*from).argument(self.arena));
         let from: Vec<Argument<'_>> = from.collect();
         let mut made = Vec::new();
-        formatting::format(op.how, &from, self.text_left, &mut made)?;
+        let passed = formatting::format(op.how, &from, self.text_left, &mut made)?;
+        self.charge(passed)?;
         let view = self.make(&made)?;
         self.set(op.to, Value::Text(view));
         Ok(())

@@ -562,6 +562,16 @@ fn statements_are_checked_where_they_stand() {
         assert!(said.contains(told), "{statement}: {said}");
         assert!(said.contains("pages/tried.html:5:") || said.contains("pages/tried.html:6:"));
     }
+    // What it names is pointed at, behind an argument, too.
+    let statement = "query = \"select :a::text, nme from topic\"\nargs = { a = \"'ä'\" }";
+    page(
+        &folder,
+        "tried",
+        &format!("{statement}\nrows = \"a(a, b)\""),
+        "",
+    );
+    let said = check(&folder);
+    assert!(said.contains("pages/tried.html:5:27: error"), "{said}");
     // A mistake does not keep a site from being served while nobody can tell of it.
     database.kill();
     let said = check(&folder);

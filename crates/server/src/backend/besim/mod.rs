@@ -70,6 +70,7 @@ fn check_users(users: &Setting) -> bool {
 fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let refused = |message: String, hint: String| CallMistake {
         part: CallPart::Asked,
+        at: None,
         severity: Severity::Warning,
         message,
         hint,
@@ -111,6 +112,7 @@ fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let (given, wanted) = (call.columns.len(), command.columns.len());
     (given != wanted).then(|| CallMistake {
         part: CallPart::Columns,
+        at: None,
         severity: Severity::Error,
         message: format!(
             "BeSim's command {number} answers {}",

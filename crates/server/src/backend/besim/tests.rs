@@ -33,6 +33,7 @@ fn page(form: Form, columns: u16) -> PageProgram {
         stored: vec![],
         cookies: Vec::new(),
         flash: None,
+        here: None,
         now: None,
         drawn: vec![],
         csrf: Csrf::default(),

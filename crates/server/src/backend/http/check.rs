@@ -11,6 +11,7 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let mistake = |message: &str, hint: &str| {
         Some(CallMistake {
             part: CallPart::Asked,
+            at: None,
             severity: Severity::Error,
             message: message.to_owned(),
             hint: hint.to_owned(),

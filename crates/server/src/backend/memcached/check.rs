@@ -9,6 +9,7 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let mistake = |part, message: &str, hint: &str| {
         Some(CallMistake {
             part,
+            at: None,
             severity: Severity::Error,
             message: message.to_owned(),
             hint: hint.to_owned(),

@@ -7,7 +7,7 @@ use super::client::{Client, Described};
 use super::greeting::Refusal;
 use super::messages::ServerError;
 use super::statements::types;
-use crate::backend::sql::{self, mistake, numbered, unlike};
+use crate::backend::sql::{self, in_pieces, mistake, numbered, unlike};
 use crate::backend::waited::Absent;
 use rhythm_engine::diagnostic::Severity;
 use rhythm_engine::kind::{CallMistake, CallPart, PageCall};
@@ -34,7 +34,13 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
         Ok(Ok(described)) => described,
         Ok(Err(why)) => {
             let hint = format!("it is tried in {}", call.backend.shown_text("url"));
-            return Some(mistake(CallPart::Asked, why.in_words(), hint));
+            let characters = std::str::from_utf8(&statement).ok()?;
+            let at = (why.position.checked_sub(1))
+                .and_then(|at| Some(characters.char_indices().nth(at)?.0));
+            return Some(CallMistake {
+                at: at.and_then(|at| in_pieces(&call.form.pieces, at)),
+                ..mistake(CallPart::Asked, why.in_words(), hint)
+            });
         }
         Err(refusal) => {
             let name = &call.backend.name;

@@ -101,6 +101,8 @@ pub(super) struct ServerError {
     pub(super) code: String,
     /// The server's function that says so: unlike the words, in no language.
     pub(super) routine: String,
+    /// Which character of the statement it is about, from 1 on; 0 where that is not said.
+    pub(super) position: usize,
     message: String,
     detail: String,
     hint: String,
@@ -127,6 +129,7 @@ impl ServerError {
                 b'D' => error.detail = text,
                 b'H' => error.hint = text,
                 b'R' => error.routine = text,
+                b'P' => error.position = text.parse().unwrap_or_default(),
                 _ => {}
             }
         }

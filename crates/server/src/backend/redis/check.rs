@@ -17,6 +17,7 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
     let mistake = |severity, message: String, hint: &str| {
         Some(CallMistake {
             part: CallPart::Asked,
+            at: None,
             severity,
             message,
             hint: hint.to_owned(),

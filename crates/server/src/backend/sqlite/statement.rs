@@ -2,7 +2,7 @@
 //! compiled, in the database, or where there is none yet in one made of the schema.
 
 use super::database;
-use crate::backend::sql::{Described, mistake, numbered, unlike};
+use crate::backend::sql::{Described, in_pieces, mistake, numbered, unlike};
 use rhythm_engine::kind::{CallMistake, CallPart, PageCall};
 use rusqlite::ffi::ErrorCode;
 
@@ -32,8 +32,18 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
                         .to_owned(),
                 ),
                 _ => {
+                    // -1 where it is not known.
+                    let at = match &why {
+                        rusqlite::Error::SqlInputError { offset, .. } => {
+                            usize::try_from(*offset).ok()
+                        }
+                        _ => None,
+                    };
                     let hint = format!("it is tried in {}", place.display());
-                    (database::in_words(&why), hint)
+                    return Some(CallMistake {
+                        at: at.and_then(|at| in_pieces(&call.form.pieces, at)),
+                        ..mistake(CallPart::Asked, database::in_words(&why), hint)
+                    });
                 }
             };
             return error(message, hint);
