@@ -107,6 +107,13 @@ impl<'a> Turn<'a> {
         self.pinned.prefetch_item(hash);
     }
 
+    /// Lets others have memory that may be read in this turn. To be called between connections, and
+    /// where one takes long: a turn's end would be late.
+    #[inline]
+    pub fn make_way(&mut self) {
+        self.pinned.make_way();
+    }
+
     fn count(&self, counter: Counter) {
         self.counters.add(counter, 1);
     }

@@ -121,6 +121,17 @@ impl Guard<'_> {
         self.items.epochs.pin(self.seat.index);
     }
 
+    /// Has other guards made anew that may be in the way of what was retired.
+    pub(super) fn want_way(&self) {
+        self.items.epochs.want();
+    }
+
+    /// Whether that was asked for since this one was made.
+    #[inline]
+    pub(super) fn is_in_the_way(&self) -> bool {
+        self.items.epochs.is_wanted(self.seat.index)
+    }
+
     /// Starts loading the items that look like the hash's.
     #[inline]
     pub(super) fn prefetch_items(&self, hash: Hash) {

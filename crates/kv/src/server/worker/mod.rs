@@ -202,6 +202,7 @@ impl Worker {
                 size += commands;
                 continue;
             };
+            turn.make_way();
             let source = self.cohort.part(index).source;
             match source {
                 Source::Connection(id) => {
