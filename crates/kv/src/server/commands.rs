@@ -2,7 +2,7 @@
 //! by the workers.
 
 use crate::etcd::News;
-use crate::ring::{Road, Written};
+use crate::ring::{Road, Unanswered, Written};
 use crate::wire::Users;
 use rhythm_net::Inbox;
 use std::sync::Arc;
@@ -25,9 +25,8 @@ pub(super) struct Told {
     pub(super) released: Option<u64>,
     /// Of what was written under these tickets nobody knows what becomes.
     pub(super) broken: Vec<u64>,
-    /// Answers to commands that were passed on, by their numbers; none: nobody knows whether it was
-    /// executed.
-    pub(super) answers: Vec<(u64, Option<Vec<u8>>)>,
+    /// Answers to commands that were passed on, by their numbers.
+    pub(super) answers: Vec<(u64, Result<Vec<u8>, Unanswered>)>,
     /// To be answered when all that was written until now is handed over.
     pub(super) fence: Option<u64>,
 }

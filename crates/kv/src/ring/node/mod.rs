@@ -63,7 +63,7 @@ use super::view::View;
 use super::wire::{self, Claim, Head, Message, Messages, Stay};
 use super::written::Written;
 use chains::Chain;
-pub use effects::{Effects, Execute, Ticket};
+pub use effects::{Effects, Execute, Ticket, Unanswered};
 use flushes::Flushes;
 use forwards::Forwards;
 pub use options::Options;
