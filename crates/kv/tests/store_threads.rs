@@ -38,6 +38,15 @@ fn new(value: Value<'_>) -> New<'_> {
     }
 }
 
+/// A worker that has ended, in order or not.
+struct Ended<'a>(&'a AtomicU64);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// A value that tells its key: the key, then a number, and then bytes made of both.
 fn checked(key: u64, number: u64) -> Vec<u8> {
     let mut bytes = [key.to_le_bytes(), number.to_le_bytes()].concat();
@@ -127,15 +136,16 @@ fn what_a_turn_found_stays_whole_while_memory_is_used_again() {
 fn no_write_is_refused_where_a_worker_sleeps_in_its_turn() {
     let store = store(16 << 20);
     let value = vec![7; 1_000_000];
-    let ended = AtomicU64::new(1);
+    let ended = AtomicU64::new(0);
     workers(&store, |number, mut worker| {
         if number == 0 {
-            while ended.load(Ordering::Relaxed) < WORKERS {
+            while ended.load(Ordering::Relaxed) < WORKERS - 1 {
                 let _pinned = worker.pin();
                 thread::sleep(Duration::from_millis(5));
             }
             return;
         }
+        let _ended = Ended(&ended);
         let mut state = number;
         for _ in 0..250 {
             let mut pinned = worker.pin();
@@ -150,7 +160,6 @@ fn no_write_is_refused_where_a_worker_sleeps_in_its_turn() {
                 assert!(stored.is_ok(), "{:?} of {length}", stored.err());
             }
         }
-        ended.fetch_add(1, Ordering::Relaxed);
     });
     let stats = store.stats();
     assert!(stats.evictions > 100, "{stats:?}");
@@ -160,16 +169,17 @@ fn no_write_is_refused_where_a_worker_sleeps_in_its_turn() {
 #[test]
 fn a_turn_that_makes_way_holds_nobody_up() {
     let store = store(2 << 20);
-    let is_over = AtomicBool::new(false);
+    let ended = AtomicU64::new(0);
     workers(&store, |number, mut worker| match number {
         0 => {
             let mut pinned = worker.pin();
-            while !is_over.load(Ordering::Relaxed) {
+            while ended.load(Ordering::Relaxed) == 0 {
                 pinned.make_way();
                 thread::sleep(Duration::from_micros(100));
             }
         }
         1 => {
+            let _ended = Ended(&ended);
             // Several times as much as there is memory for.
             let value = [7; 4000];
             for key in 0..4000_u64 {
@@ -179,7 +189,6 @@ fn a_turn_that_makes_way_holds_nobody_up() {
                 let stored = pinned.update(store.hash(&key), &key, 1, |_| (change, ()));
                 assert!(stored.is_ok(), "{:?}", stored.err());
             }
-            is_over.store(true, Ordering::Relaxed);
         }
         _ => {}
     });

@@ -135,7 +135,7 @@ impl<'a> Turn<'a> {
     ) -> Then {
         let Parsed { bytes, commands } = parsed;
         let key = command.key.of(bytes, &commands.decoded);
-        let at = Place { hash, key };
+        let at = HashedKey { hash, key };
         if !self.may_write && refuse::refuse(command.kind, commands, out) {
             return Then::Next;
         }
@@ -180,7 +180,7 @@ impl<'a> Turn<'a> {
 
 /// A key with its hash.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct HashedKey<'a> {
     hash: Hash,
     key: &'a [u8],
 }

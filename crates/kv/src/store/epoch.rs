@@ -64,10 +64,11 @@ impl Epochs {
         self.workers[worker].0.store(NONE, Ordering::Release);
     }
 
-    /// Asks all who are pinned to be so anew, for what was retired until now to become free.
+    /// Asks all who are pinned to be so anew, for what was retired until now to become free. Who
+    /// waits for that asks again and again.
     pub(super) fn want(&self) {
         let now = self.now.load(Ordering::Acquire);
-        self.wanted.0.fetch_max(now, Ordering::Relaxed);
+        self.wanted.0.store(now, Ordering::Relaxed);
     }
 
     /// Whether that was asked since a worker was pinned.

@@ -80,9 +80,9 @@ impl Items {
 }
 
 impl Oracle for Items {
-    fn hash_of(&self, location: u32) -> Hash {
-        // SAFETY: the table asks about what is in a bucket that this thread has locked, so it stays
-        // in the table meanwhile.
+    unsafe fn hash_of(&self, location: u32) -> Hash {
+        // SAFETY: by contract it is in a bucket that this thread has locked, and stays in the table
+        // until this returns.
         let item = unsafe { self.segments.item(location) };
         self.secret.hash(item.key())
     }
@@ -165,8 +165,8 @@ impl Guard<'_> {
     }
 
     /// Takes the locks of a hash.
-    pub(super) fn lock(&self, hash: Hash) -> Held<'_> {
-        Held {
+    pub(super) fn lock(&self, hash: Hash) -> Locks<'_> {
+        Locks {
             items: self.items,
             locked: self.items.table.lock(hash),
         }
@@ -209,7 +209,7 @@ impl Drop for Guard<'_> {
 }
 
 /// The locks of a hash's buckets.
-pub(super) struct Held<'t> {
+pub(super) struct Locks<'t> {
     items: &'t Items,
     locked: Locked<'t>,
 }
@@ -222,7 +222,7 @@ pub(super) struct Found<'t> {
     pub(super) item: Item<'t>,
 }
 
-impl<'t> Held<'t> {
+impl<'t> Locks<'t> {
     /// The key's item.
     pub(super) fn find(&self, key: &[u8]) -> Option<Found<'t>> {
         (self.locked.find(|location| self.at(location).key() == key)).map(|slot| self.found(slot))
@@ -350,8 +350,11 @@ impl Victim {
     pub(super) fn next<'v>(&mut self, guard: &'v Guard<'_>) -> Option<Remains<'v>> {
         let location = (self.at < self.end).then_some(self.at)?;
         let segments = &guard.items.segments;
-        // SAFETY: the segment was chosen, so that this victim alone is taking it back; its items
-        // lie one behind the other, and it is not retired before the borrow of the guard ends.
+        // SAFETY: the segment was chosen, so that this victim alone is taking it back, and quiet:
+        // whole items lie in it one behind the other, from its beginning up to `end`, and `at` is
+        // where one of them begins. Whether an item is in the table still does not matter: the
+        // segment is retired by this victim's end at the soonest, and its memory is used again
+        // after all guards that there were then, this one among them.
         let item = unsafe { segments.item(location) };
         let units = segments.units(item.length());
         self.at += units;
@@ -396,20 +399,20 @@ impl Victim {
 
 impl<'v> Remains<'v> {
     /// Takes the locks of its key, and finds it, if it is in the table still.
-    pub(super) fn lock(&self, guard: &'v Guard<'_>) -> (Held<'v>, Option<Found<'v>>) {
-        let held = guard.lock(guard.items.secret.hash(self.key));
+    pub(super) fn lock(&self, guard: &'v Guard<'_>) -> (Locks<'v>, Option<Found<'v>>) {
+        let locks = guard.lock(guard.items.secret.hash(self.key));
         // By its location: another item of the key may have taken its place.
-        let slot = held.locked.find(|other| other == self.location);
-        let found = slot.map(|slot| held.found(slot));
-        (held, found)
+        let slot = locks.locked.find(|other| other == self.location);
+        let found = slot.map(|slot| locks.found(slot));
+        (locks, found)
     }
 
     /// Moves it to other room.
-    pub(super) fn relocate(&self, held: &mut Held<'v>, found: Found<'v>, room: Room) {
-        let segments = &held.items.segments;
-        held.check(&found);
+    pub(super) fn relocate(&self, locks: &mut Locks<'v>, found: Found<'v>, room: Room) {
+        let segments = &locks.items.segments;
+        locks.check(&found);
         let to = segments.copy(room, found.item);
-        held.locked.replace(found.slot, to);
+        locks.locked.replace(found.slot, to);
         segments.left(self.location, found.item);
     }
 }

@@ -234,7 +234,7 @@ impl Store {
         state: &mut Reclaim,
         now: u32,
     ) -> Option<usize> {
-        let (mut held, Some(found)) = remains.lock(guard) else {
+        let (mut locks, Some(found)) = remains.lock(guard) else {
             return Some(0);
         };
         let valid = self.is_valid(&found.item, now);
@@ -250,14 +250,14 @@ impl Store {
         let room = moves.then(|| victim.room(guard, &mut state.destinations, units));
         match room.flatten() {
             Some(room) => {
-                remains.relocate(&mut held, found, room);
+                remains.relocate(&mut locks, found, room);
                 state.moved += units;
             }
             None if valid && !self.options.evict => return None,
             None => {
                 self.count_removed(guard, &found.item, valid);
                 let elsewhere = found.item.elsewhere() as usize;
-                held.remove(found);
+                locks.remove(found);
                 return Some(elsewhere);
             }
         }

@@ -48,7 +48,7 @@ pub(crate) struct Live {
     pub(crate) is_leaving: bool,
 }
 
-/// What becomes of a client's command: its number, and the answer; none: nobody knows.
+/// What becomes of a client's command: its number, and the answer, or why there is none.
 pub(crate) type Done = (usize, Result<Answer, Unanswered>);
 
 /// The answer of a node that may not write.
@@ -253,11 +253,7 @@ impl Live {
         // What the head of a chain shows is to be confirmed.
         let is_awaited = self.is_chain && !batch.is_empty();
         if written.is_empty() && !is_awaited {
-            d.extend(
-                batch
-                    .drain(..)
-                    .map(|(client, answer)| (client, Some(answer))),
-            );
+            d.extend(batch.drain(..).map(|(client, answer)| (client, Ok(answer))));
             return;
         }
         self.tickets += 1;
@@ -270,7 +266,7 @@ impl Live {
             match self.is_acked {
                 // One ticket for all: the clients of a batch are numbered one after the other.
                 true => drop(self.waiting.insert(self.tickets, (client, answer))),
-                false => d.push((client, Some(answer))),
+                false => d.push((client, Ok(answer))),
             }
             if self.is_acked {
                 self.tickets += 1;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// What a worker is asked.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(super) enum Order {
     /// These users may come in from now on.
     Users(Arc<Users>),
     /// End when the answers under way are taken.
@@ -41,9 +41,9 @@ impl Told {
 
 /// What the thread of the ring is asked.
 #[derive(Debug)]
-pub(super) enum RingCommand {
+pub(super) enum RingOrder {
     /// These are the workers.
-    Workers(Vec<Inbox<Command>>),
+    Workers(Vec<Inbox<Order>>),
     /// What a worker's turn, or several, wrote and could not execute.
     Turn {
         /// Which worker.
