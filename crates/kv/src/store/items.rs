@@ -80,9 +80,10 @@ impl Items {
 }
 
 impl Oracle for Items {
-    unsafe fn hash_of(&self, location: u32) -> Hash {
-        // SAFETY: by contract it is in a bucket that this thread has locked, and stays in the table
-        // until this returns.
+    fn hash_of(&self, location: u32) -> Hash {
+        // SAFETY: the table alone asks (no other file of the store calls this, and the trait is not
+        // seen beyond the store), and about what is in a bucket that this thread has locked
+        // (`split`, `vacate`): it stays in the table until this returns.
         let item = unsafe { self.segments.item(location) };
         self.secret.hash(item.key())
     }

@@ -279,9 +279,8 @@ fn a_long_value_takes_no_more_than_its_room() {
 /// Items whose hash follows from their location.
 struct Formula(fn(u32) -> Hash);
 
-#[allow(unsafe_code)]
 impl Oracle for Formula {
-    unsafe fn hash_of(&self, location: u32) -> Hash {
+    fn hash_of(&self, location: u32) -> Hash {
         self.0(location)
     }
 
@@ -293,7 +292,7 @@ fn two_buckets_hold_twenty_four_items_and_evict_rather_than_chain() {
     let table = Table::new().expect("there is memory");
     // The same buckets, and different tags.
     let oracle = Formula(|location| Hash(5 | 6 << 32 | u64::from(location + 1) << 56));
-    let hash = |location| oracle.0(location);
+    let hash = |location| oracle.hash_of(location);
     for location in 0..24 {
         let mut locked = table.lock(hash(location));
         let slot = locked.vacancy(&oracle).expect("there are as many slots");
@@ -318,7 +317,7 @@ fn the_table_grows_a_bucket_at_a_time_and_keeps_every_item() {
         let mixed = (u64::from(location) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Hash(mixed ^ mixed >> 29)
     });
-    let hash = |location| oracle.0(location);
+    let hash = |location| oracle.hash_of(location);
     for location in 0..100_000 {
         let mut locked = table.lock(hash(location));
         let slot = locked.vacancy(&oracle).expect("moving makes a slot free");

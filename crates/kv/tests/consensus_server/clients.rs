@@ -53,8 +53,8 @@ fn who_reads_nothing_is_answered_no_more_than_he_may_hold() {
     servers.into_iter().for_each(stop);
 }
 
-/// Of three nodes one is there, and can do nothing: of what a crowd asked it keeps some, and all are
-/// told when those are that it kept.
+/// Of three nodes one is there, and can do nothing: of what a crowd asked it keeps some, and all
+/// are told when those are that it kept.
 #[test]
 fn who_waits_for_room_waits_no_longer_than_others() {
     let (folder, members) = (folder("keyspace-stalled"), members(3));

@@ -13,7 +13,6 @@
 //!   1 - x of the old buckets).
 //!
 //! A slot takes 64 / 12 = 5.3 bytes, so an item of a table 3/4 full 7.1.
-#![allow(unsafe_code)]
 
 mod bucket;
 
@@ -25,13 +24,11 @@ use bucket::{Bucket, SLOTS};
 /// Buckets tried one behind the other to make a free slot by moving items: two moves.
 const MOVES_DEEP: usize = 2;
 
-/// What the table asks about the items at its locations.
+/// What the table asks about the items at locations that are in buckets which it has locked.
 pub(super) trait Oracle {
-    /// The item's hash.
-    ///
-    /// # Safety
-    /// The location is in a bucket that this thread has locked, until this returns.
-    unsafe fn hash_of(&self, location: u32) -> Hash;
+    /// The item's hash. Asked by nobody but the table, while it has the bucket's lock: the item
+    /// stays in the table, and its memory its own, until this returns.
+    fn hash_of(&self, location: u32) -> Hash;
 
     /// The item is asked for soon.
     fn prefetch(&self, location: u32);
@@ -245,9 +242,7 @@ impl Table {
         // of the old bucket's slots each: the slot stays, so that there is room for certain.
         for slot in old.taken() {
             let location = old.location(slot);
-            // SAFETY: it is in the old bucket, which was locked above and is unlocked below.
-            let hash = unsafe { oracle.hash_of(location) };
-            let Pair(first, second) = Pair::of(hash, size + 1);
+            let Pair(first, second) = Pair::of(oracle.hash_of(location), size + 1);
             if first != split && second != split {
                 new.put(slot, old.tag(slot), location);
                 gone |= 1 << slot;
@@ -277,8 +272,7 @@ impl Table {
         (bucket.taken().take(4)).for_each(|slot| oracle.prefetch(bucket.location(slot)));
         for slot in bucket.taken() {
             let location = bucket.location(slot);
-            // SAFETY: it is in the bucket `from`, whose lock the caller has.
-            let hash = unsafe { oracle.hash_of(location) };
+            let hash = oracle.hash_of(location);
             let Pair(first, second) = Pair::of(hash, self.size.load(Ordering::Acquire));
             let to = if first == from { second } else { first };
             // Only tried, for the locks of three buckets have no order.
