@@ -1,7 +1,7 @@
 //! The classic commands of the ASCII protocol, answered.
 
 use super::operation::{Delta, Stored, Storing, Sum, Summed};
-use super::{Place, Turn, number, stats, value};
+use super::{HashedKey, Turn, number, stats, value};
 use crate::shared::{Counter, VERSION};
 use crate::wire::{self, Kind};
 
@@ -14,7 +14,7 @@ impl Turn<'_> {
     #[inline]
     pub(super) fn get(
         &mut self,
-        at: Place<'_>,
+        at: HashedKey<'_>,
         with_cas: bool,
         touch: Option<i64>,
         out: &mut Vec<u8>,
@@ -53,7 +53,7 @@ impl Turn<'_> {
     /// A storage command.
     pub(super) fn store_line(
         &mut self,
-        at: Place<'_>,
+        at: HashedKey<'_>,
         store: &wire::Store,
         bytes: &[u8],
         quiet: bool,
@@ -73,7 +73,7 @@ impl Turn<'_> {
     }
 
     /// Any other command of one line.
-    pub(super) fn line(&mut self, at: Place<'_>, kind: Kind, bytes: &[u8], out: &mut Vec<u8>) {
+    pub(super) fn line(&mut self, at: HashedKey<'_>, kind: Kind, bytes: &[u8], out: &mut Vec<u8>) {
         let mut say = |quiet: bool, text: &[u8]| {
             if !quiet {
                 out.extend_from_slice(text);

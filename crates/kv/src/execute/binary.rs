@@ -2,7 +2,7 @@
 
 use super::operation::{Delta, Stored, Storing, Summed};
 use super::packet::Head;
-use super::{Place, Turn, stats, value};
+use super::{HashedKey, Turn, stats, value};
 use crate::shared::{Counter, VERSION};
 use crate::wire::{Mode, Request, Status, Store, What};
 
@@ -45,7 +45,7 @@ impl Turn<'_> {
     /// A binary request.
     pub(super) fn binary(
         &mut self,
-        at: Place<'_>,
+        at: HashedKey<'_>,
         request: &Request,
         bytes: &[u8],
         out: &mut Vec<u8>,
@@ -112,7 +112,7 @@ impl Turn<'_> {
 
     fn binary_get(
         &mut self,
-        at: Place<'_>,
+        at: HashedKey<'_>,
         request: &Request,
         touch: Option<u32>,
         with_key: bool,
@@ -163,7 +163,7 @@ impl Turn<'_> {
 
     fn binary_store(
         &mut self,
-        at: Place<'_>,
+        at: HashedKey<'_>,
         request: &Request,
         store: &Store,
         bytes: &[u8],

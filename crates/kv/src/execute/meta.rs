@@ -2,7 +2,7 @@
 
 use super::ascii::NOT_A_NUMBER;
 use super::operation::{Delta, Stored, Storing, Sum, Summed};
-use super::{Place, Turn, number, value};
+use super::{HashedKey, Turn, number, value};
 use crate::shared::Counter;
 use crate::store::{Change, Item, Marks, New, Value};
 use crate::wire::meta::each;
@@ -15,7 +15,7 @@ impl Turn<'_> {
     /// A meta command.
     pub(super) fn meta(
         &mut self,
-        at: Place<'_>,
+        at: HashedKey<'_>,
         verb: Verb,
         flags: &Flags,
         bytes: &[u8],
@@ -47,7 +47,7 @@ impl Turn<'_> {
 
     /// Makes an item where there is none, for who then wins to renew it. Whether there was none.
     /// Its expiry comes with the answer ([`Turn::expire`]).
-    fn vivify(&mut self, at: Place<'_>, cas: Option<u64>) -> bool {
+    fn vivify(&mut self, at: HashedKey<'_>, cas: Option<u64>) -> bool {
         let new = New {
             value: NOTHING,
             flags: 0,
@@ -86,7 +86,7 @@ impl Turn<'_> {
     }
 
     /// Takes the right to renew an item, if nobody has it.
-    fn win(&mut self, at: Place<'_>) -> bool {
+    fn win(&mut self, at: HashedKey<'_>) -> bool {
         let updated = self.update(at, |item| match item {
             Some(item) if !item.is_won() => (Change::Win, true),
             _ => (Change::Keep, false),
@@ -94,7 +94,7 @@ impl Turn<'_> {
         updated.is_ok_and(|updated| updated.outcome)
     }
 
-    fn meta_get(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
+    fn meta_get(&mut self, at: HashedKey<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
         let now = self.clock.now;
         let is_new = flags.vivify.is_some() && self.vivify(at, flags.new_cas);
         let touches = flags.exptime.is_some();
@@ -196,7 +196,7 @@ impl Turn<'_> {
     }
 
     /// Gives an item another expiry, which may have passed: so this comes behind the answer.
-    fn expire(&mut self, at: Place<'_>, expires: u32) {
+    fn expire(&mut self, at: HashedKey<'_>, expires: u32) {
         let updated = self.update(at, |_| (Change::Touch(expires), ()));
         if updated.is_err() {
             // There is no room to have it live longer, or shorter.
@@ -204,7 +204,7 @@ impl Turn<'_> {
         }
     }
 
-    fn meta_set(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
+    fn meta_set(&mut self, at: HashedKey<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
         let Some(store) = &flags.store else {
             return debug_assert!(false, "an ms has what it stores");
         };
@@ -250,7 +250,7 @@ impl Turn<'_> {
         out.extend_from_slice(b"\r\n");
     }
 
-    fn meta_delete(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
+    fn meta_delete(&mut self, at: HashedKey<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
         let deleted = match flags.stale || flags.drops_value {
             true => self.invalidate(at, flags),
             // memcached takes a CAS id of 0 for one that no item has.
@@ -273,7 +273,7 @@ impl Turn<'_> {
     }
 
     /// Marks an item as stale, drops its value, or both, instead of dropping it.
-    fn invalidate(&mut self, at: Place<'_>, flags: &Flags) -> Option<bool> {
+    fn invalidate(&mut self, at: HashedKey<'_>, flags: &Flags) -> Option<bool> {
         let expires = flags.exptime.map(|exptime| self.seconds(exptime));
         let updated = self.update(at, |item| match item {
             None => (Change::Keep, None),
@@ -307,7 +307,13 @@ impl Turn<'_> {
         }
     }
 
-    fn meta_arithmetic(&mut self, at: Place<'_>, flags: &Flags, bytes: &[u8], out: &mut Vec<u8>) {
+    fn meta_arithmetic(
+        &mut self,
+        at: HashedKey<'_>,
+        flags: &Flags,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) {
         let delta = Delta {
             up: flags.up,
             by: flags.delta,
@@ -370,7 +376,7 @@ impl Turn<'_> {
         }
     }
 
-    fn meta_debug(&mut self, at: Place<'_>, out: &mut Vec<u8>) {
+    fn meta_debug(&mut self, at: HashedKey<'_>, out: &mut Vec<u8>) {
         self.count(Counter::CmdMeta);
         let now = self.clock.now;
         let Some(item) = self.pinned.get(at.hash, at.key, now) else {

@@ -1,7 +1,7 @@
 //! What commands of all protocols have in common: memcached's `do_store_item`, `do_add_delta` and
 //! the like, as decisions over what a key has.
 
-use super::{Place, Turn};
+use super::{HashedKey, Turn};
 use crate::shared::{CHUNK_MAX, Counter};
 use crate::store::{Change, Item, Marks, New, NotStored, Updated, Value};
 use crate::wire::{self, Mode, Rules, number};
@@ -142,7 +142,7 @@ impl Turn<'_> {
     /// Changes what a key has. That there is nothing is noted, too: copies may be there.
     pub(super) fn update<'v, T>(
         &mut self,
-        at: Place<'_>,
+        at: HashedKey<'_>,
         mut decide: impl FnMut(Option<&Item<'_>>) -> (Change<'v>, T),
     ) -> Result<Updated<T>, NotStored> {
         let mut writes = false;
@@ -161,7 +161,7 @@ impl Turn<'_> {
     /// Stores a value.
     pub(super) fn store(
         &mut self,
-        at: Place<'_>,
+        at: HashedKey<'_>,
         store: &wire::Store,
         value: &[u8],
         how: Storing,
@@ -215,7 +215,7 @@ impl Turn<'_> {
     }
 
     /// Adds to a number, or takes away from it.
-    pub(super) fn sum(&mut self, at: Place<'_>, delta: Delta) -> Summed {
+    pub(super) fn sum(&mut self, at: HashedKey<'_>, delta: Delta) -> Summed {
         let rules = &self.shared.rules;
         // An item that memcached has in several chunks is no number, whatever it begins with.
         let chunked = |item: &Item<'_>| {
@@ -249,13 +249,13 @@ impl Turn<'_> {
     }
 
     /// Drops a key's item.
-    pub(super) fn remove(&mut self, at: Place<'_>) {
+    pub(super) fn remove(&mut self, at: HashedKey<'_>) {
         let updated = self.update(at, |_| (Change::Remove, ()));
         debug_assert!(updated.is_ok(), "to drop an item takes no room");
     }
 
     /// Drops a key's item, if it has the CAS id (0: whichever). Whether it was there, and had it.
-    pub(super) fn delete(&mut self, at: Place<'_>, cas: u64) -> Option<bool> {
+    pub(super) fn delete(&mut self, at: HashedKey<'_>, cas: u64) -> Option<bool> {
         let updated = self.update(at, |item| match item {
             None => (Change::Keep, None),
             Some(item) if cas == 0 || cas == item.cas() => (Change::Remove, Some(true)),
@@ -271,7 +271,7 @@ impl Turn<'_> {
     }
 
     /// Gives a key's item another expiry. Whether there was one.
-    pub(super) fn touch(&mut self, at: Place<'_>, expires: u32) -> bool {
+    pub(super) fn touch(&mut self, at: HashedKey<'_>, expires: u32) -> bool {
         let now = self.clock.now;
         let updated = self.update(at, |item| match item {
             None => (Change::Keep, false),

@@ -73,6 +73,8 @@ pub(super) fn lines(shared: &Shared, clock: &Clock, about: &[u8], out: &mut Vec<
             }
             _ => say(out, b"CLIENT_ERROR usage: stats detail on|off|dump\r\n"),
         },
+        // As memcached has it, without an end.
+        b"sizes_enable" | b"sizes_disable" => say(out, b"STAT sizes_status disabled\r\n"),
         b"cachedump" => say(out, b"CLIENT_ERROR stats cachedump not allowed\r\n"),
         _ => {
             let mut sink = Sink { out, request: None };
@@ -125,7 +127,7 @@ pub(super) fn packets(
 
 /// Tells how the ring is, as this node sees it. Whether the server is in one. Where each node has a
 /// range of its own, what is said of a node is about it and its range; else of a node how many
-/// ranges it serves.
+/// ranges it serves, and of how many of this node's it has copies.
 fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
     let (Some(view), Some(ring)) = (&shared.ring, &shared.settings.ring) else {
         return false;
@@ -166,6 +168,14 @@ fn ring(shared: &Shared, sink: &mut Sink<'_>) -> bool {
         sink.put(&format!("{name}:lag_ms"), of.lag.as_millis());
         if !has_own {
             sink.put(&format!("{name}:serves"), serves(*node).count());
+            // Of what this node serves.
+            let count = |of: fn(&RangeStatus) -> u64| {
+                let has = |range: &&RangeStatus| of(range) & 1 << node != 0;
+                serves(ring.me).filter(has).count()
+            };
+            sink.put(&format!("{name}:copies"), count(|range| range.copies));
+            let coming = count(|range| range.targets & !range.copies);
+            sink.put(&format!("{name}:copying"), coming);
             continue;
         }
         let range = status.ranges.get(*node).copied().unwrap_or_default();
@@ -196,8 +206,8 @@ fn tell(shared: &Shared, clock: &Clock, topic: &[u8], sink: &mut Sink<'_>) -> bo
             sink.put("total_malloced", shared.store.memory());
         }
         b"sizes" | b"sizes_enable" | b"sizes_disable" => sink.put("sizes_status", "disabled"),
-        // Items are in no class, and connections are the threads' own.
-        b"items" | b"conns" => {}
+        // Items are in no class and nowhere else, and connections are the threads' own.
+        b"items" | b"conns" | b"extstore" => {}
         _ => return false,
     }
     true

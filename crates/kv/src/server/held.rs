@@ -1,7 +1,7 @@
 //! Answers of one connection that may not be sent yet: the ring has to confirm what they confirm,
 //! or another node gives them. What comes behind such an answer waits for it.
 
-use crate::ring::Road;
+use crate::ring::{Road, Unanswered};
 use crate::store::Large;
 use rhythm_net::{ConnectionId, Flushed, Outgoing, Part, Port, Shared};
 use std::collections::VecDeque;
@@ -14,6 +14,10 @@ const PIECES_MAX: usize = 4096;
 const ASKED_MAX: usize = 32;
 /// What behind the values of a `get` that was forwarded is not its answer's.
 const END: &[u8] = b"END\r\n";
+
+/// What is said where another node gives no answer.
+const NOT_DONE: &[u8] = b"SERVER_ERROR no node serves this key now, nothing was done\r\n";
+const UNKNOWN: &[u8] = b"SERVER_ERROR the node of this key is gone, it may be done yet\r\n";
 
 /// What an answer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,29 +135,30 @@ impl Held {
         }
     }
 
-    /// Another node gave an answer; none: nobody knows whether the command was executed.
-    pub(super) fn answer(&mut self, number: u64, answer: Option<Vec<u8>>) {
+    /// Another node gave an answer, or there is none.
+    pub(super) fn answer(&mut self, number: u64, answer: Result<Vec<u8>, Unanswered>) {
         let mut pieces = self.pieces.iter_mut();
         let is = |piece: &&mut Piece| matches!(piece.until, Until::Answered(of, _) if of == number);
         let Some(piece) = pieces.find(is) else {
             return;
         };
         self.asked -= 1;
-        if answer.is_none() && piece.asked != Asked::Line {
+        if answer.is_err() && piece.asked != Asked::Line {
             // Nothing from here on is sent.
             self.is_broken = true;
             return;
         }
         piece.until = Until::Before;
         piece.bytes = match (answer, piece.asked) {
-            (Some(mut answer), Asked::Key) => {
+            (Ok(mut answer), Asked::Key) => {
                 if answer.ends_with(END) {
                     answer.truncate(answer.len() - END.len());
                 }
                 answer
             }
-            (Some(answer), _) => answer,
-            (None, _) => b"SERVER_ERROR the node of this key is gone\r\n".to_vec(),
+            (Ok(answer), _) => answer,
+            (Err(Unanswered::NotDone), _) => NOT_DONE.to_vec(),
+            (Err(Unanswered::Unknown), _) => UNKNOWN.to_vec(),
         };
         self.bytes = self.bytes - piece.command + piece.bytes.len();
     }
@@ -186,6 +191,46 @@ impl Held {
             true if out.is_empty() => Flushed::All,
             true => Flushed::Some,
             false => out.send(port, id, &together),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_net::testing::TestPort;
+
+    /// What is said behind an answer of this node's to a command that another node got.
+    fn said(asked: Asked, answer: Result<Vec<u8>, Unanswered>) -> (String, bool) {
+        let id = ConnectionId::new(0, 0);
+        let mut port = TestPort::with(id, usize::MAX);
+        let (mut held, mut out) = (Held::default(), Outgoing::new());
+        held.push(Until::Before, b"OK\r\n", None);
+        held.expect(1, Road::to_server(0), asked, 5);
+        held.answer(1, answer);
+        assert_ne!(held.flush(&mut out, &mut port, id), Flushed::Gone);
+        let sent = std::mem::take(&mut port.at(id).sent);
+        (
+            String::from_utf8_lossy(&sent).into_owned(),
+            held.is_broken(),
+        )
+    }
+
+    #[test]
+    fn what_has_no_answer_says_whether_it_may_be_done() {
+        let answer = Ok(b"STORED\r\n".to_vec());
+        let told = said(Asked::Line, answer);
+        assert_eq!(told, ("OK\r\nSTORED\r\n".to_owned(), false));
+        let told = said(Asked::Line, Err(Unanswered::NotDone));
+        let text = "OK\r\nSERVER_ERROR no node serves this key now, nothing was done\r\n";
+        assert_eq!(told, (text.to_owned(), false));
+        let told = said(Asked::Line, Err(Unanswered::Unknown));
+        let text = "OK\r\nSERVER_ERROR the node of this key is gone, it may be done yet\r\n";
+        assert_eq!(told, (text.to_owned(), false));
+        // Where nothing can be said, nothing is, and the connection ends.
+        for asked in [Asked::Key, Asked::Quiet] {
+            let told = said(asked, Err(Unanswered::NotDone));
+            assert_eq!(told, ("OK\r\n".to_owned(), true));
         }
     }
 }

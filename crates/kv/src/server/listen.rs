@@ -76,7 +76,7 @@ pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>),
         addresses.push(Address::Unix(path.clone()));
         return Ok((entrances, addresses));
     }
-    for address in places(settings, settings.port)? {
+    for address in endpoints(settings, settings.port)? {
         let listeners = match Listener::bind_group(address.at, threads, &options) {
             Err(ListenError::Unsupported(_) | ListenError::NotOurs(_)) if address.may_fail => {
                 continue;
@@ -90,7 +90,7 @@ pub(super) fn bind(settings: &Settings) -> Result<(Vec<Entrance>, Vec<Address>),
         );
         entrances.push(Entrance::listeners(role, listeners));
     }
-    for address in places(settings, settings.udp_port)? {
+    for address in endpoints(settings, settings.udp_port)? {
         let sockets = match DatagramSocket::bind_group(address.at, threads) {
             Err(ListenError::Unsupported(_) | ListenError::NotOurs(_) | ListenError::InUse(_))
                 if address.may_fail =>
@@ -118,14 +118,14 @@ pub(super) fn admin(settings: &Settings) -> Result<Option<Listener>, BindError> 
 }
 
 /// An address to listen on.
-struct Place {
+struct Endpoint {
     at: SocketAddr,
     /// IPv6 beside IPv4: not every system has it.
     may_fail: bool,
 }
 
 /// The addresses for one protocol, whose usual port this is.
-fn places(settings: &Settings, port: Option<u16>) -> Result<Vec<Place>, BindError> {
+fn endpoints(settings: &Settings, port: Option<u16>) -> Result<Vec<Endpoint>, BindError> {
     let Some(port) = port else {
         return Ok(Vec::new());
     };
@@ -137,18 +137,18 @@ fn places(settings: &Settings, port: Option<u16>) -> Result<Vec<Place>, BindErro
         true => &everywhere[..],
         false => &settings.listen[..],
     };
-    let mut places = Vec::new();
+    let mut endpoints = Vec::new();
     for Listen { host, port: own } in listen {
         let port = own.unwrap_or(port);
         match host {
             None => {
                 let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
                 let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-                places.push(Place {
+                endpoints.push(Endpoint {
                     at: v4,
                     may_fail: false,
                 });
-                places.push(Place {
+                endpoints.push(Endpoint {
                     at: v6,
                     may_fail: true,
                 });
@@ -159,12 +159,12 @@ fn places(settings: &Settings, port: Option<u16>) -> Result<Vec<Place>, BindErro
                     host: host.clone(),
                     error,
                 })?;
-                places.extend(found.map(|at| Place {
+                endpoints.extend(found.map(|at| Endpoint {
                     at,
                     may_fail: false,
                 }));
             }
         }
     }
-    Ok(places)
+    Ok(endpoints)
 }

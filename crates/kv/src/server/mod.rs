@@ -10,10 +10,10 @@
 mod admin;
 mod backbone;
 mod client;
-mod commands;
 mod held;
 mod listen;
 mod memory;
+mod orders;
 mod prepare;
 mod udp;
 mod worker;
@@ -28,7 +28,7 @@ use crate::shared::{Settings, Shared, Start};
 use crate::store::{FileError, OpenError, Store, StoreError, StoreOptions};
 use crate::wire::Users;
 use backbone::Backbone;
-use commands::{Command, RingCommand};
+use orders::{Order, RingOrder};
 use prepare::Preparer;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{
@@ -83,9 +83,9 @@ pub enum ServerError {
 /// A server that runs.
 pub struct Server {
     addresses: Vec<Address>,
-    workers: Workers<Command>,
+    workers: Workers<Order>,
     /// The thread of the ring, if the server is in one.
-    backbone: Option<Workers<RingCommand>>,
+    backbone: Option<Workers<RingOrder>>,
     /// What keeps its place in the ring, where etcd has that.
     registration: Option<Kept>,
     is_ending: Arc<AtomicBool>,
@@ -97,8 +97,8 @@ pub struct Server {
 /// Acts on a server from another thread.
 #[derive(Clone)]
 pub struct Handle {
-    workers: Arc<[Inbox<Command>]>,
-    ring: Option<Inbox<RingCommand>>,
+    workers: Arc<[Inbox<Order>]>,
+    ring: Option<Inbox<RingOrder>>,
     is_ending: Arc<AtomicBool>,
 }
 
@@ -114,16 +114,16 @@ impl Handle {
     pub fn end(&self) {
         self.is_ending.store(true, Ordering::Release);
         if let Some(ring) = &self.ring {
-            return ring.send(RingCommand::Leave);
+            return ring.send(RingOrder::Leave);
         }
-        let end = |inbox: &Inbox<Command>| inbox.send(Command::End);
+        let end = |inbox: &Inbox<Order>| inbox.send(Order::End);
         self.workers.iter().for_each(end);
     }
 
     /// From now on these users may come in.
     pub fn set_users(&self, users: Arc<Users>) {
         for inbox in self.workers.iter() {
-            inbox.send(Command::Users(Arc::clone(&users)));
+            inbox.send(Order::Users(Arc::clone(&users)));
         }
     }
 }
@@ -195,7 +195,7 @@ impl Server {
                 let inbox = backbone.inboxes()[0].clone();
                 let kept = etcd
                     .clone()
-                    .keep(move |news| inbox.send(RingCommand::News(news)));
+                    .keep(move |news| inbox.send(RingOrder::News(news)));
                 Some(kept.map_err(ServerError::System)?)
             }
             _ => None,
@@ -206,7 +206,7 @@ impl Server {
             let how = ring.map(|ring| (ring.scheme, ring.is_acked));
             (backbone.inboxes()[0].clone(), how.unwrap_or_default())
         });
-        let make = move |thread: WorkerThread<'_, Command>| {
+        let make = move |thread: WorkerThread<'_, Order>| {
             let shared = Arc::clone(&of_workers);
             if thread.restarts > 0 {
                 shared.figures(thread.index).restarts.add(1);
@@ -235,7 +235,7 @@ impl Server {
         };
         if let Some(backbone) = &backbone {
             let all = workers.inboxes().to_vec();
-            backbone.inboxes()[0].send(RingCommand::Workers(all));
+            backbone.inboxes()[0].send(RingOrder::Workers(all));
         }
         let is_ending = Arc::default();
         let of_admin = Arc::clone(&shared);
@@ -290,7 +290,7 @@ impl Server {
     pub fn join(self) -> Result<(), WorkerError> {
         let mut ended = self.workers.join();
         if let Some(backbone) = self.backbone {
-            backbone.inboxes()[0].send(RingCommand::Go);
+            backbone.inboxes()[0].send(RingOrder::Go);
             ended = ended.and(backbone.join());
         }
         drop(self.registration);
@@ -313,7 +313,7 @@ fn unix_now() -> u64 {
 fn start_backbone(
     ring: &Membership,
     shared: &Arc<Shared>,
-) -> Result<Workers<RingCommand>, ServerError> {
+) -> Result<Workers<RingOrder>, ServerError> {
     let role = Role::default();
     let (entrance, link) = match &ring.transport {
         Transport::Tcp(at) => {
@@ -342,7 +342,7 @@ fn start_backbone(
     let session = SystemTime::now().duration_since(UNIX_EPOCH);
     let session = session.map_or(1, |since| since.as_nanos() as u64);
     let (shared, ring) = (Arc::clone(shared), ring.clone());
-    let make = move |_: WorkerThread<'_, RingCommand>| {
+    let make = move |_: WorkerThread<'_, RingOrder>| {
         // What it says is awaited by other nodes, which take it for dead otherwise, and it is
         // little: it comes before the workers where that is allowed (CAP_SYS_NICE).
         let _ = setpriority_process(Some(gettid()), BACKBONE_NICE);

@@ -16,18 +16,24 @@
 //! takes out, then a fence, then loads the workers' epochs. Of two such fences one is first: either
 //! the collector sees the worker's epoch, or the worker sees what was taken out. A worker that took
 //! its epoch from a later retirement than the one in question has seen all that went before it.
+//!
+//! Who waits for memory says which epoch all others should have come to; a worker that is pinned in
+//! an earlier one, and holds nothing just then, is pinned anew.
 
 use super::atomic::{AtomicU64, Ordering, fence};
 
 /// The epochs in which workers were pinned.
 pub(super) struct Epochs {
     now: AtomicU64,
-    workers: Box<[Reader]>,
+    /// The epoch that somebody waits for all who are pinned to come to.
+    wanted: Apart,
+    /// The epoch in which each worker was pinned, or [`NONE`].
+    workers: Box<[Apart]>,
 }
 
-/// The epoch in which one worker was pinned, or [`NONE`], on a cache line of its own.
+/// A number on a cache line of its own.
 #[repr(align(128))]
-struct Reader(AtomicU64);
+struct Apart(AtomicU64);
 
 const NONE: u64 = 0;
 
@@ -39,7 +45,8 @@ impl Epochs {
     pub(super) fn new(workers: usize) -> Epochs {
         Epochs {
             now: AtomicU64::new(NONE + 1),
-            workers: (0..workers).map(|_| Reader(AtomicU64::new(NONE))).collect(),
+            wanted: Apart(AtomicU64::new(NONE)),
+            workers: (0..workers).map(|_| Apart(AtomicU64::new(NONE))).collect(),
         }
     }
 
@@ -57,6 +64,20 @@ impl Epochs {
         self.workers[worker].0.store(NONE, Ordering::Release);
     }
 
+    /// Asks all who are pinned to be so anew, for what was retired until now to become free. Who
+    /// waits for that asks again and again.
+    pub(super) fn want(&self) {
+        let now = self.now.load(Ordering::Acquire);
+        self.wanted.0.store(now, Ordering::Relaxed);
+    }
+
+    /// Whether that was asked since a worker was pinned.
+    #[inline]
+    pub(super) fn is_wanted(&self, worker: usize) -> bool {
+        let pinned = self.workers[worker].0.load(Ordering::Relaxed);
+        pinned < self.wanted.0.load(Ordering::Relaxed)
+    }
+
     /// The stamp of what nobody can find any more from now on.
     pub(super) fn retire(&self) -> Stamp {
         Stamp(self.now.fetch_add(1, Ordering::AcqRel))
@@ -68,7 +89,7 @@ impl Epochs {
         // Before the readers: what is retired from here on, one that is pinned meanwhile may see.
         let now = self.now.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
-        let pinned = (self.workers.iter()).map(|reader| reader.0.load(Ordering::Acquire));
+        let pinned = (self.workers.iter()).map(|worker| worker.0.load(Ordering::Acquire));
         let oldest = pinned.filter(|epoch| *epoch != NONE).min();
         Stamp(oldest.map_or(now, |oldest| oldest.min(now)) - 1)
     }

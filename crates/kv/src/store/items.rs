@@ -81,8 +81,9 @@ impl Items {
 
 impl Oracle for Items {
     fn hash_of(&self, location: u32) -> Hash {
-        // SAFETY: the table asks about what is in a bucket that this thread has locked, so it stays
-        // in the table meanwhile.
+        // SAFETY: the table alone asks (no other file of the store calls this, and the trait is not
+        // seen beyond the store), and about what is in a bucket that this thread has locked
+        // (`split`, `vacate`): it stays in the table until this returns.
         let item = unsafe { self.segments.item(location) };
         self.secret.hash(item.key())
     }
@@ -121,6 +122,17 @@ impl Guard<'_> {
         self.items.epochs.pin(self.seat.index);
     }
 
+    /// Has other guards made anew that may be in the way of what was retired.
+    pub(super) fn want_way(&self) {
+        self.items.epochs.want();
+    }
+
+    /// Whether that was asked for since this one was made.
+    #[inline]
+    pub(super) fn is_in_the_way(&self) -> bool {
+        self.items.epochs.is_wanted(self.seat.index)
+    }
+
     /// Starts loading the items that look like the hash's.
     #[inline]
     pub(super) fn prefetch_items(&self, hash: Hash) {
@@ -154,8 +166,8 @@ impl Guard<'_> {
     }
 
     /// Takes the locks of a hash.
-    pub(super) fn lock(&self, hash: Hash) -> Held<'_> {
-        Held {
+    pub(super) fn lock(&self, hash: Hash) -> Locks<'_> {
+        Locks {
             items: self.items,
             locked: self.items.table.lock(hash),
         }
@@ -198,7 +210,7 @@ impl Drop for Guard<'_> {
 }
 
 /// The locks of a hash's buckets.
-pub(super) struct Held<'t> {
+pub(super) struct Locks<'t> {
     items: &'t Items,
     locked: Locked<'t>,
 }
@@ -211,7 +223,7 @@ pub(super) struct Found<'t> {
     pub(super) item: Item<'t>,
 }
 
-impl<'t> Held<'t> {
+impl<'t> Locks<'t> {
     /// The key's item.
     pub(super) fn find(&self, key: &[u8]) -> Option<Found<'t>> {
         (self.locked.find(|location| self.at(location).key() == key)).map(|slot| self.found(slot))
@@ -339,8 +351,11 @@ impl Victim {
     pub(super) fn next<'v>(&mut self, guard: &'v Guard<'_>) -> Option<Remains<'v>> {
         let location = (self.at < self.end).then_some(self.at)?;
         let segments = &guard.items.segments;
-        // SAFETY: the segment was chosen, so that this victim alone is taking it back; its items
-        // lie one behind the other, and it is not retired before the borrow of the guard ends.
+        // SAFETY: the segment was chosen, so that this victim alone is taking it back, and quiet:
+        // whole items lie in it one behind the other, from its beginning up to `end`, and `at` is
+        // where one of them begins. Whether an item is in the table still does not matter: the
+        // segment is retired by this victim's end at the soonest, and its memory is used again
+        // after all guards that there were then, this one among them.
         let item = unsafe { segments.item(location) };
         let units = segments.units(item.length());
         self.at += units;
@@ -385,20 +400,20 @@ impl Victim {
 
 impl<'v> Remains<'v> {
     /// Takes the locks of its key, and finds it, if it is in the table still.
-    pub(super) fn lock(&self, guard: &'v Guard<'_>) -> (Held<'v>, Option<Found<'v>>) {
-        let held = guard.lock(guard.items.secret.hash(self.key));
+    pub(super) fn lock(&self, guard: &'v Guard<'_>) -> (Locks<'v>, Option<Found<'v>>) {
+        let locks = guard.lock(guard.items.secret.hash(self.key));
         // By its location: another item of the key may have taken its place.
-        let slot = held.locked.find(|other| other == self.location);
-        let found = slot.map(|slot| held.found(slot));
-        (held, found)
+        let slot = locks.locked.find(|other| other == self.location);
+        let found = slot.map(|slot| locks.found(slot));
+        (locks, found)
     }
 
     /// Moves it to other room.
-    pub(super) fn relocate(&self, held: &mut Held<'v>, found: Found<'v>, room: Room) {
-        let segments = &held.items.segments;
-        held.check(&found);
+    pub(super) fn relocate(&self, locks: &mut Locks<'v>, found: Found<'v>, room: Room) {
+        let segments = &locks.items.segments;
+        locks.check(&found);
         let to = segments.copy(room, found.item);
-        held.locked.replace(found.slot, to);
+        locks.locked.replace(found.slot, to);
         segments.left(self.location, found.item);
     }
 }

@@ -360,7 +360,7 @@ impl Worker {
         Pinned {
             store: &self.store,
             guard: self.store.items.pin(&mut self.seat),
-            yields: 0,
+            waited: 0,
         }
     }
 }
@@ -375,8 +375,8 @@ impl Drop for Worker {
 pub struct Pinned<'w> {
     store: &'w Store,
     guard: Guard<'w>,
-    /// How often it let other threads go on for want of memory.
-    yields: u32,
+    /// How often it waited for others for want of memory.
+    waited: u32,
 }
 
 impl Pinned<'_> {

@@ -16,13 +16,17 @@
 //!
 //! Writers do the rest themselves as soon as few segments are left: for each byte written, some
 //! bytes of a victim, so that no write waits for a whole segment. Where that came too late, one
-//! takes back what it lacks, and is refused where other workers may still read it; none sleeps.
+//! takes back what it lacks, and waits until no other worker may still read it. That cannot last:
+//! who waits has a new guard and holds nobody up, and who does not goes on with its turn, and makes
+//! its guard anew between two connections where it sees that somebody waits
+//! ([`Pinned::make_way`]). Only a thread that gets no processor is waited for any longer.
 
 use super::counters::Counter;
 use super::items::{Guard, Reclaim, Remains, Victim};
 use super::segments::{Fate, Item, Lack, May, Wants};
 use super::{Pinned, Store};
 use std::sync::{MutexGuard, TryLockError};
+use std::time::Duration;
 
 /// Units looked at for each unit written: a victim gives a half of what is looked at, or more.
 const WORK: u32 = 4;
@@ -31,10 +35,13 @@ const WORK_MIN: u32 = 64;
 /// Segments that a write looks through for expired items before it is refused.
 const SWEEPS: u32 = 8;
 /// How often under one guard writes without room let other threads go on, for these to drop their
-/// guards, before they are refused: some tenths of a millisecond in all where no other thread wants
-/// the processor. They do not sleep, and many such writes wait no longer than one: a guard is held
-/// for a turn of an event loop, and all of the loop's connections wait meanwhile.
-const YIELDS: u32 = 1000;
+/// guards: first at once, which is enough where all of them have a processor, then for a while
+/// each, so that one that has none gets this one. Writes are refused when they have waited for
+/// about a second in all, for which no thread goes without a processor on a machine that works.
+const YIELDS: u32 = 100;
+const NAPS: u32 = 8000;
+const NAP: Duration = Duration::from_micros(50);
+const WAITS_MAX: u32 = YIELDS + NAPS;
 
 /// What a piece of work came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,6 +58,15 @@ impl Pinned<'_> {
     /// there is nothing else to do and it says that there may be more.
     pub fn tend(&mut self, now: u32) -> bool {
         self.store.tend_to(&mut self.guard, now) == Progress::More
+    }
+
+    /// Where another worker waits for memory that may be read under this guard, makes a new one of
+    /// it. To be called within a turn that may take long, whenever nothing is borrowed.
+    #[inline]
+    pub fn make_way(&mut self) {
+        if self.guard.is_in_the_way() {
+            self.guard.renew();
+        }
     }
 
     /// Makes room for what is wanted. False: there is none to be made now.
@@ -75,14 +91,22 @@ impl Pinned<'_> {
                     None => (Progress::Nothing, true),
                 },
             };
-            if progress == Progress::Nothing {
-                if !waits || self.yields == YIELDS {
-                    return false;
-                }
-                self.yields += 1;
-                std::thread::yield_now();
+            if progress == Progress::Nothing && !(waits && self.wait()) {
+                return false;
             }
         }
+    }
+
+    /// Lets other workers go on, to drop their guards. False: that was done for too long.
+    fn wait(&mut self) -> bool {
+        self.guard.want_way();
+        match self.waited {
+            0..YIELDS => std::thread::yield_now(),
+            YIELDS..WAITS_MAX => std::thread::sleep(NAP),
+            _ => return false,
+        }
+        self.waited += 1;
+        true
     }
 }
 
@@ -210,7 +234,7 @@ impl Store {
         state: &mut Reclaim,
         now: u32,
     ) -> Option<usize> {
-        let (mut held, Some(found)) = remains.lock(guard) else {
+        let (mut locks, Some(found)) = remains.lock(guard) else {
             return Some(0);
         };
         let valid = self.is_valid(&found.item, now);
@@ -226,14 +250,14 @@ impl Store {
         let room = moves.then(|| victim.room(guard, &mut state.destinations, units));
         match room.flatten() {
             Some(room) => {
-                remains.relocate(&mut held, found, room);
+                remains.relocate(&mut locks, found, room);
                 state.moved += units;
             }
             None if valid && !self.options.evict => return None,
             None => {
                 self.count_removed(guard, &found.item, valid);
                 let elsewhere = found.item.elsewhere() as usize;
-                held.remove(found);
+                locks.remove(found);
                 return Some(elsewhere);
             }
         }

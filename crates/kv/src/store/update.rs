@@ -5,7 +5,7 @@ use super::Pinned;
 use super::change::{Change, New, NotStored, Updated, Value};
 use super::counters::Counter;
 use super::hash::Hash;
-use super::items::{Found, Held};
+use super::items::{Found, Locks};
 use super::segments::{Body, Item, Segments, VALUE_MAX, Wants, Words, bytes};
 
 /// Digits of the largest number.
@@ -79,15 +79,15 @@ impl Pinned<'_> {
         now: u32,
         decide: &mut impl FnMut(Option<&Item<'_>>) -> (Change<'a>, T),
     ) -> Result<(Done, T), Stop> {
-        let mut held = self.guard.lock(hash);
-        let found = held.find(key);
+        let mut locks = self.guard.lock(hash);
+        let found = locks.find(key);
         let valid = found.filter(|found| self.store.is_valid(&found.item, now));
         let (change, outcome) = decide(valid.as_ref().map(|found| &found.item));
         let mut done = Done::default();
         match (change, valid) {
             (Change::Store(new), _) => {
                 done = self.put(
-                    &mut held,
+                    &mut locks,
                     found,
                     valid.map(|found| found.item),
                     key,
@@ -95,7 +95,7 @@ impl Pinned<'_> {
                     new,
                 )?;
             }
-            (Change::Touch(expires), Some(valid)) if !held.touch(valid, expires) => {
+            (Change::Touch(expires), Some(valid)) if !locks.touch(valid, expires) => {
                 let item = valid.item;
                 let new = New {
                     value: Value::Same,
@@ -104,19 +104,19 @@ impl Pinned<'_> {
                     cas: Some(item.cas()),
                     marks: item.marks(),
                 };
-                done = self.put(&mut held, found, Some(item), key, now, new)?;
+                done = self.put(&mut locks, found, Some(item), key, now, new)?;
             }
             (Change::Win, Some(valid)) => valid.item.set_won(),
             (Change::Remove, Some(valid)) => {
                 self.count(Counter::BytesOut, valid.item.size() as u64);
-                held.remove(valid);
+                locks.remove(valid);
             }
             (Change::Keep | Change::Touch(_), Some(_)) => {}
             (_, None) => {
                 // Whoever comes by takes away what is no longer valid.
                 if let Some(found) = found {
                     self.store.count_removed(&self.guard, &found.item, false);
-                    held.remove(found);
+                    locks.remove(found);
                 }
             }
         }
@@ -126,7 +126,7 @@ impl Pinned<'_> {
     /// Stores an item in the place of `found`, where the key has one, valid or not.
     fn put<'t>(
         &self,
-        held: &mut Held<'t>,
+        locks: &mut Locks<'t>,
         found: Option<Found<'t>>,
         current: Option<Item<'_>>,
         key: &[u8],
@@ -165,11 +165,11 @@ impl Pinned<'_> {
         }
         let slot = match found {
             Some(_) => None,
-            None => held.vacancy(),
+            None => locks.vacancy(),
         };
         // No slot, and none can be made: another item gives up its own.
         let other = match (found, slot) {
-            (None, None) => Some(self.least_wanted(held, now)?),
+            (None, None) => Some(self.least_wanted(locks, now)?),
             _ => None,
         };
         let size = bytes(key.len(), new.flags, &body);
@@ -194,8 +194,8 @@ impl Pinned<'_> {
             self.store.count_removed(&self.guard, &other.item, valid);
         }
         match (slot, found.or(other)) {
-            (Some(slot), _) => held.fill(slot, room, key, &words, body),
-            (None, Some(old)) => held.replace(old, room, key, &words, body),
+            (Some(slot), _) => locks.fill(slot, room, key, &words, body),
+            (None, Some(old)) => locks.replace(old, room, key, &words, body),
             (None, None) => unreachable!("an item that gives up its slot was looked for"),
         }
         self.count(Counter::Stored, 1);
@@ -209,9 +209,9 @@ impl Pinned<'_> {
 
     /// Of the items in the locked buckets one that is not valid, or else the one that was accessed
     /// the longest ago, if it may be evicted.
-    fn least_wanted<'t>(&self, held: &Held<'t>, now: u32) -> Result<Found<'t>, Stop> {
+    fn least_wanted<'t>(&self, locks: &Locks<'t>, now: u32) -> Result<Found<'t>, Stop> {
         let valid = |found: &Found<'_>| self.store.is_valid(&found.item, now);
-        (held.all())
+        (locks.all())
             .min_by_key(|found| (valid(found), found.item.last_access()))
             .filter(|found| self.store.options.evict || !valid(found))
             .ok_or(Stop::Not(NotStored::OutOfMemory))

@@ -16,6 +16,9 @@ const LINE_MAX: usize = 2048;
 /// The longest line of keys that is waited for. memcached has no bound here.
 const KEYS_LINE_MAX: usize = 4 << 20;
 
+/// Classes that memcached can have.
+const SLAB_CLASSES: u32 = 64;
+
 /// The longest credentials of a client that says who it is.
 const CREDENTIALS_MAX: usize = 2048;
 
@@ -186,6 +189,8 @@ impl Parser<'_> {
             b"slabs" => self.slabs(),
             b"lru" => self.lru(),
             b"lru_crawler" => self.crawler(),
+            b"extstore" => self.extstore(),
+            b"refresh_certs" => self.say("Error TLS not enabled\r\n"),
             b"watch" => {
                 let quiet = self.is_quiet();
                 self.say_unless(quiet, "CLIENT_ERROR watch commands not allowed\r\n")
@@ -431,6 +436,25 @@ impl Parser<'_> {
         } else {
             "OK\r\n"
         }
+    }
+
+    /// Nothing is stored elsewhere: what says when it should be is taken note of.
+    fn extstore(&mut self) -> Step {
+        let number = |index| number::unsigned32(self.word(index));
+        let is_valid = match self.words.tokens() {
+            0..4 => false,
+            tokens => match self.word(1) {
+                b"free_memchunks" if tokens > 4 => {
+                    number(2).is_some_and(|class| class < SLAB_CLASSES) && number(3).is_some()
+                }
+                b"item_size" | b"item_age" | b"low_ttl" | b"recache_rate" | b"compact_under"
+                | b"drop_under" | b"max_sleep" | b"drop_unread" => number(2).is_some(),
+                b"max_frag" => is_decimal(self.word(2)),
+                _ => false,
+            },
+        };
+        let quiet = self.is_quiet();
+        self.say_unless(quiet, if is_valid { "OK\r\n" } else { ERROR })
     }
 
     /// Nothing crawls; expired items go with their segment.

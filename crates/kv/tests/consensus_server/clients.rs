@@ -5,6 +5,7 @@ use rhythm_kv::consensus::server::{CLIENTS_MAX, Server};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 /// Nearly as long as a value may be.
 const LONG: usize = 250_000;
@@ -50,6 +51,30 @@ fn who_reads_nothing_is_answered_no_more_than_he_may_hold() {
         slow.hear(&format!("VALUE k 0 {LONG}\r\n{value}\r\nEND\r\n"));
     }
     servers.into_iter().for_each(stop);
+}
+
+/// Of three nodes one is there, and can do nothing: of what a crowd asked it keeps some, and all
+/// are told when those are that it kept.
+#[test]
+fn who_waits_for_room_waits_no_longer_than_others() {
+    let (folder, members) = (folder("keyspace-stalled"), members(3));
+    let server = Server::start(settings(&members, 0, &folder, true)).unwrap();
+    let began = Instant::now();
+    let value = "x".repeat(LONG);
+    // More than it keeps, several times.
+    let crowd = (0..200).map(|key| {
+        let mut client = Client::new(members[0].client);
+        let set = format!("set {key} 0 0 {LONG}\r\n{value}\r\nget {key}\r\n");
+        client.0.write_all(set.as_bytes()).unwrap();
+        client
+    });
+    for mut client in crowd.collect::<Vec<_>>() {
+        let said = client.line();
+        assert!(said.starts_with("SERVER_ERROR most nodes are out of reach, "));
+    }
+    let waited = began.elapsed();
+    assert!(waited < Duration::from_secs(12), "{waited:?}");
+    stop(server);
 }
 
 #[test]

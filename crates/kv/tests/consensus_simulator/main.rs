@@ -14,6 +14,7 @@ mod disk;
 mod history;
 #[path = "../ring_simulator/random.rs"]
 mod random;
+mod unwanted;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -167,15 +167,15 @@ impl Pair {
         stream
     }
 
-    pub(super) fn assert_same(&self, sent: &[u8], ours: &[u8], theirs: &[u8]) {
+    fn trace(&self, sent: &[u8], ours: &[u8]) {
         if self.traces {
-            eprintln!(
-                "{}: {}\n    {}",
-                self.seed,
-                shortened(sent),
-                shortened(ours)
-            );
+            let (sent, ours) = (shortened(sent), shortened(ours));
+            eprintln!("{}: {sent}\n    {ours}", self.seed);
         }
+    }
+
+    pub(super) fn assert_same(&self, sent: &[u8], ours: &[u8], theirs: &[u8]) {
+        self.trace(sent, ours);
         if let Err(at) = same(ours, theirs) {
             let at = at.saturating_sub(80);
             let show = |bytes: &[u8]| shortened(bytes.get(at..).unwrap_or(b""));
@@ -241,8 +241,9 @@ impl Pair {
             }
             got
         });
-        if !(may_lose && ours.starts_with(&theirs)) {
-            self.assert_same(bytes, &ours, &theirs);
+        match may_lose && ours.starts_with(&theirs) {
+            true => self.trace(bytes, &ours),
+            false => self.assert_same(bytes, &ours, &theirs),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::network;
 use rhythm_kv::ring::ether::{Came, Ether};
 use rhythm_kv::ring::{Effects, Execute, Local, Node, Options, Ticket, View, Written};
-use rhythm_kv::ring::{Placement, Road, Roster, Scheme, Terms};
+use rhythm_kv::ring::{Placement, Road, Roster, Scheme, Terms, Unanswered};
 use rhythm_kv::store::{Change, Marks, New, Pinned, Store, StoreOptions, Value, Worker};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -48,8 +48,8 @@ pub(crate) struct Live {
     pub(crate) is_leaving: bool,
 }
 
-/// What becomes of a client's command: its number, and the answer; none: nobody knows.
-pub(crate) type Done = (usize, Option<Answer>);
+/// What becomes of a client's command: its number, and the answer, or why there is none.
+pub(crate) type Done = (usize, Result<Answer, Unanswered>);
 
 /// The answer of a node that may not write.
 const REFUSED: &str = "refused";
@@ -216,12 +216,12 @@ impl Live {
             }
             if !self.view.may_write(now) {
                 // What it finds may be old: others may serve its keys.
-                done.push((*client, None));
+                done.push((*client, Err(Unanswered::NotDone)));
                 continue;
             }
             let answer = execute(*op, *number, second, &mut self.store.pin(), &mut written);
             if self.is_chain && is_elsewhere {
-                done.push((*client, Some(answer)));
+                done.push((*client, Ok(answer)));
                 continue;
             }
             awaits = true;
@@ -253,11 +253,7 @@ impl Live {
         // What the head of a chain shows is to be confirmed.
         let is_awaited = self.is_chain && !batch.is_empty();
         if written.is_empty() && !is_awaited {
-            d.extend(
-                batch
-                    .drain(..)
-                    .map(|(client, answer)| (client, Some(answer))),
-            );
+            d.extend(batch.drain(..).map(|(client, answer)| (client, Ok(answer))));
             return;
         }
         self.tickets += 1;
@@ -270,7 +266,7 @@ impl Live {
             match self.is_acked {
                 // One ticket for all: the clients of a batch are numbered one after the other.
                 true => drop(self.waiting.insert(self.tickets, (client, answer))),
-                false => d.push((client, Some(answer))),
+                false => d.push((client, Ok(answer))),
             }
             if self.is_acked {
                 self.tickets += 1;
@@ -370,7 +366,8 @@ impl Live {
             // Those of the same batch have the numbers that follow, up to the next ticket.
             let mut number = ticket.number;
             while let Some((client, answer)) = self.waiting.remove(&number) {
-                done.push((client, is_released.then_some(answer)));
+                let answer = is_released.then_some(answer);
+                done.push((client, answer.ok_or(Unanswered::Unknown)));
                 number += 1;
                 if self.forwarded.contains_key(&number) {
                     break;
@@ -380,7 +377,10 @@ impl Live {
         for (ticket, answer) in effects.answers.drain(..) {
             self.forwarded.remove(&ticket.number);
             if let Some((client, _)) = self.waiting.remove(&ticket.number) {
-                let answer = answer.filter(|answer| answer != REFUSED.as_bytes());
+                let answer = answer.and_then(|answer| match answer == REFUSED.as_bytes() {
+                    true => Err(Unanswered::NotDone),
+                    false => Ok(answer),
+                });
                 let read = |text: Vec<u8>| String::from_utf8(text).unwrap().parse().ok();
                 done.push((client, answer.map(read)));
             }

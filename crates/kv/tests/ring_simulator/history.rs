@@ -57,6 +57,13 @@ impl History {
         });
     }
 
+    /// It was not done, and will not be.
+    pub(crate) fn not_done(&mut self, write: Write) {
+        for writes in [&mut self.possible, &mut self.ever, &mut self.deletes] {
+            writes.remove(&write);
+        }
+    }
+
     pub(crate) fn given_up(&mut self, write: Write, now: u64) {
         self.floating.push((write, now + FLOATS));
     }

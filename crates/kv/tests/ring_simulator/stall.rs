@@ -145,7 +145,7 @@ impl Ring {
         self.done.extend(done);
         for _ in 0..200 {
             self.pass(STEP, None, |_| {});
-            if self.done.contains(&(0, Some(None))) {
+            if self.done.contains(&(0, Ok(None))) {
                 return;
             }
         }

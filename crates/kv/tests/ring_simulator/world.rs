@@ -9,7 +9,7 @@ use crate::history::{History, Write};
 use crate::leases::Leases;
 use crate::network::{self, Weather};
 use crate::random::Random;
-use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster, Scheme};
+use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster, Scheme, Unanswered};
 use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -26,6 +26,7 @@ const LEAVES_WITHIN: u64 = 10_000_000;
 pub(crate) struct Counts {
     pub(crate) acknowledged: u64,
     pub(crate) unknown: u64,
+    pub(crate) not_done: u64,
     pub(crate) reads: u64,
     pub(crate) forwarded: u64,
     pub(crate) crashes: u64,
@@ -42,6 +43,7 @@ impl Counts {
     pub(crate) fn add(&mut self, other: &Counts) {
         self.acknowledged += other.acknowledged;
         self.unknown += other.unknown;
+        self.not_done += other.not_done;
         self.reads += other.reads;
         self.forwarded += other.forwarded;
         self.crashes += other.crashes;
@@ -591,7 +593,7 @@ impl World {
             self.say(|| format!("command {command} {:?}: {answer:?}", asked.op));
             // What a chain shows is confirmed, too.
             let is_confirmed =
-                answer.is_some() && (asked.op != Op::Get || self.options.scheme == Scheme::Chain);
+                answer.is_ok() && (asked.op != Op::Get || self.options.scheme == Scheme::Chain);
             self.judge(&asked, answer);
             if is_confirmed {
                 self.check_copies(asked.key);
@@ -604,10 +606,10 @@ impl World {
         }
     }
 
-    fn judge(&mut self, asked: &Asked, answer: Option<Answer>) {
+    fn judge(&mut self, asked: &Asked, answer: Result<Answer, Unanswered>) {
         let history = &mut self.keys[asked.key];
         match (asked.op, answer) {
-            (Op::Set(write) | Op::Delete(write), Some(_)) => {
+            (Op::Set(write) | Op::Delete(write), Ok(_)) => {
                 self.counts.acknowledged += 1;
                 if asked.is_served_as(self.nodes[asked.node].as_ref(), &self.placement) {
                     history.answered_at(asked.node, asked.claim, write);
@@ -620,11 +622,15 @@ impl World {
                     history.lose();
                 }
             }
-            (Op::Set(write) | Op::Delete(write), None) => {
+            (Op::Set(write) | Op::Delete(write), Err(Unanswered::NotDone)) => {
+                self.counts.not_done += 1;
+                history.not_done(write);
+            }
+            (Op::Set(write) | Op::Delete(write), Err(Unanswered::Unknown)) => {
                 self.counts.unknown += 1;
                 history.given_up(write, self.now);
             }
-            (Op::Get, Some(found)) => {
+            (Op::Get, Ok(found)) => {
                 self.counts.reads += 1;
                 // Who answers a get that was forwarded may be another by then.
                 let claim = match asked.at == self.now {
@@ -656,7 +662,7 @@ impl World {
                     self.keys[asked.key].acknowledged(write, self.now);
                 }
             }
-            (Op::Get, None) => {}
+            (Op::Get, Err(_)) => {}
         }
     }
 }

@@ -47,17 +47,23 @@ fn pair(scheme: Scheme) -> [Running; 2] {
 
 /// How often a node found something itself.
 fn hits(stream: &mut TcpStream) -> u64 {
-    stream.write_all(b"stats\r\n").expect("it reads");
+    let text = stats(stream, "stats\r\n");
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("STAT get_hits "));
+    line.and_then(|hits| hits.parse().ok()).expect("it counts")
+}
+
+/// All that `stats` says.
+fn stats(stream: &mut TcpStream, sent: &str) -> String {
+    stream.write_all(sent.as_bytes()).expect("it reads");
     let mut text = String::new();
     let mut bytes = [0; 4096];
     while !text.ends_with("END\r\n") {
         let count = stream.read(&mut bytes).expect("it answers");
         text.push_str(&String::from_utf8_lossy(&bytes[..count]));
     }
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("STAT get_hits "));
-    line.and_then(|hits| hits.parse().ok()).expect("it counts")
+    text
 }
 
 /// Sends, and reads a line.
@@ -100,6 +106,14 @@ fn a_copy_answers_get_and_passes_on_the_rest() {
         let both = format!("{set}get k\r\n");
         expect(&mut copy, &both, &format!("STORED\r\n{found}"));
     }
+    // The primary tells who has copies, and the copy tells of none of its own.
+    let until = Instant::now() + NEVER;
+    while !stats(&mut primary, "stats ring\r\n").contains("STAT node-1:copies 1\r\n") {
+        assert!(Instant::now() < until, "it never tells of the copy");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let of_copy = stats(&mut copy, "stats ring\r\n");
+    assert!(of_copy.contains("STAT node-0:copies 0\r\n"), "{of_copy}");
     // CAS ids are the primary's: what its copy shows of them serves there.
     let before = hits(&mut copy);
     let answer = line(&mut copy, "gets k\r\n");

@@ -391,10 +391,13 @@ fn tell(stats: &BTreeMap<String, String>) -> Result<(String, bool)> {
         };
         if is_ranked {
             is_whole &= is_there;
-            text.push_str(&format!(
-                "\n  {name}: {there}, serves {}{behind}",
-                of("serves")
-            ));
+            text.push_str(&format!("\n  {name}: {there}, serves {}", of("serves")));
+            for (what, count) in [("has", of("copies")), ("is being given", of("copying"))] {
+                if !matches!(count, "" | "0") {
+                    text.push_str(&format!(", {what} copies of {count} of {me}'s"));
+                }
+            }
+            text.push_str(&behind);
             continue;
         }
         let server = of("server");
@@ -449,6 +452,45 @@ mod tests {
             .iter()
             .map(|member| (member.host.as_str(), member.port));
         assert_eq!(places.collect::<Vec<_>>(), [("cache-1", 11211), ("::1", 7)]);
+    }
+
+    #[test]
+    fn a_node_that_serves_tells_who_has_copies() {
+        let stats = [
+            ("node", "a"),
+            ("scheme", "primary"),
+            ("replicas", "2"),
+            ("replicate", "acked"),
+            ("ranges", "1"),
+            ("ranges_away", "0"),
+            ("ranges_without_copies", "1"),
+            ("a:alive", "1"),
+            ("a:serves", "1"),
+            ("a:copies", "0"),
+            ("b:alive", "1"),
+            ("b:serves", "0"),
+            ("b:copies", "1"),
+            ("b:copying", "0"),
+            ("c:alive", "1"),
+            ("c:serves", "0"),
+            ("c:copies", "0"),
+            ("c:copying", "1"),
+        ];
+        let stats = stats.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut stats = BTreeMap::from(stats);
+        let nodes = ["a", "b", "c"].map(|node| format!("{node}:unacknowledged"));
+        stats.extend(nodes.map(|name| (name, "0".to_owned())));
+        let (text, is_whole) = tell(&stats).unwrap();
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(
+            lines,
+            [
+                "  a: there, serves 1",
+                "  b: there, serves 0, has copies of 1 of a's",
+                "  c: there, serves 0, is being given copies of 1 of a's",
+            ]
+        );
+        assert!(!is_whole, "a copy is missing");
     }
 
     #[test]

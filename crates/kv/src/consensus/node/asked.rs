@@ -49,7 +49,7 @@ impl<D: Disk> Node<D> {
                     .extend(refused.map(|ticket| (ticket, Answer::DiskFull)));
                 return;
             }
-            self.underway = Some(self.next_batch());
+            self.underway = self.next_batch();
         }
         let Some(underway) = &self.underway else {
             return;
@@ -70,29 +70,44 @@ impl<D: Disk> Node<D> {
         }
     }
 
-    fn next_batch(&mut self) -> Underway {
+    /// None: nobody wants anything of what waited.
+    fn next_batch(&mut self) -> Option<Underway> {
         let (mut commands, mut asked) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         while bytes < BATCH_BYTES
             && let Some(change) = self.changes.pop_front()
         {
+            self.change_bytes -= change.what.len();
+            if let Some(ticket) = change.ticket {
+                self.begun = ticket;
+                // Those before it are reads, or were given up.
+                self.unwanted = self.unwanted.split_off(&ticket);
+                if self.unwanted.remove(&ticket) {
+                    continue;
+                }
+            }
             bytes += change.what.len();
             asked.push((change.ticket, change.at));
             commands.push(change.what);
         }
-        self.change_bytes -= bytes;
+        if self.changes.is_empty() {
+            self.unwanted.clear();
+        }
+        if commands.is_empty() {
+            return None;
+        }
         self.number += 1;
         let batch = Batch {
             origin: self.options.id,
             number: (self.life, self.number),
             commands,
         };
-        Underway {
+        Some(Underway {
             number: self.number,
             bytes: batch.encode(),
             asked,
             said: None,
-        }
+        })
     }
 
     /// Asks whether the leader still leads, for the reads that wait.

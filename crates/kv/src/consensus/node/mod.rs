@@ -30,9 +30,10 @@ use raft::eraftpb::{ConfState, MessageType};
 use raft::{Config, RawNode, ReadOnlyOption, StateRole};
 use rhythm_net::Time;
 use silence::Silence;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::time::Duration;
+pub(super) use underway::PATIENCE;
 use underway::{BATCH_BYTES, Question, Stalled, Underway, Waiting};
 
 /// What `raft` counts time in.
@@ -40,8 +41,8 @@ pub const TICK: Duration = Duration::from_millis(50);
 const HEARTBEAT_TICKS: usize = 2;
 /// How often a leader whose disk is full tries to have another lead.
 const HAND_OVER_TICKS: u64 = 40;
-/// Bytes of changes that may wait, and reads.
-const WAITING_BYTES: usize = 16 << 20;
+/// Bytes of changes that may wait, some batches, and reads.
+const WAITING_BYTES: usize = 4 * BATCH_BYTES;
 const WAITING_READS: usize = 65_536;
 
 /// See the head of this file.
@@ -59,6 +60,9 @@ pub struct Node<D> {
     number: u64,
     changes: VecDeque<Waiting<Command>>,
     change_bytes: usize,
+    /// The last ticket in a batch, and those behind it that nobody wants any more.
+    begun: Ticket,
+    unwanted: BTreeSet<Ticket>,
     underway: Option<Underway>,
     reads: VecDeque<Waiting<Read>>,
     question: Option<Question>,
@@ -130,6 +134,8 @@ impl<D: Disk> Node<D> {
             number: 0,
             changes: VecDeque::new(),
             change_bytes: 0,
+            begun: 0,
+            unwanted: BTreeSet::new(),
             underway: None,
             reads: VecDeque::new(),
             question: None,
@@ -151,7 +157,8 @@ impl<D: Disk> Node<D> {
         self.change_bytes < WAITING_BYTES && self.reads.len() < WAITING_READS
     }
 
-    /// What is asked of it. The answer comes with one of the next [`Node::flush`].
+    /// What is asked of it, under tickets that grow. The answer comes with one of the next
+    /// [`Node::flush`].
     pub fn ask(&mut self, ticket: Ticket, request: Request, now: Time) {
         match request {
             Request::Change(command) => self.change(Some(ticket), command, now),
@@ -160,6 +167,13 @@ impl<D: Disk> Node<D> {
                 ticket: Some(ticket),
                 at: now,
             }),
+        }
+    }
+
+    /// Nobody waits for an answer any more: a change is dropped if it was not begun.
+    pub fn forget(&mut self, ticket: Ticket) {
+        if !self.changes.is_empty() && ticket > self.begun {
+            self.unwanted.insert(ticket);
         }
     }
 

@@ -13,7 +13,7 @@ pub(super) const AGAIN_TICKS_MAX: u64 = 32;
 /// Bytes of a batch, but for its last command.
 pub(super) const BATCH_BYTES: usize = 1 << 20;
 /// How long a client waits for most of the nodes.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(in crate::consensus) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Something asked that waits.
 #[derive(Debug)]

@@ -4,14 +4,18 @@
 //! another waits for the answers, as a read shows what was written before it. Nothing is read from
 //! who has much unanswered or untaken. What became of watched keys is told between answers, never
 //! within one.
+//!
+//! What waits for room at the node waits no longer than what the node took: then nothing was done,
+//! which is said without asking it. So work ends soon that nobody waits for any more, such as that
+//! of a crowd that asked for much, and went.
 
 use super::figures::Figures;
 use crate::consensus::keyspace::{Change, Outcome};
-use crate::consensus::node::{Answer, Request, Ticket};
+use crate::consensus::node::{Answer, PATIENCE, Request, Ticket};
 use crate::consensus::text::{COMMAND_MAX, How, Parser, Wanted, rules};
 use crate::input::Input;
 use crate::wire::Rules;
-use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Outgoing, Port};
+use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Outgoing, Port, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -31,6 +35,9 @@ struct Client {
     asked: VecDeque<Wanted>,
     /// What the node was asked, and has answered or not.
     waits: VecDeque<(Ticket, How, Option<Answer>)>,
+    /// Since when what comes next waits for room at the node.
+    stalled: Option<Time>,
+    is_listed: bool,
     /// Of those that wait: whether they may change something; none: by itself.
     kind: Option<bool>,
     /// A key of the `get` at hand could not be read.
@@ -55,6 +62,8 @@ pub(super) struct Clients {
     rules: Rules,
     /// Those who could go on when the node has room.
     stalled: Vec<ConnectionId>,
+    /// What was asked by those who are gone.
+    unwanted: Vec<Ticket>,
     figures: Arc<Figures>,
 }
 
@@ -62,6 +71,8 @@ pub(super) struct Clients {
 pub(super) trait Asks {
     /// Whether more can be asked.
     fn has_room(&self) -> bool;
+    /// The time.
+    fn now(&self) -> Time;
     /// Asks.
     fn ask(&mut self, ticket: Ticket, request: Request);
     /// What `stats` says.
@@ -76,6 +87,7 @@ impl Clients {
             tickets: 0,
             rules: rules(),
             stalled: Vec::new(),
+            unwanted: Vec::new(),
             figures,
         }
     }
@@ -133,9 +145,16 @@ impl Clients {
     pub(super) fn gone(&mut self, id: ConnectionId) {
         if let Some(client) = self.table.remove(id) {
             for (ticket, ..) in client.waits {
-                self.of_ticket.remove(&ticket);
+                if self.of_ticket.remove(&ticket).is_some() {
+                    self.unwanted.push(ticket);
+                }
             }
         }
+    }
+
+    /// What the node was asked by those who have gone since this was last asked.
+    pub(super) fn take_unwanted(&mut self) -> Vec<Ticket> {
+        std::mem::take(&mut self.unwanted)
     }
 
     fn drop_client(&mut self, port: &mut dyn Port, id: ConnectionId) {
@@ -229,14 +248,22 @@ impl Clients {
     /// Goes on with those who waited for room.
     pub(super) fn resume(&mut self, port: &mut dyn Port, node: &mut dyn Asks) {
         for id in std::mem::take(&mut self.stalled) {
-            self.go_on(port, id, node);
+            if let Some(client) = self.table.get_mut(id) {
+                client.is_listed = false;
+                self.go_on(port, id, node);
+            }
         }
     }
 
     /// Says what is answered, asks what can be asked, and reads on, or not.
     fn go_on(&mut self, port: &mut dyn Port, id: ConnectionId, node: &mut dyn Asks) {
+        while self.step(port, id, node) {}
+    }
+
+    /// As [`Clients::go_on`]; whether there is something to be said again.
+    fn step(&mut self, port: &mut dyn Port, id: ConnectionId, node: &mut dyn Asks) -> bool {
         let Some(client) = self.table.get_mut(id) else {
-            return;
+            return false;
         };
         let mut said = Vec::new();
         // What is taken at once makes room for more.
@@ -244,7 +271,8 @@ impl Clients {
             said.clear();
             client.say(&mut said);
             if client.out.send(port, id, &said) == Flushed::Gone {
-                return self.gone(id);
+                self.gone(id);
+                return false;
             }
         }
         said.clear();
@@ -255,8 +283,13 @@ impl Clients {
             if is_alone || client.asked.is_empty() && !client.parse(&self.rules) {
                 break;
             }
-            if !node.has_room() {
-                self.stalled.push(id);
+            let waited = client.stalled.map(|since| node.now().since(since));
+            let is_late = waited.is_some_and(|waited| waited >= PATIENCE);
+            if !is_late && !node.has_room() {
+                client.stalled.get_or_insert(node.now());
+                if !std::mem::replace(&mut client.is_listed, true) {
+                    self.stalled.push(id);
+                }
                 break;
             }
             let may_go = |asked: &Wanted| match asked {
@@ -271,6 +304,15 @@ impl Clients {
                     client.kind = asked.kind();
                     if let Wanted::Node(request, how) = asked {
                         self.tickets += 1;
+                        if node.has_room() {
+                            client.stalled = None;
+                        }
+                        if is_late {
+                            self.figures.nothing_done.add(1);
+                            let answer = Some(Answer::NothingDone);
+                            client.waits.push_back((self.tickets, how, answer));
+                            continue;
+                        }
                         self.of_ticket.insert(self.tickets, id);
                         client.waits.push_back((self.tickets, how, None));
                         node.ask(self.tickets, request);
@@ -287,13 +329,18 @@ impl Clients {
             }
         }
         if client.out.send(port, id, &said) == Flushed::Gone {
-            return self.gone(id);
+            self.gone(id);
+            return false;
+        }
+        if client.is_answered() && client.out.is_empty() {
+            return true;
         }
         // What is not whole may grow to a command's length, and there is nothing behind it yet.
         let is_idle = client.waits.is_empty() && client.asked.is_empty();
         let is_too_long = client.input.len() > COMMAND_MAX && is_idle;
         if is_too_long && node.has_room() && client.out.unsent() < UNTAKEN_MAX {
-            return self.drop_client(port, id);
+            self.drop_client(port, id);
+            return false;
         }
         if client.is_closing && is_idle && client.out.is_empty() {
             port.close(id);
@@ -303,6 +350,7 @@ impl Clients {
         } else {
             port.resume(id);
         }
+        false
     }
 }
 

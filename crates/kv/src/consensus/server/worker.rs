@@ -43,6 +43,8 @@ pub(super) struct Worker {
     /// Since when it is to end.
     leaves: Option<Time>,
     is_over: bool,
+    /// Clients may have asked for more behind the answers that they got.
+    goes_on: bool,
     figures: Arc<Figures>,
     failure: Arc<Mutex<Option<io::Error>>>,
 }
@@ -58,6 +60,10 @@ struct Own {
 impl Asks for Own {
     fn has_room(&self) -> bool {
         self.node.has_room()
+    }
+
+    fn now(&self) -> Time {
+        self.now
     }
 
     fn ask(&mut self, ticket: Ticket, request: Request) {
@@ -112,36 +118,37 @@ impl Worker {
             leader: 0,
             leaves: None,
             is_over: false,
+            goes_on: false,
             figures,
             failure,
         }
     }
 
-    /// Has the node do what there is to do, until clients have no more.
+    /// Has the node do what there is to do. What clients ask behind answers waits for the next turn
+    /// of the loop: it is seen first who is gone.
     fn flush(&mut self, port: &mut dyn Port, now: Time) -> io::Result<()> {
-        loop {
-            self.own.node.flush(now, &mut self.effects)?;
-            for (to, frame) in self.effects.frames.drain(..) {
-                self.figures.sent_bytes.add(frame.len() as u64);
-                self.lines.send(port, to as usize - 1, &frame, now);
-            }
-            if std::mem::take(&mut self.effects.skipped) {
-                self.clients.skipped(port);
-            }
-            let goes_on = !self.effects.answers.is_empty();
-            // Answers first: a watch that begins with one hears of what comes behind it.
-            for (ticket, answer) in self.effects.answers.drain(..) {
-                self.clients.answered(port, ticket, answer, &mut self.own);
-            }
-            if !self.effects.changes.is_empty() {
-                self.clients.changed(port, &self.effects.changes);
-                self.effects.changes.clear();
-            }
-            self.clients.resume(port, &mut self.own);
-            if !goes_on {
-                return Ok(());
-            }
+        for ticket in self.clients.take_unwanted() {
+            self.own.node.forget(ticket);
         }
+        self.own.node.flush(now, &mut self.effects)?;
+        for (to, frame) in self.effects.frames.drain(..) {
+            self.figures.sent_bytes.add(frame.len() as u64);
+            self.lines.send(port, to as usize - 1, &frame, now);
+        }
+        if std::mem::take(&mut self.effects.skipped) {
+            self.clients.skipped(port);
+        }
+        self.goes_on = !self.effects.answers.is_empty();
+        // Answers first: a watch that begins with one hears of what comes behind it.
+        for (ticket, answer) in self.effects.answers.drain(..) {
+            self.clients.answered(port, ticket, answer, &mut self.own);
+        }
+        if !self.effects.changes.is_empty() {
+            self.clients.changed(port, &self.effects.changes);
+            self.effects.changes.clear();
+        }
+        self.clients.resume(port, &mut self.own);
+        Ok(())
     }
 
     /// Whole frames of another node's go to the node.
@@ -252,7 +259,10 @@ impl Handler for Worker {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        Some(self.own.node.wake_at())
+        match self.goes_on {
+            true => Some(Time::ZERO),
+            false => Some(self.own.node.wake_at()),
+        }
     }
 
     fn finished(&self) -> bool {

@@ -9,6 +9,15 @@ pub struct Ticket {
     pub number: u64,
 }
 
+/// Why a command that was forwarded has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// No node that serves its range could be reached, or would have it: nothing was done.
+    NotDone,
+    /// A node was to execute it, and has gone, or what it wrote: nobody knows whether it was done.
+    Unknown,
+}
+
 /// What is to be done for a node.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -18,8 +27,8 @@ pub struct Effects {
     pub released: Vec<Ticket>,
     /// What was written under these tickets may be lost: nobody knows.
     pub broken: Vec<Ticket>,
-    /// Answers to commands that were forwarded; none: it is not known whether it was executed.
-    pub answers: Vec<(Ticket, Option<Vec<u8>>)>,
+    /// Answers to commands that were forwarded.
+    pub answers: Vec<(Ticket, Result<Vec<u8>, Unanswered>)>,
     /// Commands to be executed, and told by `Node::executed`.
     pub executes: Vec<Execute>,
     /// All workers are to have handed over what they wrote until now: then `Node::fenced`.

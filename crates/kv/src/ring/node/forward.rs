@@ -8,7 +8,7 @@ use super::super::local::Local;
 use super::super::road::Road;
 use super::super::wire::{Message, Of, Stay};
 use super::super::written::Written;
-use super::effects::{Effects, Execute, Origin, Ticket};
+use super::effects::{Effects, Execute, Origin, Ticket, Unanswered};
 use super::forwards::{Came, Forward, Sent};
 use super::{Node, Waiter};
 use rhythm_net::Time;
@@ -88,7 +88,8 @@ impl Node {
         };
         let waited = now.since(forward.came.max(self.looks_since));
         if waited >= self.options.patience {
-            out.answers.push((forward.ticket, None));
+            let answer = Err(Unanswered::NotDone);
+            out.answers.push((forward.ticket, answer));
             self.forwards.all.remove(&number);
             return true;
         }

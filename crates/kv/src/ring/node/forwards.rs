@@ -2,7 +2,7 @@
 
 use super::super::road::Road;
 use super::super::wire::Of;
-use super::effects::{Effects, Ticket};
+use super::effects::{Effects, Ticket, Unanswered};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -111,7 +111,7 @@ impl Forwards {
     pub(super) fn answered(&mut self, number: u64, answer: &[u8], out: &mut Effects) {
         if let Some(forward) = self.all.remove(&number) {
             self.returned(&forward);
-            out.answers.push((forward.ticket, Some(answer.to_vec())));
+            out.answers.push((forward.ticket, Ok(answer.to_vec())));
         }
     }
 
@@ -119,7 +119,7 @@ impl Forwards {
     pub(super) fn unknown(&mut self, number: u64, out: &mut Effects) {
         if let Some(forward) = self.all.remove(&number) {
             self.returned(&forward);
-            out.answers.push((forward.ticket, None));
+            out.answers.push((forward.ticket, Err(Unanswered::Unknown)));
         }
     }
 
@@ -173,7 +173,7 @@ impl Forwards {
         self.all.retain(|_, forward| {
             let is_lost = forward.sent.is_some_and(|sent| sent.to == node);
             if is_lost {
-                out.answers.push((forward.ticket, None));
+                out.answers.push((forward.ticket, Err(Unanswered::Unknown)));
             }
             !is_lost
         });

@@ -198,7 +198,9 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::super::super::Written;
-    use super::super::super::{Execute, Local, Options, Placement, Road, Terms, Ticket, View};
+    use super::super::super::{
+        Execute, Local, Options, Placement, Road, Terms, Ticket, Unanswered, View,
+    };
     use super::*;
     use crate::store::{Store, StoreOptions};
     use std::sync::Arc;
@@ -242,6 +244,6 @@ mod tests {
         node.executed(&execute[0], b"STORED".to_vec(), &written, &local, &mut out);
         assert_eq!(out.answers, []);
         node.renewed(lease(2), now, &mut out);
-        assert_eq!(out.answers, [(ticket, None)]);
+        assert_eq!(out.answers, [(ticket, Err(Unanswered::Unknown))]);
     }
 }

@@ -63,11 +63,11 @@ use super::view::View;
 use super::wire::{self, Claim, Head, Message, Messages, Stay};
 use super::written::Written;
 use chains::Chain;
-pub use effects::{Effects, Execute, Ticket};
+pub use effects::{Effects, Execute, Ticket, Unanswered};
 use flushes::Flushes;
 use forwards::Forwards;
 pub use options::Options;
-use progress::{Handing, Held, Incoming, Pass, Refused, Sync, Waiter, Waiting};
+use progress::{Handing, Incoming, OwnLease, Pass, Refused, Sync, Waiter, Waiting};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -135,7 +135,7 @@ pub struct Node {
     /// When this one began to, and whether it ends.
     left_at: Time,
     is_gone: bool,
-    lease: Held,
+    lease: OwnLease,
     peers: Vec<Peer>,
     /// What is known of each range.
     claims: Vec<Claim>,
@@ -222,7 +222,7 @@ impl Node {
             leaving: 0,
             left_at: now,
             is_gone: false,
-            lease: Held::none(),
+            lease: OwnLease::none(),
             peers: (0..nodes).map(|_| peer()).collect(),
             claims: vec![Claim::default(); ranges],
             complete: 0,

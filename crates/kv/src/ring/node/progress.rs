@@ -113,7 +113,7 @@ pub(super) struct Refused {
 
 /// This node's lease.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct OwnLease {
     /// Until when it is there in any case.
     pub(super) until: Time,
     /// Which it is; 0: there was none.
@@ -124,9 +124,9 @@ pub(super) struct Held {
     pub(super) unmet: u64,
 }
 
-impl Held {
-    pub(super) fn none() -> Held {
-        Held {
+impl OwnLease {
+    pub(super) fn none() -> OwnLease {
+        OwnLease {
             until: Time::ZERO,
             number: 0,
             epoch: 0,

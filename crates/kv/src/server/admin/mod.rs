@@ -3,7 +3,7 @@
 mod metrics;
 mod ring;
 
-use super::commands::Command;
+use super::orders::Order;
 use crate::shared::Shared;
 use rhythm_net::workers::Workers;
 use rhythm_net::{Inbox, Listener, StartError, clock};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A server, as the admin listener sees it.
 struct Cache {
     shared: Arc<Shared>,
-    workers: Arc<[Inbox<Command>]>,
+    workers: Arc<[Inbox<Order>]>,
     is_ending: Arc<AtomicBool>,
 }
 
@@ -24,7 +24,7 @@ struct Cache {
 pub(super) fn start(
     listener: Listener,
     shared: Arc<Shared>,
-    workers: &Workers<Command>,
+    workers: &Workers<Order>,
     is_ending: &Arc<AtomicBool>,
 ) -> Result<Admin, StartError<Infallible>> {
     let names = Names {

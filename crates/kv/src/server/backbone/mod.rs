@@ -10,7 +10,7 @@
 
 mod stations;
 
-use super::commands::{Command, Forward, RingCommand, Told};
+use super::orders::{Forward, Order, RingOrder, Told};
 use crate::etcd::{News, Registration};
 use crate::execute::{Parsed, Turn};
 use crate::lines::{Lines, take_frames};
@@ -60,7 +60,7 @@ pub(super) struct Backbone {
     node: Node,
     store: StoreWorker,
     way: Way,
-    workers: Vec<Inbox<Command>>,
+    workers: Vec<Inbox<Order>>,
     effects: Effects,
     /// What each worker is to be told, from before it is known on: it may be at work by then.
     told: Vec<Told>,
@@ -265,7 +265,7 @@ impl Backbone {
         }
         for (worker, told) in self.workers.iter().zip(&mut self.told) {
             if !told.is_empty() {
-                worker.send(Command::Ring(std::mem::take(told)));
+                worker.send(Order::Ring(std::mem::take(told)));
             }
         }
         if self.tell_at <= now {
@@ -296,7 +296,7 @@ impl Backbone {
                     tracing::warn!("no other node took over what this one serves");
                 }
                 let workers = self.workers.iter();
-                workers.for_each(|worker| worker.send(Command::End));
+                workers.for_each(|worker| worker.send(Order::End));
                 End::HasLeft
             }
             End::Drains(since) if self.node.is_drained() || now.since(since) >= DRAINED_WITHIN => {
@@ -446,15 +446,15 @@ impl Handler for Backbone {
 }
 
 impl rhythm_net::Worker for Backbone {
-    type Command = RingCommand;
+    type Command = RingOrder;
 
-    fn obey(&mut self, port: &mut dyn Port, command: RingCommand, now: Time) {
-        match command {
-            RingCommand::Workers(workers) => {
+    fn obey(&mut self, port: &mut dyn Port, order: RingOrder, now: Time) {
+        match order {
+            RingOrder::Workers(workers) => {
                 debug_assert_eq!(workers.len(), self.told.len(), "one for each thread");
                 self.workers = workers;
             }
-            RingCommand::Turn {
+            RingOrder::Turn {
                 worker,
                 ticket: number,
                 written,
@@ -474,15 +474,15 @@ impl rhythm_net::Worker for Backbone {
                     node.forward(ticket, road, command, now, out);
                 }
             }),
-            RingCommand::News(news) => self.news(port, news, now),
-            RingCommand::Leave if self.end == End::Serves => {
+            RingOrder::News(news) => self.news(port, news, now),
+            RingOrder::Leave if self.end == End::Serves => {
                 tracing::info!("this node leaves the ring");
                 self.end = End::Leaves(now);
                 self.node.leave(now);
             }
-            RingCommand::Leave => {}
-            RingCommand::Go => self.end = End::Drains(now),
-            RingCommand::Fenced { worker, fence } => {
+            RingOrder::Leave => {}
+            RingOrder::Go => self.end = End::Drains(now),
+            RingOrder::Fenced { worker, fence } => {
                 // One fence may be asked for twice: each worker's answers count by themselves.
                 let before = self.fenced.iter().min().copied();
                 self.fenced[worker] = fence.max(self.fenced[worker]);

@@ -127,6 +127,7 @@ impl Lane<'_> {
             if self.out.len() >= SEND_BYTES && !self.send() {
                 return false;
             }
+            turn.make_way();
         }
         if !self.out.is_empty() && !self.send() {
             return false;

@@ -19,7 +19,7 @@ mod ring;
 mod told;
 
 use super::client::Client;
-use super::commands::Command;
+use super::orders::Order;
 use super::udp::Datagrams;
 use crate::cohort::{Cohort, Source};
 use crate::execute::Turn;
@@ -202,6 +202,7 @@ impl Worker {
                 size += commands;
                 continue;
             };
+            turn.make_way();
             let source = self.cohort.part(index).source;
             match source {
                 Source::Connection(id) => {
@@ -507,13 +508,13 @@ impl Handler for Worker {
 }
 
 impl rhythm_net::Worker for Worker {
-    type Command = Command;
+    type Command = Order;
 
-    fn obey(&mut self, port: &mut dyn Port, command: Command, now: Time) {
-        match command {
-            Command::Users(users) => self.rules.users = users,
-            Command::Ring(told) => self.told(port, told, now),
-            Command::End => {
+    fn obey(&mut self, port: &mut dyn Port, order: Order, now: Time) {
+        match order {
+            Order::Users(users) => self.rules.users = users,
+            Order::Ring(told) => self.told(port, told, now),
+            Order::End => {
                 port.stop_accepting();
                 self.ends_at = Some(now + GRACE);
             }

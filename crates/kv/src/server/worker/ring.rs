@@ -4,8 +4,8 @@
 //! Where clients are answered at once, what several turns wrote is handed over together: nobody
 //! waits for it.
 
-use super::super::commands::{Forward, RingCommand};
 use super::super::held::{Asked, Until};
+use super::super::orders::{Forward, RingOrder};
 use crate::cohort::{Cohort, Part};
 use crate::ring::{Road, Scheme, View, Written};
 use crate::wire::{Command, Commands, Kind, What};
@@ -38,7 +38,7 @@ pub(super) enum Way {
 /// See the head of this file.
 pub(crate) struct Ring {
     view: Arc<View>,
-    backbone: Inbox<RingCommand>,
+    backbone: Inbox<RingOrder>,
     worker: usize,
     scheme: Scheme,
     pub(super) is_acked: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Ring {
 impl Ring {
     pub(crate) fn new(
         view: Arc<View>,
-        backbone: Inbox<RingCommand>,
+        backbone: Inbox<RingOrder>,
         worker: usize,
         (scheme, is_acked): (Scheme, bool),
         now: Time,
@@ -232,7 +232,7 @@ impl Ring {
         let worker = self.worker;
         let mut written = std::mem::take(&mut self.written);
         written.shows(std::mem::take(&mut self.shown));
-        self.backbone.send(RingCommand::Turn {
+        self.backbone.send(RingOrder::Turn {
             worker,
             ticket: self.ticket,
             written,
@@ -261,7 +261,7 @@ impl Ring {
     pub(super) fn fence(&mut self, fence: u64) {
         self.hand_over();
         let worker = self.worker;
-        self.backbone.send(RingCommand::Fenced { worker, fence });
+        self.backbone.send(RingOrder::Fenced { worker, fence });
     }
 
     /// The next connection that waits for this ticket, which is released, or an earlier one.

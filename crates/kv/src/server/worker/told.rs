@@ -1,6 +1,6 @@
 //! What the ring tells a worker, and what of the ring falls due.
 
-use super::super::commands::Told;
+use super::super::orders::Told;
 use super::lane::UNSENT_MAX;
 use super::{Worker, recount, resume};
 use rhythm_net::{ConnectionId, Flushed, Port, Time};

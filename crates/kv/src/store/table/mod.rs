@@ -26,7 +26,8 @@ const MOVES_DEEP: usize = 2;
 
 /// What the table asks about the items at locations that are in buckets which it has locked.
 pub(super) trait Oracle {
-    /// The item's hash.
+    /// The item's hash. Asked by nobody but the table, while it has the bucket's lock: the item
+    /// stays in the table, and its memory its own, until this returns.
     fn hash_of(&self, location: u32) -> Hash;
 
     /// The item is asked for soon.

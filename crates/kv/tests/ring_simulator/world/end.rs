@@ -134,7 +134,7 @@ impl World {
             let reader = self.reader(range).expect("there is one");
             let live = self.nodes[reader].as_mut().expect("all are there");
             let (done, _) = live.ask(&[(0, Op::Get, number)], now);
-            let [(_, Some(found))] = done[..] else {
+            let [(_, Ok(found))] = done[..] else {
                 panic!("a read of {} is not answered: {done:?}", key(number));
             };
             let claim = live.node.claim(range);

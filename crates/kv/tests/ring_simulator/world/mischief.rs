@@ -2,6 +2,7 @@
 
 use super::{Event, World};
 use crate::history::History;
+use rhythm_kv::ring::Unanswered;
 
 impl World {
     pub(super) fn mischief(&mut self) {
@@ -111,7 +112,11 @@ impl World {
             .filter(|(_, asked)| asked.node == victim)
             .map(|(command, _)| *command)
             .collect();
-        self.answered(gone.into_iter().map(|command| (command, None)).collect());
+        self.answered(
+            gone.into_iter()
+                .map(|command| (command, Err(Unanswered::Unknown)))
+                .collect(),
+        );
         if !self.options.acked || !is_spare {
             self.keys.iter_mut().for_each(History::lose);
             self.lost_at = self.now;

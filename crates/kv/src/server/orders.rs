@@ -2,14 +2,14 @@
 //! by the workers.
 
 use crate::etcd::News;
-use crate::ring::{Road, Written};
+use crate::ring::{Road, Unanswered, Written};
 use crate::wire::Users;
 use rhythm_net::Inbox;
 use std::sync::Arc;
 
 /// What a worker is asked.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(super) enum Order {
     /// These users may come in from now on.
     Users(Arc<Users>),
     /// End when the answers under way are taken.
@@ -25,9 +25,8 @@ pub(super) struct Told {
     pub(super) released: Option<u64>,
     /// Of what was written under these tickets nobody knows what becomes.
     pub(super) broken: Vec<u64>,
-    /// Answers to commands that were passed on, by their numbers; none: nobody knows whether it was
-    /// executed.
-    pub(super) answers: Vec<(u64, Option<Vec<u8>>)>,
+    /// Answers to commands that were passed on, by their numbers.
+    pub(super) answers: Vec<(u64, Result<Vec<u8>, Unanswered>)>,
     /// To be answered when all that was written until now is handed over.
     pub(super) fence: Option<u64>,
 }
@@ -42,9 +41,9 @@ impl Told {
 
 /// What the thread of the ring is asked.
 #[derive(Debug)]
-pub(super) enum RingCommand {
+pub(super) enum RingOrder {
     /// These are the workers.
-    Workers(Vec<Inbox<Command>>),
+    Workers(Vec<Inbox<Order>>),
     /// What a worker's turn, or several, wrote and could not execute.
     Turn {
         /// Which worker.
