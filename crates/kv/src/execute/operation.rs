@@ -304,7 +304,8 @@ impl Turn<'_> {
             false => now,
         };
         if self.clock.is_before_all(at) {
-            // All that is there is younger.
+            // All that is there is younger. memcached gives a CAS id away all the same.
+            self.shared.store.next_cas();
             return;
         }
         self.shared.store.flush_all(at, now);

@@ -321,7 +321,8 @@ impl Store {
         }
     }
 
-    fn next_cas(&self) -> u64 {
+    /// A CAS id that no item has.
+    pub(crate) fn next_cas(&self) -> u64 {
         match self.options.cas {
             true => self.cas.fetch_add(1, Ordering::Relaxed) + 1,
             false => 0,

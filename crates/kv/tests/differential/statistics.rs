@@ -101,6 +101,10 @@ impl Pair {
             "stats reset x",
             "stats sizes",
             "stats sizes_disable",
+            // A time before the server's start; then which CAS id comes next.
+            "flush_all 99999999999",
+            "flush_all 1000000000",
+            "ms d:k 1 c\r\nv",
             "stats extstore",
             "stats extstore x",
             "stats nonsense",
