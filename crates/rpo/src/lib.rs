@@ -11,6 +11,9 @@
 //! so the same code runs against a simulated server.
 #![forbid(unsafe_code)]
 
+pub mod cpus;
 pub mod setting;
+pub mod switcher;
+pub mod topology;
 
 pub use setting::Setting;
