@@ -16,6 +16,7 @@ mod cgroup;
 mod dry;
 mod error;
 pub mod measure;
+pub mod mounts;
 mod process;
 mod put_back;
 mod restore;

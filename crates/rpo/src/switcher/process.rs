@@ -14,8 +14,9 @@ pub struct Process {
     pub start: u64,
 }
 
-/// The parent and the start of a process that has not ended, from the text of `/proc/PID/stat`. The second field, the name, may
-/// have anything in it, so what counts begins behind its last parenthesis.
+/// The parent and the start of a process that has not ended, from the text of `/proc/PID/stat`. The
+/// second field, the name, may have anything in it, so what counts begins behind its last
+/// parenthesis.
 fn stat(text: &str) -> Option<(u32, u64)> {
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     // Who ended and is not yet looked after by its parent has no threads any more.

@@ -1,7 +1,7 @@
 //! `smt/control`: switches the second threads of all cores on and off, for everybody.
 //!
-//! It is slow, tens of milliseconds a CPU, and what was confined to CPUs that go offline loses them,
-//! so it is used only when asked for.
+//! It is slow, tens of milliseconds a CPU, and what was confined to CPUs that go offline loses
+//! them, so it is used only when asked for.
 
 use super::cgroup::write;
 use super::error::SwitchError;

@@ -7,6 +7,7 @@
 
 use super::cgroup::{Cgroup, Version};
 use super::error::SwitchError;
+use super::mounts;
 use super::restore::Restore;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,21 +18,11 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// When there is no such unit, it does not run, or systemd refuses to switch the controller on.
 pub fn open(systemctl: &Path, unit: &str) -> Result<Cgroup, SwitchError> {
-    open_in(&mounted().ok_or_else(no_mount)?, systemctl, unit)
+    open_in(&mounts::cgroup2().ok_or_else(no_mount)?, systemctl, unit)
 }
 
 fn no_mount() -> SwitchError {
     SwitchError::Unfit("cgroup v2 is not mounted here: name a group or a process".to_owned())
-}
-
-/// Where cgroup v2 is mounted.
-fn mounted() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    mounts.lines().find_map(|line| {
-        let (of_mount, of_system) = line.split_once(" - ")?;
-        let is_cgroup2 = of_system.starts_with("cgroup2 ");
-        is_cgroup2.then(|| of_mount.split(' ').nth(4).map(PathBuf::from))?
-    })
 }
 
 fn open_in(mount: &Path, systemctl: &Path, unit: &str) -> Result<Cgroup, SwitchError> {
