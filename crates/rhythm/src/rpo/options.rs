@@ -96,7 +96,7 @@ pub(super) struct Options {
     #[arg(long)]
     tpcw: bool,
 
-    /// Classes: [[class]] of the file
+    // Classes: the tables of this name.
     #[arg(skip)]
     class: Vec<Class>,
 

@@ -10,7 +10,7 @@ use super::error::SwitchError;
 use super::mounts;
 use super::restore::Restore;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Opens the group of a unit, such as `apache2.service`, asking this `systemctl`.
@@ -92,6 +92,7 @@ mod tests {
     use super::*;
     use crate::switcher::{Switcher, put_back};
     use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
     use tempfile::TempDir;
 
     /// A systemctl of a shell's, with a tree of groups beside it, whose `set-property` switches the
