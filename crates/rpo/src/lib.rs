@@ -11,9 +11,19 @@
 //! so the same code runs against a simulated server.
 #![forbid(unsafe_code)]
 
+pub mod classifier;
+pub mod collector;
+pub mod controller;
 pub mod cpus;
+pub mod daemon;
+pub mod model;
+pub mod policy;
+pub mod probe;
+pub mod report;
 pub mod setting;
 pub mod switcher;
 pub mod topology;
 
+pub use classifier::ClassId;
+pub use controller::Controller;
 pub use setting::Setting;
