@@ -27,7 +27,7 @@ use crate::Setting;
 use chain::mean_running;
 use drift::{Drift, FORGET};
 use explore::Explorer;
-use rates::{LEVELS, Rates, Sums};
+use rates::{Rates, Sums};
 pub use settings::{LearnedSettings, Learning};
 use std::time::Duration;
 
@@ -69,7 +69,6 @@ pub struct Learned {
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     from: Sums,
-    before: [f64; LEVELS],
     until: f64,
 }
 
@@ -90,6 +89,8 @@ const SILENCE: f64 = 0.5;
 const PATIENCE_MAX: f64 = 64.0;
 /// Completions from which on a setting is known.
 const KNOWN: f64 = 1000.0;
+/// As unsure as it can be of a load that it has not seen, which would else decide alone.
+const UNSEEN: f64 = 0.2;
 /// Standard deviations that are no chance.
 const SURE: f64 = 2.5;
 
@@ -209,7 +210,9 @@ impl Learned {
     /// Standard deviation of the logarithm of both settings' speeds' ratio near a load.
     fn deviation(&self, load: f64) -> f64 {
         let part = |setting| 1.0 / self.rates.weight(setting, load).max(1.0);
-        (part(Setting::AllThreads) + part(Setting::OnePerCore)).sqrt()
+        (part(Setting::AllThreads) + part(Setting::OnePerCore))
+            .sqrt()
+            .min(UNSEEN)
     }
 
     fn decide(&mut self, passed: f64, now: f64) -> Option<Decision> {
@@ -289,7 +292,9 @@ impl Learned {
     /// Whether the last switch has made it worse.
     fn proves_itself(&mut self, now: f64) -> Option<Why> {
         let trial = self.trial?;
-        let [seen, expected] = self.rates.sums(now).since(&trial.from, &trial.before);
+        // Of what is known now of the setting before: both are in the same units then.
+        let before = self.rates.speeds(self.setting.other());
+        let [seen, expected] = self.rates.sums(now).since(&trial.from, &before);
         if expected >= 30.0 && seen < 0.85 * expected - 2.0 * expected.sqrt() {
             self.trial = None;
             self.learning.reverts += 1;
@@ -317,7 +322,6 @@ impl Learned {
         let least = self.settings.switch_cost.as_secs_f64();
         self.cost += (took.as_secs_f64().max(least) - self.cost) * 0.3;
         self.rates.skip(now);
-        let before = self.rates.speeds(setting.other());
         let done = setting != self.setting;
         self.setting = setting;
         self.rates.change(setting, self.running, self.cores, now);
@@ -325,7 +329,6 @@ impl Learned {
         self.drift.restart(from);
         self.trial = (done && matches!(why, Some(Why::Gain { .. }))).then_some(Trial {
             from,
-            before,
             until: now + TRIAL,
         });
         if done && matches!(why, Some(Why::Exploring { .. })) {
