@@ -12,6 +12,7 @@ use rhythm_rpo::classifier::{ClassTable, Friendly};
 use rhythm_rpo::model::{
     Chooser, Length, ModelError, Oracle, Outcome, Params, Run, Workload, random, run,
 };
+use rhythm_rpo::policy::Policy as _;
 use rhythm_rpo::policy::{Fixed, Learned, LearnedSettings, Majority};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -51,8 +51,11 @@ pub struct Learned {
     response: f64,
     heard: f64,
     fitted: f64,
-    /// Running requests that the chain expects, by setting.
+    /// Running requests that the chain expects, by setting; of the one that is not the baseline, at
+    /// its lower bound.
     expected: [f64; 2],
+    /// The same, as likely as not: what is told.
+    likely: [f64; 2],
     /// Seconds times running requests lost against the other setting.
     lost: f64,
     patience: f64,
@@ -60,7 +63,7 @@ pub struct Learned {
     cost: f64,
     switched: f64,
     trial: Option<Trial>,
-    /// No switch for a gain before this.
+    /// No switch for a gain, and no try, before this.
     held: f64,
     last: Option<Why>,
 }
@@ -114,6 +117,7 @@ impl Learned {
             heard: 0.0,
             fitted: 0.0,
             expected: [0.0; 2],
+            likely: [0.0; 2],
             lost: 0.0,
             patience: settings.patience,
             cost: settings.switch_cost.as_secs_f64(),
@@ -144,9 +148,9 @@ impl Learned {
     /// share of the other one's running requests; positive where it is better.
     #[must_use]
     pub fn gain(&self) -> f64 {
-        let other = self.expected[self.setting.other().index()];
+        let other = self.likely[self.setting.other().index()];
         if other > 0.0 {
-            1.0 - self.expected[self.setting.index()] / other
+            1.0 - self.likely[self.setting.index()] / other
         } else {
             0.0
         }
@@ -193,16 +197,20 @@ impl Learned {
         self.fitted = now;
         self.rates.fit();
         self.drift.restart(self.rates.sums(now));
-        self.expected = Setting::ALL.map(|setting| self.expect(setting));
+        self.expected = Setting::ALL.map(|setting| self.expect(setting, true));
+        self.likely = Setting::ALL.map(|setting| self.expect(setting, false));
     }
 
-    /// Running requests in a setting; of the one that is not the baseline, at its lower bound.
-    fn expect(&self, setting: Setting) -> f64 {
+    /// Running requests in a setting; of the one that is not the baseline, at its lower bound, if
+    /// that is asked for.
+    fn expect(&self, setting: Setting, bounded: bool) -> f64 {
         mean_running(self.offered, self.cores, |running| {
             let speed = self.rates.speed(setting, running, self.cores);
             match setting {
-                Setting::AllThreads => speed,
-                Setting::OnePerCore => speed * (-self.deviation(running / self.cores)).exp(),
+                Setting::OnePerCore if bounded => {
+                    speed * (-self.deviation(running / self.cores)).exp()
+                }
+                _ => speed,
             }
         })
     }
@@ -278,7 +286,8 @@ impl Learned {
             .settings
             .objective
             .is_some_and(|objective| self.response > objective.as_secs_f64());
-        if room && !late && self.trial.is_none() && self.explorer.due(now) {
+        let is_free = self.trial.is_none() && now >= self.held;
+        if room && !late && is_free && self.explorer.due(now) {
             self.learning.explorations += 1;
             let load = others / self.cores;
             let sure = (ours / others).ln().abs() > SURE * self.deviation(load);
@@ -392,7 +401,7 @@ impl Policy for Learned {
     }
 
     fn explain(&self) -> String {
-        let [all, one] = self.expected;
+        let [all, one] = self.likely;
         let why = self
             .last
             .as_ref()

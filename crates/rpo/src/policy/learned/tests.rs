@@ -211,13 +211,15 @@ fn a_decision_that_makes_it_worse_is_taken_back_within_seconds() {
     server.rate[1] = 30.0;
     server.run(5.0);
     let (when, why) = server.switches.last().expect("it was taken back");
-    assert!(matches!(why, Why::Reverted { .. }), "{why}");
+    assert!(matches!(why, Why::Reverted { .. }), "{why} {when} {at}");
     assert!(when - at < 3.0, "{} s", when - at);
     assert_eq!(server.policy.learning().reverts, 1);
     assert_eq!(server.setting, Setting::AllThreads);
+    let share = server.share(Setting::AllThreads, 20.0);
     assert!(
-        server.share(Setting::AllThreads, 25.0) > 0.99,
-        "it is held for a while"
+        share > 0.99,
+        "it is held for a while: {share} {:?}",
+        server.switches
     );
 }
 
@@ -234,7 +236,12 @@ fn every_decision_says_why() {
         "{}",
         server.policy.explain()
     );
-    assert!(server.policy.gain() > 0.1);
+    // What is tried now and then is worse.
+    while server.setting == Setting::AllThreads {
+        server.run(STEP);
+    }
+    let gain = server.policy.gain();
+    assert!(gain > 0.1, "{gain}: {}", server.policy.explain());
 }
 
 #[test]
