@@ -6,7 +6,7 @@ use fastrand::Rng;
 /// The paper's server with other mixes, demands, lock shares and effects of SMT.
 #[must_use]
 pub fn random(paper: &Params, seed: u64) -> Params {
-    let mut rng = Rng::with_seed(seed ^ 0x5EED_0F_9A9E);
+    let mut rng = Rng::with_seed(seed ^ 0x5EED_0F9A_9E00);
     let mut params = paper.clone();
     let mut between = |low: f64, high: f64| low + (high - low) * rng.f64();
     params.kinds.light.demand_ms *= between(0.5, 1.5);
