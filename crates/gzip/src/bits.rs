@@ -168,7 +168,10 @@ mod tests {
     proptest! {
         #[test]
         fn bits_stand_behind_each_other(
-            texts in prop::collection::vec(prop::collection::vec((any::<u64>(), 0..=56_u32), 0..9), 0..9),
+            texts in prop::collection::vec(
+                prop::collection::vec((any::<u64>(), 0..=56_u32), 0..9),
+                0..9,
+            ),
             between in prop::collection::vec((any::<u64>(), 0..=49_u32), 9),
         ) {
             let (mut expected, mut buffer) = (Vec::new(), vec![0xff; 8192]);

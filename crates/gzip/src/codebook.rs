@@ -133,7 +133,8 @@ impl Codebook {
     }
 }
 
-/// Where four bytes stand in a table of so many places, a power of two: Knuth's multiplicative hash.
+/// Where four bytes stand in a table of so many places, a power of two: Knuth's multiplicative
+/// hash.
 #[inline(always)]
 pub(crate) fn hash(four: &[u8], places: usize) -> usize {
     let four = four

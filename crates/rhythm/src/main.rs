@@ -22,6 +22,7 @@ mod machine;
 mod new;
 mod output;
 mod reproduce;
+mod rpo;
 mod schema;
 mod serve;
 mod services;
@@ -54,6 +55,7 @@ enum Command {
     Besim(besim::Args),
     Bookstore(bookstore::Args),
     Kv(Box<kv::Args>),
+    Rpo(Box<rpo::Args>),
     Load(load::Args),
     Bench(bench::Args),
     Reproduce(reproduce::Args),
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Besim(args) => besim::run(args),
         Command::Bookstore(args) => bookstore::run(args),
         Command::Kv(args) => kv::run(*args),
+        Command::Rpo(args) => rpo::run(*args),
         Command::Load(args) => load::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Reproduce(args) => reproduce::run(args),

@@ -14,7 +14,9 @@ const PAGES: &[(&str, &str)] = &[
     (
         "rows.html",
         "+++\nroute = \"GET /rows\"\n[params]\nn = { in = \"query\", type = \"int\", \
-         default = 3 }\nq = { in = \"query\", type = \"text\", default = \"\" }\n+++\n<!doctype html><html lang=\"en\"><title>Rows</title><h1>All rows of the table</h1>\n\
+         default = 3 }\nq = { in = \"query\", type = \"text\", default = \"\" }\n\
+         +++\n<!doctype html><html lang=\"en\"><title>Rows</title><h1>All rows of the \
+         table</h1>\n\
          <table class=\"rows wide\">{% for i in range(n) %}\n<tr class=\"row\"><td class=\"name\">\
          Item {{ i }} {{ q }}</td><td class=\"price amount right\">{{ i * 37 % 101 }}.50</td>\
          <td><a class=\"button small\" href=\"/item?id={{ i }}\">Look at it in the \
@@ -32,7 +34,8 @@ const PAGES: &[(&str, &str)] = &[
     (
         "added.html",
         "+++\nroute = \"GET /added\"\n[[step]]\nstatus = 418\n[[step]]\nheaders = { \
-         X-Kind = \"tea\", Referrer-Policy = \"origin\" }\n+++\n{% for i in range(400) %}word {% endfor %}\n",
+         X-Kind = \"tea\", Referrer-Policy = \"origin\" }\n+++\n\
+         {% for i in range(400) %}word {% endfor %}\n",
     ),
 ];
 

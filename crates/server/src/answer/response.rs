@@ -1,8 +1,8 @@
 //! Response: from a cohort's output to its clients (paper, section 3.2, *Response*).
 //!
 //! Each finished lane's head is written into the one buffer of [`Clients`], and its runs and
-//! fragments follow as one body, which is stitched there, or gathered by the socket; or, for clients
-//! that take it, as a stream of gzip stitched from the same (`rhythm-gzip`).
+//! fragments follow as one body, which is stitched there, or gathered by the socket; or, for
+//! clients that take it, as a stream of gzip stitched from the same (`rhythm-gzip`).
 
 use crate::answer::held::{HeldAnswers, Parts, Ready};
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};

@@ -39,7 +39,10 @@ impl PageGzip {
 /// Whether a page's answers are compressed for those who take it: not where it says itself how they
 /// are encoded, nor where they are something that gets no shorter.
 pub(crate) fn is_compressed(page: &PageProgram, settings: &GzipSettings) -> bool {
-    let encodes = |aside: &Aside| matches!(aside, Aside::Header(name) if name.eq_ignore_ascii_case("content-encoding"));
+    let encodes = |aside: &Aside| match aside {
+        Aside::Header(name) => name.eq_ignore_ascii_case("content-encoding"),
+        Aside::Stored(_) | Aside::Flash => false,
+    };
     let media_type = &page.content_type;
     let is_text = media_type.starts_with("image/svg");
     settings.pages

@@ -53,7 +53,8 @@ pub(crate) struct PageInfo {
     pub(crate) gzip: Option<PageGzip>,
     /// The fields of its answers that are always the same.
     pub(crate) fields: Box<[u8]>,
-    /// Where, behind the content type and what varies, those of them begin that an answer with a file has, too.
+    /// Where, behind the content type and what varies, those of them begin that an answer with a
+    /// file has, too.
     of_files: usize,
     /// Which content it reads.
     pub(crate) takes: Takes,

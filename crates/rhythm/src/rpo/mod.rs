@@ -1,0 +1,309 @@
+//! `rhythm rpo`: chooses between all hardware threads and one a core for a server.
+
+mod options;
+mod status;
+
+use crate::logs;
+use crate::output::{complain, print, print_line};
+use anyhow::{Context, Result, ensure};
+use options::Options;
+use rhythm_engine::settings::LogFormat;
+use rhythm_net::signal::{self, Signal};
+use rhythm_rpo::classifier::{derive, log};
+use rhythm_rpo::cpus::CpuSet;
+use rhythm_rpo::daemon::{self, Parts, State};
+use rhythm_rpo::probe::{Probed, probe};
+use rhythm_rpo::topology::{SYSFS, Topology};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What a command ends with that finds nothing to gain.
+const NOTHING_TO_GAIN: u8 = 3;
+
+/// Choose between all hardware threads and one a core for a server, by the requests that it is
+/// asked.
+///
+/// It watches requests arrive and finish, and gives the server the set of CPUs that answers them
+/// sooner. When it ends, however it ends, the server has all its CPUs again. It ends with 3 where
+/// there is nothing to gain, such as on a machine without simultaneous multithreading.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    tool: Option<Tool>,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Tool {
+    /// What a running controller does, and why
+    Status {
+        /// Its admin listener
+        #[arg(value_name = "ADDR:PORT")]
+        admin: SocketAddr,
+    },
+    /// Watch for a while and say what it would do; nothing is switched
+    Advise {
+        #[command(flatten)]
+        options: Options,
+
+        /// For how many seconds
+        #[arg(long, value_name = "NUM", default_value_t = 60)]
+        seconds: u64,
+    },
+    /// What this machine allows, each way of switching timed on processes of its own
+    Probe {
+        /// Processes that keep the CPUs busy meanwhile
+        #[arg(long, value_name = "NUM", default_value_t = 50)]
+        #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+        processes: u16,
+
+        /// How many times each way is tried
+        #[arg(long, value_name = "NUM", default_value_t = 100)]
+        #[arg(value_parser = clap::value_parser!(u16).range(1..=10000))]
+        rounds: u16,
+    },
+    /// Make classes of two access logs: what is more frequent in one than in the other
+    Classify {
+        /// The log of a mix that is faster with all threads
+        #[arg(value_name = "LOG_A")]
+        all_threads: PathBuf,
+
+        /// The log of one that is faster with one a core
+        #[arg(value_name = "LOG_B")]
+        one_per_core: PathBuf,
+    },
+    /// Put back what a controller left that was killed
+    Restore {
+        /// Where it kept that
+        #[arg(value_name = "FILE")]
+        state: PathBuf,
+    },
+    /// Wait for a controller to end, and put back what it left: it starts this itself
+    #[command(hide = true)]
+    Guard {
+        #[arg(value_name = "FILE")]
+        state: PathBuf,
+    },
+}
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    match args.tool {
+        None => control(args.options.read()?),
+        Some(Tool::Status { admin }) => {
+            print(status::ask(admin)?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Tool::Advise { options, seconds }) => {
+            advise(&options.read()?, Duration::from_secs(seconds))
+        }
+        Some(Tool::Probe { processes, rounds }) => show_probe(processes.into(), rounds.into()),
+        Some(Tool::Classify {
+            all_threads,
+            one_per_core,
+        }) => classify(&all_threads, &one_per_core),
+        Some(Tool::Restore { state }) => {
+            let count = State::take(&state)?.put_back()?;
+            print_line(format_args!("{count} put back"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Tool::Guard { state }) => {
+            // What ends a group of processes is not for this one.
+            let _ignored = signal::watch(|_| ()).context("cannot watch for signals")?;
+            let count = daemon::guard(&state, std::io::stdin().lock())?;
+            if count > 0 {
+                complain("rhythm rpo: the controller is gone; the server has all its CPUs again");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Ends with what signals say.
+fn ending() -> Result<(signal::SignalWatch, Arc<AtomicBool>)> {
+    let is_ending = Arc::new(AtomicBool::new(false));
+    let by_signal = Arc::clone(&is_ending);
+    let watch = signal::watch(move |signal| {
+        if matches!(signal, Signal::Terminate | Signal::Interrupt) {
+            by_signal.store(true, Ordering::Relaxed);
+        }
+    });
+    Ok((watch.context("cannot watch for signals")?, is_ending))
+}
+
+fn nothing_to_gain(why: &str) -> ExitCode {
+    complain(format_args!("rhythm rpo: {why}"));
+    ExitCode::from(NOTHING_TO_GAIN)
+}
+
+fn control(options: Options) -> Result<ExitCode> {
+    ensure!(
+        options.is_told(),
+        "who tells of requests? name --ring, --datagrams or --access-log"
+    );
+    let (_watch, is_ending) = ending()?;
+    logs::start(LogFormat::Text)?;
+    let is_dry = options.is_dry();
+    let state = match is_dry {
+        true => None,
+        false => {
+            let path = options.state();
+            let state = State::take(&path)?;
+            // What is found next is only then what the server really had.
+            let count = state.put_back()?;
+            if count > 0 {
+                tracing::warn!(count, "a controller was killed; what it left was put back");
+            }
+            let mut guardian = Command::new(std::env::current_exe().context("this program")?);
+            guardian.args(["rpo", "guard"]).arg(path);
+            Some((state, guardian))
+        }
+    };
+    let switcher = options.switcher(is_dry)?;
+    let fewer = match options.fewer(switcher.full())? {
+        Ok(fewer) => fewer,
+        Err(why) => return Ok(nothing_to_gain(&why)),
+    };
+    tracing::info!(by = switcher.name(), all = %switcher.full(), fewer = %fewer, "rpo controls");
+    let classifier = options.classifier()?;
+    let parts = Parts {
+        policy: options.policy(&classifier)?,
+        switcher,
+        fewer,
+        classifier,
+        rings: options.rings().to_vec(),
+        datagrams: options.sockets()?,
+        state,
+        admin: options.admin.map(|at| (at, options.admin_hosts.clone())),
+    };
+    let text = daemon::run(parts, &is_ending)?;
+    tracing::info!("ended; the server has all its CPUs\n{text}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn advise(options: &Options, time: Duration) -> Result<ExitCode> {
+    let switcher = options.switcher(true)?;
+    let fewer = match options.fewer(switcher.full())? {
+        Ok(fewer) => fewer,
+        Err(why) => return Ok(nothing_to_gain(&why)),
+    };
+    ensure!(
+        options.is_told(),
+        "who tells of requests? name --ring, --datagrams or --access-log"
+    );
+    let (_watch, is_ending) = ending()?;
+    let by_time = Arc::clone(&is_ending);
+    std::thread::spawn(move || {
+        std::thread::sleep(time);
+        by_time.store(true, Ordering::Relaxed);
+    });
+    let classifier = options.classifier()?;
+    let parts = Parts {
+        policy: options.policy(&classifier)?,
+        switcher,
+        fewer,
+        classifier,
+        rings: options.rings().to_vec(),
+        datagrams: options.sockets()?,
+        state: None,
+        admin: options.admin.map(|at| (at, options.admin_hosts.clone())),
+    };
+    print(daemon::run(parts, &is_ending)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_probe(processes: usize, rounds: usize) -> Result<ExitCode> {
+    let topology = Topology::read(Path::new(SYSFS))?;
+    let all = topology.all_threads();
+    print_line(format_args!(
+        "{} CPUs online ({all}), {} cores, {} packages{}",
+        all.len(),
+        topology.cores.len(),
+        topology.packages(),
+        match topology.kinds()[..] {
+            [] | [_] => String::new(),
+            ref kinds => format!(", hybrid: {}", kinds.join(", ")),
+        }
+    ))?;
+    let control = topology.smt_control.as_deref().unwrap_or("not there");
+    print_line(format_args!("smt/control: {control}"))?;
+    let why = topology.nothing_to_choose(&all);
+    if let Some(why) = &why {
+        print_line(why)?;
+        print_line("each way is timed with the first CPU against all")?;
+    }
+    let fewer = |full: &CpuSet| match why {
+        Some(_) => full.iter().take(1).collect(),
+        None => topology.one_per_core(full),
+    };
+    print_line(format_args!(
+        "median and p99 of {rounds} switches of {processes} busy processes:"
+    ))?;
+    for Probed { way, cost } in probe(processes, rounds, &fewer) {
+        match cost {
+            Ok(cost) => print_line(format_args!(
+                "  {way:<18} to fewer {}, to all {}",
+                cost.shrink, cost.grow
+            ))?,
+            Err(error) => print_line(format_args!("  {way:<18} cannot be used: {error}"))?,
+        }
+    }
+    Ok(match why {
+        Some(_) => ExitCode::from(NOTHING_TO_GAIN),
+        None => ExitCode::SUCCESS,
+    })
+}
+
+/// Prints classes as a file for `--config` has them.
+fn classify(all_threads: &Path, one_per_core: &Path) -> Result<ExitCode> {
+    let mut classifier = rhythm_rpo::classifier::Classifier::default();
+    let mut counted = |path: &Path| -> Result<log::Counts> {
+        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = String::from_utf8_lossy(&bytes);
+        let counts = log::count(text.lines(), &mut classifier);
+        ensure!(
+            counts.total() > 0,
+            "{}: no line of an access log",
+            path.display()
+        );
+        if counts.unreadable > 0 {
+            complain(format_args!(
+                "rhythm: warning: {}: {} lines are none of an access log",
+                path.display(),
+                counts.unreadable
+            ));
+        }
+        Ok(counts)
+    };
+    let (all, one) = (counted(all_threads)?, counted(one_per_core)?);
+    for (name, friendly) in derive::by_frequency(&all, &one) {
+        let is_pattern = name != "other";
+        if !is_pattern {
+            continue;
+        }
+        let share = |counts: &log::Counts| {
+            let requests = counts.classes.get(&name).map_or(0, |class| class.requests);
+            requests as f64 * 100.0 / counts.total().max(1) as f64
+        };
+        let setting = match friendly {
+            rhythm_rpo::classifier::Friendly::AllThreads => "all-threads",
+            rhythm_rpo::classifier::Friendly::OnePerCore => "one-per-core",
+        };
+        // A class of its own is the first part of a path: itself, and what is below.
+        print(format_args!(
+            "[[class]]    # {:.1} % against {:.1} %\nname = {name:?}\npatterns = [{name:?}, \
+             {:?}]\nfriendly = {setting:?}\n\n",
+            share(&all),
+            share(&one),
+            format!("{}/**", name.trim_end_matches('/'))
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,383 @@
+//! What `rhythm rpo` is told, by flags or by a file: the same names in both, and flags win.
+
+use anyhow::{Context, Result, bail, ensure};
+use rhythm_rpo::classifier::{Classifier, Friendly};
+use rhythm_rpo::collector::Form;
+use rhythm_rpo::cpus::CpuSet;
+use rhythm_rpo::policy::{Fixed, Learned, LearnedSettings, Majority, Policy};
+use rhythm_rpo::setting::Setting;
+use rhythm_rpo::switcher::{Affinity, Cgroup, Dry, SmtControl, Switcher, open_unit};
+use rhythm_rpo::topology::{SYSFS, Topology};
+use serde::Deserialize;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// How it chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum PolicyName {
+    /// Learns what each setting does to which requests
+    Learned,
+    /// The paper's rule: the majority of a batch, by a table of classes
+    Paper,
+    /// All hardware threads, always
+    AllThreads,
+    /// One a core, always
+    OnePerCore,
+}
+
+/// Flags, and keys of the file.
+#[derive(Clone, Debug, Default, clap::Args, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(super) struct Options {
+    /// Read what is not said by flags from this file; see docs/rpo.md
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    pub(super) config: Option<PathBuf>,
+
+    /// The server: a unit of systemd, such as apache2.service
+    #[arg(long, value_name = "NAME", group = "server")]
+    unit: Option<String>,
+
+    /// The server: a control group, by its folder
+    #[arg(long, value_name = "DIR", group = "server")]
+    cgroup: Option<PathBuf>,
+
+    /// The server: a process, with all that descend from it
+    #[arg(long, value_name = "PID", group = "server")]
+    pid: Option<u32>,
+
+    /// The server: the process whose number is in this file
+    #[arg(long, value_name = "FILE", group = "server")]
+    pidfile: Option<PathBuf>,
+
+    /// The whole machine, by /sys/devices/system/cpu/smt/control
+    #[arg(long, group = "server")]
+    smt_control: bool,
+
+    /// Switch nothing; do all else
+    #[arg(long)]
+    dry_run: bool,
+
+    /// All CPUs, by hand, such as 0-7 [default: those that the server has]
+    #[arg(long, value_name = "LIST", requires = "fewer_cpus")]
+    all_cpus: Option<String>,
+
+    /// The CPUs in place of one thread a core, by hand [default: from the machine's topology]
+    #[arg(long, value_name = "LIST")]
+    fewer_cpus: Option<String>,
+
+    /// Rings that mod_rpo writes
+    #[arg(long, value_name = "FILE")]
+    ring: Vec<PathBuf>,
+
+    /// Listen there for datagrams of the documented protocol
+    #[arg(long, value_name = "PATH")]
+    datagrams: Vec<PathBuf>,
+
+    /// Listen there for access logs by syslog (nginx, HAProxy)
+    #[arg(long, value_name = "PATH")]
+    access_log: Vec<PathBuf>,
+
+    /// Permissions of these sockets, in octal [default: 660]
+    #[arg(long, value_name = "MASK")]
+    socket_mode: Option<String>,
+
+    /// How it chooses [default: learned]
+    #[arg(long, value_name = "NAME")]
+    policy: Option<PolicyName>,
+
+    /// Requests of a batch, of --policy paper [default: 20]
+    #[arg(long, value_name = "NUM")]
+    batch: Option<u32>,
+
+    /// Classes are those of TPC-W, as in the paper's Table V
+    #[arg(long)]
+    tpcw: bool,
+
+    // Classes: the tables of this name.
+    #[arg(skip)]
+    class: Vec<Class>,
+
+    /// Where it keeps what has to be put back [default: rpo.state in $RUNTIME_DIRECTORY, or
+    /// /run/rhythm-rpo.state]
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+
+    /// Tell status and figures over HTTP at this address (/healthz, /status, /metrics)
+    /// [default: nowhere]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(super) admin: Option<SocketAddr>,
+
+    /// More names by which the admin listener may be asked, with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(super) admin_hosts: Vec<String>,
+}
+
+/// A class of requests.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Class {
+    name: String,
+    patterns: Vec<String>,
+    friendly: Option<Friendly>,
+}
+
+impl Options {
+    /// With what the file says where flags say nothing.
+    pub(super) fn read(mut self) -> Result<Options> {
+        let Some(path) = self.config.take() else {
+            return Ok(self);
+        };
+        let text = fs::read_to_string(&path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        let file: Options = toml::from_str(&text).with_context(|| format!("{}", path.display()))?;
+        Ok(self.over(file))
+    }
+
+    fn over(self, file: Options) -> Options {
+        let list = |own: Vec<_>, file| if own.is_empty() { file } else { own };
+        // A server that flags name takes the place of the file's, however that is named.
+        let server = if self.names_server() { &self } else { &file }.clone();
+        Options {
+            config: None,
+            unit: server.unit,
+            cgroup: server.cgroup,
+            pid: server.pid,
+            pidfile: server.pidfile,
+            smt_control: server.smt_control,
+            dry_run: self.dry_run || file.dry_run,
+            all_cpus: self.all_cpus.or(file.all_cpus),
+            fewer_cpus: self.fewer_cpus.or(file.fewer_cpus),
+            ring: list(self.ring, file.ring),
+            datagrams: list(self.datagrams, file.datagrams),
+            access_log: list(self.access_log, file.access_log),
+            socket_mode: self.socket_mode.or(file.socket_mode),
+            policy: self.policy.or(file.policy),
+            batch: self.batch.or(file.batch),
+            tpcw: self.tpcw || file.tpcw,
+            class: file.class,
+            state: self.state.or(file.state),
+            admin: self.admin.or(file.admin),
+            admin_hosts: if self.admin_hosts.is_empty() {
+                file.admin_hosts
+            } else {
+                self.admin_hosts
+            },
+        }
+    }
+
+    fn names_server(&self) -> bool {
+        let by_name = self.unit.is_some() || self.cgroup.is_some();
+        by_name || self.pid.is_some() || self.pidfile.is_some() || self.smt_control
+    }
+
+    /// Opens what is switched.
+    pub(super) fn switcher(&self, dry: bool) -> Result<Box<dyn Switcher>> {
+        let named = [
+            self.unit.is_some(),
+            self.cgroup.is_some(),
+            self.pid.is_some() || self.pidfile.is_some(),
+            self.smt_control,
+        ];
+        ensure!(
+            named.iter().filter(|&&is| is).count() <= 1,
+            "the server is named in several ways: one of unit, cgroup, pid, pidfile, smt-control"
+        );
+        let opened: Box<dyn Switcher> = if let Some(unit) = &self.unit {
+            Box::new(open_unit(Path::new("systemctl"), unit)?)
+        } else if let Some(folder) = &self.cgroup {
+            Box::new(Cgroup::open(folder)?)
+        } else if let Some(pid) = self.pid {
+            Box::new(Affinity::open(pid)?)
+        } else if let Some(file) = &self.pidfile {
+            let text = fs::read_to_string(file);
+            let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+            let pid = text.trim().parse();
+            Box::new(Affinity::open(pid.with_context(|| {
+                format!("{} has no number of a process", file.display())
+            })?)?)
+        } else if self.smt_control {
+            Box::new(SmtControl::open(Path::new(SYSFS))?)
+        } else if dry {
+            Box::new(Dry::new(Topology::read(Path::new(SYSFS))?.all_threads()))
+        } else {
+            bail!("which server? name it by --unit, --cgroup, --pid or --pidfile");
+        };
+        if dry {
+            return Ok(Box::new(Dry::new(opened.full().clone())));
+        }
+        Ok(opened)
+    }
+
+    /// One CPU a core of those that the server has; none, and why, where there is nothing to gain.
+    pub(super) fn fewer(&self, full: &CpuSet) -> Result<Result<CpuSet, String>> {
+        if let Some(list) = &self.all_cpus {
+            let all: CpuSet = list.parse().context("--all-cpus")?;
+            ensure!(
+                all == *full,
+                "--all-cpus {all}: the server has the CPUs {full}"
+            );
+        }
+        if let Some(list) = &self.fewer_cpus {
+            let fewer: CpuSet = list.parse().context("--fewer-cpus")?;
+            ensure!(
+                !fewer.is_empty() && fewer.is_subset(full) && fewer != *full,
+                "--fewer-cpus {fewer}: the server has the CPUs {full}; name some of them, not all"
+            );
+            return Ok(Ok(fewer));
+        }
+        let topology = Topology::read(Path::new(SYSFS))?;
+        Ok(match topology.nothing_to_choose(full) {
+            Some(why) => Err(why),
+            None => Ok(topology.one_per_core(full)),
+        })
+    }
+
+    /// The sockets to listen at.
+    pub(super) fn sockets(&self) -> Result<Vec<(PathBuf, u32, Form)>> {
+        let mode = self.socket_mode.as_deref().unwrap_or("660");
+        let mode = u32::from_str_radix(mode, 8)
+            .ok()
+            .filter(|&mode| mode <= 0o777);
+        let mode = mode.context("--socket-mode: permissions in octal, such as 660")?;
+        let lines = self
+            .datagrams
+            .iter()
+            .map(|path| (path.clone(), mode, Form::Lines));
+        let logs = self
+            .access_log
+            .iter()
+            .map(|path| (path.clone(), mode, Form::AccessLog));
+        Ok(lines.chain(logs).collect())
+    }
+
+    /// The rings to read.
+    pub(super) fn rings(&self) -> &[PathBuf] {
+        &self.ring
+    }
+
+    /// Whether anybody tells of requests.
+    pub(super) fn is_told(&self) -> bool {
+        !(self.ring.is_empty() && self.datagrams.is_empty() && self.access_log.is_empty())
+    }
+
+    /// The classes.
+    pub(super) fn classifier(&self) -> Result<Classifier> {
+        if self.tpcw {
+            ensure!(
+                self.class.is_empty(),
+                "classes are those of TPC-W, or [[class]], not both"
+            );
+            return Ok(Classifier::tpcw());
+        }
+        if self.class.is_empty() {
+            return Ok(Classifier::default());
+        }
+        let mut classifier = Classifier::closed();
+        for class in &self.class {
+            for pattern in &class.patterns {
+                classifier.rule(pattern, &class.name, class.friendly)?;
+            }
+        }
+        Ok(classifier)
+    }
+
+    /// How it chooses, with these classes.
+    pub(super) fn policy(&self, classifier: &Classifier) -> Result<Box<dyn Policy + Send>> {
+        let knows = || {
+            classifier
+                .table()
+                .classes()
+                .any(|class| class.friendly.is_some())
+        };
+        Ok(match self.policy.unwrap_or(PolicyName::Learned) {
+            PolicyName::Learned => Box::new(Learned::new(LearnedSettings::default())),
+            PolicyName::Paper => {
+                ensure!(
+                    knows(),
+                    "--policy paper needs to know which classes are friendly to what: --tpcw, or \
+                     [[class]] of --config; `rhythm rpo classify` makes them of two logs"
+                );
+                let batch = self.batch.unwrap_or(20);
+                Box::new(Majority::with_batch(classifier.table(), batch))
+            }
+            PolicyName::AllThreads => Box::new(Fixed::new(Setting::AllThreads)),
+            PolicyName::OnePerCore => Box::new(Fixed::new(Setting::OnePerCore)),
+        })
+    }
+
+    /// Where what has to be put back is kept.
+    pub(super) fn state(&self) -> PathBuf {
+        self.state
+            .clone()
+            .unwrap_or_else(|| match std::env::var_os("RUNTIME_DIRECTORY") {
+                Some(folder) => Path::new(&folder).join("rpo.state"),
+                None => "/run/rhythm-rpo.state".into(),
+            })
+    }
+
+    /// Whether nothing is switched.
+    pub(super) fn is_dry(&self) -> bool {
+        self.dry_run
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file: Options = toml::from_str(
+            "unit = 'apache2.service'\nring = ['/run/a', '/run/b']\npolicy = 'paper'\nbatch = 10\n\
+             admin = '127.0.0.1:8090'\n[[class]]\nname = 'cart'\npatterns = ['POST /cart/**']\n\
+             friendly = 'one-per-core'\n",
+        )
+        .expect("a file");
+        let flags = Options {
+            pid: Some(7),
+            ring: vec!["/run/c".into()],
+            batch: Some(5),
+            ..Options::default()
+        };
+        let both = flags.over(file);
+        assert_eq!(
+            (both.pid, &both.unit, both.batch),
+            (Some(7), &None, Some(5))
+        );
+        assert_eq!(both.rings(), [PathBuf::from("/run/c")]);
+        assert_eq!(both.policy, Some(PolicyName::Paper));
+        let classifier = both.classifier().expect("classes");
+        assert_eq!(classifier.table().count(), 2);
+        assert!(both.policy(&classifier).is_ok());
+        assert!(Options::default().switcher(false).is_err());
+        let unknown = toml::from_str::<Options>("units = 'x'").expect_err("no key");
+        assert!(unknown.to_string().contains("units"));
+    }
+
+    #[test]
+    fn sets_by_hand_are_some_of_the_servers() {
+        let full: CpuSet = "0-1".parse().expect("a list");
+        let by_hand = |all: &str, fewer: &str| Options {
+            all_cpus: Some(all.to_owned()),
+            fewer_cpus: Some(fewer.to_owned()),
+            ..Options::default()
+        };
+        let fewer = by_hand("0-1", "0")
+            .fewer(&full)
+            .expect("sound")
+            .expect("a set");
+        assert_eq!(fewer.to_string(), "0");
+        for (all, fewer) in [
+            ("0-3", "0"),
+            ("0-1", "0-1"),
+            ("0-1", ""),
+            ("0-1", "2"),
+            ("x", "0"),
+        ] {
+            assert!(by_hand(all, fewer).fewer(&full).is_err(), "{all} {fewer}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Rules from method and path to a class, the first that fits; what was asked lately is
+//! remembered, so that a request costs one look-up.
+
+use super::glob::Glob;
+use super::{ClassId, ClassTable, Friendly, tpcw};
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+/// So many paths are remembered with their class.
+const REMEMBERED: usize = 1024;
+/// Longer paths than this are cut.
+const PATH_MAX: usize = 512;
+
+/// What is wrong with a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// It has no pattern.
+    #[error("a rule for class {0:?} has no pattern")]
+    Empty(String),
+    /// There are too many classes.
+    #[error("class {0:?} is one too many: there can be {max}", max = super::MAX_CLASSES)]
+    Full(String),
+}
+
+/// Says which class a request is of.
+#[derive(Debug)]
+pub struct Classifier {
+    rules: Vec<Rule>,
+    table: ClassTable,
+    /// Whether paths that no rule fits make classes of their own.
+    open: bool,
+    remembered: Vec<Option<(u64, ClassId)>>,
+    /// Its keys are of this process alone: who asks cannot make two paths meet on purpose.
+    hasher: RandomState,
+    made: HashMap<String, ClassId>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    method: Option<String>,
+    path: Glob,
+    class: ClassId,
+}
+
+impl Default for Classifier {
+    /// Without rules: the first part of a path is its class.
+    fn default() -> Self {
+        Classifier {
+            rules: Vec::new(),
+            table: ClassTable::default(),
+            open: true,
+            remembered: vec![None; REMEMBERED],
+            hasher: RandomState::new(),
+            made: HashMap::new(),
+        }
+    }
+}
+
+impl Classifier {
+    /// With the rules that follow only: what none of them fits is [`ClassId::OTHER`].
+    #[must_use]
+    pub fn closed() -> Classifier {
+        Classifier {
+            open: false,
+            ..Classifier::default()
+        }
+    }
+
+    /// With the classes of TPC-W and what the paper says of them (Table V).
+    #[must_use]
+    pub fn tpcw() -> Classifier {
+        let mut classifier = Classifier::closed();
+        for (pattern, class, friendly) in tpcw::rules() {
+            // Fourteen classes, each with a pattern.
+            let _ = classifier.rule(pattern, class, friendly);
+        }
+        classifier
+    }
+
+    /// Adds a rule: a pattern such as `POST /cart`, `/item/*` or `**/*.png`, of any method where
+    /// none is named.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no pattern, or there are too many classes.
+    pub fn rule(
+        &mut self,
+        pattern: &str,
+        class: &str,
+        friendly: Option<Friendly>,
+    ) -> Result<ClassId, RuleError> {
+        let pattern = pattern.trim();
+        let (method, path) = match pattern.split_once(char::is_whitespace) {
+            Some((method, path)) => (Some(method), path.trim()),
+            None => (None, pattern),
+        };
+        if path.is_empty() {
+            return Err(RuleError::Empty(class.to_owned()));
+        }
+        let id = self
+            .table
+            .add(class, friendly)
+            .ok_or_else(|| RuleError::Full(class.into()))?;
+        let method = method
+            .filter(|method| *method != "*")
+            .map(str::to_ascii_uppercase);
+        self.rules.push(Rule {
+            method,
+            path: Glob::new(path),
+            class: id,
+        });
+        self.remembered.fill(None);
+        Ok(id)
+    }
+
+    /// The class of a request; what follows a `?` or `#` of the path does not count.
+    pub fn classify(&mut self, method: &str, path: &str) -> ClassId {
+        let path = bare(path.as_bytes());
+        let key = self.hasher.hash_one((method, path));
+        let place = key as usize % REMEMBERED;
+        if let Some((known, class)) = self.remembered[place]
+            && known == key
+        {
+            return class;
+        }
+        let class = self.look_up(method, path);
+        self.remembered[place] = Some((key, class));
+        class
+    }
+
+    /// The classes there are.
+    #[must_use]
+    pub fn table(&self) -> &ClassTable {
+        &self.table
+    }
+
+    fn look_up(&mut self, method: &str, path: &[u8]) -> ClassId {
+        let fits = |rule: &&Rule| {
+            rule.method
+                .as_ref()
+                .is_none_or(|named| named.eq_ignore_ascii_case(method))
+                && rule.path.matches(path)
+        };
+        match self.rules.iter().find(fits) {
+            Some(rule) => rule.class,
+            None if self.open => self.own_class(method, path),
+            None => ClassId::OTHER,
+        }
+    }
+
+    /// The class of `GET /item/7` is `GET /item`, as long as there is room for another one.
+    fn own_class(&mut self, method: &str, path: &[u8]) -> ClassId {
+        let first = path.iter().skip(1).position(|byte| *byte == b'/');
+        let first = &path[..first.map_or(path.len(), |at| at + 1)];
+        let name = format!("{method} {}", String::from_utf8_lossy(first));
+        if let Some(id) = self.made.get(&name) {
+            return *id;
+        }
+        match self.table.add(&name, None) {
+            Some(id) => {
+                self.made.insert(name, id);
+                id
+            }
+            None => ClassId::OTHER,
+        }
+    }
+}
+
+fn bare(path: &[u8]) -> &[u8] {
+    let end = path
+        .iter()
+        .position(|byte| matches!(byte, b'?' | b'#'))
+        .unwrap_or(path.len());
+    &path[..end.min(PATH_MAX)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classifier::MAX_CLASSES;
+
+    #[test]
+    fn the_first_rule_that_fits_says_the_class() {
+        let mut classifier = Classifier::closed();
+        let cart = classifier
+            .rule("POST /cart", "cart", Some(Friendly::OnePerCore))
+            .expect("room");
+        let rest = classifier.rule("/**", "rest", None).expect("room");
+        assert_eq!(classifier.classify("POST", "/cart?item=7"), cart);
+        assert_eq!(classifier.classify("GET", "/cart"), rest);
+        assert_eq!(classifier.classify("GET", "*"), ClassId::OTHER);
+        assert_eq!(
+            classifier.table().get(cart).friendly,
+            Some(Friendly::OnePerCore)
+        );
+        assert_eq!(
+            classifier.rule("GET ", "x", None),
+            Ok(ClassId(3)),
+            "a path of its own"
+        );
+        assert_eq!(
+            classifier.rule(" ", "x", None),
+            Err(RuleError::Empty("x".into()))
+        );
+    }
+
+    #[test]
+    fn without_rules_the_first_part_is_the_class_and_their_number_is_bounded() {
+        let mut classifier = Classifier::default();
+        let item = classifier.classify("GET", "/item/7");
+        assert_eq!(classifier.classify("GET", "/item/8?x=1"), item);
+        assert_ne!(classifier.classify("POST", "/item/8"), item);
+        assert_eq!(classifier.table().get(item).name, "GET /item");
+        for index in 0..10_000 {
+            classifier.classify("GET", &format!("/made-up-{index}"));
+        }
+        assert_eq!(classifier.table().count(), MAX_CLASSES);
+        assert_eq!(classifier.classify("GET", "/one-more"), ClassId::OTHER);
+        assert_eq!(classifier.classify("GET", "/item/9"), item);
+    }
+}

@@ -1,0 +1,22 @@
+//! The collector (the paper's *Request Collector*): how arrivals and completions reach us.
+//!
+//! ```text
+//! Apache, mod_rpo ────── records in a file of memory ──▶ ring.rs ───────┐
+//! anything ───────────── lines in Unix datagrams ──────▶ lines.rs ──────┼──▶ Record
+//! nginx, HAProxy, Envoy  access log by syslog ─────────▶ access_log.rs ─┘
+//! ```
+//!
+//! Nothing that comes is trusted: what is none of what it should be is counted and left out, and
+//! each look takes a bounded number of records.
+
+pub mod access_log;
+mod datagrams;
+mod in_flight;
+pub mod lines;
+mod record;
+mod ring;
+
+pub use datagrams::{DatagramError, Datagrams, Form};
+pub(crate) use in_flight::InFlight;
+pub use record::{Counts, Record, What};
+pub use ring::{Ring, RingError};

@@ -1,0 +1,539 @@
+//! A ring of records in a file that a server's processes have mapped: `modules/apache` writes it.
+//!
+//! ```text
+//! 0    "RPORING1"                  what it is
+//! 8    u32 128                     bytes of a record
+//! 12   u32 n                       records, a power of two
+//! 64   u64 head                    records begun so far; writers take numbers here, atomically
+//! 128  record 0, 1, ... n - 1      record r of all times is at 128 + 128 (r mod n):
+//!
+//!      0    u64 number   r + 1, written last; 0 while the record is being written
+//!      8    u64 check    of what follows and the number: see `check`
+//!      16   u64 at       when, CLOCK_MONOTONIC, ns
+//!      24   u64 took     ns; 0 for an arrival
+//!      32   u64 token    which request: the process and a number of its own
+//!      40   u16 status   0 for an arrival
+//!      42   u8 kind      1 arrival, 2 completion
+//!      43   u8 method    bytes of the method, at the beginning of the text
+//!      44   u16 path     bytes of the path, behind it
+//!      46   u16          0
+//!      48   80 bytes     method and path, cut
+//! ```
+//!
+//! All numbers are in the machine's own byte order. Writers never wait: who is slow is overwritten,
+//! and whoever reads counts that.
+//!
+//! This side reads the file and does not map it. A read of a mapped file sees what was written to
+//! memory, costs one call for hundreds of records, and cannot be harmed by a writer that shortens
+//! the file, which would kill whoever has it mapped. What was copied while it was written is told
+//! by the check: a record counts only where number and check are what its place asks for. So
+//! nothing that a writer does can do more than have its records left out.
+
+use super::lines::TOOK_MAX;
+use super::record::{Counts, Record, What};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const MAGIC: [u8; 8] = *b"RPORING1";
+/// Bytes of a record, and of the head of the file.
+const RECORD: usize = 128;
+/// Where the number of records begun is.
+const HEAD_AT: u64 = 64;
+/// Where a record's text begins.
+const TEXT_AT: usize = 48;
+/// Records that one read takes.
+const READ_MAX: u64 = 256;
+/// The largest ring: 1 GiB.
+const RECORDS_MAX: u32 = 1 << 23;
+/// Looks that a record that was begun is waited for. Its writer may be off its CPU, or dead.
+const PATIENCE: u32 = 20;
+
+/// Why there is no ring to read.
+#[derive(Debug, thiserror::Error)]
+pub enum RingError {
+    /// It cannot be opened or read.
+    #[error("cannot read the ring {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no ring.
+    #[error("{path} is no ring of records: {what}")]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// A ring, read.
+#[derive(Debug)]
+pub struct Ring {
+    path: PathBuf,
+    file: File,
+    inode: (u64, u64),
+    records: u64,
+    /// The record that is read next.
+    next: u64,
+    /// Looks at which it was not finished.
+    waited: u32,
+    buffer: Vec<u8>,
+    counts: Counts,
+}
+
+impl Ring {
+    /// Opens a ring at what is written next.
+    ///
+    /// # Errors
+    /// When it is not there, no ring, or everybody may write to it.
+    pub fn open(path: &Path) -> Result<Ring, RingError> {
+        let read = |source| RingError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let other = |what: String| RingError::Other {
+            path: path.to_owned(),
+            what,
+        };
+        let file = File::open(path).map_err(read)?;
+        let meta = file.metadata().map_err(read)?;
+        if !meta.is_file() {
+            return Err(other("it is no regular file".to_owned()));
+        }
+        if meta.mode() & 0o002 != 0 {
+            let what = "everybody may write to it: take that permission away (chmod o-w)";
+            return Err(other(what.to_owned()));
+        }
+        let mut head = [0; RECORD];
+        file.read_exact_at(&mut head, 0).map_err(read)?;
+        let (size, records) = (u32_at(&head, 8), u32_at(&head, 12));
+        if head[..8] != MAGIC || size as usize != RECORD {
+            return Err(other("it does not begin as one".to_owned()));
+        }
+        let bytes = RECORD as u64 * (u64::from(records) + 1);
+        if !records.is_power_of_two() || records > RECORDS_MAX || meta.len() < bytes {
+            return Err(other(format!(
+                "it says that it has {records} records, and is {} bytes long",
+                meta.len()
+            )));
+        }
+        Ok(Ring {
+            path: path.to_owned(),
+            file,
+            inode: (meta.dev(), meta.ino()),
+            records: u64::from(records),
+            next: u64_at(&head, HEAD_AT as usize),
+            waited: 0,
+            buffer: vec![0; RECORD * READ_MAX as usize],
+            counts: Counts::default(),
+        })
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Whether another file has its place now, or none has: the server was started anew.
+    #[must_use]
+    pub fn is_replaced(&self) -> bool {
+        !std::fs::metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.inode)
+    }
+
+    /// Gives what was written since the last look, all records of the ring at most, and says how
+    /// many that was.
+    ///
+    /// # Errors
+    /// When the file cannot be read any more.
+    pub fn look(&mut self, mut each: impl FnMut(Record<'_>)) -> Result<u64, RingError> {
+        let mut given = 0;
+        let mut head = [0; 8];
+        self.read(&mut head, HEAD_AT)?;
+        let head = u64::from_ne_bytes(head);
+        let ahead = head.wrapping_sub(self.next);
+        if head < self.next {
+            // Somebody began it anew, or it is garbage.
+            self.counts.garbage += 1;
+            self.next = head;
+        } else if ahead > self.records {
+            let lost = ahead - self.records;
+            self.counts.lost = self.counts.lost.saturating_add(lost);
+            self.next += lost;
+        }
+        while self.next < head {
+            let place = self.next & (self.records - 1);
+            let count = READ_MAX.min(head - self.next).min(self.records - place);
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let bytes = &mut buffer[..RECORD * count as usize];
+            let result = self.read(bytes, RECORD as u64 * (place + 1));
+            let mut is_open = false;
+            if result.is_ok() {
+                for record in bytes.chunks_exact(RECORD) {
+                    match self.judge(record) {
+                        Judged::Good(record) => {
+                            given += 1;
+                            // Who has given up on one gives up on all behind it that are like it.
+                            self.waited = 0;
+                            each(record);
+                        }
+                        Judged::Garbage => self.counts.garbage += 1,
+                        Judged::Lost => self.counts.lost += 1,
+                        Judged::Open => {
+                            is_open = true;
+                            break;
+                        }
+                    }
+                    self.next += 1;
+                }
+            }
+            self.buffer = buffer;
+            result?;
+            if is_open {
+                break;
+            }
+        }
+        self.counts.records += given;
+        Ok(given)
+    }
+
+    /// What the bytes at the place of the next record are.
+    fn judge<'a>(&mut self, bytes: &'a [u8]) -> Judged<'a> {
+        let (number, wanted) = (u64_at(bytes, 0), self.next.wrapping_add(1));
+        if number == wanted && u64_at(bytes, 8) == check(bytes) {
+            return record(bytes).map_or(Judged::Garbage, Judged::Good);
+        }
+        // The writer of a later turn was here.
+        if number > wanted && (number - wanted) & (self.records - 1) == 0 {
+            return Judged::Lost;
+        }
+        self.waited += 1;
+        if self.waited > PATIENCE {
+            Judged::Garbage
+        } else {
+            Judged::Open
+        }
+    }
+
+    fn read(&self, bytes: &mut [u8], at: u64) -> Result<(), RingError> {
+        self.file.read_exact_at(bytes, at).map_err(|source| {
+            let source = match source.kind() {
+                ErrorKind::UnexpectedEof => io::Error::other("it was shortened"),
+                _ => source,
+            };
+            RingError::Read {
+                path: self.path.clone(),
+                source,
+            }
+        })
+    }
+}
+
+enum Judged<'a> {
+    Good(Record<'a>),
+    Garbage,
+    /// Overwritten.
+    Lost,
+    /// Not finished.
+    Open,
+}
+
+/// What a record's words, but for the check itself, come to.
+fn check(record: &[u8]) -> u64 {
+    let words = record.chunks_exact(8).enumerate();
+    (words.filter(|&(index, _)| index != 1)).fold(0, |sum: u64, (_, word)| {
+        let word = u64::from_ne_bytes(word.try_into().unwrap_or_default());
+        (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    })
+}
+
+/// A record whose check is right; none where what it says cannot be.
+fn record(bytes: &[u8]) -> Option<Record<'_>> {
+    let method = usize::from(bytes[43]);
+    let path = usize::from(u16::from_ne_bytes([bytes[44], bytes[45]]));
+    let text = &bytes[TEXT_AT..];
+    let method_text = std::str::from_utf8(text.get(..method)?).ok()?;
+    let path = text.get(method..method.checked_add(path)?)?;
+    // It may be cut within a character, or have any bytes.
+    let path = path.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    let took = Duration::from_nanos(u64_at(bytes, 24));
+    let status = u16::from_ne_bytes([bytes[40], bytes[41]]);
+    let what = match bytes[42] {
+        1 => What::Arrived,
+        2 if took <= TOOK_MAX => What::Completed { took, status },
+        _ => return None,
+    };
+    Some(Record {
+        method: method_text,
+        path,
+        what,
+        token: u64_at(bytes, 32),
+    })
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+    word.map_or(0, u64::from_ne_bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
+    word.map_or(0, u32::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use tempfile::TempDir;
+
+    /// Writes a ring as a server would, in a file.
+    struct Writer {
+        _dir: TempDir,
+        path: PathBuf,
+        file: File,
+        records: u64,
+        head: u64,
+    }
+
+    impl Writer {
+        fn new(records: u32) -> Writer {
+            let dir = TempDir::new().expect("a folder");
+            let path = dir.path().join("ring");
+            let mut bytes = vec![0; RECORD * (records as usize + 1)];
+            bytes[..8].copy_from_slice(&MAGIC);
+            bytes[8..12].copy_from_slice(&(RECORD as u32).to_ne_bytes());
+            bytes[12..16].copy_from_slice(&records.to_ne_bytes());
+            fs::write(&path, bytes).expect("a file");
+            let file = File::options()
+                .read(true)
+                .write(true)
+                .open(&path)
+                .expect("a file");
+            let records = u64::from(records);
+            Writer {
+                _dir: dir,
+                path,
+                file,
+                records,
+                head: 0,
+            }
+        }
+
+        fn open(&self) -> Ring {
+            Ring::open(&self.path).expect("a ring")
+        }
+
+        /// Takes a number.
+        fn begin(&mut self) -> u64 {
+            self.head += 1;
+            self.put(&self.head.to_ne_bytes(), HEAD_AT);
+            self.head - 1
+        }
+
+        fn put(&self, bytes: &[u8], at: u64) {
+            self.file.write_all_at(bytes, at).expect("a file");
+        }
+
+        fn finish(&self, number: u64, bytes: &[u8]) {
+            self.put(bytes, RECORD as u64 * (1 + number % self.records));
+        }
+
+        fn write(&mut self, path: &str) {
+            let number = self.begin();
+            self.finish(number, &bytes(number, 2, "GET", path));
+        }
+    }
+
+    fn bytes(number: u64, kind: u8, method: &str, path: &str) -> Vec<u8> {
+        let mut record = vec![0; RECORD];
+        record[..8].copy_from_slice(&(number + 1).to_ne_bytes());
+        record[24..32].copy_from_slice(&1_500u64.to_ne_bytes());
+        record[32..40].copy_from_slice(&9u64.to_ne_bytes());
+        record[40..42].copy_from_slice(&200u16.to_ne_bytes());
+        record[42] = kind;
+        record[43] = method.len() as u8;
+        record[44..46].copy_from_slice(&(path.len() as u16).to_ne_bytes());
+        record[48..][..method.len()].copy_from_slice(method.as_bytes());
+        record[48 + method.len()..][..path.len()].copy_from_slice(path.as_bytes());
+        let sum = check(&record);
+        record[8..16].copy_from_slice(&sum.to_ne_bytes());
+        record
+    }
+
+    fn paths(ring: &mut Ring) -> Vec<String> {
+        let mut paths = Vec::new();
+        ring.look(|record| paths.push(record.path.to_owned()))
+            .expect("a ring");
+        paths
+    }
+
+    #[test]
+    fn what_is_written_is_told_once_and_in_order() {
+        let mut writer = Writer::new(8);
+        writer.write("/before");
+        let mut ring = writer.open();
+        assert!(
+            paths(&mut ring).is_empty(),
+            "what was written before it was opened is old"
+        );
+        for turn in 0..20 {
+            let names: Vec<String> = (0..turn % 9).map(|n| format!("/{turn}/{n}")).collect();
+            names.iter().for_each(|name| writer.write(name));
+            assert_eq!(paths(&mut ring), names);
+        }
+        let number = writer.begin();
+        writer.finish(number, &bytes(number, 2, "POST", "/cart"));
+        ring.look(|record| {
+            let took = Duration::from_nanos(1500);
+            let what = What::Completed { took, status: 200 };
+            let (method, path) = ("POST", "/cart");
+            assert_eq!(
+                record,
+                Record {
+                    method,
+                    path,
+                    what,
+                    token: 9
+                }
+            );
+        })
+        .expect("a ring");
+        assert_eq!((ring.counts().garbage, ring.counts().lost), (0, 0));
+    }
+
+    #[test]
+    fn who_is_slow_loses_the_oldest_and_counts_them() {
+        let mut writer = Writer::new(8);
+        let mut ring = writer.open();
+        (0..20).for_each(|n| writer.write(&format!("/{n}")));
+        let expected: Vec<String> = (12..20).map(|n| format!("/{n}")).collect();
+        assert_eq!(paths(&mut ring), expected);
+        assert_eq!(
+            ring.counts(),
+            Counts {
+                records: 8,
+                lost: 12,
+                garbage: 0
+            }
+        );
+    }
+
+    #[test]
+    fn a_writer_that_dies_midway_is_waited_for_and_then_left_out() {
+        let mut writer = Writer::new(8);
+        let mut ring = writer.open();
+        writer.write("/a");
+        let dead = writer.begin();
+        writer.write("/c");
+        assert_eq!(paths(&mut ring), ["/a"]);
+        // It was only slow: nothing is lost.
+        writer.finish(dead, &bytes(dead, 1, "GET", "/b"));
+        assert_eq!(paths(&mut ring), ["/b", "/c"]);
+        writer.begin();
+        writer.write("/e");
+        let looks = (0..).take_while(|_| paths(&mut ring).is_empty()).count();
+        assert_eq!(looks, PATIENCE as usize);
+        assert_eq!(
+            ring.counts(),
+            Counts {
+                records: 4,
+                lost: 0,
+                garbage: 1
+            }
+        );
+    }
+
+    #[test]
+    fn garbage_of_any_kind_is_left_out() {
+        let mut writer = Writer::new(64);
+        let mut ring = writer.open();
+        // Torn, of another kind, with lengths beyond the text, with a time beyond all times.
+        type Spoil<'a> = &'a dyn Fn(&mut Vec<u8>);
+        let spoil: [Spoil<'_>; 5] = [
+            &|record| record[60] ^= 1,
+            &|record| record[42] = 3,
+            &|record| record[43] = 255,
+            &|record| record[44..46].copy_from_slice(&u16::MAX.to_ne_bytes()),
+            &|record| record[24..32].copy_from_slice(&u64::MAX.to_ne_bytes()),
+        ];
+        for (case, spoil) in spoil.iter().enumerate() {
+            let number = writer.begin();
+            let mut record = bytes(number, 2, "GET", "/x");
+            spoil(&mut record);
+            if case > 0 {
+                let sum = check(&record);
+                record[8..16].copy_from_slice(&sum.to_ne_bytes());
+            }
+            writer.finish(number, &record);
+        }
+        writer.write("/good");
+        let mut found = Vec::new();
+        (0..=PATIENCE).for_each(|_| found.extend(paths(&mut ring)));
+        assert_eq!(found, ["/good"]);
+        assert_eq!(ring.counts().garbage, 5);
+        // A path of any bytes is taken up to where it is text.
+        let number = writer.begin();
+        let mut record = bytes(number, 1, "GET", "/abc");
+        record[53] = 0xff;
+        let sum = check(&record);
+        record[8..16].copy_from_slice(&sum.to_ne_bytes());
+        writer.finish(number, &record);
+        assert_eq!(paths(&mut ring), ["/a"]);
+    }
+
+    #[test]
+    fn any_head_costs_a_bounded_look() {
+        let mut writer = Writer::new(8);
+        let mut ring = writer.open();
+        for head in [u64::MAX, 3, u64::MAX / 2, 0] {
+            writer.put(&head.to_ne_bytes(), HEAD_AT);
+            for _ in 0..=2 * PATIENCE {
+                assert!(paths(&mut ring).is_empty());
+            }
+        }
+        writer.head = 0;
+        writer.write("/again");
+        assert_eq!(paths(&mut ring), ["/again"]);
+    }
+
+    #[test]
+    fn what_is_no_ring_is_refused() {
+        let refused = |path: &Path| Ring::open(path).expect_err("no ring").to_string();
+        let dir = TempDir::new().expect("a folder");
+        assert!(Ring::open(dir.path()).is_err());
+        assert!(Ring::open(&dir.path().join("none")).is_err());
+        let path = dir.path().join("short");
+        fs::write(&path, "RPORING1").expect("a file");
+        assert!(Ring::open(&path).is_err());
+        fs::write(&path, [7; 4096]).expect("a file");
+        assert!(refused(&path).contains("does not begin"));
+        let writer = Writer::new(8);
+        for records in [0u32, 7, 16, u32::MAX] {
+            writer.put(&records.to_ne_bytes(), 12);
+            assert!(refused(&writer.path).contains("bytes long"), "{records}");
+        }
+        writer.put(&8u32.to_ne_bytes(), 12);
+        let mut ring = writer.open();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        fs::set_permissions(&writer.path, mode).expect("its mode");
+        assert!(refused(&writer.path).contains("everybody"));
+        // A writer that shortens it harms nobody.
+        writer.file.set_len(64).expect("a file");
+        assert!(
+            ring.look(|_| ())
+                .expect_err("short")
+                .to_string()
+                .contains("ring")
+        );
+        assert!(!ring.is_replaced());
+        fs::remove_file(&writer.path).expect("a file");
+        assert!(ring.is_replaced());
+    }
+}

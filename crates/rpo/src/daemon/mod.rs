@@ -1,0 +1,553 @@
+//! The loop that joins the parts: what collectors tell goes to the classifier and the policy, what
+//! the policy decides goes to the switcher.
+//!
+//! ```text
+//! at once     datagrams come                  ┐
+//! 1 to 10 ms  look into rings                 ├─▶ classifier ─▶ policy ─▶ switcher
+//! 100 ms      how busy the CPUs are           ┘
+//! 1 s         is what the kernel has what it was given? new threads, rings, guardian; status
+//! ```
+//!
+//! One thread does it all. What fails leads back to all CPUs, and is tried again each second. When
+//! the loop ends, what was found is put back; when the process is killed, its guardian does that.
+
+mod guard;
+mod load;
+mod state;
+mod status;
+
+pub use guard::guard;
+pub use state::{State, StateError};
+
+use crate::classifier::{ClassId, Classifier};
+use crate::collector::{Counts, DatagramError, Datagrams, Form, InFlight, Record, Ring, What};
+use crate::controller::Controller;
+use crate::cpus::CpuSet;
+use crate::policy::{Decision, Load, Policy};
+use crate::setting::Setting;
+use crate::switcher::{SwitchError, Switcher};
+use guard::Guardian;
+use load::Meter;
+use rhythm_net::{ListenOptions, Listener};
+use rhythm_observe::admin::{Admin, Names};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use status::{DECISIONS_MAX, Shared, Snapshot};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Between two looks into a ring in which something is written.
+const LOOK: Duration = Duration::from_millis(1);
+/// Between two looks into one in which nothing was for a while.
+const IDLE_LOOK: Duration = Duration::from_millis(10);
+/// This while.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
+/// Between two looks at how busy the CPUs are.
+const LOAD: Duration = Duration::from_millis(100);
+/// Between two looks at all that seldom changes.
+const UPKEEP: Duration = Duration::from_secs(1);
+
+/// What a controller is made of.
+pub struct Parts {
+    /// Switches.
+    pub switcher: Box<dyn Switcher>,
+    /// The server's CPUs, one a core.
+    pub fewer: CpuSet,
+    /// Says which class a request is of.
+    pub classifier: Classifier,
+    /// Chooses.
+    pub policy: Box<dyn Policy + Send>,
+    /// Files with rings. One that is not there is looked for again.
+    pub rings: Vec<PathBuf>,
+    /// Sockets that are told of requests by, and their permissions.
+    pub datagrams: Vec<(PathBuf, u32, Form)>,
+    /// What has to be put back, and by which command the guardian is started; none where nothing is
+    /// switched.
+    pub state: Option<(State, Command)>,
+    /// Where it tells of itself, and by which names it may be asked.
+    pub admin: Option<(SocketAddr, Vec<String>)>,
+}
+
+/// Why a controller ends.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// What has to be put back is not known, or cannot be put back.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// A socket cannot be bound.
+    #[error(transparent)]
+    Datagrams(#[from] DatagramError),
+    /// The system has no resources for it.
+    #[error("cannot start {what}")]
+    Start {
+        /// What.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Runs a controller until `is_ending`, and puts back what it found.
+///
+/// # Errors
+/// When it cannot start, or what was found cannot be put back.
+pub fn run(parts: Parts, is_ending: &AtomicBool) -> Result<String, DaemonError> {
+    let mut daemon = Daemon::start(parts)?;
+    while !is_ending.load(Ordering::Relaxed) {
+        daemon.turn();
+    }
+    daemon.end()
+}
+
+/// What becomes of records.
+struct Feed {
+    classifier: Classifier,
+    controller: Controller,
+    under_way: InFlight,
+    /// The last decision that is not yet obeyed.
+    decision: Option<Decision>,
+}
+
+impl Feed {
+    /// Of several decisions of one look the last holds.
+    fn decide(&mut self, decision: Option<Decision>) {
+        if decision.is_some() {
+            self.decision = decision;
+        }
+    }
+
+    fn arrived(&mut self, class: ClassId, now: Duration) {
+        let decision = self.controller.arrived(class, now);
+        self.decide(decision);
+    }
+
+    fn take(&mut self, record: &Record<'_>, now: Duration) {
+        let class = self.classifier.classify(record.method, record.path);
+        match record.what {
+            What::Arrived => {
+                self.under_way.arrived(record.token, now);
+                self.arrived(class, now);
+            }
+            What::Completed { took, status } => {
+                self.under_way.completed(record.token);
+                self.completed(class, took, status, now);
+            }
+            What::Whole { took, status } => {
+                self.arrived(class, now);
+                if let Some(took) = took {
+                    self.completed(class, took, status, now);
+                }
+            }
+        }
+    }
+
+    fn completed(&mut self, class: ClassId, took: Duration, status: u16, now: Duration) {
+        // What the server refuses or fails at says nothing of what the work takes.
+        let ok = (200..500).contains(&status);
+        let decision = self.controller.completed(class, took, ok, now);
+        self.decide(decision);
+    }
+}
+
+struct Daemon {
+    feed: Feed,
+    switcher: Box<dyn Switcher>,
+    fewer: CpuSet,
+    setting: Setting,
+    rings: Vec<(PathBuf, Option<Ring>)>,
+    /// What rings counted that are gone.
+    past: Counts,
+    datagrams: Vec<Datagrams>,
+    state: Option<State>,
+    guardian: Option<Guardian>,
+    admin: Option<Admin>,
+    shared: Shared,
+    meter: Meter,
+    load: Load,
+    begin: Instant,
+    last_record: Duration,
+    last_turn: Duration,
+    next_load: Duration,
+    next_upkeep: Duration,
+    /// It was switched since the last look at who is new.
+    follow_due: bool,
+    trouble: Option<String>,
+    decisions: VecDeque<(Duration, String)>,
+    decided: u64,
+    switches: [u64; 2],
+    failures: u64,
+    disagreements: u64,
+    switching: Duration,
+    in_setting: [Duration; 2],
+}
+
+impl Daemon {
+    fn start(parts: Parts) -> Result<Daemon, DaemonError> {
+        let start = |what| move |source| DaemonError::Start { what, source };
+        let mut datagrams = Vec::new();
+        for (path, mode, form) in &parts.datagrams {
+            datagrams.push(Datagrams::bind(path, *mode, *form)?);
+        }
+        let (mut state, mut guardian) = (None, None);
+        if let Some((file, command)) = parts.state {
+            // Before anything is switched: from here on whoever comes after knows what to put back.
+            file.save(&parts.switcher.restores())?;
+            state = Some(file);
+            guardian = Some(Guardian::start(command).map_err(start("the guardian"))?);
+        }
+        let shared = Shared::default();
+        let admin = match parts.admin {
+            Some((address, names)) => {
+                let bound = Listener::bind(address, &ListenOptions::default());
+                let listener = bound.map_err(|error| io::Error::other(error.to_string()));
+                let listener = listener.map_err(start("the admin listener"))?;
+                let names = Names {
+                    names,
+                    setting: "--admin-hosts",
+                };
+                let started = Admin::start(listener, names, shared.clone());
+                let failed = |error| io::Error::other(format!("{error:?}"));
+                Some(
+                    started
+                        .map_err(failed)
+                        .map_err(start("the admin listener"))?,
+                )
+            }
+            None => None,
+        };
+        let mut daemon = Daemon {
+            feed: Feed {
+                classifier: parts.classifier,
+                controller: Controller::new(parts.policy, Setting::AllThreads),
+                under_way: InFlight::default(),
+                decision: None,
+            },
+            switcher: parts.switcher,
+            fewer: parts.fewer,
+            setting: Setting::AllThreads,
+            rings: parts.rings.into_iter().map(|path| (path, None)).collect(),
+            past: Counts::default(),
+            datagrams,
+            state,
+            guardian,
+            admin,
+            shared,
+            meter: Meter::default(),
+            load: Load {
+                running: 0.0,
+                cores: 0.0,
+                utilization: 0.0,
+            },
+            begin: Instant::now(),
+            last_record: Duration::ZERO,
+            last_turn: Duration::ZERO,
+            next_load: Duration::ZERO,
+            next_upkeep: Duration::ZERO,
+            follow_due: false,
+            trouble: None,
+            decisions: VecDeque::new(),
+            decided: 0,
+            switches: [0; 2],
+            failures: 0,
+            disagreements: 0,
+            switching: Duration::ZERO,
+            in_setting: [Duration::ZERO; 2],
+        };
+        daemon.tell_policy(Duration::ZERO);
+        Ok(daemon)
+    }
+
+    /// Tells the policy what is in force.
+    fn tell_policy(&mut self, took: Duration) {
+        let setting = self.setting;
+        let decision = self
+            .feed
+            .controller
+            .switched(setting, took, self.begin.elapsed());
+        self.feed.decide(decision);
+    }
+
+    fn turn(&mut self) {
+        self.wait();
+        let now = self.begin.elapsed();
+        self.in_setting[self.setting.index()] += now.saturating_sub(self.last_turn);
+        self.last_turn = now;
+        let Daemon {
+            feed,
+            rings,
+            datagrams,
+            ..
+        } = self;
+        let mut given = 0;
+        let mut take = |record: Record<'_>| {
+            given += 1;
+            feed.take(&record, now);
+        };
+        datagrams
+            .iter_mut()
+            .for_each(|socket| socket.look(&mut take));
+        for (_, ring) in rings {
+            if let Some(Err(error)) = ring.as_mut().map(|ring| ring.look(&mut take)) {
+                tracing::warn!("{:#}; it is looked for again", Chain(&error));
+                self.past.add(
+                    ring.take()
+                        .map_or_else(Counts::default, |ring| ring.counts()),
+                );
+            }
+        }
+        if given > 0 {
+            self.last_record = now;
+        }
+        if now >= self.next_load {
+            self.next_load = now + LOAD;
+            let cpus = self.cpus().clone();
+            let under_way = self.feed.under_way.count();
+            self.feed.under_way.forget(now);
+            // To look takes milliseconds where there are many processes, so not at each switch.
+            if std::mem::take(&mut self.follow_due) {
+                self.follow();
+            }
+            if let Some(load) = self.meter.look(&cpus, self.fewer.len(), under_way) {
+                self.load = load;
+                let decision = self.feed.controller.load(load, now);
+                self.feed.decide(decision);
+            }
+        }
+        if self.feed.controller.wake_at().is_some_and(|at| at <= now) {
+            let decision = self.feed.controller.wake(now);
+            self.feed.decide(decision);
+        }
+        // In trouble the server has all its CPUs, until upkeep finds that it can be switched.
+        if self.trouble.is_none()
+            && let Some(decision) = self.feed.decision.take()
+        {
+            self.obey(&decision, now);
+        }
+        if now >= self.next_upkeep {
+            self.next_upkeep = now + UPKEEP;
+            self.upkeep();
+            self.shared.set(self.snapshot(now));
+        }
+    }
+
+    /// Waits until there may be something to do.
+    fn wait(&self) {
+        let now = self.begin.elapsed();
+        let mut until = self.next_load.min(self.next_upkeep);
+        if let Some(at) = self.feed.controller.wake_at() {
+            until = until.min(at);
+        }
+        if self.rings.iter().any(|(_, ring)| ring.is_some()) {
+            let is_idle = now.saturating_sub(self.last_record) > IDLE_AFTER;
+            until = until.min(now + if is_idle { IDLE_LOOK } else { LOOK });
+        }
+        // A policy that wants to be woken at once shall not keep a CPU busy.
+        let wait = until.saturating_sub(now).max(Duration::from_micros(100));
+        let timeout = Timespec {
+            tv_sec: wait.as_secs().try_into().unwrap_or(1),
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        let handles = self.datagrams.iter().map(Datagrams::handle);
+        let mut waited: Vec<PollFd<'_>> = handles
+            .map(|handle| PollFd::from_borrowed_fd(handle, PollFlags::IN))
+            .collect();
+        // A signal has it return early, which does no harm.
+        let _ = poll(&mut waited, Some(&timeout));
+    }
+
+    /// The CPUs of the setting in force.
+    fn cpus(&self) -> &CpuSet {
+        match self.setting {
+            Setting::AllThreads => self.switcher.full(),
+            Setting::OnePerCore => &self.fewer,
+        }
+    }
+
+    fn obey(&mut self, decision: &Decision, now: Duration) {
+        self.decided += 1;
+        if self.decisions.len() >= DECISIONS_MAX {
+            self.decisions.pop_front();
+        }
+        self.decisions.push_back((now, decision.to_string()));
+        tracing::debug!("{decision}");
+        let mut took = Duration::ZERO;
+        if decision.setting != self.setting {
+            let before = self.setting;
+            self.setting = decision.setting;
+            let cpus = self.cpus().clone();
+            let begin = Instant::now();
+            match self.switcher.set(&cpus) {
+                Ok(()) => {
+                    took = begin.elapsed();
+                    self.switching += took;
+                    self.switches[self.setting.index()] += 1;
+                    self.meter.begin_anew(&cpus);
+                    self.follow_due = true;
+                }
+                Err(error) => {
+                    self.setting = before;
+                    self.fail(&error);
+                }
+            }
+        }
+        self.tell_policy(took);
+    }
+
+    /// Switching failed: the server gets all its CPUs, if that is possible.
+    fn fail(&mut self, error: &SwitchError) {
+        self.failures += 1;
+        let why = format!("{:#}", Chain(error));
+        if self.trouble.as_ref() != Some(&why) {
+            tracing::error!("{why}; the server is given all its CPUs, and it is tried again");
+        }
+        self.trouble = Some(why);
+        let full = self.switcher.full().clone();
+        // What it says is what was just said.
+        if self.switcher.set(&full).is_ok() {
+            self.setting = Setting::AllThreads;
+        }
+    }
+
+    fn follow(&mut self) {
+        match self.switcher.follow() {
+            Ok(true) => {
+                if let Some(state) = &self.state
+                    && let Err(error) = state.save(&self.switcher.restores())
+                {
+                    tracing::error!("{:#}", Chain(&error));
+                }
+            }
+            Ok(false) => {}
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// What is done each second.
+    fn upkeep(&mut self) {
+        self.follow();
+        let wanted = online(self.cpus());
+        match self.switcher.current() {
+            Ok(current) if current == wanted => {
+                if self.trouble.take().is_some() {
+                    tracing::info!("the server can be switched again");
+                }
+            }
+            Ok(current) => {
+                self.disagreements += 1;
+                tracing::warn!(
+                    "the kernel has {current} and not {wanted}: it is given these again"
+                );
+                match self.switcher.set(&self.cpus().clone()) {
+                    Ok(()) => self.trouble = None,
+                    Err(error) => {
+                        self.fail(&error);
+                        self.tell_policy(Duration::ZERO);
+                    }
+                }
+            }
+            Err(error) => {
+                self.fail(&error);
+                self.tell_policy(Duration::ZERO);
+            }
+        }
+        match self.guardian.as_mut().map(Guardian::look) {
+            Some(Ok(true)) => tracing::warn!("the guardian had ended, and is started again"),
+            Some(Err(error)) => tracing::error!("no guardian: {error}"),
+            _ => {}
+        }
+        for (path, ring) in &mut self.rings {
+            if let Some(old) = ring.take_if(|ring| ring.is_replaced()) {
+                self.past.add(old.counts());
+            }
+            if ring.is_none() {
+                match Ring::open(path) {
+                    Ok(opened) => {
+                        tracing::info!(ring = %path.display(), "a ring is read");
+                        *ring = Some(opened);
+                    }
+                    Err(error) => tracing::debug!("{:#}", Chain(&error)),
+                }
+            }
+        }
+    }
+
+    fn snapshot(&self, now: Duration) -> Snapshot {
+        let mut counts = self.past;
+        let rings = self
+            .rings
+            .iter()
+            .filter_map(|(_, ring)| ring.as_ref())
+            .map(Ring::counts);
+        let sockets = self.datagrams.iter().map(Datagrams::counts);
+        rings.chain(sockets).for_each(|more| counts.add(more));
+        let missing = self.rings.iter().filter(|(_, ring)| ring.is_none());
+        let missing = missing
+            .map(|(path, _)| format!("no ring at {}", path.display()))
+            .next();
+        Snapshot {
+            up: now,
+            switcher: self.switcher.name(),
+            sets: [self.switcher.full().to_string(), self.fewer.to_string()],
+            setting: Some(self.setting),
+            advises: self.state.is_none(),
+            trouble: self.trouble.clone().or(missing),
+            explanation: self.feed.controller.explain(),
+            decisions: self.decisions.iter().cloned().collect(),
+            decided: self.decided,
+            switches: self.switches,
+            failures: self.failures,
+            disagreements: self.disagreements,
+            switching: self.switching,
+            in_setting: self.in_setting,
+            counts,
+            under_way: self.feed.under_way.count(),
+            running: self.load.running,
+            utilization: self.load.utilization,
+            classes: self.feed.classifier.table().count(),
+        }
+    }
+
+    /// Puts back what was found; gives the last status.
+    fn end(self) -> Result<String, DaemonError> {
+        let text = self.snapshot(self.begin.elapsed()).text();
+        let result = self.state.as_ref().map_or(Ok(0), State::put_back);
+        // The guardian takes what is left where that failed.
+        drop(self.state);
+        if let Some(guardian) = self.guardian {
+            guardian.end();
+        }
+        if let Some(admin) = self.admin {
+            admin.stop();
+        }
+        result?;
+        Ok(text)
+    }
+}
+
+/// Of these CPUs, those that are online; all where the system does not say.
+fn online(cpus: &CpuSet) -> CpuSet {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online");
+    match text.ok().and_then(|text| text.parse::<CpuSet>().ok()) {
+        Some(online) if !online.is_empty() => cpus.intersection(&online),
+        _ => cpus.clone(),
+    }
+}
+
+/// An error with its causes.
+struct Chain<'a>(&'a dyn std::error::Error);
+
+impl std::fmt::Display for Chain<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(out, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}

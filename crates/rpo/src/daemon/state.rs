@@ -1,0 +1,213 @@
+//! What has to be put back, in a file, so that who comes after a controller that was killed knows.
+//!
+//! ```text
+//! FILE        a line for each thing (switcher/restore.rs); not there: nothing
+//! FILE.lock   locked by the controller that runs, by no two
+//! ```
+//!
+//! The file is there before anything is switched for the first time, and is replaced as a whole.
+//! Who may write to it decides what a controller of the same user puts back, so it is its user's
+//! alone.
+
+use crate::switcher::{Restore, SwitchError, put_back};
+use rustix::fs::FlockOperation;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a file that is read: 65,536 processes.
+const FILE_MAX: u64 = 4 << 20;
+
+/// Why what has to be put back is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Another controller has it.
+    #[error("another controller runs with {0}: give one of the two another --state")]
+    Held(PathBuf),
+    /// A file cannot be opened, read or written.
+    #[error("cannot keep {path}, which says what has to be put back")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is not to be believed.
+    #[error("{path} is not believed: {why}; see what it says, and remove it")]
+    Strange {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// It could not be put back.
+    #[error("the server may still be confined")]
+    Switch(#[from] SwitchError),
+}
+
+/// The file, held by this process.
+#[derive(Debug)]
+pub struct State {
+    path: PathBuf,
+    /// Held as long as it is open.
+    _lock: File,
+}
+
+impl State {
+    /// Takes the file for this process.
+    ///
+    /// # Errors
+    /// When another one has it, or there is no folder for it.
+    pub fn take(path: &Path) -> Result<State, StateError> {
+        let error = |source| StateError::File {
+            path: path.to_owned(),
+            source,
+        };
+        let lock = (File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600))
+        .open(beside(path, ".lock"))
+        .map_err(error)?;
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(State {
+                path: path.to_owned(),
+                _lock: lock,
+            }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(StateError::Held(path.to_owned())),
+            Err(source) => Err(error(source.into())),
+        }
+    }
+
+    /// Writes what has to be put back from now on.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn save(&self, restores: &[Restore]) -> Result<(), StateError> {
+        let new = beside(&self.path, ".new");
+        let text: String = restores
+            .iter()
+            .map(|restore| format!("{restore}\n"))
+            .collect();
+        let write = || {
+            let mut options = File::options();
+            let mut file = options
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&new)?;
+            file.write_all(text.as_bytes())?;
+            fs::rename(&new, &self.path)
+        };
+        write().map_err(|source| StateError::File {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// Puts back what is in the file, and removes it; says how much that was.
+    ///
+    /// # Errors
+    /// When something cannot be put back, or the file is somebody else's: it stays.
+    pub fn put_back(&self) -> Result<usize, StateError> {
+        let restores = self.left()?;
+        for restore in &restores {
+            put_back(restore)?;
+        }
+        match fs::remove_file(&self.path) {
+            Err(source) if source.kind() != ErrorKind::NotFound => Err(StateError::File {
+                path: self.path.clone(),
+                source,
+            }),
+            _ => Ok(restores.len()),
+        }
+    }
+
+    /// What is in the file.
+    fn left(&self) -> Result<Vec<Restore>, StateError> {
+        let strange = |why: String| StateError::Strange {
+            path: self.path.clone(),
+            why,
+        };
+        let meta = match fs::symlink_metadata(&self.path) {
+            Ok(meta) => meta,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => {
+                return Err(StateError::File {
+                    path: self.path.clone(),
+                    source,
+                });
+            }
+        };
+        let own = rustix::process::geteuid().as_raw();
+        if !meta.is_file() || meta.uid() != own || meta.mode() & 0o022 != 0 {
+            return Err(strange(
+                "it is not a file that only this user can write".to_owned(),
+            ));
+        }
+        if meta.len() > FILE_MAX {
+            return Err(strange(format!("it is longer than {FILE_MAX} bytes")));
+        }
+        let text = fs::read_to_string(&self.path).map_err(|source| StateError::File {
+            path: self.path.clone(),
+            source,
+        })?;
+        let lines = text.lines().map(str::parse);
+        lines
+            .collect::<Result<_, _>>()
+            .map_err(|error| strange(format!("{error}")))
+    }
+}
+
+/// The path with this at its end.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(end);
+    path.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn what_a_killed_controller_left_is_put_back() {
+        let dir = TempDir::new().expect("a folder");
+        let cpus = dir.path().join("cpuset.cpus");
+        fs::write(&cpus, "0\n").expect("a file");
+        let path = dir.path().join("state");
+        let state = State::take(&path).expect("nobody has it");
+        assert!(matches!(State::take(&path), Err(StateError::Held(_))));
+        assert_eq!(state.put_back().expect("nothing to do"), 0);
+        let restore = Restore::Cgroup {
+            folder: dir.path().to_owned(),
+            cpus: "0-3".to_owned(),
+        };
+        state.save(&[restore]).expect("a file");
+        drop(state);
+        let state = State::take(&path).expect("nobody has it");
+        assert_eq!(state.put_back().expect("it is put back"), 1);
+        assert_eq!(fs::read_to_string(&cpus).expect("a file"), "0-3\n");
+        assert_eq!(state.put_back().expect("nothing to do"), 0);
+    }
+
+    #[test]
+    fn a_file_that_is_not_believed_stays() {
+        let dir = TempDir::new().expect("a folder");
+        let path = dir.path().join("state");
+        let state = State::take(&path).expect("nobody has it");
+        fs::write(&path, "format /dev/sda\n").expect("a file");
+        let error = state.put_back().expect_err("strange").to_string();
+        assert!(error.contains("format /dev/sda"), "{error}");
+        fs::write(&path, "").expect("a file");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        fs::set_permissions(&path, mode).expect("its mode");
+        assert!(matches!(state.put_back(), Err(StateError::Strange { .. })));
+        assert!(path.exists());
+        assert!(State::take(&dir.path().join("none/state")).is_err());
+    }
+}

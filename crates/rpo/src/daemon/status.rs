@@ -1,0 +1,248 @@
+//! What the controller tells of itself: a page for people, figures, health.
+
+use crate::collector::Counts;
+use crate::setting::Setting;
+use rhythm_observe::admin::{Observed, Told};
+use rhythm_observe::encode;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Decisions that are kept to be told.
+pub(super) const DECISIONS_MAX: usize = 20;
+
+/// What there is to tell, replaced from time to time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshot {
+    pub(super) up: Duration,
+    pub(super) switcher: String,
+    pub(super) sets: [String; 2],
+    pub(super) setting: Option<Setting>,
+    /// Only watching.
+    pub(super) advises: bool,
+    /// What keeps it from switching.
+    pub(super) trouble: Option<String>,
+    pub(super) explanation: String,
+    /// The last ones: when, and what.
+    pub(super) decisions: Vec<(Duration, String)>,
+    pub(super) decided: u64,
+    pub(super) switches: [u64; 2],
+    pub(super) failures: u64,
+    pub(super) disagreements: u64,
+    pub(super) switching: Duration,
+    pub(super) in_setting: [Duration; 2],
+    pub(super) counts: Counts,
+    pub(super) under_way: usize,
+    pub(super) running: f64,
+    pub(super) utilization: f64,
+    pub(super) classes: usize,
+}
+
+/// Shared with the admin listener's thread.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shared(Arc<Mutex<Snapshot>>);
+
+impl Shared {
+    pub(super) fn set(&self, snapshot: Snapshot) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    }
+
+    fn get(&self) -> Snapshot {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Observed for Shared {
+    const PATHS: &str = "/healthz, /status or /metrics";
+
+    fn tell(&self, path: &[u8]) -> Option<Told> {
+        let snapshot = self.get();
+        match path {
+            b"/healthz" => Some(Told::health(snapshot.trouble.as_deref())),
+            b"/status" => Some(Told::json(snapshot.json())),
+            b"/metrics" => Some(Told::figures(snapshot.figures())),
+            _ => None,
+        }
+    }
+}
+
+impl Snapshot {
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let none = || "not known".to_owned();
+        let setting = self
+            .setting
+            .map_or_else(none, |setting| setting.to_string());
+        let seconds = |time: &Duration| format!("{:.1} s", time.as_secs_f64());
+        let mode = if self.advises { " (only advises)" } else { "" };
+        // Writing to a text cannot fail.
+        let _ = writeln!(
+            text,
+            "setting      {setting}{mode}, for {} so far",
+            seconds(&self.up)
+        );
+        let _ = writeln!(text, "switches     {}", self.switcher);
+        let _ = writeln!(
+            text,
+            "sets         all {}, one a core {}",
+            self.sets[0], self.sets[1]
+        );
+        if let Some(trouble) = &self.trouble {
+            let _ = writeln!(text, "TROUBLE      {trouble}");
+        }
+        let _ = writeln!(text, "why          {}", self.explanation);
+        let _ = writeln!(
+            text,
+            "time         {} all threads, {} one a core",
+            seconds(&self.in_setting[0]),
+            seconds(&self.in_setting[1])
+        );
+        let _ = writeln!(
+            text,
+            "switched     {} times to all threads, {} to one a core, {:.0} us each; {} failed, {} \
+             times the kernel had another set",
+            self.switches[0],
+            self.switches[1],
+            self.switching.as_secs_f64() * 1e6 / self.switches.iter().sum::<u64>().max(1) as f64,
+            self.failures,
+            self.disagreements
+        );
+        let _ = writeln!(
+            text,
+            "requests     {} records, {} lost, {} garbage; {} under way; {} classes",
+            self.counts.records,
+            self.counts.lost,
+            self.counts.garbage,
+            self.under_way,
+            self.classes
+        );
+        let _ = writeln!(
+            text,
+            "load         {:.1} run, CPUs {:.0} % busy",
+            self.running,
+            self.utilization * 100.0
+        );
+        for (at, decision) in &self.decisions {
+            let _ = writeln!(text, "decided      {}: {decision}", seconds(at));
+        }
+        text
+    }
+
+    fn json(&self) -> String {
+        let setting = self.setting.map(|setting| setting.to_string());
+        let decision = |(at, what): &(Duration, String)| {
+            let at_seconds = at.as_secs_f64();
+            serde_json::json!({"at_seconds": at_seconds, "decision": what})
+        };
+        serde_json::json!({
+            "setting": setting,
+            "advises": self.advises,
+            "trouble": self.trouble,
+            "why": self.explanation,
+            "decisions": self.decisions.iter().map(decision).collect::<Vec<_>>(),
+            "text": self.text(),
+        })
+        .to_string()
+    }
+
+    fn figures(self) -> Result<String, std::fmt::Error> {
+        encode("rhythm_rpo", move |to| {
+            let both = |values: [f64; 2]| {
+                let label = |setting: Setting| match setting {
+                    Setting::AllThreads => "all_threads",
+                    Setting::OnePerCore => "one_per_core",
+                };
+                let sample = |setting: Setting| {
+                    let labels = vec![("setting", label(setting).to_owned())];
+                    (labels, values[setting.index()])
+                };
+                Setting::ALL.map(sample).to_vec()
+            };
+            let is = |setting| f64::from(u8::from(self.setting == Some(setting)));
+            to.gauges("setting", "1: in force", both(Setting::ALL.map(is)))?;
+            let switches = both(self.switches.map(|count| count as f64));
+            let whole = |(labels, value): (_, f64)| (labels, value as u64);
+            let switches = switches.into_iter().map(whole).collect();
+            to.counters("switches", "Switches to a setting", switches)?;
+            let seconds = both(self.in_setting.map(|time| time.as_secs_f64()));
+            to.gauges("setting_seconds", "Time in a setting", seconds)?;
+            to.counter("decisions", "Decisions for another setting", self.decided)?;
+            to.counter("switch_failures", "Switches that failed", self.failures)?;
+            let help = "Times that the kernel had another set than it was given";
+            to.counter("disagreements", help, self.disagreements)?;
+            let switching = self.switching.as_secs_f64();
+            to.gauge("switching_seconds", "Time that switching took", switching)?;
+            to.counter(
+                "records",
+                "Arrivals and completions told",
+                self.counts.records,
+            )?;
+            let help = "Records overwritten before they were read";
+            to.counter("records_lost", help, self.counts.lost)?;
+            to.counter("records_garbage", "What was no record", self.counts.garbage)?;
+            to.gauge(
+                "requests_under_way",
+                "Requests under way",
+                self.under_way as f64,
+            )?;
+            to.gauge("running", "Tasks that run or could", self.running)?;
+            to.gauge(
+                "utilization",
+                "Share of the CPUs that is busy",
+                self.utilization,
+            )?;
+            to.gauge("classes", "Classes of requests", self.classes as f64)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_it_can_be_told() {
+        let shared = Shared::default();
+        let decision = (
+            Duration::from_secs(3),
+            "one a core: 3 of the last 20".to_owned(),
+        );
+        shared.set(Snapshot {
+            setting: Some(Setting::OnePerCore),
+            trouble: Some("cannot write cpuset.cpus".to_owned()),
+            switches: [1, 2],
+            decisions: vec![decision],
+            ..Snapshot::default()
+        });
+        assert_eq!(
+            shared.tell(b"/healthz"),
+            Some(Told::health(Some("cannot write cpuset.cpus")))
+        );
+        assert_eq!(shared.tell(b"/other"), None);
+        let text = shared.get().text();
+        for part in [
+            "one a core",
+            "TROUBLE      cannot write",
+            "3 of the last 20",
+            "2 to one",
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        let figures = shared.get().figures().expect("a text can be written to");
+        for line in [
+            "rhythm_rpo_setting{setting=\"one_per_core\"} 1.0",
+            "rhythm_rpo_switches_total{setting=\"one_per_core\"} 2",
+        ] {
+            assert!(
+                figures.lines().any(|told| told == line),
+                "{line} is not in {figures}"
+            );
+        }
+        let json: serde_json::Value = serde_json::from_str(&shared.get().json()).expect("JSON");
+        assert_eq!(json["setting"], "one a core");
+    }
+}

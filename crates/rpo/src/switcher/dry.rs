@@ -1,0 +1,47 @@
+//! A dry run: nothing is switched, everything else is as if.
+
+use super::error::SwitchError;
+use super::restore::Restore;
+use super::way::Switcher;
+use crate::cpus::CpuSet;
+
+/// Remembers what it was told.
+#[derive(Debug)]
+pub struct Dry {
+    full: CpuSet,
+    current: CpuSet,
+}
+
+impl Dry {
+    /// For a server that has these CPUs.
+    #[must_use]
+    pub fn new(full: CpuSet) -> Dry {
+        Dry {
+            current: full.clone(),
+            full,
+        }
+    }
+}
+
+impl Switcher for Dry {
+    fn name(&self) -> String {
+        "dry run: nothing is switched".to_owned()
+    }
+
+    fn full(&self) -> &CpuSet {
+        &self.full
+    }
+
+    fn set(&mut self, cpus: &CpuSet) -> Result<(), SwitchError> {
+        self.current = cpus.clone();
+        Ok(())
+    }
+
+    fn current(&mut self) -> Result<CpuSet, SwitchError> {
+        Ok(self.current.clone())
+    }
+
+    fn restores(&self) -> Vec<Restore> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,53 @@
+//! Puts back what a switcher found.
+
+use super::affinity::Affinity;
+use super::cgroup::write;
+use super::error::SwitchError;
+use super::restore::Restore;
+use super::unit::set_property;
+use super::way::Switcher;
+
+/// Puts this back. What is gone needs nothing put back.
+///
+/// # Errors
+/// When the system refuses.
+pub fn put_back(restore: &Restore) -> Result<(), SwitchError> {
+    match restore {
+        Restore::Cgroup { folder, cpus } => {
+            let path = folder.join("cpuset.cpus");
+            match write(&path, cpus) {
+                Err(_) if !path.exists() => Ok(()),
+                result => result,
+            }
+        }
+        Restore::Tasks { processes, cpus } => {
+            let mut tasks = Affinity::of(processes.clone(), cpus.clone())?;
+            tasks.follow().map(drop)
+        }
+        Restore::Smt { path, value } => write(path, value),
+        Restore::Unit {
+            systemctl,
+            unit,
+            cpus,
+        } => set_property(systemctl, unit, cpus),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_needs_nothing_put_back() {
+        let restore = Restore::Cgroup {
+            folder: "/nowhere/group".into(),
+            cpus: "0".to_owned(),
+        };
+        assert!(put_back(&restore).is_ok());
+        let smt = Restore::Smt {
+            path: "/nowhere/control".into(),
+            value: "on".to_owned(),
+        };
+        assert!(put_back(&smt).is_err());
+    }
+}

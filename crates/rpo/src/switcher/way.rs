@@ -1,0 +1,38 @@
+//! What all ways of switching have in common.
+
+use super::error::SwitchError;
+use super::restore::Restore;
+use crate::cpus::CpuSet;
+
+/// A way to give a server's tasks a set of CPUs.
+pub trait Switcher: Send {
+    /// What it is called, and what it switches.
+    fn name(&self) -> String;
+
+    /// The CPUs that the server had when it was found: the most that it is ever given.
+    fn full(&self) -> &CpuSet;
+
+    /// Gives the server these CPUs. When it returns, no known task of it runs elsewhere.
+    ///
+    /// # Errors
+    /// When the system refuses, or what is switched is gone.
+    fn set(&mut self, cpus: &CpuSet) -> Result<(), SwitchError>;
+
+    /// The CPUs that the kernel lets the server have now.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    fn current(&mut self) -> Result<CpuSet, SwitchError>;
+
+    /// Looks for what is new since: threads and processes that were not known when it was last set.
+    /// Says whether what [`Switcher::restores`] gives is different now.
+    ///
+    /// # Errors
+    /// As [`Switcher::set`].
+    fn follow(&mut self) -> Result<bool, SwitchError> {
+        Ok(false)
+    }
+
+    /// What another process does to put back what was found.
+    fn restores(&self) -> Vec<Restore>;
+}

@@ -1,0 +1,215 @@
+//! mod_rpo in Apache itself, from Debian's packages `apache2` and `apache2-dev`: each request is
+//! told of, under each way in which Apache runs its processes, through reloads and killed children.
+
+use rhythm_rpo::collector::{Ring, What};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The module, built once.
+fn module() -> &'static Path {
+    static MODULE: OnceLock<PathBuf> = OnceLock::new();
+    MODULE.get_or_init(|| {
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mod_rpo");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("modules/apache");
+        let made = (Command::new("make").arg("-C").arg(folder))
+            .arg(format!("OUT={}", out.display()))
+            .output()
+            .expect("make runs");
+        let said = String::from_utf8_lossy(&made.stderr);
+        assert!(
+            made.status.success(),
+            "the module needs Debian's apache2-dev and make: {said}"
+        );
+        out.join("mod_rpo.so")
+    })
+}
+
+/// An Apache of its own, in a session of its own: on SIGTERM it ends all its process group.
+struct Apache {
+    dir: TempDir,
+    port: u16,
+    process: Child,
+}
+
+impl Apache {
+    fn start(mpm: &str, records: u32) -> Apache {
+        let dir = TempDir::new().expect("a folder");
+        // The user that children become has to come in.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(dir.path(), mode).expect("its mode");
+        fs::write(dir.path().join("index.html"), "hello\n").expect("a file");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        let port = port.expect("a free port").port();
+        let (at, module) = (dir.path().display(), module().display());
+        let modules = "/usr/lib/apache2/modules";
+        let user = match rustix::process::geteuid().is_root() {
+            true => "User www-data\nGroup www-data\n",
+            false => "",
+        };
+        let text = format!(
+            "ServerRoot {at}\nServerName localhost\nListen 127.0.0.1:{port}\nPidFile {at}/pid\n\
+             ErrorLog {at}/error.log\nDefaultRuntimeDir {at}\n{user}DocumentRoot {at}\n\
+             LoadModule mpm_{mpm}_module {modules}/mod_mpm_{mpm}.so\n\
+             LoadModule authz_core_module {modules}/mod_authz_core.so\n\
+             LoadModule dir_module {modules}/mod_dir.so\n\
+             LoadModule rpo_module {module}\nRpoRing {at}/ring {records}\n"
+        );
+        let conf = dir.path().join("httpd.conf");
+        fs::write(&conf, text).expect("a file");
+        let process = Command::new("setsid")
+            .args(["--wait", "apache2", "-D", "FOREGROUND", "-f"])
+            .arg(&conf)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("Debian's apache2");
+        let apache = Apache { dir, port, process };
+        until("it listens", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        apache
+    }
+
+    fn ring(&self) -> Ring {
+        Ring::open(&self.dir.path().join("ring")).expect("a ring")
+    }
+
+    /// The status of the answer.
+    fn get(&self, path: &str) -> Option<u16> {
+        let mut to = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        to.write_all(head.as_bytes()).ok()?;
+        let mut answer = String::new();
+        to.read_to_string(&mut answer).ok()?;
+        answer.split(' ').nth(1)?.parse().ok()
+    }
+
+    fn pid(&self) -> Pid {
+        let text = fs::read_to_string(self.dir.path().join("pid")).expect("a file");
+        Pid::from_raw(text.trim().parse().expect("a number")).expect("a process")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("error.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Apache {
+    fn drop(&mut self) {
+        if self.dir.path().join("pid").exists() {
+            let _ = kill_process(self.pid(), Signal::TERM);
+        }
+        let _ = self.process.wait();
+    }
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a ring tells until there are so many records: method, path, status (0 for arrivals).
+fn told(ring: &mut Ring, count: usize) -> Vec<(String, String, u16)> {
+    let mut told = Vec::new();
+    until("all is told", || {
+        let look = ring.look(|record| {
+            let status = match record.what {
+                What::Arrived => 0,
+                What::Completed { took, status } => {
+                    assert!(took > Duration::ZERO && took < Duration::from_secs(30));
+                    status
+                }
+                What::Whole { .. } => panic!("a ring has arrivals and completions"),
+            };
+            assert_ne!(record.token, 0);
+            told.push((record.method.to_owned(), record.path.to_owned(), status));
+        });
+        look.expect("a ring");
+        told.len() >= count
+    });
+    told
+}
+
+#[test]
+fn each_request_is_told_of_twice_under_each_mpm() {
+    for mpm in ["prefork", "worker", "event"] {
+        let apache = Apache::start(mpm, 1024);
+        let mut ring = apache.ring();
+        let own = |path: &str, status| ("GET".to_owned(), path.to_owned(), status);
+        assert_eq!(apache.get("/?a=secret"), Some(200), "{mpm}");
+        assert_eq!(told(&mut ring, 2), [own("/", 0), own("/", 200)], "{mpm}");
+        assert_eq!(apache.get("/none"), Some(404), "{mpm}");
+        assert_eq!(
+            told(&mut ring, 2),
+            [own("/none", 0), own("/none", 404)],
+            "{mpm}"
+        );
+        // A path that is longer than a record's text is cut.
+        let long = format!("/{}", "x".repeat(200));
+        assert_eq!(apache.get(&long), Some(404), "{mpm}");
+        assert_eq!(told(&mut ring, 2)[0], own(&long[..77], 0), "{mpm}");
+        // A reload keeps the ring.
+        for _ in 0..3 {
+            kill_process(apache.pid(), Signal::USR1).expect("it runs");
+            sleep(Duration::from_millis(100));
+            until("it answers after a reload", || apache.get("/").is_some());
+        }
+        assert!(!ring.is_replaced(), "{mpm}");
+        assert!(
+            told(&mut ring, 6)
+                .iter()
+                .all(|(method, ..)| method == "GET")
+        );
+        assert_eq!((ring.counts().garbage, ring.counts().lost), (0, 0), "{mpm}");
+        assert!(!apache.log().contains("exit signal"), "{}", apache.log());
+    }
+}
+
+#[test]
+fn children_that_are_killed_hinder_nobody() {
+    let apache = Apache::start("prefork", 64);
+    let mut ring = apache.ring();
+    let end = Instant::now() + Duration::from_secs(3);
+    let answered: usize = std::thread::scope(|scope| {
+        let load = || {
+            let ask = || usize::from(apache.get("/").is_some());
+            std::iter::repeat_with(ask)
+                .take_while(|_| Instant::now() < end)
+                .sum::<usize>()
+        };
+        let loads: Vec<_> = (0..4).map(|_| scope.spawn(load)).collect();
+        while Instant::now() < end {
+            // Of this Apache, and of nobody else.
+            let parent = apache.pid().as_raw_nonzero().to_string();
+            let _ = Command::new("pkill")
+                .args(["-KILL", "-P", &parent])
+                .status();
+            sleep(Duration::from_millis(50));
+            ring.look(|record| assert_eq!(record.path, "/"))
+                .expect("a ring");
+        }
+        loads
+            .into_iter()
+            .map(|load| load.join().expect("a load"))
+            .sum()
+    });
+    assert!(answered > 20, "{answered} answers");
+    until("it answers", || apache.get("/quiet") == Some(404));
+    let mut last = 0;
+    until("that is told", || {
+        ring.look(|record| last += usize::from(record.path == "/quiet"))
+            .expect("a ring");
+        last >= 2
+    });
+}
