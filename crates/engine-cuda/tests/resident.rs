@@ -91,7 +91,9 @@ impl Device {
 
 fn witness(users: usize) -> Witness {
     let service = banking();
-    let settings = SiteSettings::of(&service);
+    let mut settings = SiteSettings::of(&service);
+    // A device that answers by itself sends pages as they are.
+    settings.gzip.pages = false;
     let statics = Statics::new(&service.config.statics.mount, Vec::new());
     let site = Arc::new(Site::new(service.clone(), statics, settings).expect("it can be served"));
     Witness::new(&site, users)

@@ -13,11 +13,11 @@ enum Piece {
     Run(String),
 }
 
-/// The answer's text, its run, and its parts: of the run, or numbers of fragments.
-fn answer(
-    fragments: &[String],
-    pieces: &[Piece],
-) -> (Vec<u8>, Vec<u8>, Vec<Result<Range<usize>, u32>>) {
+/// Parts of an answer: of its run, or numbers of fragments.
+type Parts = Vec<Result<Range<usize>, u32>>;
+
+/// The answer's text, its run, and its parts.
+fn answer(fragments: &[String], pieces: &[Piece]) -> (Vec<u8>, Vec<u8>, Parts) {
     let (mut text, mut run, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for piece in pieces {
         match piece {
@@ -50,12 +50,7 @@ fn book(fragments: &[String]) -> Codebook {
     )
 }
 
-fn stitch(
-    stitcher: &mut Stitcher,
-    book: &Codebook,
-    run: &[u8],
-    parts: &[Result<Range<usize>, u32>],
-) -> Vec<u8> {
+fn stitch(stitcher: &mut Stitcher, book: &Codebook, run: &[u8], parts: &Parts) -> Vec<u8> {
     stitcher.begin(book);
     for part in parts {
         match part {

@@ -126,7 +126,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (gpu, description) = open(args)?;
     let folder = Folder::read(&args.service)?;
     let service = folder.compile()?;
-    let settings = SiteSettings::of(&service);
+    let mut settings = SiteSettings::of(&service);
+    // A device that answers by itself sends pages as they are.
+    settings.gzip.pages = false;
     let site = folder.into_site(service, settings)?;
     let backend = site
         .service()
