@@ -33,12 +33,12 @@ use std::time::Duration;
 
 /// Serve the pages of a service, or of several, each for its hosts.
 ///
-/// Of several each has `host = "NAMES"` in [service] of its service.toml; one may be without, and
+/// Of several each has `host = "NAMES"` in `[service]` of its service.toml; one may be without, and
 /// has all other requests. Flags override service.toml, of all services. SIGHUP reads the folders
-/// again without dropping a request; SIGTERM
-/// and Ctrl-C answer what still comes for a while, finish what is under way, then leave; a second
-/// one waits for what is under way alone, a third for nothing. Sockets passed by systemd are used
-/// in place of the addresses: one named "admin" for the admin listener, others for clients.
+/// again without dropping a request; SIGTERM and Ctrl-C answer what still comes for a while, finish
+/// what is under way, then leave; a second one waits for what is under way alone, a third for
+/// nothing. Sockets passed by systemd are used in place of the addresses: one named "admin" for the
+/// admin listener, others for clients.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// A service's folder: service.toml, pages/, templates/, static/

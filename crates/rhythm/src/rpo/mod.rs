@@ -52,7 +52,7 @@ enum Tool {
     /// Watch for a while and say what it would do; nothing is switched
     Advise {
         #[command(flatten)]
-        options: Options,
+        options: Box<Options>,
 
         /// For how many seconds
         #[arg(long, value_name = "NUM", default_value_t = 60)]
