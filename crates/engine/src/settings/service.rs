@@ -138,7 +138,7 @@ impl ServiceConfig {
     }
 
     /// Has the services of one server agree on the settings that are the whole server's, in the
-    /// tables [server], [cohort] and [limits]: what one says holds for those that say nothing.
+    /// tables `[server]`, `[cohort]` and `[limits]`: what one says holds for those that say none.
     ///
     /// # Errors
     /// Two say different things; the sentence has their names.
