@@ -75,6 +75,10 @@ impl Apache {
         until("it listens", || {
             TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
+        // It does so before its modules are set up.
+        until("its ring is there", || {
+            Ring::open(&apache.dir.path().join("ring")).is_ok()
+        });
         apache
     }
 

@@ -31,9 +31,10 @@
 
 use super::lines::TOOK_MAX;
 use super::record::{Counts, Record, What};
+use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -101,7 +102,12 @@ impl Ring {
             path: path.to_owned(),
             what,
         };
-        let file = File::open(path).map_err(read)?;
+        // What is no file, such as a pipe, is not waited for.
+        let file = File::options()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(path)
+            .map_err(read)?;
         let meta = file.metadata().map_err(read)?;
         if !meta.is_file() {
             return Err(other("it is no regular file".to_owned()));
@@ -535,5 +541,15 @@ mod tests {
         assert!(!ring.is_replaced());
         fs::remove_file(&writer.path).expect("a file");
         assert!(ring.is_replaced());
+    }
+
+    #[test]
+    fn a_pipe_in_its_place_is_not_waited_for() {
+        let dir = tempfile::TempDir::new().expect("a folder");
+        let path = dir.path().join("ring");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.expect("mkfifo").success());
+        let error = Ring::open(&path).expect_err("it is no ring").to_string();
+        assert!(error.contains("no regular file"), "{error}");
     }
 }

@@ -175,7 +175,10 @@ struct Daemon {
     next_upkeep: Duration,
     /// It was switched since the last look at who is new.
     follow_due: bool,
+    /// Why the server has all its CPUs for now, whatever the policy says.
     trouble: Option<String>,
+    /// Why the last switch that was tried failed, if it did.
+    failed: Option<String>,
     decisions: VecDeque<(Duration, String)>,
     decided: u64,
     switches: [u64; 2],
@@ -249,6 +252,7 @@ impl Daemon {
             next_upkeep: Duration::ZERO,
             follow_due: false,
             trouble: None,
+            failed: None,
             decisions: VecDeque::new(),
             decided: 0,
             switches: [0; 2],
@@ -382,6 +386,9 @@ impl Daemon {
             let begin = Instant::now();
             match self.switcher.set(&cpus) {
                 Ok(()) => {
+                    if self.failed.take().is_some() {
+                        tracing::info!("the server can be switched again");
+                    }
                     took = begin.elapsed();
                     self.switching += took;
                     self.switches[self.setting.index()] += 1;
@@ -401,9 +408,10 @@ impl Daemon {
     fn fail(&mut self, error: &SwitchError) {
         self.failures += 1;
         let why = format!("{:#}", Chain(error));
-        if self.trouble.as_ref() != Some(&why) {
+        if self.failed.as_ref() != Some(&why) {
             tracing::error!("{why}; the server is given all its CPUs, and it is tried again");
         }
+        self.failed = Some(why.clone());
         self.trouble = Some(why);
         let full = self.switcher.full().clone();
         // What it says is what was just said.
@@ -422,7 +430,10 @@ impl Daemon {
                 }
             }
             Ok(false) => {}
-            Err(error) => self.fail(&error),
+            Err(error) => {
+                self.fail(&error);
+                self.tell_policy(Duration::ZERO);
+            }
         }
     }
 
@@ -432,9 +443,8 @@ impl Daemon {
         let wanted = online(self.cpus());
         match self.switcher.current() {
             Ok(current) if current == wanted => {
-                if self.trouble.take().is_some() {
-                    tracing::info!("the server can be switched again");
-                }
+                // Whether it can be switched is seen when it is tried.
+                self.trouble = None;
             }
             Ok(current) => {
                 self.disagreements += 1;
@@ -442,7 +452,7 @@ impl Daemon {
                     "the kernel has {current} and not {wanted}: it is given these again"
                 );
                 match self.switcher.set(&self.cpus().clone()) {
-                    Ok(()) => self.trouble = None,
+                    Ok(()) => (self.trouble, self.failed) = (None, None),
                     Err(error) => {
                         self.fail(&error);
                         self.tell_policy(Duration::ZERO);
@@ -494,7 +504,9 @@ impl Daemon {
             sets: [self.switcher.full().to_string(), self.fewer.to_string()],
             setting: Some(self.setting),
             advises: self.state.is_none(),
-            trouble: self.trouble.clone().or(missing),
+            trouble: (self.trouble.clone())
+                .or_else(|| self.failed.clone())
+                .or(missing),
             explanation: self.feed.controller.explain(),
             decisions: self.decisions.iter().cloned().collect(),
             decided: self.decided,

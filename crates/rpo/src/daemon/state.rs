@@ -111,11 +111,18 @@ impl State {
     /// Puts back what is in the file, and removes it; says how much that was.
     ///
     /// # Errors
-    /// When something cannot be put back, or the file is somebody else's: it stays.
+    /// When something cannot be put back, or the file is somebody else's: it stays. What can be put
+    /// back is all the same.
     pub fn put_back(&self) -> Result<usize, StateError> {
         let restores = self.left()?;
+        let mut refused = None;
         for restore in &restores {
-            put_back(restore)?;
+            if let Err(error) = put_back(restore) {
+                refused.get_or_insert(error);
+            }
+        }
+        if let Some(error) = refused {
+            return Err(error.into());
         }
         match fs::remove_file(&self.path) {
             Err(source) if source.kind() != ErrorKind::NotFound => Err(StateError::File {

@@ -82,17 +82,23 @@ impl Affinity {
         Ok(is_other)
     }
 
-    /// Gives all known threads these CPUs; says how many had others.
+    /// Gives all known threads these CPUs; says how many had others. One that may not be touched
+    /// keeps none of the others from theirs: the first such error is told at the end.
     fn give(&mut self, cpus: &CpuSet, look_first: bool) -> Result<usize, SwitchError> {
-        let mut changed = 0;
+        let (mut changed, mut refused) = (0, None);
         for &thread in &self.threads {
             // It ended, or it is right already.
-            if look_first && get(thread)?.is_none_or(|now| now == *cpus) {
+            let is_right = look_first
+                && matches!(get(thread), Ok(now) if now.as_ref().is_none_or(|now| now == cpus));
+            if is_right {
                 continue;
             }
-            changed += usize::from(put(thread, cpus)?);
+            match put(thread, cpus) {
+                Ok(was_there) => changed += usize::from(was_there),
+                Err(error) => drop(refused.get_or_insert(error)),
+            }
         }
-        Ok(changed)
+        refused.map_or(Ok(changed), Err)
     }
 }
 

@@ -184,7 +184,7 @@ impl Learned {
         }
         self.rates.forget((-(now - self.fitted) / memory).exp());
         self.fitted = now;
-        self.rates.fit();
+        self.rates.fit(now);
         self.drift.restart(self.rates.sums(now));
         self.expected = Setting::ALL.map(|setting| self.expect(setting, true));
         self.likely = Setting::ALL.map(|setting| self.expect(setting, false));
@@ -351,7 +351,7 @@ impl Policy for Learned {
                 None
             }
             Event::Completed { class, took, .. } => {
-                self.rates.completed(*class, now);
+                self.rates.completed(*class, took.as_secs_f64(), now);
                 self.response += (took.as_secs_f64() - self.response) * 0.02;
                 None
             }

@@ -5,9 +5,15 @@
 //! spent in flight are summed up, older ones counting less and less; the two factors are then
 //! fitted to them in turns (the likeliest fit of a Poisson model in two factors). What the mix is,
 //! is thus no matter: a class is only ever compared with itself.
+//!
+//! Time in flight is counted while it passes, so that a setting in which nothing is answered any
+//! more is noticed. What a completion says to have taken beyond that is added when it comes: of a
+//! request that is told of only when it is answered that is all of it. An arrival whose completion
+//! does not come (lost on the way, a child that was killed) is forgotten, and its time with it.
 
 use crate::classifier::MAX_CLASSES;
 use crate::{ClassId, Setting};
+use std::collections::VecDeque;
 
 /// Upper bounds of the levels, as running requests for each core; the last has none.
 const BOUNDS: [f64; 7] = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0];
@@ -16,6 +22,13 @@ pub(super) const LEVELS: usize = BOUNDS.len() + 1;
 /// Where in its level a level is taken to be.
 const MIDDLES: [f64; LEVELS] = [0.2, 0.4, 0.65, 0.9, 1.25, 1.75, 2.5, 4.0];
 const FITS: usize = 4;
+/// An arrival is forgotten when it is so many times as old as completions were on average, but not
+/// before the one and at the latest after the other, in seconds.
+const LOST_AFTER: f64 = 20.0;
+const LOST_MIN: f64 = 0.2;
+const LOST_MAX: f64 = 60.0;
+/// Arrivals of a class that are known at a time.
+const KNOWN_MAX: usize = 4096;
 /// Completions that what is believed without any is worth: that both settings are the same.
 const BELIEF: f64 = 20.0;
 
@@ -38,9 +51,12 @@ type Cells = [[Cell; LEVELS]; 2];
 #[derive(Clone, Debug)]
 struct Class {
     cells: Cells,
-    /// Requests in flight, and since when that is not yet in the cells.
-    now: u32,
+    /// When the requests in flight arrived, the earliest first, and since when that is not yet in
+    /// the cells.
+    arrived: VecDeque<f64>,
     since: f64,
+    /// What completions took of late.
+    mean: f64,
     /// Completions of a request's second in flight, at speed 1.
     size: f64,
 }
@@ -75,19 +91,56 @@ impl Rates {
     }
 
     pub(super) fn arrived(&mut self, class: ClassId, now: f64) {
-        self.catch_up(class, now).now += 1;
-        self.in_flight += 1;
+        let class = self.catch_up(class, now);
+        class.arrived.push_back(now);
+        if class.arrived.len() > KNOWN_MAX {
+            class.arrived.pop_front();
+        } else {
+            self.in_flight += 1;
+        }
     }
 
-    /// A request is answered; one whose arrival was not seen counts for nothing.
-    pub(super) fn completed(&mut self, class: ClassId, now: f64) {
+    /// A request is answered that took so long, in seconds; one of whose arrival nothing was told,
+    /// or no more is known, counts for what it took.
+    pub(super) fn completed(&mut self, class: ClassId, took: f64, now: f64) {
         let (setting, level) = (self.setting.index(), self.level);
+        let took = took.min(LOST_MAX);
         let class = self.catch_up(class, now);
-        if class.now > 0 {
-            class.now -= 1;
-            class.cells[setting][level].completed += 1.0;
-            self.in_flight -= 1;
-            self.sums.completed += 1.0;
+        class.mean += (took - class.mean) * 0.02;
+        // Which one it was is told by when it arrived.
+        let at = class.arrived.partition_point(|at| *at < now - took);
+        let nearest = [at.checked_sub(1), Some(at)]
+            .into_iter()
+            .flatten()
+            .filter_map(|index| Some((index, (class.arrived.get(index)? - (now - took)).abs())))
+            .min_by(|one, other| one.1.total_cmp(&other.1));
+        let seen = match nearest {
+            Some((index, _)) => class.arrived.remove(index).map_or(0.0, |at| now - at),
+            None => 0.0,
+        };
+        let unseen = (took - seen).max(0.0);
+        class.cells[setting][level].completed += 1.0;
+        class.cells[setting][level].in_flight += unseen;
+        let work = unseen * class.size;
+        self.in_flight -= u32::from(nearest.is_some());
+        self.sums.completed += 1.0;
+        self.sums.work[level] += work;
+    }
+
+    /// Forgets arrivals whose completion did not come, and the time that they were in flight.
+    fn forget_lost(&mut self, now: f64) {
+        let (setting, level) = (self.setting.index(), self.level);
+        for class in &mut self.classes {
+            let oldest = (LOST_AFTER * class.mean).clamp(LOST_MIN, LOST_MAX);
+            while class.arrived.front().is_some_and(|at| now - at > oldest) {
+                // No more of them were counted than can have been at work.
+                let counted = ((self.running + 1.0) / class.arrived.len() as f64).min(1.0);
+                let age = class.arrived.pop_front().map_or(0.0, |at| now - at) * counted;
+                let cell = &mut class.cells[setting][level];
+                cell.in_flight = (cell.in_flight - age).max(0.0);
+                self.sums.work[level] -= age * class.size;
+                self.in_flight -= 1;
+            }
         }
     }
 
@@ -101,7 +154,7 @@ impl Rates {
         self.running = running;
     }
 
-    /// Lets what was seen count so much less.
+    /// Lets what was seen up to now count so much less.
     pub(super) fn forget(&mut self, keep: f64) {
         for class in &mut self.classes {
             for cell in class.cells.iter_mut().flatten() {
@@ -158,7 +211,8 @@ impl Rates {
     }
 
     /// Fits sizes and speeds to the cells.
-    pub(super) fn fit(&mut self) {
+    pub(super) fn fit(&mut self, now: f64) {
+        self.forget_lost(now);
         let shared = MIDDLES.map(|load| (1.0 / load).min(1.0));
         for _ in 0..FITS {
             for class in &mut self.classes {
@@ -251,8 +305,9 @@ impl Rates {
         if index >= self.classes.len() {
             let new = Class {
                 cells: Cells::default(),
-                now: 0,
+                arrived: VecDeque::new(),
                 since: now,
+                mean: 0.0,
                 size: 0.0,
             };
             self.classes.resize(index + 1, new);
@@ -260,7 +315,7 @@ impl Rates {
         let class = &mut self.classes[index];
         // Those that wait for a lock or another server make no progress: no more are at work
         // than run.
-        let at_work = f64::from(class.now).min(self.running + 1.0);
+        let at_work = (class.arrived.len() as f64).min(self.running + 1.0);
         let in_flight = at_work * (now - class.since).max(0.0);
         class.cells[self.setting.index()][self.level].in_flight += in_flight;
         self.sums.work[self.level] += in_flight * class.size;

@@ -14,6 +14,11 @@ struct Server {
     rate: [f64; 2],
     due: f64,
     switches: Vec<(f64, Why)>,
+    /// Requests are told of only when they are answered.
+    tells_late: bool,
+    /// One completion in so many is lost, if any is.
+    loses: usize,
+    answered: usize,
 }
 
 const STEP: f64 = 0.01;
@@ -30,6 +35,9 @@ impl Server {
             rate,
             due: 0.0,
             switches: Vec::new(),
+            tells_late: false,
+            loses: usize::MAX,
+            answered: 0,
         };
         for _ in 0..server.running {
             server.tell(&Event::Arrived(CLASS));
@@ -60,12 +68,20 @@ impl Server {
             while self.due >= 1.0 {
                 self.due -= 1.0;
                 let took = Duration::from_secs_f64(1.0 / self.rate[self.setting.index()]);
-                self.tell(&Event::Completed {
-                    class: CLASS,
-                    took,
-                    ok: true,
-                });
-                self.tell(&Event::Arrived(CLASS));
+                if self.tells_late {
+                    self.tell(&Event::Arrived(CLASS));
+                }
+                self.answered += 1;
+                if !self.answered.is_multiple_of(self.loses) {
+                    self.tell(&Event::Completed {
+                        class: CLASS,
+                        took,
+                        ok: true,
+                    });
+                }
+                if !self.tells_late {
+                    self.tell(&Event::Arrived(CLASS));
+                }
             }
             let load = Load {
                 running: self.running as f64,
@@ -147,6 +163,31 @@ fn nothing_is_tried_above_the_bound_or_when_the_objective_is_missed() {
     );
     server.run(600.0);
     assert!(server.policy.learning().explorations > 0);
+}
+
+#[test]
+fn what_is_told_of_when_it_is_answered_is_learned_from() {
+    let mut server = Server::new(LearnedSettings::default(), [80.0, 100.0]);
+    server.tells_late = true;
+    server.run(120.0);
+    let share = server.share(Setting::OnePerCore, 600.0);
+    assert!(share > 0.95, "{share} {}", server.policy.explain());
+    // What it believes of the load is about what there is: two requests, on four cores.
+    let offered = server.policy.offered;
+    assert!((0.5..4.0).contains(&offered), "{offered}");
+}
+
+#[test]
+fn completions_that_are_lost_change_little() {
+    for (loses, share_min, changes_max) in [(1000, 0.95, 1), (100, 0.8, 90)] {
+        let mut server = Server::new(LearnedSettings::default(), [80.0, 100.0]);
+        server.loses = loses;
+        server.run(120.0);
+        let share = server.share(Setting::OnePerCore, 1800.0);
+        let learning = server.policy.learning();
+        assert!(share > share_min, "{loses}: {share} {learning:?}");
+        assert!(learning.changes <= changes_max, "{loses}: {learning:?}");
+    }
 }
 
 #[test]
