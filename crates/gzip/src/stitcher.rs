@@ -148,11 +148,10 @@ impl Stitcher {
             if of >= self.first_part && of <= number {
                 let part = self.parts[(of - self.first_part) as usize];
                 // Its bytes end where its part does; in the same part they may overlap these.
-                let known = &text[source as usize..part.end as usize];
-                let length = equal(known, &text[at..]);
                 let from = source.wrapping_add(part.ahead);
                 let distance = (at as u32).wrapping_add(ahead).wrapping_sub(from);
-                if is_worth_it(length, distance) {
+                let known = &text[source as usize..part.end as usize];
+                if let Some(length) = match_length(known, &text[at..], distance) {
                     put_match(&mut to, code, length, distance);
                     at += length;
                     continue;
@@ -162,10 +161,9 @@ impl Stitcher {
             if let Some(&begin) = self.last.get(fragment as usize)
                 && begin < self.length
             {
-                let known = &book.fragments[fragment as usize].text[source as usize..];
-                let length = equal(known, &text[at..]);
                 let distance = (at as u32).wrapping_add(ahead) - (begin + source);
-                if is_worth_it(length, distance) {
+                let known = &book.fragments[fragment as usize].text[source as usize..];
+                if let Some(length) = match_length(known, &text[at..], distance) {
                     put_match(&mut to, code, length, distance);
                     at += length;
                     continue;
@@ -273,10 +271,16 @@ fn put_match(to: &mut BitWriter<'_>, code: &Code, length: usize, distance: u32) 
     to.flush();
 }
 
-/// Whether a match takes fewer bits than its bytes would.
+/// How many bytes a match at this distance has, if it takes fewer bits than they would.
 #[inline(always)]
-fn is_worth_it(length: usize, distance: u32) -> bool {
-    length >= RUN_MATCH_MIN && distance <= DISTANCE_MAX && (length >= SHORT || distance <= NEAR)
+fn match_length(known: &[u8], text: &[u8], distance: u32) -> Option<usize> {
+    // What is too far is not compared: a text could be made of such.
+    if distance > DISTANCE_MAX {
+        return None;
+    }
+    let length = equal(known, text);
+    let is_worth_it = length >= RUN_MATCH_MIN && (length >= SHORT || distance <= NEAR);
+    is_worth_it.then_some(length)
 }
 
 /// How many bytes both begin with, of what a match can have.

@@ -32,6 +32,21 @@ const PAGES: &[(&str, &str)] = &[
          {% for i in range(400) %}word {% endfor %}\n",
     ),
     (
+        "tagged.html",
+        "+++\nroute = \"GET /tagged\"\n[[step]]\nheaders = { ETag = '\"v1\"' }\n+++\n\
+         {% for i in range(400) %}word {% endfor %}\n",
+    ),
+    (
+        "picture.html",
+        "+++\nroute = \"GET /picture\"\ncontent_type = \"Image/PNG\"\n+++\n\
+         {% for i in range(400) %}word {% endfor %}\n",
+    ),
+    (
+        "feed.html",
+        "+++\nroute = \"GET /feed\"\ncontent_type = \"application/atom+xml; charset=utf-8\"\n\
+         +++\n{% for i in range(400) %}word {% endfor %}\n",
+    ),
+    (
         "added.html",
         "+++\nroute = \"GET /added\"\n[[step]]\nstatus = 418\n[[step]]\nheaders = { \
          X-Kind = \"tea\", Referrer-Policy = \"origin\" }\n+++\n\
@@ -65,6 +80,7 @@ fn pages_inflate_to_what_they_are_without_gzip() {
         "/rows?n=3000&q=%3Cb%3E%E6%97%A5%E6%9C%AC%26",
         "/rows?n=40&q=Lorem+ipsum+dolor+sit+amet",
         "/added",
+        "/feed",
     ] {
         let ask = format!("GET {target}");
         let plain = client.with(&ask, "", "");
@@ -101,6 +117,8 @@ fn what_is_short_or_long_or_encoded_by_its_page_is_sent_as_it_is() {
         ("/small", Some("Accept-Encoding")),
         ("/rows?n=5000", Some("Accept-Encoding")),
         ("/own", None),
+        ("/tagged", None),
+        ("/picture", None),
     ] {
         let answer = client.with(&format!("GET {target}"), GZIP, "");
         assert_ne!(answer.header("content-encoding"), Some("gzip"), "{target}");

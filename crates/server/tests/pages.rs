@@ -543,6 +543,8 @@ fn who_is_to_sign_in_comes_back_to_what_he_asked_for() {
         ("/order/a%20b?", "/order/a%20b"),
         // A browser would take it for another host.
         ("/order/%2F%2Fhost", "/order/%2F%2Fhost"),
+        // Where he signs in would refuse it.
+        (&*format!("/order/7?{}", "%25".repeat(1000)), "/"),
     ] {
         let answer = client.get(asked);
         assert_eq!(answer.status, 303, "{asked}");

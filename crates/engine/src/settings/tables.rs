@@ -188,7 +188,7 @@ section! {
         /// Bytes of a page. A shorter one is sent as it is.
         bytes_min: u32 = 512; bytes(0, 1 << 30),
         /// Bytes of a page. A longer one is sent as it is, since others wait while it is compressed
-        /// (some 2 ms a megabyte).
+        /// (2 to 8 ms a megabyte).
         bytes_max: u32 = 1 << 20; bytes(0, 1 << 30),
     }
 }

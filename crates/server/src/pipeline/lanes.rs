@@ -288,6 +288,10 @@ impl Intake {
     }
 }
 
+/// What is longer is not sent along: a parameter would take no more (its default), and encoded it
+/// would be no target any more.
+const ASKED_FOR_MAX: usize = 1024;
+
 /// Appends where a browser can be sent to ask for the same again: the path and query of what is
 /// read, `/` else.
 fn asked_for(head: &RequestHead, bytes: &[u8], to: &mut Vec<u8>) {
@@ -299,7 +303,8 @@ fn asked_for(head: &RequestHead, bytes: &[u8], to: &mut Vec<u8>) {
             to.extend_from_slice(query);
         }
     }
-    if !std::str::from_utf8(to).is_ok_and(is_local) {
+    let fits = to.len() <= ASKED_FOR_MAX;
+    if !fits || !std::str::from_utf8(to).is_ok_and(is_local) {
         to.clear();
         to.push(b'/');
     }

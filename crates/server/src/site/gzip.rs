@@ -7,8 +7,24 @@ use rhythm_gzip::Codebook;
 use rhythm_protocol::http::encoding::Encoding;
 use rhythm_protocol::http::response::{PreparedHead, ResponseWriter};
 
-/// Media types that are compressed already, or by what they are made of.
-const COMPRESSED: [&str; 5] = ["image/", "audio/", "video/", "font/", "application/zip"];
+/// Media types of texts beside `text/*`; others may be compressed already.
+const TEXTS: [&str; 5] = [
+    "application/json",
+    "application/javascript",
+    "application/xml",
+    "application/x-ndjson",
+    "application/manifest+json",
+];
+
+/// Headers of a page that are about the bytes which are sent: it is left as it is.
+const OF_BYTES: [&str; 6] = [
+    "content-encoding",
+    "content-range",
+    "etag",
+    "content-digest",
+    "repr-digest",
+    "digest",
+];
 
 /// See the module's text.
 #[derive(Debug)]
@@ -36,16 +52,22 @@ impl PageGzip {
     }
 }
 
-/// Whether a page's answers are compressed for those who take it: not where it says itself how they
-/// are encoded, nor where they are something that gets no shorter.
+/// Whether a page's answers are compressed for those who take it: texts are, but not where the page
+/// says itself something of the bytes which are sent.
 pub(crate) fn is_compressed(page: &PageProgram, settings: &GzipSettings) -> bool {
-    let encodes = |aside: &Aside| match aside {
-        Aside::Header(name) => name.eq_ignore_ascii_case("content-encoding"),
+    let is_of_bytes = |aside: &Aside| match aside {
+        Aside::Header(name) => OF_BYTES.iter().any(|of| name.eq_ignore_ascii_case(of)),
         Aside::Stored(_) | Aside::Flash => false,
     };
-    let media_type = &page.content_type;
-    let is_text = media_type.starts_with("image/svg");
-    settings.pages
-        && !page.asides.iter().any(encodes)
-        && (is_text || !COMPRESSED.iter().any(|kind| media_type.starts_with(kind)))
+    let content_type = page.content_type.to_ascii_lowercase();
+    let media_type = content_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim_end();
+    let is_text = media_type.starts_with("text/")
+        || media_type.ends_with("+xml")
+        || media_type.ends_with("+json")
+        || TEXTS.contains(&media_type);
+    settings.pages && is_text && !page.asides.iter().any(is_of_bytes)
 }
