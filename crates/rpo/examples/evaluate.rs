@@ -8,7 +8,6 @@
 //! cycle that is not scored.
 
 use rhythm_rpo::Setting;
-use rhythm_rpo::classifier::{ClassTable, Friendly};
 use rhythm_rpo::model::{
     Chooser, Length, ModelError, Oracle, Outcome, Params, Run, Workload, random, run,
 };
@@ -72,7 +71,7 @@ fn one(
     length: Length,
     seeds: u64,
 ) -> Result<(), ModelError> {
-    let table = table(params);
+    let table = params.classes();
     let mut means = vec![0.0; 4 + Oracle::all().len()];
     let mut worst: f64 = 0.0;
     for seed in 1000..1000 + seeds {
@@ -135,17 +134,4 @@ fn worst_window(ours: &Outcome, other: &Outcome) -> f64 {
     both.filter(|(ours, _)| ours.0 > 2000)
         .map(|(ours, other)| ours.1 / ours.0 as f64 / (other.1 / other.0.max(1) as f64))
         .fold(0.0, f64::max)
-}
-
-fn table(params: &Params) -> ClassTable {
-    let mut table = ClassTable::default();
-    for (index, page) in params.page_names().enumerate() {
-        let friendly = if index < params.pages.friendly.len() {
-            Friendly::AllThreads
-        } else {
-            Friendly::OnePerCore
-        };
-        table.add(page, Some(friendly));
-    }
-    table
 }

@@ -4,8 +4,6 @@ mod common;
 
 use common::*;
 use flate2::bufread::GzDecoder;
-use rhythm_engine::program::Service;
-use rhythm_server::{Handle, Server};
 use std::io::Read;
 
 const GZIP: &str = "Accept-Encoding: gzip\r\n";
@@ -53,13 +51,6 @@ const PAGES: &[(&str, &str)] = &[
          {% for i in range(400) %}word {% endfor %}\n",
     ),
 ];
-
-fn serve(service: Service) -> Handle {
-    let options = options_of(&service);
-    let site = site_of(service);
-    let again = site.clone();
-    Server::start(options, parts(site, Box::new(move || Ok(again.clone())))).expect("it starts")
-}
 
 fn inflate(stream: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();

@@ -22,12 +22,7 @@ const PAGES: &[(&str, &str)] = &[
 
 #[test]
 fn a_cookie_comes_back_as_it_was_and_ends_no_line() {
-    let service = service_of(PAGES, SERVICE);
-    let options = options_of(&service);
-    let site = site_of(service);
-    let again = site.clone();
-    let parts = parts(site, Box::new(move || Ok(again.clone())));
-    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let server = serve(service_of(PAGES, SERVICE));
     let mut client = client(&server);
     for text in [
         "",

@@ -47,12 +47,7 @@ const PAGES: &[(&str, &str)] = &[
 ];
 
 fn serve(pages: &[(&str, &str)], toml: &str) -> Handle {
-    let service = service_of(pages, toml);
-    let options = options_of(&service);
-    let site = site_of(service);
-    let again = site.clone();
-    let parts = parts(site, Box::new(move || Ok(again.clone())));
-    rhythm_server::Server::start(options, parts).expect("it starts")
+    common::serve(service_of(pages, toml))
 }
 
 /// The cookie that an answer sets.

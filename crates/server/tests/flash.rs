@@ -68,12 +68,7 @@ impl Jar {
 
 #[test]
 fn a_message_is_shown_once_by_the_next_page_that_shows_any() {
-    let service = service_of(PAGES, SERVICE);
-    let options = options_of(&service);
-    let site = site_of(service);
-    let again = site.clone();
-    let parts = parts(site, Box::new(move || Ok(again.clone())));
-    let server = rhythm_server::Server::start(options, parts).expect("it starts");
+    let server = serve(service_of(PAGES, SERVICE));
     let mut client = client(&server);
     let mut browser = Jar::default();
     // Whoever asked last.

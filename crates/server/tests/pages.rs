@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use rhythm_server::{Server, Site, SiteSettings, Statics};
+use rhythm_server::{Site, SiteSettings, Statics};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -342,12 +342,7 @@ const OWN: &[(&str, &str)] = &[
 #[test]
 fn a_site_has_error_pages_of_its_own() {
     let toml = "[errors]\n404 = \"nothing.html\"\ndefault = \"error.html\"\n";
-    let service = service_of(OWN, toml);
-    let options = options_of(&service);
-    let site = site_of(service);
-    let again = site.clone();
-    let loader = Box::new(move || Ok(again.clone()));
-    let server = Server::start(options, parts(site, loader)).expect("it starts");
+    let server = serve(service_of(OWN, toml));
     let mut client = client(&server);
     let nothing = client.get("/nothing");
     assert_eq!((nothing.status, nothing.text()), (404, "Nothing here."));
@@ -422,11 +417,7 @@ const FORM_PAGES: &[(&str, &str)] = &[
 
 #[test]
 fn a_form_is_shown_again_with_what_was_typed_and_what_is_wrong() {
-    let site = site_of(service_of(FORM_PAGES, SERVICE));
-    let options = options_of(site.service());
-    let again = site.clone();
-    let parts = parts(site, Box::new(move || Ok(again.clone())));
-    let server = Server::start(options, parts).expect("it starts");
+    let server = serve(service_of(FORM_PAGES, SERVICE));
     let mut client = client(&server);
     let mut post = |form: &str| {
         let answer = client.form("/new", form);
@@ -471,12 +462,7 @@ fn a_form_is_shown_again_with_what_was_typed_and_what_is_wrong() {
 fn now_is_when_the_request_was_read() {
     let page = "+++\nroute = \"GET /now\"\ncontent_type = \"text/plain\"\n+++\n\
                 {{ now() }} {{ now()|dateformat(\"%F %T\") }}";
-    let service = service_of(&[("now.html", page)], "");
-    let options = options_of(&service);
-    let site = site_of(service);
-    let again = site.clone();
-    let parts = parts(site, Box::new(move || Ok(again.clone())));
-    let server = Server::start(options, parts).expect("it starts");
+    let server = serve(service_of(&[("now.html", page)], ""));
     let mut client = client(&server);
     let seconds = || {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -501,12 +487,7 @@ fn now_is_when_the_request_was_read() {
 fn what_is_drawn_is_another_for_each_request_and_place() {
     let page = "+++\nroute = \"GET /drawn\"\ncontent_type = \"text/plain\"\n+++\n\
                 {{ randrange(1, 7) }} {{ randrange(1000000000) }} {{ randrange(1000000000) }}";
-    let service = service_of(&[("drawn.html", page)], "");
-    let options = options_of(&service);
-    let site = site_of(service);
-    let again = site.clone();
-    let parts = parts(site, Box::new(move || Ok(again.clone())));
-    let server = Server::start(options, parts).expect("it starts");
+    let server = serve(service_of(&[("drawn.html", page)], ""));
     let mut client = client(&server);
     let (mut dice, mut others) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..200 {
@@ -530,12 +511,10 @@ fn who_is_to_sign_in_comes_back_to_what_he_asked_for() {
     let sign_in = "+++\nroute = \"GET /sign_in\"\n[params]\n\
                    next = { in = \"query\", type = \"path\" }\n+++\n{{ next|safe }} of {{ here }}";
     let missing = "[session]\nmissing = { redirect = \"/sign_in?next={{ here }}\" }\n";
-    let service = service_of(&[("order.html", order), ("sign_in.html", sign_in)], missing);
-    let options = options_of(&service);
-    let site = site_of(service);
-    let again = site.clone();
-    let parts = parts(site, Box::new(move || Ok(again.clone())));
-    let server = Server::start(options, parts).expect("it starts");
+    let server = serve(service_of(
+        &[("order.html", order), ("sign_in.html", sign_in)],
+        missing,
+    ));
     let mut client = client(&server);
     for (asked, expected) in [
         ("/order/7", "/order/7"),
@@ -593,12 +572,7 @@ fn errors_of_what_answers_json_are_json() {
             "{\"why\":\"The parameter id is not an integer.\"}",
         ),
     ] {
-        let service = service_of(&files, errors);
-        let options = options_of(&service);
-        let site = site_of(service);
-        let again = site.clone();
-        let parts = parts(site, Box::new(move || Ok(again.clone())));
-        let server = Server::start(options, parts).expect("it starts");
+        let server = serve(service_of(&files, errors));
         let mut client = client(&server);
         assert_eq!(client.get("/api/5").text(), "{\"of\":2}");
         let answer = client.get("/api/0");

@@ -13,6 +13,7 @@ use rhythm_rpo::classifier::{derive, log};
 use rhythm_rpo::cpus::CpuSet;
 use rhythm_rpo::daemon::{self, Parts, State};
 use rhythm_rpo::probe::{Probed, probe};
+use rhythm_rpo::switcher::Switcher;
 use rhythm_rpo::topology::{SYSFS, Topology};
 use std::fs;
 use std::net::SocketAddr;
@@ -172,8 +173,21 @@ fn control(options: Options) -> Result<ExitCode> {
         Err(why) => return Ok(nothing_to_gain(&why)),
     };
     tracing::info!(by = switcher.name(), all = %switcher.full(), fewer = %fewer, "rpo controls");
+    let parts = parts(&options, switcher, fewer, state)?;
+    let text = daemon::run(parts, &is_ending)?;
+    tracing::info!("ended; the server has all its CPUs\n{text}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a controller is made of.
+fn parts(
+    options: &Options,
+    switcher: Box<dyn Switcher>,
+    fewer: CpuSet,
+    state: Option<(State, Command)>,
+) -> Result<Parts> {
     let classifier = options.classifier()?;
-    let parts = Parts {
+    Ok(Parts {
         policy: options.policy(&classifier)?,
         switcher,
         fewer,
@@ -182,10 +196,7 @@ fn control(options: Options) -> Result<ExitCode> {
         datagrams: options.sockets()?,
         state,
         admin: options.admin.map(|at| (at, options.admin_hosts.clone())),
-    };
-    let text = daemon::run(parts, &is_ending)?;
-    tracing::info!("ended; the server has all its CPUs\n{text}");
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 fn advise(options: &Options, time: Duration) -> Result<ExitCode> {
@@ -204,17 +215,7 @@ fn advise(options: &Options, time: Duration) -> Result<ExitCode> {
         std::thread::sleep(time);
         by_time.store(true, Ordering::Relaxed);
     });
-    let classifier = options.classifier()?;
-    let parts = Parts {
-        policy: options.policy(&classifier)?,
-        switcher,
-        fewer,
-        classifier,
-        rings: options.rings().to_vec(),
-        datagrams: options.sockets()?,
-        state: None,
-        admin: options.admin.map(|at| (at, options.admin_hosts.clone())),
-    };
+    let parts = parts(options, switcher, fewer, None)?;
     print(daemon::run(parts, &is_ending)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 //! What describes a server and its workloads: a TOML file (params/paper.toml is the paper's).
 
 use super::ModelError;
+use crate::classifier::{ClassTable, Friendly};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -143,12 +144,26 @@ impl Params {
     }
 
     /// All pages, in the order of their numbers.
-    pub fn page_names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn page_names(&self) -> impl Iterator<Item = &str> {
         self.pages
             .friendly
             .iter()
             .chain(&self.pages.heaviest)
             .map(String::as_str)
+    }
+
+    /// All pages as classes, as Table V has them.
+    #[must_use]
+    pub fn classes(&self) -> ClassTable {
+        let mut table = ClassTable::default();
+        for (index, page) in self.page_names().enumerate() {
+            let friendly = match index < self.pages.friendly.len() {
+                true => Friendly::AllThreads,
+                false => Friendly::OnePerCore,
+            };
+            table.add(page, Some(friendly));
+        }
+        table
     }
 
     /// The mix of this name.

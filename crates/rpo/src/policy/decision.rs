@@ -43,13 +43,6 @@ pub enum Why {
         /// The evidence since the last switch, in units of what a switch costs.
         evidence: f64,
     },
-    /// The plan that would have done best lately says so.
-    Plan {
-        /// The plan's patience; infinite where it is one setting always.
-        patience: f64,
-        /// By what share of their time requests are expected to be answered sooner.
-        expected: f64,
-    },
     /// The last decision made it worse.
     Reverted {
         /// Completions that the other setting would have had meanwhile.
@@ -95,16 +88,6 @@ impl fmt::Display for Why {
                  has cost {evidence:.1} switches",
                 expected * 100.0,
                 confidence * 100.0
-            ),
-            Why::Plan { patience, expected } if patience.is_infinite() => write!(
-                out,
-                "lately it alone would have been best; {:.1} % less time expected",
-                expected * 100.0
-            ),
-            Why::Plan { patience, expected } => write!(
-                out,
-                "lately a patience of {patience} would have been best; {:.1} % less time expected",
-                expected * 100.0
             ),
             Why::Reverted { expected, seen } => write!(
                 out,

@@ -3,7 +3,6 @@
 use super::statistics::Estimate;
 use super::table::{Cell, Figure, Row, Table};
 use crate::Setting;
-use crate::classifier::{ClassTable, Friendly};
 use crate::model::{Chooser, Length, ModelError, Outcome, Params, Run, Workload, run};
 use crate::policy::{Fixed, Learned, LearnedSettings, Majority, Policy};
 
@@ -372,7 +371,7 @@ impl Case {
         let mut policy: Box<dyn Policy> = match self.who {
             Who::Ht => Box::new(Fixed::new(Setting::AllThreads)),
             Who::Noht => Box::new(Fixed::new(Setting::OnePerCore)),
-            Who::Rpo(batch) => Box::new(Majority::with_batch(&table(&params), batch)),
+            Who::Rpo(batch) => Box::new(Majority::with_batch(&params.classes(), batch)),
             Who::Learned => Box::new(Learned::new(LearnedSettings::default())),
         };
         // The paper's durations (section II-B); what is learned has had them once before.
@@ -399,20 +398,6 @@ impl Case {
         };
         run(&params, &run_of, Chooser::Policy(policy.as_mut()))
     }
-}
-
-/// The pages of the parameters as classes, as Table V has them.
-fn table(params: &Params) -> ClassTable {
-    let mut table = ClassTable::default();
-    for (index, page) in params.page_names().enumerate() {
-        let friendly = if index < params.pages.friendly.len() {
-            Friendly::AllThreads
-        } else {
-            Friendly::OnePerCore
-        };
-        table.add(page, Some(friendly));
-    }
-    table
 }
 
 pub(super) fn figures(params: &Params) -> Result<Vec<Figure>, ModelError> {

@@ -287,13 +287,23 @@ pub fn options_of(service: &Service) -> ServerOptions {
     }
 }
 
+/// A server of one service, which a reload serves again.
+pub fn serve(service: Service) -> Handle {
+    let options = options_of(&service);
+    serve_with(service, options)
+}
+
+fn serve_with(service: Service, options: ServerOptions) -> Handle {
+    let site = site_of(service);
+    let again = site.clone();
+    Server::start(options, parts(site, Box::new(move || Ok(again.clone())))).expect("it starts")
+}
+
 pub fn start(change: impl FnOnce(&mut ServerOptions)) -> Handle {
     let service = service_of(PAGES, SERVICE);
     let mut options = options_of(&service);
     change(&mut options);
-    let site = site_of(service);
-    let again = site.clone();
-    Server::start(options, parts(site, Box::new(move || Ok(again.clone())))).expect("it starts")
+    serve_with(service, options)
 }
 
 pub fn stop(handle: Handle) {
