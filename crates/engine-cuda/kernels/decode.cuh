@@ -54,6 +54,10 @@ DEVICE u64 special_bytes(u64 word) {
     return (control | ampersand | word) & highs;
 }
 
+// "<pre>\n0\n", with which nearly all answers begin, and "</pre>", with which rows end.
+#define ROWS_BEGIN 0x0a300a3e6572703cull
+#define ROWS_END 0x3e6572702f3cull
+
 // A reader of an answer's text.
 struct AnswerReader {
     const u8* text;
@@ -74,10 +78,31 @@ struct AnswerReader {
         return true;
     }
 
+    // Goes to the first row, behind the line "<pre>" and that with the status; false where there
+    // are none.
+    DEVICE_METHOD bool begin(u32* status) {
+        // Lines end before the text does, or with it: one more, empty, follows a last line feed,
+        // which matters to nobody.
+        for (;;) {
+            if (at > length) return false;
+            u32 end = line_end();
+            bool begins = line_is(end, "<pre>", 5);
+            at = end + 1;
+            if (begins) break;
+        }
+        if (at > length) return false;
+        u32 end = line_end();
+        if (end - at != 1) return false;
+        *status = u32(text[at]) - '0';
+        at = end + 1;
+        return *status <= 9;
+    }
+
     // Whether the line at `at` is the last one of the rows.
     DEVICE_METHOD bool ends() const {
         u32 end = at + 6;
-        return end <= length && (end == length || text[end] == '\n') && line_is(end, "</pre>", 6);
+        if (end > length || load8(text + at, 6) != ROWS_END) return false;
+        return end == length || text[end] == '\n';
     }
 
     // Where the cell at `at` ends: at the first '&' or control character, or at the end of the
@@ -108,9 +133,13 @@ DEVICE bool parse_int(const u8* text, u32 length, i64* value) {
     u32 at = length > 0 && (text[0] == '-' || text[0] == '+') ? 1 : 0;
     if (at == length) return false;
     u64 limit = negative ? 1ull << 63 : (1ull << 63) - 1;
-    u64 sum = 0;
-    for (; at < length; ++at) {
-        u32 digit = u32(text[at]) - '0';
+    u64 sum = 0, word = 0;
+    for (u32 loaded = 0; at < length; ++at, --loaded, word >>= 8) {
+        if (loaded == 0) {
+            loaded = smaller(length - at, 8u);
+            word = load8(text + at, loaded);
+        }
+        u32 digit = u32(word & 0xff) - '0';
         if (digit > 9 || sum > (limit - digit) / 10) return false;
         sum = sum * 10 + digit;
     }
@@ -150,24 +179,15 @@ struct Decoder {
     // Reads one answer; false where it breaks a rule. `status` is kept if it is not 0 already.
     DEVICE_METHOD bool answer(View view, i64* status) {
         AnswerReader reader = {args.arena + view.offset, view.length, 0};
-        // Lines end before the text does, or with it: one more, empty, follows a last line feed,
-        // which matters to nobody.
-        for (;;) {
-            if (reader.at > reader.length) return false;
-            u32 end = reader.line_end();
-            bool begins = reader.line_is(end, "<pre>", 5);
-            reader.at = end + 1;
-            if (begins) break;
-        }
-        if (reader.at > reader.length) return false;
-        u32 end = reader.line_end();
-        if (end - reader.at != 1) return false;
-        u32 digit = u32(reader.text[reader.at]) - '0';
-        if (digit > 9) return false;
-        reader.at = end + 1;
-        if (digit != 0) {
-            if (*status == 0) *status = digit;
-            return true;
+        if (view.length >= 8 && load8(reader.text, 8) == ROWS_BEGIN) {
+            reader.at = 8;
+        } else {
+            u32 digit;
+            if (!reader.begin(&digit)) return false;
+            if (digit != 0) {
+                if (*status == 0) *status = digit;
+                return true;
+            }
         }
         for (u32 count = 0;; ++count) {
             if (reader.at > reader.length) return false;

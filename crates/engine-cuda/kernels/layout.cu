@@ -123,14 +123,28 @@ KERNEL(deliver_texts, TextsArgs, 128) {
 #define ROW_WARPS 4u
 #define ROW_TILE 1024u
 
-// A warp a request: its pieces are appended in a tile of shared memory, which is stored 16 bytes a
-// thread whenever it is full.
-KERNEL(render_row, RowArgs, ROW_WARPS* WARP) {
-    SHARED_ARRAY(u8, tiles, ROW_WARPS * ROW_TILE);
+// A lane's parts: those of its head, then of its run and of its fragments by turns, the run's end
+// last.
+DEVICE Part part_of(const Pieces& pieces, u32 index, u32 part, u32 run_length, u32 segment_count) {
+    u32 head = pieces.heads ? HEAD_PARTS : 0;
+    if (part < head) return head_part(pieces, index, part);
+    u32 at = (part - head) / 2;
+    const Segment* segments = pieces.segments + u64(pieces.segment_stride) * index;
+    if ((part - head) % 2 == 1) {
+        Fragment fragment = pieces.fragments[segments[at].fragment];
+        return {pieces.fragment_bytes + fragment.offset, fragment.length};
+    }
+    u32 from = at == 0 ? 0 : segments[at - 1].run_end;
+    u32 to = at == segment_count ? run_length : segments[at].run_end;
+    return {pieces.runs + u64(pieces.run_stride) * index + from, to - from};
+}
+
+// A warp a request: its parts are appended in a tile of shared memory, which is stored 16 bytes a
+// thread whenever it is full. Where each part is, a thread finds out for itself, so that the warp
+// waits for that once in 32 parts.
+DEVICE void render_lane(const RowArgs& args, u32 index, u8* shared) {
     const Pieces& pieces = args.pieces;
-    u32 index = global_thread() / WARP;
-    if (index >= lanes_of(pieces)) return;
-    LaneResult result = pieces.results[index];
+    const LaneResult& result = pieces.results[index];
     if (result.outcome != LANE_FINISHED) return;
     u64 to = args.offsets ? args.offsets[index].body : args.pitch * index;
     u32 head = pieces.heads ? pieces.head_lengths[index] : 0;
@@ -138,35 +152,41 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP) {
     // Too large for where it goes: the host sees that, and asks again.
     u64 end = to + ((bytes + UNIT - 1) & ~u64(UNIT - 1));
     if (end > args.out_capacity || (!args.offsets && end > to + args.pitch)) return;
-    Tile<ROW_TILE> tile(tiles + threadIdx.x / WARP * ROW_TILE, args.out + to);
-    const u8* run = pieces.runs + u64(pieces.run_stride) * index;
-    const Segment* segments = pieces.segments + u64(pieces.segment_stride) * index;
-    // The head, then parts of the run and fragments by turns, the run's end last: one loop, so that
-    // there is one copy of the code.
-    u32 count = args.runs_only ? 0 : result.segment_count;
-    const u8* from = pieces.heads + u64(pieces.head_stride) * index;
-    u32 length = head, at = 0;
-    for (u32 piece = 0;; ++piece) {
-        tile.append(from, length);
-        if (piece > 2 * count) break;
-        if (piece % 2 == 0) {
-            u32 end = piece / 2 < count ? segments[piece / 2].run_end : result.run_length;
-            from = run + at;
-            length = end - at;
-            at = end;
-        } else {
-            Fragment fragment = pieces.fragments[segments[piece / 2].fragment];
-            from = pieces.fragment_bytes + fragment.offset;
-            length = fragment.length;
+    Tile<ROW_TILE> tile(shared, args.out + to);
+    u32 run_length = result.run_length;
+    u32 segment_count = args.runs_only ? 0 : result.segment_count;
+    u32 count = 2 * segment_count + 1 + (pieces.heads ? HEAD_PARTS : 0);
+#pragma unroll 1
+    for (u32 first = 0; first < count; first += WARP) {
+        u32 own = first + warp_lane();
+        Part part = {};
+        if (own < count) part = part_of(pieces, index, own, run_length, segment_count);
+        u32 here = smaller(count - first, WARP);
+#pragma unroll 1
+        for (u32 at = 0; at < here; ++at) {
+            u64 bytes = __shfl_sync(FULL_MASK, reinterpret_cast<u64>(part.bytes), i32(at));
+            u32 length = __shfl_sync(FULL_MASK, part.length, i32(at));
+            tile.append(reinterpret_cast<const u8*>(bytes), length);
         }
     }
     if (args.segments_out && args.runs_only) {
+        const Segment* segments = pieces.segments + u64(pieces.segment_stride) * index;
         u32 first = args.offsets[index].segments;
         for (u32 i = warp_lane(); i < result.segment_count && first + i < args.segments_capacity;
              i += WARP)
             args.segments_out[first + i] = segments[i];
     }
     tile.finish();
+}
+
+// No more blocks than are under way at a time, or fewer, which leaves room for other kernels; each
+// warp goes on to further requests.
+KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(8)) {
+    SHARED_ARRAY(u8, tiles, ROW_WARPS * ROW_TILE);
+    u32 lanes = lanes_of(args.pieces), warps = gridDim.x * ROW_WARPS;
+#pragma unroll 1
+    for (u32 index = global_thread() / WARP; index < lanes; index += warps)
+        render_lane(args, index, tiles + threadIdx.x / WARP * ROW_TILE);
 }
 
 // A lane's column: bytes are collected in a unit and stored when it is full.
@@ -280,8 +300,10 @@ KERNEL(render_column, ColumnArgs, 128) {
     u32 segment_count = renders ? pieces.results[own].segment_count : 0;
     ColumnWriter writer(args.tiles + u64(tile) * args.rows_capacity * (WARP * UNIT),
                         args.rows_capacity);
-    if (renders && pieces.heads)
-        writer.text(pieces.heads + u64(pieces.head_stride) * own, pieces.head_lengths[own]);
+    for (u32 part = 0; renders && pieces.heads && part < HEAD_PARTS; ++part) {
+        Part of = head_part(pieces, own, part);
+        writer.text(of.bytes, of.length);
+    }
     const u8* run = pieces.runs + u64(pieces.run_stride) * own;
     const Segment* segments = pieces.segments + u64(pieces.segment_stride) * own;
     u32 at = 0;

@@ -53,6 +53,21 @@ struct __align__(8) DeliveredText {
     View text;
 };
 
+// A text among those uploaded for heads.
+struct HeadText {
+    u32 offset;
+    u32 length;
+};
+
+#define STATUS_MIN 100u
+#define STATUS_MAX 599u
+// Bytes of a head's end: the field for Content-Length, and two line feeds; and where a lane's own
+// lines begin behind it.
+#define HEAD_END 14u
+#define HEAD_LINES 16u
+// Parts that a head has.
+#define HEAD_PARTS 4u
+
 // What bodies are made of.
 struct Pieces {
     const LaneResult* results;
@@ -60,11 +75,15 @@ struct Pieces {
     const Segment* segments;
     const Fragment* fragments;
     const u8* fragment_bytes;
-    // Heads of answers that go before their bodies, or null: for a head_stride each, and their
-    // lengths.
+    // Heads of answers that go before their bodies, or null: what each has of its own in a
+    // head_stride, its end before its lines, and the length of all of it; then what heads share.
     const u8* heads;
     const u32* head_lengths;
+    const u8* head_texts;
+    const HeadText* status_lines;
     const u32* lane_count;
+    // Date, Content-Type and what all answers of the page have, up to "Content-Length: ".
+    HeadText fields;
     u32 run_stride;
     u32 segment_stride;
     u32 head_stride;
@@ -109,6 +128,24 @@ struct TransposeArgs {
 
 DEVICE u32 lanes_of(const Pieces& pieces) {
     return pieces.lane_count ? smaller(*pieces.lane_count, pieces.lanes) : pieces.lanes;
+}
+
+// A part of what is rendered.
+struct Part {
+    const u8* bytes;
+    u32 length;
+};
+
+// A part of a lane's head: the line of its status, its own lines, the fields of all, its end.
+DEVICE Part head_part(const Pieces& pieces, u32 index, u32 part) {
+    const u8* own = pieces.heads + u64(pieces.head_stride) * index;
+    if (part == 2) return {pieces.head_texts + pieces.fields.offset, pieces.fields.length};
+    if (part == 3) return {own, HEAD_END};
+    u32 status = pieces.results[index].status;
+    HeadText line = pieces.status_lines[(status == 0 ? 200 : status) - STATUS_MIN];
+    if (part == 0) return {pieces.head_texts + line.offset, line.length};
+    u32 shared = line.length + pieces.fields.length + HEAD_END;
+    return {own + HEAD_LINES, pieces.head_lengths[index] - shared};
 }
 
 // The 16 bytes from byte `skip` (0 to 15) on of two units side by side.

@@ -1,8 +1,9 @@
 // What the resident pipeline needs beside the stages: lanes made of parsed requests, and the heads
 // of answers.
 //
-// A head is written when the stage has counted its body, before a byte of that is laid out, so
-// Content-Length is known. It still stands in a field of fixed width, right-aligned, as the paper
+// What a head has of its own is written when the stage has counted its body, before a byte of that
+// is laid out, so Content-Length is known; the texts that heads share go straight from theirs to
+// where answers are (layout.cu). The length still stands in a field of fixed width, right-aligned, as the paper
 // patches it (section 4.3.2, Whitespace Padding in HTML Headers): the white space is allowed there
 // (RFC 9110, section 5.5), and lanes of one status have heads of one length, which keeps columns
 // level.
@@ -27,14 +28,6 @@ KERNEL(begin_lanes, BeginArgs, 128) {
     args.results[index] = result;
 }
 
-// A text among those uploaded for heads.
-struct HeadText {
-    u32 offset;
-    u32 length;
-};
-
-#define STATUS_MIN 100u
-#define STATUS_MAX 599u
 // Digits of the field for Content-Length.
 #define LENGTH_DIGITS 10u
 
@@ -104,7 +97,8 @@ DEVICE void put_length(Writer& to, u32 length) {
     to.bytes8(u64('\r') | u64('\n') << 8 | u64('\r') << 16 | u64('\n') << 24, 4);
 }
 
-// A thread a lane. An answer that is a file, or has no content by its status, is the host's.
+// A thread a lane: its own lines, and before them the end. An answer that is a file, or has no
+// content by its status, is the host's.
 KERNEL(write_heads, HeadArgs, 128) {
     u32 index = global_thread();
     if (index >= smaller(*args.lane_count, args.lanes)) return;
@@ -116,8 +110,8 @@ KERNEL(write_heads, HeadArgs, 128) {
         result.outcome = LANE_HOST;
         return;
     }
-    Writer head(args.heads + u64(args.head_stride) * index, args.head_stride);
-    put(head, args.texts, args.status_lines[status - STATUS_MIN]);
+    u8* own = args.heads + u64(args.head_stride) * index;
+    Writer head(own + HEAD_LINES, args.head_stride - HEAD_LINES);
     for (u32 i = 0; i < result.header_count; ++i) {
         HeaderValue header = args.headers[u64(args.header_stride) * index + i];
         put(head, args.texts, args.header_names[header.name]);
@@ -131,10 +125,12 @@ KERNEL(write_heads, HeadArgs, 128) {
     } else if (result.session == SESSION_DESTROY) {
         put(head, args.texts, args.cookie_removed);
     }
-    put(head, args.texts, args.fields);
-    put_length(head, result.body_length);
     head.finish();
-    args.head_lengths[index] = head.length();
+    Writer end(own, HEAD_LINES);
+    put_length(end, result.body_length);
+    end.finish();
+    args.head_lengths[index] = args.status_lines[status - STATUS_MIN].length + head.length() +
+                               args.fields.length + HEAD_END;
     // The region is made large enough for what the host knows; a header's value may still be too
     // long.
     if (head.overflowed()) result.outcome = LANE_HOST;

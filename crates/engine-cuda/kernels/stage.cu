@@ -1,11 +1,11 @@
 // Stages of a cohort: the answers of the backend into columns, then the program (paper, section
 // 3.2, Process).
 //
-// run_stage interprets a program for 32 lanes at a time, a thread a lane, a warp a block. The
-// program counter is a lane's own, but a warp always runs the lowest one: branches are run once
-// each for the lanes that took them, a loop's body as often as its longest lane needs, and lanes
-// meet again where their ways join (the program is laid out so). An instruction is therefore
-// fetched and decoded once for the lanes that execute it, and they never part within one for long.
+// run_stage interprets a program for 32 lanes at a time, a thread a lane. The program counter is a
+// lane's own, but a warp always runs the lowest one: branches are run once each for the lanes that
+// took them, a loop's body as often as its longest lane needs, and lanes meet again where their
+// ways join (the program is laid out so). An instruction is therefore fetched and decoded once for
+// the lanes that execute it, and they never part within one for long.
 //
 // Where the paper compiles each page to kernels of its own and writes whole padded responses
 // (4.3.2), a lane here writes its run, the bytes that differ, and notes where the fragments go;
@@ -410,14 +410,18 @@ template <bool SPILLED> DEVICE void run_lanes(const StageArgs& args, u64* file) 
     if (takes_part) finish(lane);
 }
 
-KERNEL(run_stage, StageArgs, 32) {
+// More than one to a block: a multiprocessor takes 32 blocks, and other kernels want some, too.
+#define STAGE_WARPS 2u
+
+KERNEL(run_stage, StageArgs, STAGE_WARPS* WARP) {
     SHARED_DYNAMIC(u64, registers);
-    run_lanes<false>(args, registers);
+    run_lanes<false>(args, registers + threadIdx.x / WARP * (args.register_count + 1) * WARP);
 }
 
 // The same of programs whose registers are more than shared memory has room for.
-KERNEL(run_stage_spilled, StageArgs, 32) {
-    run_lanes<true>(args, args.registers + u64(blockIdx.x) * (args.register_count + 1) * WARP);
+KERNEL(run_stage_spilled, StageArgs, STAGE_WARPS* WARP) {
+    u64 warp = global_thread() / WARP;
+    run_lanes<true>(args, args.registers + warp * (args.register_count + 1) * WARP);
 }
 
 KERNEL(decode_answers, DecodeArgs, 128) {

@@ -141,16 +141,24 @@ DEVICE void escape_html(Writer& to, const u8* text, u32 length) {
         u64* out = KEPT(reinterpret_cast<u64*>(to.base + at));
         u64 begun = to.pending;
         WordReader words(text - fill, fill);
-        u64 word = words.next(left) & ~0ull << (8 * fill);
-        u64 special = HtmlEscape::special(word);
-        while (special == 0 && left >= 8) {
-            if (at < to.capacity) *GLOBAL(out) = word | begun;
-            begun = 0;
-            out += 1;
-            at += 8;
-            left -= 8;
-            word = words.next(left);
-            special = HtmlEscape::special(word);
+        u64 next[WORDS];
+        words.next(next, left);
+        next[0] &= ~0ull << (8 * fill);
+        u64 word, special;
+        for (bool goes_on = true; goes_on;) {
+#pragma unroll
+            for (u32 i = 0; i < WORDS; ++i) {
+                word = next[i];
+                special = HtmlEscape::special(word);
+                goes_on = special == 0 && left >= 8;
+                if (!goes_on) break;
+                if (at < to.capacity) *GLOBAL(out) = word | begun;
+                begun = 0;
+                out += 1;
+                at += 8;
+                left -= 8;
+            }
+            if (goes_on) words.next(next, left);
         }
         // Up to the end, beyond which may be anything, or to the first byte that is replaced.
         u32 plain = special == 0 ? left : smaller(left, first_byte(special));

@@ -54,6 +54,9 @@ DEVICE u64 load8(const u8* from, u32 count) {
     return bytes & low_bytes(count);
 }
 
+// Words that a reader of texts loads at once: most texts have no more.
+#define WORDS 4u
+
 // The words of a text from any byte on, by aligned loads, each once and none that has no wanted
 // byte.
 struct WordReader {
@@ -81,13 +84,6 @@ struct WordReader {
         words += 1;
     }
 
-    // Loads the next one, of which a byte must be wanted.
-    DEVICE_METHOD u64 load() {
-        u64 loaded = words[0];
-        words += 1;
-        return loaded;
-    }
-
     // The text's next word, the end of which is in `loaded`.
     DEVICE_METHOD u64 join(u64 loaded) {
         u32 first = static_cast<u32>(loaded), second = static_cast<u32>(loaded >> 32);
@@ -99,11 +95,15 @@ struct WordReader {
         return static_cast<u32>(lower >> bits) | upper >> bits << 32;
     }
 
-    // The next word where `left` bytes (0 and up) are wanted; those beyond are anything.
-    DEVICE_METHOD u64 next(u32 left) {
-        u64 loaded = left + skip > 8 ? words[0] : 0;
-        words += 1;
-        return join(loaded);
+    // The next words where `left` bytes (0 and up) are wanted; those beyond are anything. All are
+    // under way together: what is done with one would keep the compiler from loading the next.
+    DEVICE_METHOD void next(u64 (&next)[WORDS], u32 left) {
+        u64 loaded[WORDS];
+#pragma unroll
+        for (u32 at = 0; at < WORDS; ++at) loaded[at] = left + skip > 8 + 8 * at ? words[at] : 0;
+        words += WORDS;
+#pragma unroll
+        for (u32 at = 0; at < WORDS; ++at) next[at] = join(loaded[at]);
     }
 };
 
@@ -158,37 +158,26 @@ struct Writer {
         u32 left = fill + stored;
         // Words of the source as they go into the region's. The first begins with what is pending.
         WordReader words(from - fill, fill);
-        u64 word = (words.next(left) & ~0ull << (8 * fill)) | pending;
-        if (left >= 8) {
-            *GLOBAL(to) = word;
-            to += 1;
-            left -= 8;
-            // Four loads under way at once: the stores between them would keep the compiler from
-            // moving them.
+        u64 next[WORDS];
+        words.next(next, left);
+        next[0] = (next[0] & ~0ull << (8 * fill)) | pending;
 #pragma unroll 1
-            for (; left >= 32; left -= 32) {
-                u64 first = words.load(), second = words.load(), third = words.load(),
-                    fourth = words.load();
-                GLOBAL(to)[0] = words.join(first);
-                GLOBAL(to)[1] = words.join(second);
-                GLOBAL(to)[2] = words.join(third);
-                GLOBAL(to)[3] = words.join(fourth);
-                to += 4;
-            }
-            if (left >= 16) {
-                u64 first = words.load(), second = words.load();
-                GLOBAL(to)[0] = words.join(first);
-                GLOBAL(to)[1] = words.join(second);
-                to += 2;
-                left -= 16;
-            }
-            if (left >= 8) {
-                *GLOBAL(to) = words.join(words.load());
-                left -= 8;
-            }
-            word = words.next(left);
+        while (left >= 8 * WORDS) {
+#pragma unroll
+            for (u32 at = 0; at < WORDS; ++at) GLOBAL(to)[at] = next[at];
+            to += WORDS;
+            left -= 8 * WORDS;
+            words.next(next, left);
         }
-        pending = word & ((1ull << (8 * left)) - 1);
+        u64 last = next[0];
+#pragma unroll
+        for (u32 at = 0; at + 1 < WORDS; ++at) {
+            if (left >= 8 * at + 8) {
+                GLOBAL(to)[at] = next[at];
+                last = next[at + 1];
+            }
+        }
+        pending = last & ((1ull << (8 * (left & 7))) - 1);
     }
 
     // Stores what is pending, padded with zeros to a multiple of 8. More may be written after it.

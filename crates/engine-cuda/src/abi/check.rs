@@ -228,7 +228,12 @@ fn modules() -> Vec<(&'static str, Assertions)> {
             of_layouts()
                 .pointing::<stage::Regions<'_>>()
                 .pointing::<layout::Pieces<'_>>()
-                .signatures(layout::SIGNATURES),
+                .signatures(layout::SIGNATURES)
+                .holds("ROW_WARPS", layout::ROW_WARPS)
+                .holds("STATUS_MIN", layout::STATUS_MIN)
+                .holds("STATUS_MAX", layout::STATUS_MAX)
+                .holds("HEAD_END", layout::HEAD_END)
+                .holds("HEAD_LINES", layout::HEAD_LINES),
         ),
         (
             "parse",
@@ -259,14 +264,7 @@ fn modules() -> Vec<(&'static str, Assertions)> {
                 .structs(besim::STRUCTS)
                 .signatures(besim::SIGNATURES),
         ),
-        (
-            "resident",
-            of_layouts()
-                .structs(resident::STRUCTS)
-                .signatures(resident::SIGNATURES)
-                .holds("STATUS_MIN", resident::STATUS_MIN)
-                .holds("STATUS_MAX", resident::STATUS_MAX),
-        ),
+        ("resident", of_layouts().signatures(resident::SIGNATURES)),
         (
             "bandwidth",
             Assertions::default().signatures(bandwidth::SIGNATURES),

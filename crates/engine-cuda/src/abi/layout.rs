@@ -12,6 +12,20 @@ pub(crate) const UNIT: usize = 16;
 /// What fills up a unit of a column.
 pub(crate) const PAD: u8 = 0xff;
 
+/// Statuses that have a line.
+pub(crate) const STATUS_MIN: u16 = 100;
+/// The last of them.
+pub(crate) const STATUS_MAX: u16 = 599;
+/// How many.
+pub(crate) const STATUSES: u32 = (STATUS_MAX - STATUS_MIN + 1) as u32;
+/// Bytes of a head's end: the length, and two line feeds.
+pub(crate) const HEAD_END: usize = 14;
+/// Where a lane's own lines of a head begin, behind its end.
+pub(crate) const HEAD_LINES: usize = 16;
+
+/// Warps of a block of `render_row`.
+pub(crate) const ROW_WARPS: u32 = 4;
+
 structs! {
     /// Where a lane's things begin in what is delivered.
     pub(crate) struct LaneOffsets {
@@ -25,6 +39,12 @@ structs! {
         pub(crate) queries: u32,
         /// Its headers.
         pub(crate) headers: u32,
+    }
+
+    /// A text among those uploaded for heads.
+    pub(crate) struct HeadText {
+        pub(crate) offset: u32,
+        pub(crate) length: u32,
     }
 
     /// A query or header that is delivered.
@@ -49,13 +69,19 @@ pointing! {
         /// None: bodies without heads.
         heads: Option<Slice<'m, u8>> [lanes * head_stride],
         head_lengths: Option<Slice<'m, u32>> [lanes],
+        head_texts: Option<Slice<'m, u8>>,
+        status_lines: Option<Slice<'m, HeadText>> [Count::from(STATUSES)],
         lane_count: Option<Slice<'m, u32>> [Count::from(1u32)],
+        fields: HeadText,
         run_stride: u32,
         segment_stride: u32,
         head_stride: u32,
         lanes: u32,
     }
-    where { heads.is_some() == head_lengths.is_some() }
+    where {
+        [head_lengths.is_some(), head_texts.is_some(), status_lines.is_some()]
+            == [heads.is_some(); 3],
+    }
 }
 
 impl Pieces<'_> {
@@ -98,8 +124,11 @@ signatures! {
         segments_capacity: u32,
         runs_only: u32,
     }
+    beside {
+        blocks: u32,
+    }
     where { segments_out.is_some() || segments_capacity.get() == 0 }
-    launch Row => (pieces.lanes() * WARP).over(128);
+    launch Row => Grid::blocks(blocks.get(), ROW_WARPS * WARP as u32);
 
     /// Arguments of `render_column`.
     pub(crate) struct ColumnArgs<'m> {

@@ -1,21 +1,9 @@
 //! What `kernels/resident.cu` is given: lanes as they were parsed, and the texts of heads.
 
+use super::layout::{HeadText, STATUSES};
 use super::stage::HeaderValue;
 use super::{LaneResult, SessionKey};
 use crate::gpu::{Count, Slice};
-
-/// Statuses that have a line.
-pub(crate) const STATUS_MIN: u16 = 100;
-/// The last of them.
-pub(crate) const STATUS_MAX: u16 = 599;
-
-structs! {
-    /// A text among those uploaded for heads.
-    pub(crate) struct HeadText {
-        pub(crate) offset: u32,
-        pub(crate) length: u32,
-    }
-}
 
 signatures! {
     /// Arguments of `begin_lanes`.
@@ -38,7 +26,7 @@ signatures! {
         heads: Slice<'m, u8> [lanes * head_stride],
         head_lengths: Slice<'m, u32> [lanes],
         texts: Slice<'m, u8>,
-        status_lines: Slice<'m, HeadText> [Count::from(u32::from(STATUS_MAX - STATUS_MIN) + 1)],
+        status_lines: Slice<'m, HeadText> [Count::from(STATUSES)],
         header_names: Slice<'m, HeadText>,
         cookie_before: HeadText,
         cookie_after: HeadText,

@@ -190,6 +190,9 @@ impl Regions<'_> {
 /// run at a time than with global memory.
 const SHARED_REGISTERS_MAX: usize = 48 << 10;
 
+/// Warps of a block of `run_stage`.
+pub(crate) const STAGE_WARPS: u32 = 2;
+
 /// Words of a warp's registers: the program's, and one for what is left of the lane's limits.
 fn register_words(registers: u32) -> usize {
     (registers as usize + 1) * WARP
@@ -240,8 +243,9 @@ signatures! {
     }
     where { regions.lanes() >= lanes }
     launch Stage or StageSpilled if shared_registers(register_count.get() as u32).is_none() =>
-        (lanes.over(WARP as u32))
-            .with_shared(shared_registers(register_count.get() as u32).unwrap_or(0));
+        lanes.over(STAGE_WARPS * WARP as u32).with_shared(
+            STAGE_WARPS * shared_registers(register_count.get() as u32).unwrap_or(0)
+        );
 
     /// Arguments of `decode_answers`.
     pub(crate) struct DecodeArgs<'m> {

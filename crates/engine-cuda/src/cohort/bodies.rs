@@ -2,7 +2,9 @@
 
 use super::stages::DeviceCohort;
 use crate::abi::WARP;
-use crate::abi::layout::{ColumnArgs, LaneOffsets, Pieces, RowArgs, TransposeArgs, UNIT};
+use crate::abi::layout::{
+    ColumnArgs, HeadText, LaneOffsets, Pieces, ROW_WARPS, RowArgs, TransposeArgs, UNIT,
+};
 use crate::gpu::{GpuError, Queue, Slice};
 use rhythm_engine::cohort::Segment;
 
@@ -27,13 +29,23 @@ impl Tiles<'_> {
     }
 }
 
-/// Heads that go before bodies.
+/// Where each lane's head is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HeadsOf<'m> {
-    /// A share of `stride` bytes a lane.
-    pub(crate) bytes: Slice<'m, u8>,
+pub(crate) struct HeadPlaces<'m> {
+    /// What it has of its own, in a share of `stride` bytes a lane.
+    pub(crate) own: Slice<'m, u8>,
+    /// Bytes of all of it.
     pub(crate) lengths: Slice<'m, u32>,
     pub(crate) stride: usize,
+}
+
+/// Heads that go before bodies: what lanes have of their own, and what they share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadsOf<'m> {
+    pub(crate) places: HeadPlaces<'m>,
+    pub(crate) texts: Slice<'m, u8>,
+    pub(crate) status_lines: Slice<'m, HeadText>,
+    pub(crate) fields: HeadText,
 }
 
 /// Where each body begins.
@@ -82,12 +94,15 @@ impl<'m> Bodies<'m> {
             segments: regions.segments,
             fragments: service.at(service.fragments),
             fragment_bytes: service.at(service.fragment_bytes),
-            heads: self.heads.map(|heads| heads.bytes),
-            head_lengths: self.heads.map(|heads| heads.lengths),
+            heads: self.heads.map(|heads| heads.places.own),
+            head_lengths: self.heads.map(|heads| heads.places.lengths),
+            head_texts: self.heads.map(|heads| heads.texts),
+            status_lines: self.heads.map(|heads| heads.status_lines),
             lane_count: self.cohort.lane_count,
+            fields: self.heads.map(|heads| heads.fields).unwrap_or_default(),
             run_stride: regions.shares.run,
             segment_stride: regions.shares.segments,
-            head_stride: self.heads.map_or(0, |heads| heads.stride as u32),
+            head_stride: self.heads.map_or(0, |heads| heads.places.stride as u32),
             lanes: self.cohort.lanes() as u32,
         }
     }
@@ -100,6 +115,12 @@ impl<'m> Bodies<'m> {
         runs_only: bool,
     ) -> Result<(), GpuError> {
         let (offsets, pitch) = to.starts.numbers();
+        let lanes_blocks = self.cohort.lanes().div_ceil(ROW_WARPS as usize);
+        let per: usize = std::env::var("RHYTHM_ROW_BLOCKS")
+            .ok()
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(6);
+        let blocks = queue.multiprocessors() as usize * per;
         queue.launch(RowArgs {
             pieces: self.pieces(),
             offsets,
@@ -109,6 +130,7 @@ impl<'m> Bodies<'m> {
             pitch,
             segments_capacity: to.segments.map_or(0, |segments| segments.len() as u32),
             runs_only: u32::from(runs_only),
+            blocks: blocks.min(lanes_blocks) as u32,
         })
     }
 

@@ -335,6 +335,19 @@ unsafe impl Gpu for Driver {
         cuda.check(code, "cuEventElapsedTime")?;
         Ok(milliseconds)
     }
+
+    fn profile(&self, is_begin: bool) {
+        let Ok(cuda) = self.context.enter() else {
+            return;
+        };
+        // Most often nobody is attached, and then it is an error, which does not matter.
+        let tell = match is_begin {
+            true => cuda.cuProfilerStart,
+            false => cuda.cuProfilerStop,
+        };
+        // SAFETY: neither has requirements.
+        let _ = unsafe { tell() };
+    }
 }
 
 impl Drop for Driver {

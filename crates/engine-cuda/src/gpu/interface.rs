@@ -236,6 +236,9 @@ pub unsafe trait Gpu: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// It failed, or a mark has not been passed.
     fn elapsed_ms(&self, from: Mark, to: Mark) -> Result<f32, GpuError>;
+
+    /// Tells a profiler that is attached, and looks at parts alone, that one begins or ends.
+    fn profile(&self, _is_begin: bool) {}
 }
 
 /// A GPU shared by executors.

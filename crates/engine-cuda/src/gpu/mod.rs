@@ -9,7 +9,7 @@
 //!   take;
 //! - [`Queue`]: copies and launches put into a stream, of borrowed memory only; [`scope`] and
 //!   [`Lent`] see to it that what is borrowed stays until the stream has done its work;
-//! - [`power`]: what a device draws meanwhile.
+//! - [`power`]: what a device draws meanwhile; [`Stopwatch`]: how long each kernel takes.
 //!
 //! Memory and launches are unsafe by nature: `unsafe` is here, and nowhere else but for the
 //! promises about what crosses (`plain`, `abi/declare.rs`).
@@ -28,6 +28,7 @@ mod memory;
 pub mod power;
 mod queue;
 mod signature;
+mod stopwatch;
 
 pub(crate) use extent::Extents;
 pub use extent::{Extent, Slice};
@@ -39,3 +40,4 @@ pub use memory::{Buffer, DeviceBuffer, Home, PinnedBuffer};
 pub use queue::{Queue, Scope, scope};
 pub(crate) use signature::Pointer;
 pub use signature::{Count, Field, Launch};
+pub use stopwatch::Stopwatch;

@@ -246,7 +246,7 @@ fn render<'m>(
     };
     let bodies = Bodies {
         cohort: *cohort,
-        heads: Some(heads),
+        heads: Some(shared.heads.of(cohort.page, heads)),
     };
     let tiles = memory.tiles();
     match shared.options.layout {

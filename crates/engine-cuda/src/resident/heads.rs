@@ -2,8 +2,9 @@
 //! answers, from texts that the protocol's own writer wrote.
 
 use crate::abi::SessionKey;
-use crate::abi::resident::{BeginArgs, HeadArgs, HeadText, STATUS_MAX, STATUS_MIN};
-use crate::cohort::bodies::HeadsOf;
+use crate::abi::layout::{HEAD_END, HEAD_LINES, HeadText, STATUS_MAX, STATUS_MIN};
+use crate::abi::resident::{BeginArgs, HeadArgs};
+use crate::cohort::bodies::{HeadPlaces, HeadsOf};
 use crate::cohort::stages::DeviceCohort;
 use crate::gpu::{DeviceBuffer, Extent, GpuError, Queue, SharedGpu, Slice, Stream};
 use crate::upload::{Bundle, upload};
@@ -29,12 +30,23 @@ pub(super) fn begin<'m>(
     })
 }
 
+/// Bytes that a head of a page takes at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeadRoom {
+    /// Of its own.
+    pub(super) stride: usize,
+    /// All of it.
+    pub(super) length_max: usize,
+}
+
 /// A page's texts.
 #[derive(Debug)]
 struct PageHeads {
     fields: HeadText,
     header_names: Extent<HeadText>,
-    bytes: usize,
+    /// The most bytes of what a head has of its own and what it shares, values of headers left out.
+    own_bytes: usize,
+    shared_bytes: usize,
 }
 
 /// The texts of a service.
@@ -79,6 +91,7 @@ impl Heads {
                 texts.push(&line)
             })
             .collect();
+        let status_bytes = lines.iter().map(|line| line.length).max().unwrap_or(0) as usize;
         let cookie = cookie_texts(&service.config.session.cookie).map(|text| texts.push(&text));
         let date = DateCache::new(now);
         let mut bundle = Bundle::default();
@@ -95,7 +108,8 @@ impl Heads {
             let named: usize = names.iter().map(Vec::len).sum();
             let placed: Vec<HeadText> = names.iter().map(|name| texts.push(name)).collect();
             pages.push(PageHeads {
-                bytes: 64 + cookie as usize + 40 + fields.len() + named,
+                own_bytes: HEAD_LINES + cookie as usize + 40 + named,
+                shared_bytes: status_bytes + fields.len() + HEAD_END,
                 fields: texts.push(&fields),
                 header_names: bundle.push(&placed),
             });
@@ -111,10 +125,25 @@ impl Heads {
         })
     }
 
-    /// Room for a head of the page, if its headers' values have no more than `values` bytes; a
-    /// multiple of 16.
-    pub(super) fn stride(&self, page: usize, values: usize) -> usize {
-        (self.pages[page].bytes + values).next_multiple_of(64)
+    /// Room for what a head of the page has of its own, a multiple of 64, if its headers' values
+    /// have no more than `values` bytes; and for the whole of it.
+    pub(super) fn room(&self, page: usize, values: usize) -> HeadRoom {
+        let page = &self.pages[page];
+        let stride = (page.own_bytes + values).next_multiple_of(64);
+        HeadRoom {
+            stride,
+            length_max: stride + page.shared_bytes,
+        }
+    }
+
+    /// The heads of a page's answers that are at these places.
+    pub(super) fn of<'m>(&'m self, page: usize, places: HeadPlaces<'m>) -> HeadsOf<'m> {
+        HeadsOf {
+            places,
+            texts: self.memory.slice(self.texts),
+            status_lines: self.memory.slice(self.status_lines),
+            fields: self.pages[page].fields,
+        }
     }
 
     /// Writes the heads of a cohort's answers, with the sessions `created` for its lanes.
@@ -123,7 +152,7 @@ impl Heads {
         queue: &Queue<'m>,
         cohort: &DeviceCohort<'m>,
         created: Slice<'m, SessionKey>,
-        to: &HeadsOf<'m>,
+        to: &HeadPlaces<'m>,
     ) -> Result<(), GpuError> {
         let (lanes, regions) = (cohort.lanes(), &cohort.regions);
         assert_eq!([created.len(), to.lengths.len()], [lanes; 2]);
@@ -137,7 +166,7 @@ impl Heads {
             arena: cohort.arena,
             headers: regions.headers,
             created,
-            heads: to.bytes,
+            heads: to.own,
             head_lengths: to.lengths,
             texts: self.memory.slice(self.texts),
             status_lines: self.memory.slice(self.status_lines),

@@ -1,10 +1,11 @@
 //! The device's memory of a cohort in flight, from parsed requests to answers, for one page.
 
+use super::heads::HeadRoom;
 use super::options::ResidentOptions;
 use crate::abi::layout::{LaneOffsets, UNIT};
 use crate::abi::{Columns, SessionKey};
 use crate::besim::ANSWER_BYTES;
-use crate::cohort::bodies::{HeadsOf, Tiles};
+use crate::cohort::bodies::{HeadPlaces, Tiles};
 use crate::cohort::regions::RegionExtents;
 use crate::cohort::room::Room;
 use crate::cohort::stages::DeviceCohort;
@@ -23,8 +24,8 @@ use rhythm_engine::program::{FieldType, PageProgram};
 pub(super) struct PageNeeds {
     pub(super) index: usize,
     pub(super) room: Room,
-    /// Bytes of a head and of an answer.
-    pub(super) head: usize,
+    pub(super) head: HeadRoom,
+    /// Bytes of an answer.
     pub(super) pitch: usize,
     pub(super) param_text: u32,
 }
@@ -86,7 +87,7 @@ impl MemoryExtents {
             keys: places.take(lanes),
             created: places.take(lanes),
             randoms: places.take(lanes),
-            heads: places.take(lanes * needs.head),
+            heads: places.take(lanes * needs.head.stride),
             head_lengths: places.take(lanes),
             rows_needed: places.take(1),
             tile_rows: places.take(Tiles::count(lanes)),
@@ -270,11 +271,11 @@ impl CohortMemory {
     }
 
     /// The heads of answers.
-    pub(super) fn heads(&self) -> HeadsOf<'_> {
-        HeadsOf {
-            bytes: self.memory.slice(self.places.heads),
+    pub(super) fn heads(&self) -> HeadPlaces<'_> {
+        HeadPlaces {
+            own: self.memory.slice(self.places.heads),
             lengths: self.memory.slice(self.places.head_lengths),
-            stride: self.needs.head,
+            stride: self.needs.head.stride,
         }
     }
 

@@ -124,7 +124,7 @@ impl Resident {
         }
         let mut needs = PageNeeds {
             index: page,
-            head: heads.stride(page, 64),
+            head: heads.room(page, 64),
             pitch: 4096,
             param_text: tables.pages()[page].text_stride(trace.request_bytes() as u32),
             room: Room::guess(device.pages[page].page.stages.iter(), options.layout),
@@ -192,7 +192,7 @@ impl Resident {
                         Layout::Runs => result.run_length,
                         _ => result.body_length,
                     };
-                    let answer = needs.head + body as usize;
+                    let answer = needs.head.length_max + body as usize;
                     needs.pitch = needs.pitch.max(answer.next_multiple_of(256));
                 }
                 _ => {}

@@ -331,6 +331,10 @@ EXPORT int cuEventElapsedTime(float *milliseconds, struct event *from, struct ev
     return from->is_recorded && to->is_recorded ? SUCCESS : 400;
 }
 
+EXPORT int cuProfilerStart(void) { return state(); }
+
+EXPORT int cuProfilerStop(void) { return state(); }
+
 EXPORT int cuEventDestroy_v2(struct event *event) {
     free(event);
     count(-1);

@@ -66,9 +66,14 @@ pub(crate) struct Args {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=32))]
     parsers: u32,
 
-    /// Parse requests as they lie, not transposed
+    /// Transpose requests before they are parsed, as the paper does
     #[arg(long)]
-    no_transpose: bool,
+    transpose: bool,
+
+    /// Rates of the layouts alone: no host executor to compare with, no parsing alone, no latency,
+    /// no kernels
+    #[arg(long)]
+    quick: bool,
 
     /// Seconds for each page
     #[arg(long, value_name = "S", default_value_t = 0.9)]
@@ -166,7 +171,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         pages: all.filter(chosen).collect(),
         seconds: Duration::from_secs_f64(args.seconds.clamp(0.001, 60.0)),
         parsers: args.parsers as usize,
-        transposes: !args.no_transpose,
+        transposes: args.transpose,
+        is_quick: args.quick,
         power,
         bar,
     };
@@ -185,7 +191,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         notes,
         paper: Report::PAPER,
     };
-    if let Err(error) = bench.parsing(is_emulated, &mut report.parsing) {
+    if !args.quick
+        && let Err(error) = bench.parsing(is_emulated, &mut report.parsing)
+    {
         report.notes.push(format!("parsing: {error:#}"));
     }
     let file = args.json.as_deref();

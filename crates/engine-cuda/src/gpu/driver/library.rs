@@ -92,6 +92,8 @@ library! {
     // The first version: all drivers have it, the second only those of CUDA 12.8 and later.
     cuEventElapsedTime(milliseconds: *mut f32, from: CUevent, to: CUevent);
     cuEventDestroy_v2(event: CUevent);
+    cuProfilerStart();
+    cuProfilerStop();
     cuLaunchKernel(
         function: CUfunction,
         blocks_x: c_uint, blocks_y: c_uint, blocks_z: c_uint,

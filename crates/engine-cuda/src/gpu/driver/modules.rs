@@ -196,8 +196,19 @@ fn function(context: &Context, module: CUmodule, kernel: Kernel) -> Result<CUfun
     let which = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
     // SAFETY: the function is of this context.
     let code = unsafe { (cuda.cuFuncSetAttribute)(function, which, dynamic.max(0)) };
-    match code {
-        0 => Ok(function),
-        _ => Err(absent(code, "cuFuncSetAttribute")),
+    if code != 0 {
+        return Err(absent(code, "cuFuncSetAttribute"));
     }
+    if let Some(carveout) = std::env::var("RHYTHM_CARVEOUT")
+        .ok()
+        .and_then(|v| v.parse().ok())
+    {
+        let which = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        // SAFETY: the function is of this context.
+        let code = unsafe { (cuda.cuFuncSetAttribute)(function, which, carveout) };
+        if code != 0 {
+            return Err(absent(code, "cuFuncSetAttribute"));
+        }
+    }
+    Ok(function)
 }

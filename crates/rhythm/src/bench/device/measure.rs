@@ -10,7 +10,7 @@ use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine_cuda::bandwidth::{self, Bandwidth};
 use rhythm_engine_cuda::gpu::power::PowerMeter;
-use rhythm_engine_cuda::gpu::{GpuError, SharedGpu};
+use rhythm_engine_cuda::gpu::{GpuError, SharedGpu, Stopwatch};
 use rhythm_engine_cuda::layout::Layout;
 use rhythm_engine_cuda::resident::{Resident, ResidentError, ResidentOptions, Trace};
 use rhythm_protocol::scan::Level;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Cohort sizes that are tried.
-const COHORTS: [usize; 4] = [256, 1024, 4096, 16384];
+const COHORTS: [usize; 5] = [256, 1024, 4096, 16384, 65536];
 /// Cohorts in flight that are tried.
 const IN_FLIGHT: [usize; 4] = [2, 8, 16, 32];
 /// Lots of requests that a page's trace has, which cohorts go round.
@@ -35,6 +35,8 @@ const SESSIONS_MAX: u64 = 1 << 26;
 const PARSED_PAGE: Page = Page::BillPayStatusOutput;
 /// The cohort size whose latency is measured for each page.
 const LATENCY_COHORT: usize = 1024;
+/// The cohort size whose kernels are timed for each page: it fills the device alone.
+const KERNELS_COHORT: usize = 65536;
 
 /// What some runs of cohorts came to.
 struct Timed {
@@ -58,6 +60,7 @@ pub(super) struct Bench {
     pub(super) seconds: Duration,
     pub(super) parsers: usize,
     pub(super) transposes: bool,
+    pub(super) is_quick: bool,
     pub(super) power: Option<PowerMeter>,
     pub(super) bar: ProgressBar,
 }
@@ -96,6 +99,9 @@ impl Bench {
 
     /// The host executor on all cores at once, each with a pipeline of its own.
     pub(super) fn host(&self, is_emulated: bool) -> Result<HostResult> {
+        if self.is_quick {
+            return Ok(HostResult::UNKNOWN);
+        }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         self.say(format!("measuring the host executor on {cores} cores"));
         let reports: Vec<emulate::Report> = std::thread::scope(|scope| {
@@ -168,6 +174,14 @@ impl Bench {
     }
 
     fn resident(&self, options: ResidentOptions) -> Result<Resident, ResidentError> {
+        self.resident_on(&self.gpu, options)
+    }
+
+    fn resident_on(
+        &self,
+        gpu: &SharedGpu,
+        options: ResidentOptions,
+    ) -> Result<Resident, ResidentError> {
         // A bench's sessions may be guessed.
         let mut seed = 1u64;
         let random = move || {
@@ -176,7 +190,7 @@ impl Bench {
                 .wrapping_add(0x1405_7b7e_f767_814f);
             seed
         };
-        Resident::new(&self.gpu, self.site.service(), options, random)
+        Resident::new(gpu, self.site.service(), options, random)
     }
 
     /// Logs users in on the device, so many lots of a cohort.
@@ -277,9 +291,14 @@ impl Bench {
             of_write_bandwidth: f64::NAN,
             of_host: Mean::default(),
             pages,
-            latency: self.latency(layout)?,
+            latency: Vec::new(),
+            kernels: Vec::new(),
             seconds: 0.0,
         };
+        if !self.is_quick {
+            result.latency = self.latency(layout)?;
+            result.kernels = self.kernels(layout)?;
+        }
         result.seconds = began.elapsed().as_secs_f64();
         result.summarize(&report.host, report.idle_watts);
         Ok(result)
@@ -461,6 +480,50 @@ impl Bench {
                 p50_ms: at(0.5),
                 p99_ms: at(0.99),
                 max_ms: at(1.0),
+            });
+        }
+        Ok(found)
+    }
+
+    /// What each kernel takes of a cohort that has the device for itself, each page.
+    fn kernels(&self, layout: Layout) -> Result<Vec<PageKernels>, ResidentError> {
+        let cohort = KERNELS_COHORT.min(self.cohort_max());
+        let stopwatch = Stopwatch::new(&self.gpu);
+        let gpu: SharedGpu = stopwatch.clone();
+        let mut resident = self.resident_on(&gpu, self.options(layout, cohort, 1))?;
+        let mut users = self
+            .log_in(&mut resident, cohort, 1)
+            .map_err(resident_error)?;
+        let mut pages = self.pages.clone();
+        pages.sort_by_key(|page| (*page == Page::Login, *page == Page::Logout));
+        let mut found = Vec::new();
+        for page in pages {
+            self.say(format!("layout {layout}: kernels of {}", page.name()));
+            let trace = resident.load(&users.requests(page))?;
+            resident.prepare(self.page_index(page).map_err(resident_error)?, &trace)?;
+            resident.run(&trace, 1)?;
+            stopwatch.start();
+            let ran = resident.run(&trace, RUNS);
+            let launches = stopwatch.stop()?;
+            ran?;
+            let each = (launches.len() / RUNS).max(1);
+            let median = |launch: usize| {
+                let runs = launches.iter().skip(launch).step_by(each);
+                let mut runs: Vec<f32> = runs.map(|(_, took)| *took).collect();
+                runs.sort_by(f32::total_cmp);
+                runs.get(runs.len() / 2).copied().unwrap_or(f32::NAN)
+            };
+            let launched = launches.iter().take(each).enumerate();
+            found.push(PageKernels {
+                kind: page,
+                page: page.name(),
+                cohort,
+                kernels: launched
+                    .map(|(launch, (kernel, _))| KernelTime {
+                        kernel: kernel.name(),
+                        ns_a_request: f64::from(median(launch)) * 1e6 / cohort as f64,
+                    })
+                    .collect(),
             });
         }
         Ok(found)

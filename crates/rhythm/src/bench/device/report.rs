@@ -41,6 +41,18 @@ pub(super) struct HostResult {
     pub(super) pages: Vec<HostPage>,
 }
 
+impl HostResult {
+    /// It was not measured.
+    pub(super) const UNKNOWN: HostResult = HostResult {
+        cores: 0,
+        requests_per_s: Mean {
+            mix14: f64::NAN,
+            mix16: f64::NAN,
+        },
+        pages: Vec::new(),
+    };
+}
+
 /// A page on the host.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct HostPage {
@@ -93,6 +105,24 @@ pub(super) struct Latency {
     pub(super) max_ms: f32,
 }
 
+/// A launch of a page's cohort, in their order.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct KernelTime {
+    pub(super) kernel: &'static str,
+    /// Nanoseconds, over the requests of the cohort.
+    pub(super) ns_a_request: f64,
+}
+
+/// What the kernels take of a cohort that has the device for itself.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct PageKernels {
+    #[serde(skip)]
+    pub(super) kind: Page,
+    pub(super) page: &'static str,
+    pub(super) cohort: usize,
+    pub(super) kernels: Vec<KernelTime>,
+}
+
 /// A layout.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct LayoutResult {
@@ -113,6 +143,7 @@ pub(super) struct LayoutResult {
     pub(super) of_host: Mean,
     pub(super) pages: Vec<PageResult>,
     pub(super) latency: Vec<Latency>,
+    pub(super) kernels: Vec<PageKernels>,
     /// What measuring all of it took.
     pub(super) seconds: f64,
 }
@@ -141,6 +172,24 @@ impl LayoutResult {
         };
         self.of_write_bandwidth = sum(&|page| page.of_write_bandwidth / page.requests_per_s)
             / sum(&|page| 1.0 / page.requests_per_s);
+    }
+
+    /// Nanoseconds that each kernel takes of a request of the paper's mix, the most first, when one
+    /// cohort has the device for itself.
+    fn kernels_of_mix(&self) -> Vec<(&'static str, f64)> {
+        let whole: f64 = self.kernels.iter().map(|page| mix14(page.kind)).sum();
+        let mut sums: Vec<(&'static str, f64)> = Vec::new();
+        for page in &self.kernels {
+            for time in &page.kernels {
+                let share = mix14(page.kind) / whole * time.ns_a_request;
+                match sums.iter_mut().find(|(kernel, _)| *kernel == time.kernel) {
+                    Some((_, sum)) => *sum += share,
+                    None => sums.push((time.kernel, share)),
+                }
+            }
+        }
+        sums.sort_by(|a, b| b.1.total_cmp(&a.1));
+        sums
     }
 
     /// Requests for each joule above so many watts, where all pages' power is known.
@@ -207,15 +256,19 @@ impl fmt::Display for Report {
             "memory: {copy_gb_per_s:.0} GB/s copying (read and written), \
              {write_gb_per_s:.0} GB/s writing alone"
         )?;
-        writeln!(
-            f,
-            "host executor on {} cores: {:.2} million requests/s (mix14), {:.2} (mix16)",
-            self.host.cores,
-            million(self.host.requests_per_s.mix14),
-            million(self.host.requests_per_s.mix16)
-        )?;
+        if self.host.cores > 0 {
+            writeln!(
+                f,
+                "host executor on {} cores: {:.2} million requests/s (mix14), {:.2} (mix16)",
+                self.host.cores,
+                million(self.host.requests_per_s.mix14),
+                million(self.host.requests_per_s.mix16)
+            )?;
+        }
         self.layouts.iter().try_for_each(|layout| layout.fmt(f))?;
-        writeln!(f, "\nparsing alone, mixed trace (parameters of one page)")?;
+        if !self.parsing.is_empty() {
+            writeln!(f, "\nparsing alone, mixed trace (parameters of one page)")?;
+        }
         self.parsing.iter().try_for_each(|parsing| parsing.fmt(f))?;
         if let Some(watts) = self.idle_watts {
             writeln!(f, "\nidle: {watts:.0} W")?;
@@ -298,6 +351,16 @@ impl fmt::Display for LayoutResult {
                 self.of_write_bandwidth
             )?;
         }
+        let kernels = self.kernels_of_mix();
+        let all: f64 = kernels.iter().map(|(_, ns)| ns).sum();
+        write!(
+            f,
+            "kernels of a cohort alone, ns a request (mix14): all {all:.2}"
+        )?;
+        for (kernel, ns) in kernels {
+            write!(f, ", {kernel} {ns:.2}")?;
+        }
+        writeln!(f)?;
         let by_p99 = |a: &&Latency, b: &&Latency| a.p99_ms.total_cmp(&b.p99_ms);
         match self.latency.iter().max_by(by_p99) {
             None => Ok(()),
