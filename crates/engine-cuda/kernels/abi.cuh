@@ -13,11 +13,20 @@ struct __align__(8) View {
 // A view of this length is no text: an answer that has not come, a file that was not asked for.
 #define NO_TEXT 0xffffffffu
 
-// A lane's share of an array: items start .. start + length.
+// A lane's share of an array: items start .. start + length; or, with INTERLEAVED in `start`, every
+// item_pitch-th from there on, so that what neighbors have at one position lies side by side.
 struct __align__(8) Span {
     u32 start;
     u32 length;
 };
+
+#define INTERLEAVED 0x80000000u
+
+// Where in an array the item at a position of a lane's share is.
+DEVICE u32 item_of(Span span, u32 position, u32 item_pitch) {
+    bool interleaved = (span.start & INTERLEAVED) != 0;
+    return (span.start & ~INTERLEAVED) + position * (interleaved ? item_pitch : 1);
+}
 
 // A fragment's place in a lane's body: after so many bytes of the run.
 struct __align__(8) Segment {

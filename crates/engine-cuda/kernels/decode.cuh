@@ -1,9 +1,10 @@
 // The answers of a call, from BeSim's text into columns (rules: protocol/besim.rs and the engine's
 // reference executor).
 //
-// A thread reads the answers of its lane, 8 bytes at a time up to what ends a cell. Rows go to the
-// lane's own share of the item arrays; a lane with more rows than fit says so, and the host starts
-// the stage again with larger shares.
+// A thread reads the answers of its lane, 8 bytes at a time up to what ends a cell. The item arrays
+// have a line for each row, with a place for each lane of the cohort, so that neighbors write (and
+// the stage reads) side by side. A lane with more rows than there are lines says so, and the host
+// starts the stage again with more.
 #pragma once
 #include "abi.cuh"
 #include "number.cuh"
@@ -40,7 +41,10 @@ struct DecodeArgs {
     u32 status_slot;
     // NO_SLOT: one row, its columns to scalar fields.
     u32 spans_slot;
+    // Rows that a lane may have, and lanes that a line of items is for.
     u32 item_stride;
+    u32 item_pitch;
+    u32 unused;
 };
 
 // 0x80 in each byte of `word` that is a control character, '&', or not ASCII: what a plain cell has
@@ -151,7 +155,6 @@ DEVICE bool parse_int(const u8* text, u32 length, i64* value) {
 struct Decoder {
     const DecodeArgs& args;
     u32 lane;
-    u32 first;
     u32 rows;
 
     // Stores a cell; false where it is not of its column's type.
@@ -171,7 +174,7 @@ struct Decoder {
         if (args.spans_slot == NO_SLOT) {
             if (rows == 0) values[lane] = value;
         } else if (rows < args.item_stride) {
-            values[first + rows] = value;
+            values[u64(rows) * args.item_pitch + lane] = value;
         }
         return true;
     }
@@ -214,7 +217,7 @@ DEVICE void decode_lane(const DecodeArgs& args, u32 index) {
     u32 lane = args.lane_list ? args.lane_list[index] : index;
     Span asked =
         args.asked ? args.asked[index] : Span{index * args.query_stride, result.query_count};
-    Decoder decoder = {args, lane, lane * args.item_stride, 0};
+    Decoder decoder = {args, lane, 0};
     i64 status = 0;
     bool readable = true;
     for (u32 at = 0; at < asked.length && readable; ++at) {
@@ -236,7 +239,7 @@ DEVICE void decode_lane(const DecodeArgs& args, u32 index) {
             value_column(args.columns, args.decoded[column].slot)[lane] = 0;
         return;
     }
-    span_column(args.columns, args.spans_slot)[lane] = {decoder.first, decoder.rows};
+    span_column(args.columns, args.spans_slot)[lane] = {lane | INTERLEAVED, decoder.rows};
     if (decoder.rows > args.item_stride) {
         result.outcome = LANE_ROOM;
         atomicMax(args.rows_needed, decoder.rows);

@@ -181,7 +181,7 @@ DEVICE void render_lane(const RowArgs& args, u32 index, u8* shared) {
 
 // No more blocks than are under way at a time, or fewer, which leaves room for other kernels; each
 // warp goes on to further requests.
-KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(8)) {
+KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(7)) {
     SHARED_ARRAY(u8, tiles, ROW_WARPS * ROW_TILE);
     u32 lanes = lanes_of(args.pieces), warps = gridDim.x * ROW_WARPS;
 #pragma unroll 1

@@ -224,10 +224,12 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
             lane.reg(op.a) = span_column(args.columns, op.d)[lane.place()].length;
             break;
         case CODE_ITEM: {
+            // Both addresses are on their way at once.
+            const u64* values = value_column(args.columns, op.e);
             Span span = span_column(args.columns, op.d)[lane.place()];
             u64 position = lane.reg(op.b);
             if (position >= span.length) return lane.fail(ERROR_OUT_OF_RANGE);
-            lane.reg(op.a) = value_column(args.columns, op.e)[span.start + u32(position)];
+            lane.reg(op.a) = values[item_of(span, u32(position), args.item_pitch)];
             break;
         }
         case CODE_CONSTANT_ITEM: {
@@ -388,8 +390,10 @@ DEVICE Instruction fetch(const Instruction* from) {
     return {u16(words.x), u16(words.x >> 16), u16(words.y), u16(words.y >> 16), words.z, words.w};
 }
 
-// Runs the lanes of a warp; `file` has its registers.
-template <bool SPILLED> DEVICE void run_lanes(const StageArgs& args, u64* file) {
+// Runs the lanes of a warp; `file` has its registers, and `code` the program, where shared memory
+// has room for it.
+template <bool SPILLED>
+DEVICE void run_lanes(const StageArgs& args, u64* file, const Instruction* code) {
     u32 lanes = args.lane_count ? smaller(*args.lane_count, args.lanes) : args.lanes;
     u32 index = global_thread();
     bool takes_part = index < lanes && args.results[index].outcome == LANE_ACTIVE;
@@ -401,7 +405,7 @@ template <bool SPILLED> DEVICE void run_lanes(const StageArgs& args, u64* file) 
     for (;;) {
         u32 now = __reduce_min_sync(FULL_MASK, lane.counter);
         if (now == STOPPED) break;
-        Instruction op = fetch(args.code + now);
+        Instruction op = args.shared_code ? fetch(code + now) : fetch(args.code + now);
         if (lane.counter == now) {
             lane.counter = now + 1;
             execute(lane, op);
@@ -413,15 +417,28 @@ template <bool SPILLED> DEVICE void run_lanes(const StageArgs& args, u64* file) 
 // More than one to a block: a multiprocessor takes 32 blocks, and other kernels want some, too.
 #define STAGE_WARPS 2u
 
+// A block's copy of the program: an instruction is waited for by all that comes after it.
+DEVICE void share_code(const StageArgs& args, Instruction* to) {
+#pragma unroll 1
+    for (u32 at = threadIdx.x; at < args.shared_code; at += STAGE_WARPS * WARP)
+        *reinterpret_cast<uint4*>(to + at) = *reinterpret_cast<const uint4*>(args.code + at);
+    __syncthreads();
+}
+
 KERNEL(run_stage, StageArgs, STAGE_WARPS* WARP) {
     SHARED_DYNAMIC(u64, registers);
-    run_lanes<false>(args, registers + threadIdx.x / WARP * (args.register_count + 1) * WARP);
+    u32 words = (args.register_count + 1) * WARP;
+    Instruction* code = reinterpret_cast<Instruction*>(registers + STAGE_WARPS * words);
+    share_code(args, code);
+    run_lanes<false>(args, registers + threadIdx.x / WARP * words, code);
 }
 
 // The same of programs whose registers are more than shared memory has room for.
 KERNEL(run_stage_spilled, StageArgs, STAGE_WARPS* WARP) {
+    SHARED_DYNAMIC(Instruction, code);
+    share_code(args, code);
     u64 warp = global_thread() / WARP;
-    run_lanes<true>(args, args.registers + warp * (args.register_count + 1) * WARP);
+    run_lanes<true>(args, args.registers + warp * (args.register_count + 1) * WARP, code);
 }
 
 KERNEL(decode_answers, DecodeArgs, 128) {

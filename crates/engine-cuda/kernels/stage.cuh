@@ -169,5 +169,9 @@ struct StageArgs {
     u32 body_bytes_max;
     u32 text_bytes_max;
     u32 turns_max;
+    // Lanes that a line of interleaved items is for.
+    u32 item_pitch;
+    // Instructions that a block keeps in shared memory: all of them, or 0 where they are too many.
+    u32 shared_code;
     u32 unused;
 };

@@ -1,7 +1,7 @@
 //! How fast the device's memory is: a copy, and stores alone. What rendering is measured against.
 
 use crate::abi::bandwidth::{CopyBytes, WriteBytes};
-use crate::gpu::{DeviceBuffer, Gpu, GpuError, Queue, SharedGpu, Slice, scope};
+use crate::gpu::{DeviceBuffer, Gpu, GpuError, PinnedBuffer, Queue, SharedGpu, Slice, scope};
 use serde::Serialize;
 
 /// Enough to fill every multiprocessor (2048 threads each on sm_90).
@@ -69,7 +69,23 @@ pub struct Bandwidth {
     pub copy_gb_per_s: f64,
     /// Gigabytes a second written by stores alone.
     pub write_gb_per_s: f64,
+    /// Gigabytes a second from page-locked memory of the host to the device's, and back.
+    pub to_device_gb_per_s: f64,
+    /// Likewise, back.
+    pub to_host_gb_per_s: f64,
 }
+
+/// Which way bytes go.
+#[derive(Clone, Copy)]
+enum Way {
+    Copied,
+    Written,
+    ToDevice,
+    ToHost,
+}
+
+/// Most bytes of the host's memory that are locked for it.
+const PINNED_MAX: usize = 256 << 20;
 
 /// Measures it with buffers of so many bytes, which should be many times the device's L2 cache.
 ///
@@ -81,17 +97,22 @@ pub fn measure(gpu: &SharedGpu, bytes: usize) -> Result<Bandwidth, GpuError> {
         DeviceBuffer::new(gpu, bytes)?,
         DeviceBuffer::new(gpu, bytes)?,
     );
+    let host = PinnedBuffer::new(gpu, bytes.min(PINNED_MAX))?;
     let marks = [gpu.mark()?, gpu.mark()?];
-    let median = |copies: bool| -> Result<f64, GpuError> {
+    let median = |way: Way| -> Result<f64, GpuError> {
         let mut rates = Vec::new();
         // Once more than counts, to warm up.
         for _ in 0..=TIMES {
             let moved = scope(&**gpu, &[stream], |queue| {
                 gpu.record(stream, marks[0])?;
-                let (to, from) = (to.first(to.len()), from.first(from.len()));
-                let moved = match copies {
-                    true => copy_bytes(&**gpu, queue, to, from),
-                    false => write_bytes(&**gpu, queue, to, 0x2020_2020),
+                let all = (to.first(to.len()), from.first(from.len()));
+                let (near, far) = (to.first(host.len()), host.first(host.len()));
+                let crossed = host.len() as u64;
+                let moved = match way {
+                    Way::Copied => copy_bytes(&**gpu, queue, all.0, all.1),
+                    Way::Written => write_bytes(&**gpu, queue, all.0, 0x2020_2020),
+                    Way::ToDevice => queue.copy(near, far).map(|()| crossed),
+                    Way::ToHost => queue.copy(far, near).map(|()| crossed),
                 }?;
                 gpu.record(stream, marks[1])?;
                 Ok(moved)
@@ -103,7 +124,9 @@ pub fn measure(gpu: &SharedGpu, bytes: usize) -> Result<Bandwidth, GpuError> {
         Ok(rates[TIMES / 2])
     };
     Ok(Bandwidth {
-        copy_gb_per_s: median(true)?,
-        write_gb_per_s: median(false)?,
+        copy_gb_per_s: median(Way::Copied)?,
+        write_gb_per_s: median(Way::Written)?,
+        to_device_gb_per_s: median(Way::ToDevice)?,
+        to_host_gb_per_s: median(Way::ToHost)?,
     })
 }

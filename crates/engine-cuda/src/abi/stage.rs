@@ -5,6 +5,10 @@ use crate::gpu::{Count, Slice};
 use rhythm_engine::cohort::{Segment, Span, View};
 use rhythm_engine::program::{Escape, TextFunction};
 
+/// In the start of a span: the lane's items are a line of the cohort's apart. The device's alone.
+#[cfg(test)]
+pub(crate) const INTERLEAVED: u32 = 1 << 31;
+
 /// No slot: the answers' one row goes to scalar fields.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 
@@ -193,6 +197,17 @@ const SHARED_REGISTERS_MAX: usize = 48 << 10;
 /// Warps of a block of `run_stage`.
 pub(crate) const STAGE_WARPS: u32 = 2;
 
+/// Instructions of a program that a block keeps in shared memory; of more it keeps none.
+const SHARED_CODE_MAX: usize = 1024;
+
+/// How many instructions of a program of so many a block keeps in shared memory.
+pub(crate) fn shared_code(instructions: usize) -> u32 {
+    match instructions <= SHARED_CODE_MAX {
+        true => instructions as u32,
+        false => 0,
+    }
+}
+
 /// Words of a warp's registers: the program's, and one for what is left of the lane's limits.
 fn register_words(registers: u32) -> usize {
     (registers as usize + 1) * WARP
@@ -215,7 +230,7 @@ pub(crate) fn spilled_words(lanes: usize, registers: u32) -> usize {
 signatures! {
     /// Arguments of `run_stage` and of `run_stage_spilled`, whose registers are in global memory.
     pub(crate) struct StageArgs<'m> {
-        code: Slice<'m, Instruction>,
+        code: Slice<'m, Instruction> [shared_code],
         constants: Slice<'m, Constant> [constant_count],
         parts: Slice<'m, u16>,
         tables: Slice<'m, u64>,
@@ -239,12 +254,15 @@ signatures! {
         body_bytes_max: u32,
         text_bytes_max: u32,
         turns_max: u32,
+        item_pitch: u32,
+        shared_code: u32,
         unused: u32,
     }
     where { regions.lanes() >= lanes }
     launch Stage or StageSpilled if shared_registers(register_count.get() as u32).is_none() =>
         lanes.over(STAGE_WARPS * WARP as u32).with_shared(
             STAGE_WARPS * shared_registers(register_count.get() as u32).unwrap_or(0)
+                + shared_code.get() as u32 * size_of::<Instruction>() as u32
         );
 
     /// Arguments of `decode_answers`.
@@ -265,6 +283,8 @@ signatures! {
         status_slot: u32,
         spans_slot: u32,
         item_stride: u32,
+        item_pitch: u32,
+        unused: u32,
     }
     launch Decode => lanes.over(128);
 }

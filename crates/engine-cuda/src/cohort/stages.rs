@@ -5,7 +5,7 @@ mod tests;
 
 use super::regions::LaneRegions;
 use crate::abi::Columns;
-use crate::abi::stage::{DecodeArgs, NO_SLOT, Regions, StageArgs};
+use crate::abi::stage::{DecodeArgs, NO_SLOT, Regions, StageArgs, shared_code};
 use crate::besim::{ANSWER_BYTES, BesimCohort, BesimTables};
 use crate::gpu::{GpuError, Queue, Slice};
 use crate::service::DeviceService;
@@ -27,8 +27,10 @@ pub(crate) struct DeviceCohort<'m> {
     /// Where in the arena the texts go that its lanes make, and the answers that the device gives.
     pub(crate) text_base: usize,
     pub(crate) answer_base: usize,
-    /// Rows of a lane in the pools of decoded items.
+    /// Rows that a lane may have in the pools of decoded items, and lanes that a pool's lines are
+    /// for: all of the whole cohort.
     pub(crate) item_stride: u32,
+    pub(crate) item_pitch: u32,
     /// One pair: the most rows that a lane's answers have, and the most of a tile, where the share
     /// was too small.
     pub(crate) rows_needed: Slice<'m, [u32; 2]>,
@@ -87,6 +89,8 @@ impl<'m> DeviceCohort<'m> {
             status_slot: decoding.status,
             spans_slot: decoding.spans.unwrap_or(NO_SLOT),
             item_stride: self.item_stride,
+            item_pitch: self.item_pitch,
+            unused: 0,
         })
     }
 
@@ -125,6 +129,8 @@ impl<'m> DeviceCohort<'m> {
             body_bytes_max: bounded(limits.body_bytes_max),
             text_bytes_max: bounded(limits.text_bytes_max),
             turns_max: bounded(limits.turns_max),
+            item_pitch: self.item_pitch,
+            shared_code: shared_code(program.code.len()),
             unused: 0,
         })
     }

@@ -20,7 +20,7 @@ use context::Context;
 use cudarc::driver::sys::{
     CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CUevent, CUstream, CUstream_flags,
 };
-use library::{Code, Cuda, OUT_OF_MEMORY, is_end_of_process};
+use library::{Code, Cuda, OUT_OF_MEMORY, is_end_of_process, is_lost};
 use modules::Modules;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -113,9 +113,10 @@ fn allocated(cuda: &Cuda, code: Code, bytes: usize, doing: &str) -> Result<(), G
     }
 }
 
-/// Of giving something back, which nobody waits for: a failure is for the log.
+/// Of giving something back, which nobody waits for: a failure is for the log, but for those of a
+/// device that is lost, which has been told.
 fn released(cuda: &Cuda, code: Code, doing: &str) {
-    if code != 0 && !is_end_of_process(code) {
+    if code != 0 && !is_end_of_process(code) && !is_lost(code) {
         tracing::warn!(
             error = cuda.explain(code, doing),
             "the GPU did not take something back"

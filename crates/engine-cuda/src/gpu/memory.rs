@@ -54,6 +54,8 @@ pub struct Pinned(*mut u8);
 
 // SAFETY: it is the place of memory that its buffer owns; it says nothing of threads.
 unsafe impl Send for Pinned {}
+// SAFETY: through a shared reference nobody on the host gets at what is there.
+unsafe impl Sync for Pinned {}
 
 impl Home for Pinned {
     const NOWHERE: Self = Pinned(std::ptr::dangling_mut());

@@ -1,7 +1,7 @@
 //! A context: a cohort in flight, and the launches from raw requests to answers.
 
 use super::heads::{Heads, begin};
-use super::host_backend::HostBackend;
+use super::host_backend::{Crossed, HostBackend};
 use super::memory::{CohortMemory, PageNeeds};
 use super::options::ResidentOptions;
 use super::trace::Trace;
@@ -52,6 +52,9 @@ pub(super) struct Context {
     /// `None` until it is prepared for a page.
     pub(super) memory: Option<CohortMemory>,
     backend: HostBackend,
+    /// Where answers go on the host, in layout A, and what has crossed for the last cohort.
+    arrived: PinnedBuffer,
+    pub(super) crossed: Crossed,
     /// What is brought to the host to be looked at.
     pub(super) back: PinnedBuffer,
     /// Put where its memory is free for the next cohort, and where its requests have been parsed.
@@ -66,6 +69,8 @@ impl Context {
             stream: gpu.stream()?,
             memory: None,
             backend: HostBackend::new(gpu)?,
+            arrived: PinnedBuffer::new(gpu, 0)?,
+            crossed: Crossed::default(),
             back: PinnedBuffer::new(gpu, 0)?,
             free: gpu.mark()?,
             parsed: gpu.mark()?,
@@ -85,7 +90,10 @@ impl Context {
             &shared.randoms,
             self.memory.take(),
         )?);
-        Ok(())
+        match shared.options.layout {
+            Layout::A => self.arrived.grow_to(shared.options.cohort * needs.pitch),
+            _ => Ok(()),
+        }
     }
 
     /// The context, to be launched in with these requests; nothing where it is not prepared.
@@ -102,6 +110,8 @@ impl Context {
             stream: self.stream,
             memory: self.memory.as_ref()?,
             backend: &mut self.backend,
+            arrived: &self.arrived,
+            crossed: &mut self.crossed,
             free: self.free,
             parsed: self.parsed,
         })
@@ -117,27 +127,36 @@ pub(super) struct Launcher<'env> {
     stream: Stream,
     memory: &'env CohortMemory,
     backend: &'env mut HostBackend,
+    arrived: &'env PinnedBuffer,
+    crossed: &'env mut Crossed,
     free: Mark,
     parsed: Mark,
 }
 
 impl<'env> Launcher<'env> {
     /// Launches a cohort of requests, from the `first` of the trace on: parsing in a parser's
-    /// stream, the rest in the context's. With the backend on the host it waits for the device at
-    /// each call.
+    /// stream, the rest in the context's. In layout A requests come from the host and answers go
+    /// there (paper, section 6.1.1), and it waits for the device at each call of the backend.
     pub(super) fn launch(&mut self, scope: &Scope<'_, 'env>, first: usize) -> Result<(), GpuError> {
         let Launcher {
             shared,
             parser,
             trace,
             memory,
+            arrived,
             ..
         } = *self;
         let gpu = &*shared.gpu;
+        let crosses = shared.options.layout == Layout::A;
+        *self.crossed = Crossed::default();
         {
             let _turn = parser.turn.lock().unwrap_or_else(PoisonError::into_inner);
             // The lanes are free for the parser where the context's last cohort is done,
             gpu.wait(parser.stream, self.free)?;
+            if crosses {
+                let (queue, count) = (scope.queue(parser.stream), shared.options.cohort);
+                self.crossed.to_device += trace.arrive(&queue, first, count)?;
+            }
             parse(scope, shared, parser, trace, first, memory)?;
             gpu.record(parser.stream, self.parsed)?;
         }
@@ -156,17 +175,21 @@ impl<'env> Launcher<'env> {
         for stage in 0..=last {
             run_stage(&queue, shared, &cohort, stage)?;
             if stage < last {
-                match shared.options.layout {
-                    Layout::A => {
-                        let offsets = memory.offsets();
-                        (self.backend).answer(&queue, &cohort, offsets, &shared.bank)?;
-                    }
-                    _ => cohort.answer(&queue, &shared.besim)?,
+                if crosses {
+                    let (offsets, bank) = (memory.offsets(), &shared.bank);
+                    (self.backend).answer(&queue, &cohort, offsets, bank, self.crossed)?;
+                } else {
+                    cohort.answer(&queue, &shared.besim)?;
                 }
             }
         }
         end_sessions(&queue, shared, memory, &cohort, now_ms)?;
         render(&queue, shared, memory, &cohort)?;
+        if crosses {
+            let answers = memory.out();
+            self.crossed.to_host += answers.len();
+            queue.copy(arrived.first(answers.len()), answers)?;
+        }
         gpu.record(self.stream, self.free)
     }
 }

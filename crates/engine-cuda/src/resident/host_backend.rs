@@ -11,6 +11,13 @@ use crate::plain::bytes_of;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::View;
 
+/// Bytes that crossed between host and device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Crossed {
+    pub(super) to_device: usize,
+    pub(super) to_host: usize,
+}
+
 /// Where things are in the pinned memory: what comes, then what goes.
 #[derive(Debug)]
 struct Mail {
@@ -51,13 +58,14 @@ impl HostBackend {
     }
 
     /// Answers the queries that a stage asked: waits for them, and copies the answers to the
-    /// device.
+    /// device. Adds to what has crossed.
     pub(super) fn answer(
         &mut self,
         queue: &Queue<'_>,
         cohort: &DeviceCohort<'_>,
         offsets: Slice<'_, LaneOffsets>,
         bank: &Bank,
+        crossed: &mut Crossed,
     ) -> Result<(), GpuError> {
         let mut places = Extents::default();
         let mail = Mail::new(&mut places, cohort);
@@ -73,7 +81,7 @@ impl HostBackend {
             };
             cohort.deliver(queue, &to, true)
         })?;
-        let used = mail.answer(self.pinned.host(), cohort, bank)?;
+        let used = mail.answer(self.pinned.host(), cohort, bank, crossed)?;
         let answers = cohort.answer_base..cohort.answer_base + used;
         let pinned = &self.pinned;
         queue.scope(|queue| {
@@ -91,6 +99,7 @@ impl Mail {
         memory: &mut [u8],
         cohort: &DeviceCohort<'_>,
         bank: &Bank,
+        crossed: &mut Crossed,
     ) -> Result<usize, GpuError> {
         let (come, go) = memory.split_at_mut(self.views.start());
         let gone = self.views.start();
@@ -136,6 +145,9 @@ impl Mail {
             }
         }
         go[..size_of_val(&*views)].copy_from_slice(bytes_of(&views));
+        crossed.to_device += size_of_val(&*views) + used;
+        crossed.to_host +=
+            size_of_val(&*results) + next * size_of::<DeliveredText>() + text_bytes as usize;
         Ok(used)
     }
 }

@@ -229,6 +229,7 @@ impl CohortMemory {
             text_base: self.places.made_base,
             answer_base: self.places.answer_base,
             item_stride: self.needs.room.items,
+            item_pitch: self.tickets().len() as u32,
             rows_needed: self.memory.slice(self.places.rows_needed),
         }
     }

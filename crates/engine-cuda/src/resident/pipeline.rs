@@ -349,6 +349,14 @@ impl Resident {
         Ok(self.contexts[0].answer_bytes(options.layout, device)?)
     }
 
+    /// Bytes that crossed to the device and to the host for a request of the last cohort of the
+    /// first context; none but in layout A.
+    #[must_use]
+    pub fn crossed_bytes(&self) -> [f64; 2] {
+        let (crossed, cohort) = (self.contexts[0].crossed, self.shared.options.cohort);
+        [crossed.to_device, crossed.to_host].map(|bytes| bytes as f64 / cohort as f64)
+    }
+
     /// Lanes of the last cohort of the first context that have their answer. Where they are fewer
     /// than its requests, the others failed or were left to the host, and a rate would count what
     /// was not done.

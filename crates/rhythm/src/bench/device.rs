@@ -70,10 +70,9 @@ pub(crate) struct Args {
     #[arg(long)]
     transpose: bool,
 
-    /// Rates of the layouts alone: no host executor to compare with, no parsing alone, no latency,
-    /// no kernels
-    #[arg(long)]
-    quick: bool,
+    /// Measure this alone, again for several; everything without it
+    #[arg(long = "measure", value_name = "WHAT")]
+    parts: Vec<Part>,
 
     /// Seconds for each page
     #[arg(long, value_name = "S", default_value_t = 0.9)]
@@ -86,6 +85,21 @@ pub(crate) struct Args {
     /// Write the report to this file as JSON; "-" is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+/// A part of what is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// The host executor on all cores, to compare with
+    Host,
+    /// Parsing alone
+    Parsing,
+    /// Requests a second of each page, and power meanwhile
+    Rates,
+    /// Of a cohort alone
+    Latency,
+    /// What each kernel takes of a cohort alone; where profilers look
+    Kernels,
 }
 
 /// A layout, or all.
@@ -172,7 +186,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         seconds: Duration::from_secs_f64(args.seconds.clamp(0.001, 60.0)),
         parsers: args.parsers as usize,
         transposes: args.transpose,
-        is_quick: args.quick,
+        parts: args.parts.clone(),
         power,
         bar,
     };
@@ -191,7 +205,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         notes,
         paper: Report::PAPER,
     };
-    if !args.quick
+    if bench.measures(Part::Parsing)
         && let Err(error) = bench.parsing(is_emulated, &mut report.parsing)
     {
         report.notes.push(format!("parsing: {error:#}"));
@@ -238,7 +252,11 @@ fn measure_layouts(
     );
     let mut failed = 0;
     for layout in chosen {
-        let measured = bench.compare(layout).and_then(|()| {
+        let compared = match bench.measures(Part::Rates) {
+            true => bench.compare(layout),
+            false => Ok(()),
+        };
+        let measured = compared.and_then(|()| {
             let found = bench.layout(layout, given, report);
             found.map_err(|error| anyhow!("layout {layout}: {error}"))
         });

@@ -3,6 +3,7 @@
 use super::super::regions::LaneRegions;
 use super::super::room::Shares;
 use super::*;
+use crate::abi::stage::INTERLEAVED;
 use crate::abi::{LANE_ACTIVE, LaneResult, NO_TEXT, Outcome};
 use crate::besim::deliver_text;
 use crate::gpu::emulated::{Emulated, LaneOrder};
@@ -244,6 +245,7 @@ fn decoded(
         text_base: 0,
         answer_base: 0,
         item_stride: item_stride as u32,
+        item_pitch: lanes.len() as u32,
         rows_needed: rows_needed.slice(),
     };
     scope(&**gpu, &[stream], |queue| cohort.decode(queue, 0)).unwrap();
@@ -264,9 +266,11 @@ fn decoded(
         let rows = match page {
             0 => {
                 let span = columns[1][lane];
-                let (start, length) = (span as u32 as usize, (span >> 32) as usize);
-                (start..start + length)
-                    .map(|row| (text(columns[2][row]), columns[3][row] as i64))
+                let (start, length) = (span as u32 & !INTERLEAVED, (span >> 32) as usize);
+                (start as usize..)
+                    .step_by(lanes.len())
+                    .take(length)
+                    .map(|item| (text(columns[2][item]), columns[3][item] as i64))
                     .collect()
             }
             _ => vec![(text(columns[4][lane]), columns[5][lane] as i64)],

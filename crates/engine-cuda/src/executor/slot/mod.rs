@@ -186,6 +186,7 @@ impl Memory {
             text_base: footprint.text_base,
             answer_base: footprint.answer_base,
             item_stride: job.room.items,
+            item_pitch: job.work.cohort.len() as u32,
             rows_needed: self.input.rows_needed(),
         }
     }

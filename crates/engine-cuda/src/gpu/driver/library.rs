@@ -227,6 +227,12 @@ pub(super) fn is_end_of_process(code: Code) -> bool {
     code == DEINITIALIZED
 }
 
+/// Whether an error is of a device that is lost: whatever is asked of it from then on says so.
+pub(super) fn is_lost(code: Code) -> bool {
+    // ECC, NVLink, and what a kernel did or the hardware: it goes with the context.
+    matches!(code, 214 | 220 | 226 | 700 | 702 | 709..=719)
+}
+
 /// What to do about an error, where something is known to help.
 fn cure(code: Code) -> &'static str {
     match code {

@@ -199,16 +199,5 @@ fn function(context: &Context, module: CUmodule, kernel: Kernel) -> Result<CUfun
     if code != 0 {
         return Err(absent(code, "cuFuncSetAttribute"));
     }
-    if let Some(carveout) = std::env::var("RHYTHM_CARVEOUT")
-        .ok()
-        .and_then(|v| v.parse().ok())
-    {
-        let which = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
-        // SAFETY: the function is of this context.
-        let code = unsafe { (cuda.cuFuncSetAttribute)(function, which, carveout) };
-        if code != 0 {
-            return Err(absent(code, "cuFuncSetAttribute"));
-        }
-    }
     Ok(function)
 }

@@ -1,5 +1,6 @@
 //! What `rhythm bench device` measures, and how.
 
+use super::Part;
 use super::report::*;
 use anyhow::{Context, Result, anyhow, bail};
 use indicatif::ProgressBar;
@@ -22,6 +23,9 @@ use std::time::{Duration, Instant};
 const COHORTS: [usize; 5] = [256, 1024, 4096, 16384, 65536];
 /// Cohorts in flight that are tried.
 const IN_FLIGHT: [usize; 4] = [2, 8, 16, 32];
+/// The largest of both in layout A, whose answers come to the host: what can cross is used up by
+/// then, and memory of the host must be locked for all of them.
+const CROSSING_MAX: (usize, usize) = (1024, 16);
 /// Lots of requests that a page's trace has, which cohorts go round.
 const LOTS: usize = 4;
 /// Requests of the cohort whose answers are compared with the server's.
@@ -60,7 +64,8 @@ pub(super) struct Bench {
     pub(super) seconds: Duration,
     pub(super) parsers: usize,
     pub(super) transposes: bool,
-    pub(super) is_quick: bool,
+    /// Empty: all.
+    pub(super) parts: Vec<Part>,
     pub(super) power: Option<PowerMeter>,
     pub(super) bar: ProgressBar,
 }
@@ -68,6 +73,11 @@ pub(super) struct Bench {
 impl Bench {
     fn say(&self, what: String) {
         self.bar.set_message(what);
+    }
+
+    /// Whether this part is wanted.
+    pub(super) fn measures(&self, part: Part) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
     }
 
     fn page_index(&self, page: Page) -> Result<usize> {
@@ -78,7 +88,8 @@ impl Bench {
 
     /// Power while nothing runs.
     pub(super) fn idle(&self, is_emulated: bool) -> Option<f64> {
-        let meter = self.power.as_ref().filter(|_| !is_emulated)?;
+        let is_wanted = !is_emulated && self.measures(Part::Rates);
+        let meter = self.power.as_ref().filter(|_| is_wanted)?;
         self.say("measuring power while idle".to_owned());
         let from = Instant::now();
         std::thread::sleep(Duration::from_secs(2));
@@ -99,7 +110,7 @@ impl Bench {
 
     /// The host executor on all cores at once, each with a pipeline of its own.
     pub(super) fn host(&self, is_emulated: bool) -> Result<HostResult> {
-        if self.is_quick {
+        if !self.measures(Part::Host) {
             return Ok(HostResult::UNKNOWN);
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -237,6 +248,27 @@ impl Bench {
         report: &Report,
     ) -> Result<LayoutResult, ResidentError> {
         let began = Instant::now();
+        let mut result = match self.measures(Part::Rates) {
+            true => self.rates(layout, given, report)?,
+            false => LayoutResult::of(layout),
+        };
+        if self.measures(Part::Latency) {
+            result.latency = self.latency(layout)?;
+        }
+        if self.measures(Part::Kernels) {
+            result.kernels = self.kernels(layout)?;
+        }
+        result.seconds = began.elapsed().as_secs_f64();
+        Ok(result)
+    }
+
+    /// Each page with what goes best of the sizes that are not given.
+    fn rates(
+        &self,
+        layout: Layout,
+        given: (Option<usize>, Option<usize>),
+        report: &Report,
+    ) -> Result<LayoutResult, ResidentError> {
         let mut tried = Vec::new();
         let mut wanted = 0;
         // The page that the paper's mix has most of, if it is measured.
@@ -245,11 +277,19 @@ impl Bench {
             .iter()
             .find(|page| **page == Page::AccountSummary)
             .unwrap_or(&self.pages[0]);
-        for cohort in given.0.map_or(COHORTS.to_vec(), |cohort| vec![cohort]) {
-            for in_flight in given
-                .1
-                .map_or(IN_FLIGHT.to_vec(), |in_flight| vec![in_flight])
-            {
+        let (cohort_max, in_flight_max) = match layout {
+            Layout::A => CROSSING_MAX,
+            _ => (usize::MAX, usize::MAX),
+        };
+        let up_to = |all: &[usize], most: usize| -> Vec<usize> {
+            all.iter().copied().filter(|one| *one <= most).collect()
+        };
+        let cohorts = given.0.map_or(up_to(&COHORTS, cohort_max), |one| vec![one]);
+        let in_flights = given
+            .1
+            .map_or(up_to(&IN_FLIGHT, in_flight_max), |one| vec![one]);
+        for &cohort in &cohorts {
+            for &in_flight in &in_flights {
                 self.say(format!(
                     "layout {layout}: trying {in_flight} cohorts of {cohort} in flight"
                 ));
@@ -279,27 +319,14 @@ impl Bench {
             }
         };
         let mut result = LayoutResult {
-            layout: layout.to_string(),
             trial_page: page.name(),
             tried,
             cohort: best.cohort,
             in_flight: best.in_flight,
             parsers: self.parsers.min(best.in_flight),
-            requests_per_s: Mean::default(),
-            requests_per_joule: None,
-            requests_per_dynamic_joule: None,
-            of_write_bandwidth: f64::NAN,
-            of_host: Mean::default(),
             pages,
-            latency: Vec::new(),
-            kernels: Vec::new(),
-            seconds: 0.0,
+            ..LayoutResult::of(layout)
         };
-        if !self.is_quick {
-            result.latency = self.latency(layout)?;
-            result.kernels = self.kernels(layout)?;
-        }
-        result.seconds = began.elapsed().as_secs_f64();
         result.summarize(&report.host, report.idle_watts);
         Ok(result)
     }
@@ -426,6 +453,16 @@ impl Bench {
             let mut on_host = report.host.pages.iter();
             let on_host = on_host.find(|host| host.page == page.name());
             let watts = power.map(|power| power.mean_watts());
+            let crossed_bytes = resident.crossed_bytes();
+            let Bandwidth {
+                to_device_gb_per_s,
+                to_host_gb_per_s,
+                ..
+            } = report.bandwidth;
+            let crossing = (crossed_bytes[0] / to_device_gb_per_s)
+                .max(crossed_bytes[1] / to_host_gb_per_s)
+                * requests_per_s
+                / 1e9;
             let of_write_bandwidth =
                 written * requests_per_s / 1e9 / report.bandwidth.write_gb_per_s;
             found.push(PageResult {
@@ -440,6 +477,8 @@ impl Bench {
                 written_bytes: written,
                 written_gb_per_s: written * requests_per_s / 1e9,
                 of_write_bandwidth,
+                crossed_bytes,
+                of_crossing_bandwidth: crossing,
                 of_host: on_host.map_or(f64::NAN, |host| requests_per_s / host.requests_per_s),
                 watts,
                 requests_per_joule: watts.map(|watts| requests_per_s / watts),

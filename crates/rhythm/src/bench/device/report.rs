@@ -4,6 +4,7 @@ use rhythm_bench::emulate::{PaperRow, TABLE_3, mix14};
 use rhythm_bench::load::Page;
 use rhythm_engine_cuda::bandwidth::Bandwidth;
 use rhythm_engine_cuda::gpu::driver::DeviceDescription;
+use rhythm_engine_cuda::layout::Layout;
 use serde::Serialize;
 use std::fmt;
 
@@ -88,6 +89,10 @@ pub(super) struct PageResult {
     pub(super) written_gb_per_s: f64,
     /// Its share of what kernels that only write reach.
     pub(super) of_write_bandwidth: f64,
+    /// Bytes that cross to the device and to the host for it (layout A).
+    pub(super) crossed_bytes: [f64; 2],
+    /// The larger of their shares of what can cross (the paper's Figure 9).
+    pub(super) of_crossing_bandwidth: f64,
     /// Times the host executor on all cores.
     pub(super) of_host: f64,
     pub(super) watts: Option<f64>,
@@ -149,6 +154,27 @@ pub(super) struct LayoutResult {
 }
 
 impl LayoutResult {
+    /// Of which nothing is known yet.
+    pub(super) fn of(layout: Layout) -> LayoutResult {
+        LayoutResult {
+            layout: layout.to_string(),
+            trial_page: "",
+            tried: Vec::new(),
+            cohort: 0,
+            in_flight: 0,
+            parsers: 0,
+            requests_per_s: Mean::default(),
+            requests_per_joule: None,
+            requests_per_dynamic_joule: None,
+            of_write_bandwidth: f64::NAN,
+            of_host: Mean::default(),
+            pages: Vec::new(),
+            latency: Vec::new(),
+            kernels: Vec::new(),
+            seconds: 0.0,
+        }
+    }
+
     /// Fills in what follows from the pages.
     pub(super) fn summarize(&mut self, host: &HostResult, idle_watts: Option<f64>) {
         let rates: Vec<(Page, f64)> = self
@@ -172,6 +198,71 @@ impl LayoutResult {
         };
         self.of_write_bandwidth = sum(&|page| page.of_write_bandwidth / page.requests_per_s)
             / sum(&|page| 1.0 / page.requests_per_s);
+    }
+
+    fn fmt_rates(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "cohorts of {}, {} in flight, {} parsers",
+            self.cohort, self.in_flight, self.parsers
+        )?;
+        writeln!(
+            f,
+            "{:26} {:>9} {:>12} {:>9} {:>9} {:>8} {:>12}",
+            "page", "bytes", "M req/s", "GB/s", "of write", "x host", "req/J"
+        )?;
+        for page in &self.pages {
+            writeln!(
+                f,
+                "{:26} {:>9.0} {:>12.3} {:>9.1} {:>9.3} {:>8.1} {:>12}",
+                page.page,
+                page.answer_bytes,
+                million(page.requests_per_s),
+                page.written_gb_per_s,
+                page.of_write_bandwidth,
+                page.of_host,
+                or_dash(page.requests_per_joule)
+            )?;
+        }
+        let crosses = |page: &&PageResult| page.of_crossing_bandwidth > 0.0;
+        if let Some(first) = self.pages.iter().find(crosses) {
+            let shares = self.pages.iter().map(|page| page.of_crossing_bandwidth);
+            let (least, most) = shares.fold((f64::MAX, 0.0f64), |(least, most), share| {
+                (least.min(share), most.max(share))
+            });
+            writeln!(
+                f,
+                "of what can cross between host and device: {least:.2} to {most:.2} ({} has {:.0} \
+                 and {:.0} bytes a request)",
+                first.page, first.crossed_bytes[0], first.crossed_bytes[1]
+            )?;
+        }
+        let per_joule = |of: fn(&Mean) -> f64| or_dash(self.requests_per_joule.as_ref().map(of));
+        let (rates, of_host) = (&self.requests_per_s, &self.of_host);
+        for (mix, rate, of_host, joule) in [
+            (
+                "mix14",
+                rates.mix14,
+                of_host.mix14,
+                per_joule(|mean| mean.mix14),
+            ),
+            (
+                "mix16",
+                rates.mix16,
+                of_host.mix16,
+                per_joule(|mean| mean.mix16),
+            ),
+        ] {
+            writeln!(
+                f,
+                "{mix:26} {:>9} {:>12.3} {:>9} {:>9.3} {of_host:>8.1} {joule:>12}",
+                "",
+                million(rate),
+                "",
+                self.of_write_bandwidth
+            )?;
+        }
+        Ok(())
     }
 
     /// Nanoseconds that each kernel takes of a request of the paper's mix, the most first, when one
@@ -250,11 +341,14 @@ impl fmt::Display for Report {
         let Bandwidth {
             copy_gb_per_s,
             write_gb_per_s,
+            to_device_gb_per_s,
+            to_host_gb_per_s,
         } = self.bandwidth;
         writeln!(
             f,
             "memory: {copy_gb_per_s:.0} GB/s copying (read and written), \
-             {write_gb_per_s:.0} GB/s writing alone"
+             {write_gb_per_s:.0} GB/s writing alone; {to_device_gb_per_s:.1} GB/s from the host, \
+             {to_host_gb_per_s:.1} GB/s to it"
         )?;
         if self.host.cores > 0 {
             writeln!(
@@ -303,64 +397,22 @@ fn or_dash(rate: Option<f64>) -> String {
 
 impl fmt::Display for LayoutResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "\nlayout {}: cohorts of {}, {} in flight, {} parsers",
-            self.layout, self.cohort, self.in_flight, self.parsers
-        )?;
-        writeln!(
-            f,
-            "{:26} {:>9} {:>12} {:>9} {:>9} {:>8} {:>12}",
-            "page", "bytes", "M req/s", "GB/s", "of write", "x host", "req/J"
-        )?;
-        for page in &self.pages {
-            writeln!(
-                f,
-                "{:26} {:>9.0} {:>12.3} {:>9.1} {:>9.3} {:>8.1} {:>12}",
-                page.page,
-                page.answer_bytes,
-                million(page.requests_per_s),
-                page.written_gb_per_s,
-                page.of_write_bandwidth,
-                page.of_host,
-                or_dash(page.requests_per_joule)
-            )?;
-        }
-        let per_joule = |of: fn(&Mean) -> f64| or_dash(self.requests_per_joule.as_ref().map(of));
-        let (rates, of_host) = (&self.requests_per_s, &self.of_host);
-        for (mix, rate, of_host, joule) in [
-            (
-                "mix14",
-                rates.mix14,
-                of_host.mix14,
-                per_joule(|mean| mean.mix14),
-            ),
-            (
-                "mix16",
-                rates.mix16,
-                of_host.mix16,
-                per_joule(|mean| mean.mix16),
-            ),
-        ] {
-            writeln!(
-                f,
-                "{mix:26} {:>9} {:>12.3} {:>9} {:>9.3} {of_host:>8.1} {joule:>12}",
-                "",
-                million(rate),
-                "",
-                self.of_write_bandwidth
-            )?;
+        writeln!(f, "\nlayout {}", self.layout)?;
+        if !self.pages.is_empty() {
+            self.fmt_rates(f)?;
         }
         let kernels = self.kernels_of_mix();
-        let all: f64 = kernels.iter().map(|(_, ns)| ns).sum();
-        write!(
-            f,
-            "kernels of a cohort alone, ns a request (mix14): all {all:.2}"
-        )?;
-        for (kernel, ns) in kernels {
-            write!(f, ", {kernel} {ns:.2}")?;
+        if !kernels.is_empty() {
+            let all: f64 = kernels.iter().map(|(_, ns)| ns).sum();
+            write!(
+                f,
+                "kernels of a cohort alone, ns a request (mix14): all {all:.2}"
+            )?;
+            for (kernel, ns) in kernels {
+                write!(f, ", {kernel} {ns:.2}")?;
+            }
+            writeln!(f)?;
         }
-        writeln!(f)?;
         let by_p99 = |a: &&Latency, b: &&Latency| a.p99_ms.total_cmp(&b.p99_ms);
         match self.latency.iter().max_by(by_p99) {
             None => Ok(()),
