@@ -142,8 +142,11 @@ DEVICE Part part_of(const Pieces& pieces, u32 index, u32 part, u32 run_length, u
 // A warp a request: its parts are appended in a tile of shared memory, which is stored 16 bytes a
 // thread whenever it is full. Where each part is, a thread finds out for itself, so that the warp
 // waits for that once in 32 parts.
-DEVICE void render_lane(const RowArgs& args, u32 index, u8* shared) {
+KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(8)) {
+    SHARED_ARRAY(u8, tiles, ROW_WARPS * ROW_TILE);
     const Pieces& pieces = args.pieces;
+    u32 index = global_thread() / WARP;
+    if (index >= lanes_of(pieces)) return;
     const LaneResult& result = pieces.results[index];
     if (result.outcome != LANE_FINISHED) return;
     u64 to = args.offsets ? args.offsets[index].body : args.pitch * index;
@@ -152,7 +155,7 @@ DEVICE void render_lane(const RowArgs& args, u32 index, u8* shared) {
     // Too large for where it goes: the host sees that, and asks again.
     u64 end = to + ((bytes + UNIT - 1) & ~u64(UNIT - 1));
     if (end > args.out_capacity || (!args.offsets && end > to + args.pitch)) return;
-    Tile<ROW_TILE> tile(shared, args.out + to);
+    Tile<ROW_TILE> tile(tiles + threadIdx.x / WARP * ROW_TILE, args.out + to);
     u32 run_length = result.run_length;
     u32 segment_count = args.runs_only ? 0 : result.segment_count;
     u32 count = 2 * segment_count + 1 + (pieces.heads ? HEAD_PARTS : 0);
@@ -177,16 +180,6 @@ DEVICE void render_lane(const RowArgs& args, u32 index, u8* shared) {
             args.segments_out[first + i] = segments[i];
     }
     tile.finish();
-}
-
-// No more blocks than are under way at a time, or fewer, which leaves room for other kernels; each
-// warp goes on to further requests.
-KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(7)) {
-    SHARED_ARRAY(u8, tiles, ROW_WARPS * ROW_TILE);
-    u32 lanes = lanes_of(args.pieces), warps = gridDim.x * ROW_WARPS;
-#pragma unroll 1
-    for (u32 index = global_thread() / WARP; index < lanes; index += warps)
-        render_lane(args, index, tiles + threadIdx.x / WARP * ROW_TILE);
 }
 
 // A lane's column: bytes are collected in a unit and stored when it is full.

@@ -164,9 +164,6 @@ DEVICE uint4 join(uint4 low, uint4 high, u32 skip) {
                       __funnelshift_r(c, d, bits), __funnelshift_r(d, e, bits));
 }
 
-// From so many bytes on a text is copied without a tile.
-#define LONG 512u
-
 // Bytes on their way to a 16-byte aligned place: a warp gathers them in shared memory and stores
 // whole units. All 32 threads call with the same arguments.
 template <u32 BYTES> struct Tile {
@@ -181,8 +178,7 @@ template <u32 BYTES> struct Tile {
         __syncwarp(FULL_MASK);
 #pragma unroll 1
         for (u32 at = warp_lane() * UNIT; at < bytes; at += WARP * UNIT)
-            __stcs(reinterpret_cast<uint4*>(out + at),
-                   *reinterpret_cast<const uint4*>(tile + at));
+            *reinterpret_cast<uint4*>(out + at) = *reinterpret_cast<const uint4*>(tile + at);
         __syncwarp(FULL_MASK);
     }
 
@@ -218,51 +214,17 @@ template <u32 BYTES> struct Tile {
         filled += length;
     }
 
-    // Copies whole units to where they go, of which nothing is in the tile.
-    DEVICE_METHOD void copy_units(const u8* from, u32 units) {
-        u32 thread = warp_lane();
-        u32 skip = u32(reinterpret_cast<u64>(from) & (UNIT - 1)), next = skip == 0 ? 0 : 1;
-        const uint4* source = reinterpret_cast<const uint4*>(from - skip) + thread;
-        uint4* to = reinterpret_cast<uint4*>(out) + thread;
-        const u32 TURNS = 4;
-        u32 done = 0;
-#pragma unroll 1
-        for (; done + TURNS * WARP <= units; done += TURNS * WARP) {
-            uint4 low[TURNS], high[TURNS];
-#pragma unroll
-            for (u32 turn = 0; turn < TURNS; ++turn) {
-                low[turn] = source[done + turn * WARP];
-                high[turn] = source[done + turn * WARP + next];
-            }
-#pragma unroll
-            for (u32 turn = 0; turn < TURNS; ++turn)
-                __stcs(to + done + turn * WARP, join(low[turn], high[turn], skip));
-        }
-#pragma unroll 1
-        for (; done + thread < units; done += WARP)
-            __stcs(to + done, join(source[done], source[done + next], skip));
-    }
-
     DEVICE_METHOD void append(const u8* from, u32 length) {
-        // What is long does not go by the tile, but for its first bytes and its last.
-        bool is_long = length >= LONG;
         while (length > 0) {
-            u32 room = is_long ? (UNIT - filled % UNIT) % UNIT : BYTES - filled;
-            u32 part = smaller(length, room);
+            u32 part = smaller(length, BYTES - filled);
             copy(from, part);
             from += part;
             length -= part;
-            if (!is_long && filled < BYTES) continue;
-            store(filled);
-            out += filled;
-            filled = 0;
-            if (!is_long) continue;
-            is_long = false;
-            u32 units = length / UNIT;
-            copy_units(from, units);
-            from += units * UNIT;
-            out += units * UNIT;
-            length -= units * UNIT;
+            if (filled == BYTES) {
+                store(BYTES);
+                out += BYTES;
+                filled = 0;
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use rhythm_besim::Bank;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine_cuda::abi::Outcome;
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
+use rhythm_engine_cuda::gpu::{Kernel, SharedGpu, Stopwatch};
 use rhythm_engine_cuda::layout::Layout;
 use rhythm_engine_cuda::resident::{Answer, Resident, ResidentOptions, Trace};
 use rhythm_server::{Site, SiteSettings, Statics};
@@ -184,4 +185,46 @@ fn who_has_no_session_is_answered_alike_in_all_layouts() {
             assert_eq!(ask(layout), expected, "{layout}");
         }
     }
+}
+
+#[test]
+fn requests_and_answers_cross_in_layout_a_alone() {
+    for (layout, order) in Layout::ALL.iter().zip(ORDERS.iter().cycle()) {
+        let gpu = Emulated::new(*order);
+        let mut device = Device::new(&gpu, options(*layout, 33));
+        device.log_in();
+        let answers = device.answers(Page::AccountSummary);
+        let longest = answers.iter().map(|answer| answer.bytes.len()).max();
+        let [to_device, to_host] = device.resident.crossed_bytes();
+        match layout {
+            // A request and the backend's answer; a query and the whole answer.
+            Layout::A => {
+                assert!((200.0..2000.0).contains(&to_device), "{to_device}");
+                assert!(to_host > longest.unwrap_or(0) as f64, "{to_host}");
+            }
+            _ => assert_eq!([to_device, to_host], [0.0; 2], "{layout}"),
+        }
+    }
+}
+
+#[test]
+fn a_stopwatch_tells_of_each_launch_while_it_runs() {
+    let gpu: SharedGpu = Emulated::new(LaneOrder::Ascending);
+    let stopwatch = Stopwatch::new(&gpu);
+    let timed: SharedGpu = stopwatch.clone();
+    let mut device = Device::new(&timed, options(Layout::Row, 33));
+    device.log_in();
+    let trace = device.prepare(Page::AccountSummary);
+    stopwatch.start();
+    device.resident.run(&trace, 2).expect("they are run");
+    let launches = stopwatch.stop().expect("all are done");
+    let kernels: Vec<Kernel> = launches.iter().map(|(kernel, _)| *kernel).collect();
+    let (first, second) = kernels.split_at(kernels.len() / 2);
+    assert_eq!(first, second, "a cohort after the other");
+    assert_eq!(first.first(), Some(&Kernel::Classify));
+    assert_eq!(first.last(), Some(&Kernel::Row));
+    assert!(launches.iter().all(|(_, took)| *took >= 0.0));
+    // It does not run any more.
+    device.resident.run(&trace, 1).expect("they are run");
+    assert_eq!(stopwatch.stop(), Ok(Vec::new()));
 }

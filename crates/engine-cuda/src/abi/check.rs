@@ -229,7 +229,6 @@ fn modules() -> Vec<(&'static str, Assertions)> {
                 .pointing::<stage::Regions<'_>>()
                 .pointing::<layout::Pieces<'_>>()
                 .signatures(layout::SIGNATURES)
-                .holds("ROW_WARPS", layout::ROW_WARPS)
                 .holds("STATUS_MIN", layout::STATUS_MIN)
                 .holds("STATUS_MAX", layout::STATUS_MAX)
                 .holds("HEAD_END", layout::HEAD_END)

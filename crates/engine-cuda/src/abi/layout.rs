@@ -23,9 +23,6 @@ pub(crate) const HEAD_END: usize = 14;
 /// Where a lane's own lines of a head begin, behind its end.
 pub(crate) const HEAD_LINES: usize = 16;
 
-/// Warps of a block of `render_row`.
-pub(crate) const ROW_WARPS: u32 = 4;
-
 structs! {
     /// Where a lane's things begin in what is delivered.
     pub(crate) struct LaneOffsets {
@@ -124,11 +121,8 @@ signatures! {
         segments_capacity: u32,
         runs_only: u32,
     }
-    beside {
-        blocks: u32,
-    }
     where { segments_out.is_some() || segments_capacity.get() == 0 }
-    launch Row => Grid::blocks(blocks.get(), ROW_WARPS * WARP as u32);
+    launch Row => (pieces.lanes() * WARP).over(128);
 
     /// Arguments of `render_column`.
     pub(crate) struct ColumnArgs<'m> {

@@ -2,9 +2,7 @@
 
 use super::stages::DeviceCohort;
 use crate::abi::WARP;
-use crate::abi::layout::{
-    ColumnArgs, HeadText, LaneOffsets, Pieces, ROW_WARPS, RowArgs, TransposeArgs, UNIT,
-};
+use crate::abi::layout::{ColumnArgs, HeadText, LaneOffsets, Pieces, RowArgs, TransposeArgs, UNIT};
 use crate::gpu::{GpuError, Queue, Slice};
 use rhythm_engine::cohort::Segment;
 
@@ -115,12 +113,6 @@ impl<'m> Bodies<'m> {
         runs_only: bool,
     ) -> Result<(), GpuError> {
         let (offsets, pitch) = to.starts.numbers();
-        let lanes_blocks = self.cohort.lanes().div_ceil(ROW_WARPS as usize);
-        let per: usize = std::env::var("RHYTHM_ROW_BLOCKS")
-            .ok()
-            .and_then(|v| v.parse().ok())
-            .unwrap_or(6);
-        let blocks = queue.multiprocessors() as usize * per;
         queue.launch(RowArgs {
             pieces: self.pieces(),
             offsets,
@@ -130,7 +122,6 @@ impl<'m> Bodies<'m> {
             pitch,
             segments_capacity: to.segments.map_or(0, |segments| segments.len() as u32),
             runs_only: u32::from(runs_only),
-            blocks: blocks.min(lanes_blocks) as u32,
         })
     }
 

@@ -37,11 +37,6 @@ impl<'m> Queue<'m> {
         }
     }
 
-    /// The device's multiprocessors.
-    pub(crate) fn multiprocessors(&self) -> u32 {
-        self.gpu.multiprocessors()
-    }
-
     /// Copies items between any two of host (pinned) and device memory.
     ///
     /// # Errors
