@@ -15,8 +15,8 @@ const SCRIPT: &str = include_str!("run-on-gpu");
 /// What is tried.
 const SERVICE: &str = "services/banking";
 
-/// Try Rhythm on a GPU: conformance, the benchmark and compute-sanitizer, in less than eight
-/// minutes.
+/// Try Rhythm on a GPU: conformance, the benchmark, the server under load and with a GPU that
+/// fails, and compute-sanitizer, in less than eight minutes.
 ///
 /// For another machine: `--bundle DIR`, then there, without cargo or a network, `DIR/run OUT`. For
 /// this one: `--here OUT`.
@@ -79,6 +79,7 @@ fn collect(folder: &Path) -> Result<u64> {
         status.success(),
         "the script and the binary do not go together: see above, and xtask/src/run-on-gpu"
     );
+    build_fault(folder)?;
     let needs = newest_glibc(&fs::read(&binary)?);
     fs::write(
         folder.join("about"),
@@ -87,6 +88,19 @@ fn collect(folder: &Path) -> Result<u64> {
     let bytes = size(folder)?;
     ensure!(bytes <= BYTES_MAX, "{bytes} bytes are too many to travel");
     Ok(bytes)
+}
+
+/// Builds the library that makes a server's GPU fail.
+fn build_fault(folder: &Path) -> Result<()> {
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let mut build = Command::new(compiler);
+    build.args(["-shared", "-fPIC", "-O1", "-Wall", "-o"]);
+    build.arg(folder.join("gpu-fault.so"));
+    build.arg(crate::paths::root().join("xtask/src/gpu-fault.c"));
+    build.args(["-ldl", "-lpthread"]);
+    let status = build.status().context("there is no C compiler")?;
+    ensure!(status.success(), "the C compiler cannot build gpu-fault.so");
+    Ok(())
 }
 
 /// The commit that is checked out, and whether anything differs from it.

@@ -28,7 +28,8 @@ static void *fault(void *seconds) {
     if (!cuda) return NULL;
     int (*retain)(void **, int) = (int (*)(void **, int))dlsym(cuda, "cuDevicePrimaryCtxRetain");
     int (*set)(void *) = (int (*)(void *))dlsym(cuda, "cuCtxSetCurrent");
-    int (*load)(void **, const void *) = (int (*)(void **, const void *))dlsym(cuda, "cuModuleLoadData");
+    int (*load)(void **, const void *) =
+        (int (*)(void **, const void *))dlsym(cuda, "cuModuleLoadData");
     int (*get)(void **, void *, const char *) =
         (int (*)(void **, void *, const char *))dlsym(cuda, "cuModuleGetFunction");
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
