@@ -3,10 +3,10 @@
 //
 // What a head has of its own is written when the stage has counted its body, before a byte of that
 // is laid out, so Content-Length is known; the texts that heads share go straight from theirs to
-// where answers are (layout.cu). The length still stands in a field of fixed width, right-aligned, as the paper
-// patches it (section 4.3.2, Whitespace Padding in HTML Headers): the white space is allowed there
-// (RFC 9110, section 5.5), and lanes of one status have heads of one length, which keeps columns
-// level.
+// where answers are (layout.cu). The length still stands in a field of fixed width, right-aligned,
+// as the paper patches it (section 4.3.2, Whitespace Padding in HTML Headers): the white space is
+// allowed there (RFC 9110, section 5.5), and lanes of one status have heads of one length, which
+// keeps columns level.
 #include "layout.cuh"
 #include "text.cuh"
 

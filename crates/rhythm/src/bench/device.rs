@@ -10,6 +10,7 @@
 //! The report is written after each layout: what was measured stays, whatever becomes of the rest.
 
 mod measure;
+mod part;
 mod report;
 
 use crate::device::Device;
@@ -20,6 +21,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 use measure::Bench;
+use part::Part;
 use report::*;
 use rhythm_bench::load::Page;
 use rhythm_besim::Bank;
@@ -85,21 +87,6 @@ pub(crate) struct Args {
     /// Write the report to this file as JSON; "-" is standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-}
-
-/// A part of what is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
-    /// The host executor on all cores, to compare with
-    Host,
-    /// Parsing alone
-    Parsing,
-    /// Requests a second of each page, and power meanwhile
-    Rates,
-    /// Of a cohort alone
-    Latency,
-    /// What each kernel takes of a cohort alone; where profilers look
-    Kernels,
 }
 
 /// A layout, or all.

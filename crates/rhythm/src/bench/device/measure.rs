@@ -1,6 +1,6 @@
 //! What `rhythm bench device` measures, and how.
 
-use super::Part;
+use super::part::Part;
 use super::report::*;
 use anyhow::{Context, Result, anyhow, bail};
 use indicatif::ProgressBar;
