@@ -17,6 +17,8 @@ use rhythm_engine_cuda::gpu::{GpuError, SharedGpu};
 use rhythm_engine_cuda::layout::Layout;
 use rhythm_protocol::scan::Level;
 use std::fmt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::Arc;
 
 /// What an executor calls, from any thread, when it has finished something.
@@ -71,6 +73,31 @@ impl ValueEnum for LayoutName {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(PossibleValue::new(self.0.name()).help(self.0.summary()))
     }
+}
+
+/// How many queues between host and device streams share. The driver reads it when it begins.
+const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+/// The most that there can be; 8 where nobody says.
+const QUEUES_MAX: &str = "32";
+
+/// Where the device is a GPU, and nobody has said how many queues it is to have: starts this program
+/// anew with the most, before it has done anything. Streams share queues, and one that waits holds
+/// up the others of its queue: 32 cohorts in flight came to a third less with 8 of them
+/// (docs/results/2026-11-26-gpu.md). To change one's own environment is nothing for safe code.
+pub(crate) fn take_all_queues(device: Device) {
+    if device != Device::Cuda || std::env::var_os(QUEUES).is_some() {
+        return;
+    }
+    let Ok(this) = std::env::current_exe() else {
+        return;
+    };
+    let mut given = std::env::args_os();
+    let mut command = Command::new(this);
+    if let Some(name) = given.next() {
+        command.arg0(name);
+    }
+    // It only comes back where it fails, and then there are the 8.
+    let _ = command.args(given).env(QUEUES, QUEUES_MAX).exec();
 }
 
 /// How a GPU is used.

@@ -2,7 +2,7 @@
 
 use crate::allocator;
 use crate::backends::BackendArgs;
-use crate::device::{CudaArgs, Device};
+use crate::device::{CudaArgs, Device, take_all_queues};
 use crate::flags::Overrides;
 use crate::folder::told_once;
 use crate::logs::{self, simd_mistake};
@@ -65,6 +65,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     args.cuda.check(&[args.device])?;
+    take_all_queues(args.device);
     // It takes what is said of them out of the environment: before there is another thread.
     let inherited = inherited()?;
     let signals = Arc::<Mutex<Signals>>::default();

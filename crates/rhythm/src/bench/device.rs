@@ -13,7 +13,7 @@ mod measure;
 mod part;
 mod report;
 
-use crate::device::Device;
+use crate::device::{Device, take_all_queues};
 use crate::folder::Folder;
 use crate::load::{parse_page, write_json};
 use crate::{machine, output};
@@ -129,6 +129,7 @@ struct Recorded<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    take_all_queues(args.device);
     let (gpu, description) = open(args)?;
     let folder = Folder::read(&args.service)?;
     let service = folder.compile()?;
@@ -157,13 +158,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         notes.push(why);
         None
     });
-    if description.is_some() && std::env::var_os("CUDA_DEVICE_MAX_CONNECTIONS").is_none() {
-        notes.push(
-            "CUDA_DEVICE_MAX_CONNECTIONS is not set, so all streams share 8 queues to the device; \
-             32 is the most"
-                .to_owned(),
-        );
-    }
     let bench = Bench {
         gpu,
         memory: description.as_ref().map(|gpu| gpu.memory_bytes),
