@@ -80,9 +80,9 @@ const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 /// The most that there can be; 8 where nobody says.
 const QUEUES_MAX: &str = "32";
 
-/// Where the device is a GPU, and nobody has said how many queues it is to have: starts this program
-/// anew with the most, before it has done anything. Streams share queues, and one that waits holds
-/// up the others of its queue: 32 cohorts in flight came to a third less with 8 of them
+/// Where the device is a GPU, and nobody has said how many queues it is to have: starts this
+/// program anew with the most, before it has done anything. Streams share queues, and one that
+/// waits holds up the others of its queue: 32 cohorts in flight came to a third less with 8 of them
 /// (docs/results/2026-11-26-gpu.md). To change one's own environment is nothing for safe code.
 pub(crate) fn take_all_queues(device: Device) {
     if device != Device::Cuda || std::env::var_os(QUEUES).is_some() {

@@ -13,6 +13,7 @@ mod bookstore;
 mod check;
 mod conform;
 mod device;
+mod doctor;
 mod flags;
 mod folder;
 mod kv;
@@ -26,9 +27,10 @@ mod rpo;
 mod schema;
 mod serve;
 mod services;
+mod shell;
 mod watch;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// What the environment says to every command.
@@ -60,6 +62,9 @@ enum Command {
     Bench(bench::Args),
     Reproduce(reproduce::Args),
     Schema(schema::Args),
+    Doctor(doctor::Args),
+    Completions(shell::Completions),
+    Man(shell::Man),
 }
 
 fn main() -> ExitCode {
@@ -83,6 +88,9 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Schema(args) => schema::run(args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completions(args) => shell::completions(&args, Cli::command()),
+        Command::Man(args) => shell::man(&args, Cli::command()),
     };
     logs::finish();
     result.unwrap_or_else(|error| {
@@ -100,7 +108,6 @@ fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn flags_are_consistent() {

@@ -400,3 +400,45 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
     server.kill().expect("it is there");
     server.wait().expect("it is there");
 }
+
+#[test]
+fn a_doctor_tells_what_the_machine_has() {
+    let output = rhythm(&["doctor"]).output().expect("it is started");
+    let text = String::from_utf8_lossy(&output.stdout);
+    for what in ["kernel", "CPUs", "instructions", "open files", "GPU"] {
+        let mut lines = text.lines();
+        assert!(lines.any(|line| line.starts_with(what)), "{what}: {text}");
+    }
+    assert!(text.ends_with(" remarks\n"), "{text}");
+    let output = rhythm(&["doctor", "--json"])
+        .output()
+        .expect("it is started");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let findings = report["findings"].as_array().expect("a list");
+    let has_problem = findings.iter().any(|one| one["state"] == "problem");
+    assert_eq!(output.status.code(), Some(i32::from(has_problem)));
+}
+
+#[test]
+fn shells_and_man_know_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = rhythm(&["completions", shell])
+            .output()
+            .expect("it is started");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && text.contains("cohort-size"),
+            "{shell}"
+        );
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("man/man1");
+    let status = rhythm(&["man"]).arg(&folder).status();
+    assert!(status.expect("it is started").success());
+    for (page, told) in [
+        ("rhythm.1", "similar requests"),
+        ("rhythm-serve.1", "cohort\\-size"),
+    ] {
+        let text = std::fs::read_to_string(folder.join(page)).expect("it is there");
+        assert!(text.contains(told), "{page}");
+    }
+}
