@@ -192,7 +192,16 @@ impl Regions<'_> {
 
 /// Registers of a warp are kept in shared memory up to so many bytes; with more, fewer warps would
 /// run at a time than with global memory.
-const SHARED_REGISTERS_MAX: usize = 48 << 10;
+const SHARED_REGISTERS_MAX: usize = 40 << 10;
+
+/// Shared memory that a block may have on every device that the kernels run on (compute capability
+/// 8.6, 8.9).
+const SHARED_MAX: usize = 99 << 10;
+
+const _: () = assert!(
+    STAGE_WARPS as usize * SHARED_REGISTERS_MAX + SHARED_CODE_MAX * size_of::<Instruction>()
+        <= SHARED_MAX
+);
 
 /// Warps of a block of `run_stage`.
 pub(crate) const STAGE_WARPS: u32 = 2;
