@@ -6,7 +6,8 @@ use crate::huffman::{Code, Counts};
 use crate::symbols::{DISTANCES, LITERALS, of_distance, of_length};
 use crate::tokens::{Far, Token, Tokenizer};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::hash_map::{DefaultHasher, Entry};
+use std::hash::{Hash, Hasher};
 
 /// The head of all streams (RFC 1952, section 2.3.1): deflate, no name, no time, any system.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
@@ -39,6 +40,8 @@ pub struct Codebook {
     first: u32,
     /// By a hash of four bytes of fragments: the place of one that has them, and where.
     known: Box<[(u32, u32); KNOWN]>,
+    /// A hash of the samples.
+    samples: u64,
 }
 
 /// A fragment that is ready to be given.
@@ -74,8 +77,9 @@ impl Codebook {
     #[must_use]
     pub fn new<'t>(
         fragments: impl IntoIterator<Item = Fragment<'t>>,
-        samples: impl IntoIterator<Item = &'t [u8]>,
+        samples: impl IntoIterator<Item = &'t [u8], IntoIter: Clone>,
     ) -> Codebook {
+        let samples = samples.into_iter();
         let mut tokenizer = Tokenizer::default();
         let mut numbers = HashMap::new();
         let (mut texts, mut tokens) = (Vec::new(), Vec::new());
@@ -92,7 +96,7 @@ impl Codebook {
         for (number, place) in numbers {
             places[(number - first) as usize] = place;
         }
-        let code = Code::new(&count(&tokens, samples));
+        let code = Code::new(&count(&tokens, samples.clone()));
         let mut head = code.head();
         let mut bytes = GZIP_HEAD.to_vec();
         let head_rest = head.take_bytes(&mut bytes);
@@ -113,7 +117,31 @@ impl Codebook {
             places,
             first,
             known,
+            samples: hash_of(samples),
         }
+    }
+
+    /// Whether it is that of a page with these, so that no other need be made.
+    #[must_use]
+    pub fn is_of<'t>(
+        &self,
+        fragments: impl IntoIterator<Item = Fragment<'t>>,
+        samples: impl IntoIterator<Item = &'t [u8]>,
+    ) -> bool {
+        let mut next = 0;
+        let is_same = fragments.into_iter().all(|(number, text)| {
+            let at = number.checked_sub(self.first);
+            let place = at.and_then(|at| self.places.get(at as usize));
+            let Some(&place) = place.filter(|place| **place <= next) else {
+                return false;
+            };
+            // One that is there again was looked at.
+            let is_new = place == next;
+            next += u32::from(is_new);
+            let own = self.fragments.get(place as usize);
+            !is_new || own.is_some_and(|own| *own.text == *text)
+        });
+        is_same && next as usize == self.fragments.len() && hash_of(samples) == self.samples
     }
 
     /// Which fragment may have four bytes that begin a text, and where.
@@ -131,6 +159,13 @@ impl Codebook {
         let place = self.places[(number - self.first) as usize] as usize;
         (place, &self.fragments[place])
     }
+}
+
+/// A hash of texts, to know the same ones again.
+fn hash_of<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    texts.into_iter().for_each(|text| text.hash(&mut hasher));
+    hasher.finish()
 }
 
 /// Where four bytes stand in a table of so many places, a power of two: Knuth's multiplicative
@@ -249,5 +284,32 @@ fn put(code: &Code, tokens: &[Token], bits: &mut BitText) {
             }
             Token::Far(_) => unreachable!("it has bits of its own"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_stays_the_same_is_known_again() {
+        let (a, b): (&[u8], &[u8]) = (b"<tr><td>name</td></tr>", b"</table></body></html>");
+        let samples: [&[u8]; 1] = [b"<b>"];
+        let book = Codebook::new([(7, a), (3, b), (7, a)], samples);
+        assert!(book.is_of([(7, a), (3, b), (7, a)], samples));
+        assert!(book.is_of([(7, a), (3, b)], samples), "the same fragments");
+        for fragments in [
+            &[(7, a)][..],
+            &[(3, b), (7, a)],
+            &[(7, b), (3, a)],
+            &[(7, a), (4, b)],
+            &[(2, a), (3, b)],
+            &[(7, a), (3, b), (5, a)],
+            &[(7, a), (3, b), (8, a)],
+        ] {
+            let is_of = book.is_of(fragments.iter().copied(), samples);
+            assert!(!is_of, "{fragments:?}");
+        }
+        assert!(!book.is_of([(7, a), (3, b)], [&b"<i>"[..]]));
     }
 }

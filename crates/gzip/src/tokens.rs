@@ -2,7 +2,6 @@
 //! with care. A match is to the same fragment, or to one of those before.
 
 use crate::symbols::{DISTANCE_MAX, MATCH_MAX, MATCH_MIN};
-use std::collections::HashMap;
 
 /// How many earlier places are looked at for the longest match.
 const LOOKED_AT: usize = 256;
@@ -43,8 +42,46 @@ pub(crate) struct Far {
 #[derive(Debug, Default)]
 pub(crate) struct Tokenizer<'t> {
     fragments: Vec<&'t [u8]>,
-    /// Where three bytes stand: fragment and place, the earliest first.
-    places: HashMap<[u8; 3], Vec<(u32, u32)>>,
+    places: Places,
+}
+
+/// Where three bytes stand: chains of places, the latest first.
+#[derive(Debug, Default)]
+struct Places {
+    /// By a hash of three bytes: the last place where they, or others with their hash, stand.
+    last: Vec<u32>,
+    /// Of each place: fragment, place in it, and the place before with the same hash.
+    all: Vec<(u32, u32, u32)>,
+}
+
+/// Places of the table of hashes, a power of two.
+const HASHES: usize = 1 << 14;
+/// There is none before.
+const NONE: u32 = u32::MAX;
+
+impl Places {
+    fn hash([a, b, c]: [u8; 3]) -> usize {
+        crate::codebook::hash(&[a, b, c, 0], HASHES)
+    }
+
+    fn push(&mut self, key: [u8; 3], fragment: u32, at: u32) {
+        if self.last.is_empty() {
+            self.last = vec![NONE; HASHES];
+        }
+        let last = &mut self.last[Places::hash(key)];
+        self.all.push((fragment, at, *last));
+        *last = self.all.len() as u32 - 1;
+    }
+
+    /// Places with these bytes, or others with their hash, the latest first.
+    fn latest(&self, key: [u8; 3]) -> impl Iterator<Item = (u32, u32)> {
+        let mut next = self.last.get(Places::hash(key)).copied().unwrap_or(NONE);
+        std::iter::from_fn(move || {
+            let &(fragment, at, before) = self.all.get(next as usize)?;
+            next = before;
+            Some((fragment, at))
+        })
+    }
 }
 
 /// The longest match at a place.
@@ -120,10 +157,7 @@ impl<'t> Tokenizer<'t> {
     /// From now on the three bytes there can be found.
     fn note(&mut self, own: usize, at: usize) {
         if let Some(key) = key(self.fragments[own], at) {
-            self.places
-                .entry(key)
-                .or_default()
-                .push((own as u32, at as u32));
+            self.places.push(key, own as u32, at as u32);
         }
     }
 
@@ -133,10 +167,11 @@ impl<'t> Tokenizer<'t> {
         let text = self.fragments[own];
         let (mut near, mut other) = (Found::default(), Found::default());
         let room = (to - at).min(MATCH_MAX);
-        let Some(places) = key(text, at).and_then(|key| self.places.get(&key)) else {
+        let Some(key) = key(text, at) else {
             return (near, other);
         };
-        for &(fragment, place) in places.iter().rev().take(LOOKED_AT) {
+        let wanted = &text[at..at + room];
+        for (fragment, place) in self.places.latest(key).take(LOOKED_AT) {
             let is_own = fragment as usize == own;
             // What was noted of the part itself, while it was looked through before, is ahead.
             let is_ahead = is_own && place as usize >= at;
@@ -145,10 +180,12 @@ impl<'t> Tokenizer<'t> {
                 continue;
             }
             let source = &self.fragments[fragment as usize][place as usize..];
-            let equal = (source.iter().zip(&text[at..at + room]))
-                .take_while(|(a, b)| a == b)
-                .count();
             let best = if is_own { &mut near } else { &mut other };
+            // A longer one has the byte behind the best.
+            if source.get(best.length) != wanted.get(best.length) {
+                continue;
+            }
+            let equal = common(source, wanted);
             // Of equal ones the nearest, which was there first.
             if equal > best.length {
                 *best = Found {
@@ -168,6 +205,15 @@ impl<'t> Tokenizer<'t> {
         }
         (near, other)
     }
+}
+
+/// How many bytes two texts begin with that are the same.
+fn common(a: &[u8], b: &[u8]) -> usize {
+    let (eights_a, eights_b) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    let eights = eights_a.iter().zip(eights_b);
+    let same = 8 * eights.take_while(|(a, b)| a == b).count();
+    let rest = a[same..].iter().zip(&b[same..]);
+    same + rest.take_while(|(a, b)| a == b).count()
 }
 
 /// Three bytes, if there are as many.

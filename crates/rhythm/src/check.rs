@@ -96,7 +96,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let mut configs: Vec<_> = all.iter_mut().map(|it| &mut it.service.config).collect();
     services::agree(&mut configs)?;
     let nowhere = |_: &BackendConfig| Ok(Vec::new());
-    let sites = all.into_iter().map(|compiled| compiled.into_site(nowhere));
+    let sites = all
+        .into_iter()
+        .map(|compiled| compiled.into_site(nowhere, None));
     let sites = Sites::new(sites.collect::<Result<_>>()?).map_err(anyhow::Error::msg)?;
     for site in sites.all() {
         for warning in site.statics().warnings() {

@@ -182,9 +182,22 @@ impl Folder {
     /// # Errors
     /// What cannot be served.
     pub(crate) fn into_site(self, service: Service, settings: SiteSettings) -> Result<Arc<Site>> {
+        self.into_site_after(None, service, settings)
+    }
+
+    /// The same, of a site that follows another one.
+    ///
+    /// # Errors
+    /// What cannot be served.
+    pub(crate) fn into_site_after(
+        self,
+        before: Option<&Site>,
+        service: Service,
+        settings: SiteSettings,
+    ) -> Result<Arc<Site>> {
         let config = &service.config.statics;
         let statics = Statics::new(&config.mount, self.static_files(config)?);
-        match Site::new(Arc::new(service), statics, settings) {
+        match Site::following(before, Arc::new(service), statics, settings) {
             Ok(site) => Ok(Arc::new(site)),
             Err(why) => bail!("{why}"),
         }

@@ -312,14 +312,15 @@ fn load(args: &Args, before: &[Arc<Site>]) -> Vec<Result<Arc<Site>>> {
         backend::open(config, &peers).map_err(anyhow::Error::msg)?;
         Ok(peers)
     };
-    let site = |compiled: Result<Compiled>| {
+    let site = |(index, compiled): (usize, Result<Compiled>)| {
         let compiled = compiled?;
+        let before = before.get(index).map(|before| &**before);
         match &agreed {
-            Ok(()) => compiled.into_site(locate),
+            Ok(()) => compiled.into_site(locate, before),
             Err(why) => bail!("{why:#}"),
         }
     };
-    compiled.into_iter().map(site).collect()
+    compiled.into_iter().enumerate().map(site).collect()
 }
 
 /// Tells what in the service is probably not meant.

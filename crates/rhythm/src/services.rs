@@ -63,13 +63,15 @@ impl Compiled {
         }
     }
 
-    /// Makes a site of it, whose backends are where `locate` finds them.
+    /// Makes a site of it, whose backends are where `locate` finds them, and which follows the site
+    /// `before`.
     ///
     /// # Errors
     /// What cannot be served.
     pub(crate) fn into_site(
         self,
         locate: impl Fn(&BackendConfig) -> Result<Vec<Peer>>,
+        before: Option<&Site>,
     ) -> Result<Arc<Site>> {
         let mut settings = SiteSettings {
             label: self.label,
@@ -78,7 +80,7 @@ impl Compiled {
         for (config, settings) in self.service.backends.iter().zip(&mut settings.backends) {
             settings.peers = locate(config)?;
         }
-        self.folder.into_site(self.service, settings)
+        self.folder.into_site_after(before, self.service, settings)
     }
 }
 

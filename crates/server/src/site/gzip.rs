@@ -6,6 +6,7 @@ use rhythm_engine::settings::GzipSettings;
 use rhythm_gzip::Codebook;
 use rhythm_protocol::http::encoding::Encoding;
 use rhythm_protocol::http::response::{PreparedHead, ResponseWriter};
+use std::sync::Arc;
 
 /// Media types of texts beside `text/*`; others may be compressed already.
 const TEXTS: [&str; 5] = [
@@ -30,14 +31,20 @@ const OF_BYTES: [&str; 6] = [
 #[derive(Debug)]
 pub(crate) struct PageGzip {
     /// What its streams have in common.
-    pub(crate) book: Codebook,
+    pub(crate) book: Arc<Codebook>,
     /// As the page's own head.
     pub(crate) head: PreparedHead,
 }
 
 impl PageGzip {
-    /// That of a page with these fields in its head.
-    pub(crate) fn new(page: &PageProgram, service: &Service, fields: &[u8]) -> PageGzip {
+    /// That of a page with these fields in its head. What can stay of `before` stays: to look for
+    /// what repeats takes milliseconds.
+    pub(crate) fn new(
+        page: &PageProgram,
+        service: &Service,
+        fields: &[u8],
+        before: Option<&PageGzip>,
+    ) -> PageGzip {
         let text = |fragment: u32| (fragment, &*service.fragments[fragment as usize]);
         let all = page.fragments().into_iter().map(text);
         // Executors put short ones into runs.
@@ -45,8 +52,12 @@ impl PageGzip {
             all.partition(|(_, text)| text.len() > FOLD_BYTES_MAX);
         let mut fields = fields.to_vec();
         ResponseWriter::resume(&mut fields).encoding(Encoding::Gzip, false);
+        let long = || long.iter().copied();
+        let short = || short.iter().map(|(_, text)| *text);
+        let before = before.filter(|before| before.book.is_of(long(), short()));
+        let book = before.map(|before| before.book.clone());
         PageGzip {
-            book: Codebook::new(long, short.into_iter().map(|(_, text)| text)),
+            book: book.unwrap_or_else(|| Arc::new(Codebook::new(long(), short()))),
             head: PreparedHead::new(&fields),
         }
     }

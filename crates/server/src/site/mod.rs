@@ -94,6 +94,7 @@ impl PageInfo {
         page: &PageProgram,
         service: &Service,
         settings: &SiteSettings,
+        before: Option<&PageInfo>,
     ) -> Result<PageInfo, String> {
         let is_private = page.reads_session();
         let is_compressed = gzip::is_compressed(page, &settings.gzip);
@@ -151,7 +152,10 @@ impl PageInfo {
         let copies_max = 2.max(1 + others);
         Ok(PageInfo {
             head: PreparedHead::new(&fields),
-            gzip: is_compressed.then(|| PageGzip::new(page, service, &fields)),
+            gzip: is_compressed.then(|| {
+                let before = before.and_then(|before| before.gzip.as_ref());
+                PageGzip::new(page, service, &fields, before)
+            }),
             fields: fields.into(),
             of_files,
             takes: Takes::of(carriers()),
@@ -269,6 +273,25 @@ impl Site {
         statics: Statics,
         settings: SiteSettings,
     ) -> Result<Site, String> {
+        Site::following(None, service, statics, settings)
+    }
+
+    /// The same; what is prepared of pages that are as in the site `before` is taken from there.
+    ///
+    /// # Errors
+    /// What in the service cannot be served, in words.
+    pub fn following(
+        before: Option<&Site>,
+        service: Arc<Service>,
+        statics: Statics,
+        settings: SiteSettings,
+    ) -> Result<Site, String> {
+        let page_before = |page: &PageProgram| {
+            let before = before?;
+            let mut pages = before.service.pages.iter().zip(&before.pages);
+            let same = pages.find(|(program, _)| program.name == page.name);
+            same.map(|(_, info)| info)
+        };
         let mut routes = Routes::default();
         for (index, page) in service.pages.iter().enumerate() {
             for call in &page.calls {
@@ -307,7 +330,7 @@ impl Site {
             error_pages,
             stored: OnceLock::new(),
             pages: (service.pages.iter())
-                .map(|page| PageInfo::new(page, &service, &settings))
+                .map(|page| PageInfo::new(page, &service, &settings, page_before(page)))
                 .collect::<Result<_, _>>()?,
             service,
             statics,

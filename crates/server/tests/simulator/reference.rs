@@ -15,7 +15,9 @@ use rhythm_engine::program::Service;
 use rhythm_engine::program::{ParamType, SessionUse};
 use rhythm_engine::source::Sources;
 use rhythm_protocol::besim::AnswerReader;
+use rhythm_server::Site;
 use rhythm_server::backend::kinds;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::Rc;
@@ -67,6 +69,8 @@ pub(crate) struct Reference {
     pub(crate) services: [Arc<Service>; 2],
     pub(crate) statics: BTreeMap<String, Vec<u8>>,
     answers: HashMap<Key, Rc<Answer>>,
+    /// The sites of the first run: what is prepared of their pages serves those of all others.
+    pub(crate) first_sites: OnceCell<[Arc<Site>; 2]>,
 }
 
 impl Reference {
@@ -99,6 +103,7 @@ impl Reference {
             services: [first, second],
             statics,
             answers: HashMap::new(),
+            first_sites: OnceCell::new(),
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) fn sites(
             modified: None,
         })
     };
-    [0, 1].map(|version| {
+    let sites = [0, 1].map(|version| {
         let mut backend =
             BackendSettings::new("besim", Duration::from_nanos(config.backend_timeout));
         backend.straggler_delay = Duration::from_nanos(config.straggler_delay);
@@ -49,7 +49,12 @@ pub(super) fn sites(
             ..SiteSettings::default()
         };
         let statics = Statics::new("/bank/static/", files());
-        let site = Site::new(reference.services[version].clone(), statics, settings);
+        let first = reference.first_sites.get();
+        let first = first.map(|sites| &*sites[version]);
+        let service = reference.services[version].clone();
+        let site = Site::following(first, service, statics, settings);
         Arc::new(site.expect("Banking can be served"))
-    })
+    });
+    let _ = reference.first_sites.set(sites.clone());
+    sites
 }
