@@ -4,7 +4,7 @@ use crate::bits::{BitText, Bits};
 use crate::crc::Shift;
 use crate::huffman::{Code, Counts};
 use crate::symbols::{DISTANCES, LITERALS, of_distance, of_length};
-use crate::tokens::{Far, Token, Tokenizer};
+use crate::tokens::{Far, Token, Tokenizer, hash};
 use std::collections::HashMap;
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::hash::{Hash, Hasher};
@@ -166,16 +166,6 @@ fn hash_of<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> u64 {
     let mut hasher = DefaultHasher::new();
     texts.into_iter().for_each(|text| text.hash(&mut hasher));
     hasher.finish()
-}
-
-/// Where four bytes stand in a table of so many places, a power of two: Knuth's multiplicative
-/// hash.
-#[inline(always)]
-pub(crate) fn hash(four: &[u8], places: usize) -> usize {
-    let four = four
-        .first_chunk()
-        .map_or(0, |four| u32::from_le_bytes(*four));
-    (four.wrapping_mul(2_654_435_761) >> (32 - places.ilog2())) as usize
 }
 
 /// How often symbols are expected: as often as fragments have them, and runs probably.

@@ -1,9 +1,10 @@
 //! Makes a stream: bits of fragments and of runs, one behind the other.
 
 use crate::bits::{BitText, BitWriter, Bits};
-use crate::codebook::{Codebook, Part, Prepared, hash};
+use crate::codebook::{Codebook, Part, Prepared};
 use crate::huffman::Code;
 use crate::symbols::{DISTANCE_MAX, MATCH_MAX};
+use crate::tokens::hash;
 use std::ops::Range;
 
 /// Places of the table of what runs had: 32 KiB, which fit a core's first cache beside the rest.

@@ -61,7 +61,7 @@ const NONE: u32 = u32::MAX;
 
 impl Places {
     fn hash([a, b, c]: [u8; 3]) -> usize {
-        crate::codebook::hash(&[a, b, c, 0], HASHES)
+        hash(&[a, b, c, 0], HASHES)
     }
 
     fn push(&mut self, key: [u8; 3], fragment: u32, at: u32) {
@@ -205,6 +205,16 @@ impl<'t> Tokenizer<'t> {
         }
         (near, other)
     }
+}
+
+/// Where four bytes stand in a table of so many places, a power of two: Knuth's multiplicative
+/// hash.
+#[inline(always)]
+pub(crate) fn hash(four: &[u8], places: usize) -> usize {
+    let four = four
+        .first_chunk()
+        .map_or(0, |four| u32::from_le_bytes(*four));
+    (four.wrapping_mul(2_654_435_761) >> (32 - places.ilog2())) as usize
 }
 
 /// How many bytes two texts begin with that are the same.
