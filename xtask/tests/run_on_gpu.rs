@@ -8,11 +8,18 @@ use std::process::{Command, Output};
 /// Says it is a GPU.
 const SMI: &str = "echo 'NVIDIA H200, 580.159.03, 143771 MiB'";
 
-/// Finds every layout right, and writes a report.
+/// Finds every layout right, writes a report, and serves until it is told to end, with a GPU that
+/// fails where it is to.
 const RHYTHM: &str = r#"
 case $1 in
 --version) echo rhythm 0.1.0 ;;
 bench) for file; do :; done; echo '{}' >"$file" ;;
+serve)
+    [[ $* == *--help* ]] && exit
+    [ -z "$GPU_FAULT_AFTER" ] || echo "ERROR the GPU is lost"
+    trap 'exit 0' TERM
+    while :; do sleep 0.1; done
+    ;;
 esac"#;
 
 /// Runs what it is given, and finds nothing.
@@ -46,15 +53,15 @@ impl Bundle {
     }
 
     fn run(&self) -> Output {
-        self.run_with(&self.0.join("out"))
+        self.run_with(&self.0.join("out"), &[])
     }
 
-    fn run_with(&self, argument: &Path) -> Output {
+    fn run_with(&self, argument: &Path, parts: &[&str]) -> Output {
         let path = std::env::var("PATH").unwrap();
         let mut bash = Command::new("bash");
         bash.env("PATH", format!("{}:{path}", self.0.display()));
         bash.env_remove("COMPUTE_SANITIZER");
-        bash.arg(self.0.join("run")).arg(argument);
+        bash.arg(self.0.join("run")).arg(argument).args(parts);
         bash.output().unwrap()
     }
 
@@ -72,7 +79,7 @@ impl Bundle {
     /// The parts whose result is not `right`, with it.
     fn others(&self) -> Vec<String> {
         let results = self.results();
-        assert_eq!(results.len(), 10);
+        assert_eq!(results.len(), 12);
         let others = results.iter().filter(|(_, result)| result != "right");
         others
             .map(|(part, result)| format!("{part} {result}"))
@@ -174,15 +181,17 @@ fn a_tool_that_refuses_the_device_is_no_failure() {
 fn flags_that_the_binary_does_not_know_are_told_before_it_travels() {
     let flags = Path::new("--flags");
     let good = Bundle::new("flags", SMI, RHYTHM, SANITIZER);
-    assert_eq!(good.run_with(flags).status.code(), Some(0));
+    assert_eq!(good.run_with(flags, &[]).status.code(), Some(0));
     for (test, unknown) in [
         ("layout", "layout runs"),
         ("lanes", "--cohort-size"),
         ("bench", "bench"),
+        ("serve", "--no-access-log"),
+        ("load", "--sessions"),
     ] {
         let picky = format!(r#"case "$*" in *"{unknown}"*) exit 2 ;; esac"#);
         let bundle = Bundle::new(&format!("flags-{test}"), SMI, &picky, SANITIZER);
-        let output = bundle.run_with(flags);
+        let output = bundle.run_with(flags, &[]);
         assert_eq!(output.status.code(), Some(1), "{unknown}");
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
@@ -190,4 +199,22 @@ fn flags_that_the_binary_does_not_know_are_told_before_it_travels() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn parts_are_run_alone_and_a_gpu_that_should_have_failed_is_told() {
+    let never = RHYTHM.replace("the GPU is lost", "all is well");
+    let bundle = Bundle::new("parts", SMI, &never, SANITIZER);
+    let out = bundle.0.join("out");
+    let output = bundle.run_with(&out, &["benchmark", "fault"]);
+    assert_eq!(output.status.code(), Some(1));
+    let results = bundle.results();
+    let results: Vec<_> = (results.iter())
+        .map(|(part, result)| format!("{part} {result}"))
+        .collect();
+    let expected = ["benchmark right", "fault right", "fault-happened wrong"];
+    assert_eq!(results, expected);
+    let output = bundle.run_with(&out, &["bench"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("bench is no part"), "{error}");
 }
