@@ -236,7 +236,9 @@ impl Node {
     /// The head says who reads.
     pub(super) fn told_tail(&mut self, from: usize, of: Of, view: u32, tail: Option<usize>) {
         let range = usize::from(of.range);
-        let tail = tail.filter(|tail| self.is_member(*tail));
+        // It may be one that is not known to be a member yet, this node too: whether it is there is
+        // asked when something is to be read, and it is not said again.
+        let tail = tail.filter(|tail| *tail < self.peers.len());
         // It is of no earlier view than the writes that came: who is passed these had heard that
         // nobody reads before their chain began.
         if !self.follows(from, of) {
