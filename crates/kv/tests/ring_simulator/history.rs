@@ -2,7 +2,8 @@
 //!
 //! A key has one client, who writes it in one order. So a read may find the last write that was
 //! acknowledged, or one sent after it that was not (yet); one of which nobody knows what became of
-//! it may come about for a while. Where writes may be lost (no acknowledgments of replicas, or more
+//! it may come about for a while, and behind whatever was asked before that is over, though it be
+//! answered later. Where writes may be lost (no acknowledgments of replicas, or more
 //! nodes died at a time than copies allow), a read may find any value that was ever written.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,8 +49,10 @@ impl History {
         }
     }
 
-    pub(crate) fn acknowledged(&mut self, write: Write, now: u64) {
-        self.floating.retain(|(_, until)| *until > now);
+    /// A write is known to be there, by the answer to what was asked then.
+    pub(crate) fn acknowledged(&mut self, write: Write, asked: u64) {
+        // What came about late is there until something else is known to be.
+        (self.floating).retain(|(float, until)| *until > asked || *float == write);
         self.acknowledged = self.acknowledged.max(write);
         let (acknowledged, floating) = (self.acknowledged, &self.floating);
         self.possible.retain(|other| {

@@ -616,7 +616,7 @@ impl World {
                 }
                 // Who acknowledged it may have died since, with all there was of it.
                 if asked.at > self.lost_at {
-                    history.acknowledged(write, self.now);
+                    history.acknowledged(write, asked.at);
                 }
                 if self.is_split {
                     history.lose();
@@ -659,7 +659,7 @@ impl World {
                     && !self.is_split
                     && asked.at > self.lost_at
                 {
-                    self.keys[asked.key].acknowledged(write, self.now);
+                    self.keys[asked.key].acknowledged(write, asked.at);
                 }
             }
             (Op::Get, Err(_)) => {}
