@@ -108,7 +108,7 @@ impl Case {
                     (self.filling.answer)(cohort.stage - 1, &mut cohort);
                 }
                 Pass::Over => return outcome,
-                Pass::Again | Pass::Short => outcome.passes += 1,
+                Pass::Again | Pass::Yield | Pass::Short => outcome.passes += 1,
             }
         }
     }

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use clap::error::ErrorKind;
-use rhythm_engine::device::host::HostExecutor;
+use rhythm_engine::device::host::{HostExecutor, PASS_WORK_MAX};
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits};
 use rhythm_engine::program::Service;
@@ -277,7 +277,9 @@ impl Opened {
         let Some(cuda) = &self.cuda else {
             return Ok(match self.device {
                 Device::Scalar => Box::new(ScalarExecutor::new(limits)),
-                _ => Box::new(HostExecutor::new(limits, Level::active())),
+                _ => {
+                    Box::new(HostExecutor::new(limits, Level::active()).in_passes_of(PASS_WORK_MAX))
+                }
             });
         };
         let executor = cuda.executor(cuda.server_options(limits), wake);

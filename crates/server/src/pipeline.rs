@@ -11,7 +11,7 @@
 //!      v                                    |
 //!   Parser     parameters, cookie -> a lane |                              intake/parser.rs
 //!      v                                    |
-//!   Former     which is launched when       |                              flight/former.rs
+//!   Former     which is launched when       |                              flight/former.rs, heavy.rs
 //!      v                                    |
 //!   Process    device, backend, device, ... |                              process.rs, flight/
 //!      v                                    v
@@ -54,6 +54,7 @@ use crate::flight::backends::Backends;
 use crate::flight::cohorts::Cohorts;
 use crate::flight::device::Device;
 use crate::flight::former::Former;
+use crate::flight::heavy::Heavy;
 use crate::limits::options::PipelineOptions;
 use crate::observe::metrics::{SiteMetrics, WorkerMetrics};
 use crate::site::epoch::Epoch;
@@ -80,6 +81,8 @@ pub struct Pipeline {
     intake: Intake,
     /// Lanes into cohorts.
     former: Former,
+    /// Cohorts that take long, after the others.
+    heavy: Heavy,
     /// The cohorts, wherever they are.
     cohorts: Cohorts,
     /// Stages of cohorts.
@@ -134,6 +137,7 @@ impl Pipeline {
             clients: Clients::new(options.clients, now),
             intake,
             former: Former::new(options.formation),
+            heavy: Heavy::default(),
             cohorts: Cohorts::new(
                 contexts,
                 options.waiting,
@@ -214,6 +218,7 @@ impl Pipeline {
     /// What does not hold.
     pub fn check(&self) -> Result<(), String> {
         self.cohorts.check()?;
+        self.heavy.check(&self.cohorts)?;
         self.clients.check()?;
         let [free, .., busy] = self.contexts();
         let used = self.cohorts.pool.len() - free;

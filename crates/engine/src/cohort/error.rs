@@ -97,7 +97,8 @@ pub enum LaneState {
     /// It takes part in the next stage.
     #[default]
     Active,
-    /// It was left out of the stage last run, for want of memory, and takes part in its next pass.
+    /// It was left out of the stage last run, for want of memory or of time, and takes part in its
+    /// next pass.
     Later,
     /// It has run the stage that others are yet to run.
     Ahead,

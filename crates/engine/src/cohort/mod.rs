@@ -42,6 +42,9 @@ use std::rc::Rc;
 pub struct Cohort {
     /// The next stage to run.
     pub stage: usize,
+    /// The stage last run was ended since enough was done for one pass: lanes were left out for
+    /// that.
+    pub yields: bool,
     /// A column for each field of the page, each as long as there are lanes.
     pub fields: Vec<Column>,
     /// Where each lane stands.
@@ -95,6 +98,7 @@ impl Cohort {
     /// needed of late.
     pub fn rest(&mut self) {
         self.stage = 0;
+        self.yields = false;
         self.lanes.clear();
         self.passes = pass::Passes::default();
         self.queries.clear();

@@ -7,6 +7,8 @@ pub enum Pass {
     Over,
     /// It is to be run again, for those that were left out.
     Again,
+    /// The same, and others may have their turn before: enough was done at a time.
+    Yield,
     /// The same, and there is no use in it before there is more memory: nobody has found any.
     Short,
 }

@@ -1,6 +1,7 @@
-//! The passes of a stage: lanes that found no memory beside the others run it after them.
+//! The passes of a stage: lanes that found no memory beside the others run it after them, and so do
+//! those that were not begun when enough was done at a time.
 //!
-//! An executor runs as many lanes as there is room for and leaves the others as
+//! An executor runs as many lanes as there is room and time for and leaves the others as
 //! [`LaneState::Later`]. Once those that are finished are answered, the room of their output is
 //! free, and the stage is run again for those that were left out, until all have run it.
 
@@ -12,7 +13,7 @@ impl Cohort {
     /// To be asked after each run of a stage, when the lanes that it has finished are answered.
     /// Unless it is over, the cohort is ready for another pass.
     pub fn next_pass(&mut self) -> Pass {
-        let later = self.later();
+        let (later, yields) = (self.later(), std::mem::take(&mut self.yields));
         let before = match later {
             0 => self.passes.left_out.take(),
             _ => self.passes.left_out.replace(later),
@@ -39,6 +40,7 @@ impl Cohort {
         }
         match before {
             Some(before) if before == later => Pass::Short,
+            _ if yields => Pass::Yield,
             _ => Pass::Again,
         }
     }

@@ -48,9 +48,9 @@ pub enum Refusal {
 /// stay active), else finish the lanes that are still active; and raise [`Cohort::stage`].
 ///
 /// Where an executor finds no room for what lanes make, beside the others or in what is lent to the
-/// cohort, it leaves them as [`LaneState::Later`] with nothing left of them: the stage is run again
-/// for those ([`Cohort::next_pass`]), beside the queries of the others. With room for one lane it
-/// runs one.
+/// cohort, or has done enough at a time ([`Cohort::yields`]), it leaves them as
+/// [`LaneState::Later`] with nothing left of them: the stage is run again for those
+/// ([`Cohort::next_pass`]), beside the queries of the others. With room for one lane it runs one.
 ///
 /// A device that has the page's backend, too, may answer the queries itself and run the stages
 /// that follow at once: then the stage rises by as many, and no queries are left of the calls

@@ -341,6 +341,10 @@ impl World {
                         live.as_ref().is_some_and(|live| !live.is_leaving) && **until <= self.now
                     };
                     self.spare = self.spare.min(stay.filter(stays).count().saturating_sub(1));
+                    if !self.is_whole() {
+                        // One of these may not have them yet.
+                        self.spare = self.spare.saturating_sub(1);
+                    }
                     self.push(LEAVES_WITHIN, Event::Go(node, life));
                 }
             }

@@ -35,6 +35,17 @@ pub(crate) struct CohortKey {
     pub(crate) stage: u32,
 }
 
+impl CohortKey {
+    /// Of cohorts that take requests for a page of an epoch.
+    pub(crate) fn first(epoch: u32, page: u32) -> CohortKey {
+        CohortKey {
+            epoch,
+            page,
+            stage: 0,
+        }
+    }
+}
+
 /// What is known of a cohort besides its columns.
 #[derive(Debug)]
 pub(crate) struct Flight {
@@ -190,8 +201,8 @@ impl Cohorts {
         }
     }
 
-    /// The context that takes lanes of a page, with room in its cohort for texts of so many bytes,
-    /// for so many that are kept of their requests, and for one more answer.
+    /// The context that takes lanes of a page, which takes long or not, with room in its cohort for
+    /// texts of so many bytes, for so many that are kept of their requests, and for one more answer.
     ///
     /// # Errors
     /// Why there is none.
@@ -202,14 +213,11 @@ impl Cohorts {
         page: u32,
         texts: usize,
         kept: usize,
+        is_heavy: bool,
         now: Time,
     ) -> Result<ContextId, NotOpen> {
-        let key = CohortKey {
-            epoch: epoch.number,
-            page,
-            stage: 0,
-        };
-        if (self.keeps_last() || !self.may_work()) && self.pool.forming_of(key).is_none() {
+        let key = CohortKey::first(epoch.number, page);
+        if (self.keeps_last() || !self.may_work(is_heavy)) && self.pool.forming_of(key).is_none() {
             return Err(NotOpen::NoContext);
         }
         let prepare = |cohort: &mut Cohort| cohort.reset(epoch.program(page));
@@ -239,17 +247,22 @@ impl Cohorts {
                 if cohort.len() >= epoch.sizes(page).lanes_max() || !self.give_back_kept(id) {
                     self.pool.close(id);
                 }
-                return self.open(epoch, page, texts, kept, now);
+                return self.open(epoch, page, texts, kept, is_heavy, now);
             }
         }
         Ok(id)
     }
 
-    /// Whether another cohort may form beside those that form or run.
+    /// Whether another cohort may form beside those that form or run. Where its page takes long,
+    /// half of what there may be is kept for others, who would wait long for one to end.
     #[inline]
-    fn may_work(&self) -> bool {
+    fn may_work(&self, is_heavy: bool) -> bool {
         let [free, ..] = self.pool.counts();
-        self.pool.len() - free - self.waiting.len() < self.working_max
+        let max = match is_heavy {
+            true => self.working_max.div_ceil(2),
+            false => self.working_max,
+        };
+        self.pool.len() - free - self.waiting.len() < max
     }
 
     /// Most lanes that wait for a backend together.

@@ -2,7 +2,7 @@
 //!
 //! In: cohorts that take lanes, and the time. Out: cohorts to be launched, each with the reason.
 
-use crate::flight::cohorts::{Cohorts, since_origin};
+use crate::flight::cohorts::{CohortKey, Cohorts, since_origin};
 use crate::site::epochs::Epochs;
 use rhythm_cohort::{Circumstances, ContextId, Formation, LaunchReason};
 use rhythm_http::Stall;
@@ -25,8 +25,9 @@ pub(crate) struct Outlook<'a> {
 #[derive(Debug)]
 pub(crate) struct Former {
     formation: Formation,
-    /// Connections that wait for a free context, longest first.
-    waiters: VecDeque<ConnectionId>,
+    /// Connections that wait for a free context, longest first: of heavy pages, and of others. For
+    /// those there may be one where there is none for a heavy page.
+    waiters: [VecDeque<ConnectionId>; 2],
     /// Connections that wait for memory, longest first, and since when. Others pass them: they need
     /// more than a context always has.
     short: VecDeque<(ConnectionId, Time)>,
@@ -43,31 +44,40 @@ impl Former {
     pub(crate) fn new(formation: Formation) -> Former {
         Former {
             formation,
-            waiters: VecDeque::new(),
+            waiters: Default::default(),
             short: VecDeque::new(),
             trying: None,
         }
     }
 
-    /// A full cohort to be launched.
+    /// A full cohort to be launched, of those that `may` be.
     #[inline]
-    pub(crate) fn next_full(&self, cohorts: &Cohorts) -> Option<ContextId> {
-        cohorts.pool.full().next()
+    pub(crate) fn next_full(
+        &self,
+        cohorts: &Cohorts,
+        may: impl Fn(CohortKey) -> bool,
+    ) -> Option<ContextId> {
+        let pool = &cohorts.pool;
+        pool.full().find(|&id| may(pool.key(id)))
     }
 
-    /// A cohort to be launched now, full ones first, then the oldest.
+    /// A cohort to be launched now, of those that `may` be: full ones first, then the oldest.
     pub(crate) fn next_launch(
         &self,
         cohorts: &Cohorts,
         outlook: Outlook<'_>,
         now: Time,
+        may: impl Fn(CohortKey) -> bool,
     ) -> Option<(ContextId, LaunchReason)> {
-        if let Some(id) = self.next_full(cohorts) {
+        if let Some(id) = self.next_full(cohorts, &may) {
             return Some((id, LaunchReason::Full));
         }
         let pool = &cohorts.pool;
         // Cohorts of stragglers go on when they have their answers.
-        let mut new = pool.forming().filter(|&id| pool.key(id).stage == 0);
+        let mut new = pool.forming().filter(|&id| {
+            let key = pool.key(id);
+            key.stage == 0 && may(key)
+        });
         new.find_map(|id| {
             let reason = self.formation.decide(Circumstances {
                 lanes: pool.cohort(id).len(),
@@ -87,11 +97,12 @@ impl Former {
             .min()
     }
 
-    /// A connection has stalled. Whether it waits for something here: a context, or memory. One
-    /// that tried again keeps its place among those that wait for memory.
-    pub(crate) fn wait(&mut self, id: ConnectionId, stall: Stall, now: Time) -> bool {
+    /// A connection has stalled, of a request for a page that is `heavy` or not. Whether it waits
+    /// for something here: a context, or memory. One that tried again keeps its place among those
+    /// that wait for memory.
+    pub(crate) fn wait(&mut self, id: ConnectionId, stall: Stall, heavy: bool, now: Time) -> bool {
         match (stall, self.trying.take()) {
-            (Stall::Context, None) => self.waiters.push_back(id),
+            (Stall::Context, None) => self.waiters[usize::from(heavy)].push_back(id),
             (Stall::Memory, None) => self.short.push_back((id, now)),
             (Stall::Context | Stall::Memory, Some(since)) => self.short.push_front((id, since)),
             _ => return false,
@@ -101,7 +112,7 @@ impl Former {
 
     /// How many connections wait for a context, those included that are gone.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiters.len()
+        self.waiters.iter().map(VecDeque::len).sum()
     }
 
     /// How many connections wait for memory, those included that are gone.
@@ -132,24 +143,31 @@ impl Former {
     /// Forgets connections that are gone if they may be the most of those that wait: as long as no
     /// context is free, nothing else takes them away. `open` connections there are in all.
     pub(crate) fn forget_gone(&mut self, open: usize, is_open: impl Fn(ConnectionId) -> bool) {
-        if self.waiters.len() > 2 * open {
-            self.waiters.retain(|id| is_open(*id));
+        if self.waiting() > 2 * open {
+            for waiters in &mut self.waiters {
+                waiters.retain(|id| is_open(*id));
+            }
         }
         if self.short.len() > 2 * open {
             self.short.retain(|(id, _)| is_open(*id));
         }
     }
 
-    /// The connection that has waited longest; it waits no more.
-    pub(crate) fn next_waiter(&mut self) -> Option<ConnectionId> {
-        self.waiters.pop_front()
+    /// How many connections wait for a context, of heavy pages or of others.
+    pub(crate) fn waiting_of(&self, heavy: bool) -> usize {
+        self.waiters[usize::from(heavy)].len()
+    }
+
+    /// Of these, the connection that has waited longest; it waits no more.
+    pub(crate) fn next_waiter(&mut self, heavy: bool) -> Option<ConnectionId> {
+        self.waiters[usize::from(heavy)].pop_front()
     }
 
     /// The connection that began to wait last found no context again: it keeps its place before
     /// the others.
-    pub(crate) fn first_again(&mut self) {
-        debug_assert!(!self.waiters.is_empty());
-        self.waiters.rotate_right(1);
+    pub(crate) fn first_again(&mut self, heavy: bool) {
+        debug_assert_ne!(self.waiting_of(heavy), 0);
+        self.waiters[usize::from(heavy)].rotate_right(1);
     }
 }
 
@@ -168,12 +186,12 @@ mod tests {
         // One stays; of the others each goes away while it waits.
         let id = |slot| ConnectionId::new(slot, 0);
         for slot in 0..100 {
-            former.wait(id(slot), Stall::Context, Time::ZERO);
+            former.wait(id(slot), Stall::Context, false, Time::ZERO);
             former.forget_gone(2, |at| at == id(0) || at == id(slot));
             assert!(former.waiting() <= 4, "{slot}");
         }
         // Those that are there keep their places.
-        assert_eq!(former.next_waiter(), Some(id(0)));
+        assert_eq!(former.next_waiter(false), Some(id(0)));
     }
 
     #[test]
@@ -185,16 +203,16 @@ mod tests {
         });
         let id = |slot| ConnectionId::new(slot, 0);
         for slot in 0..3 {
-            assert!(former.wait(id(slot), Stall::Memory, Time::ZERO));
+            assert!(former.wait(id(slot), Stall::Memory, false, Time::ZERO));
         }
-        assert!(!former.wait(id(3), Stall::Room, Time::ZERO));
+        assert!(!former.wait(id(3), Stall::Room, false, Time::ZERO));
         let later = Time::ZERO + PATIENCE;
         let early = Time::ZERO + (PATIENCE - Duration::from_nanos(1));
         assert!(!former.gives_up(later), "none tries again");
         for _ in 0..2 {
             assert_eq!(former.next_short(), Some(id(0)));
             assert!(!former.gives_up(early));
-            assert!(former.wait(id(0), Stall::Memory, early));
+            assert!(former.wait(id(0), Stall::Memory, false, early));
         }
         assert_eq!(former.next_short(), Some(id(0)));
         assert!(former.gives_up(later));
@@ -204,7 +222,7 @@ mod tests {
             "what comes behind it has not waited"
         );
         assert_eq!((former.next_short(), former.short()), (Some(id(1)), 1));
-        assert!(former.wait(id(1), Stall::Context, later));
+        assert!(former.wait(id(1), Stall::Context, false, later));
         assert_eq!(
             (former.waiting(), former.short()),
             (0, 2),

@@ -3,6 +3,8 @@
 //! ```text
 //!    former     which is launched when                       former.rs
 //!      v  full / timeout / idle / drain
+//!    heavy      pages that have their turn after the others  heavy.rs
+//!      v
 //!    device     stages, over a link to what runs them        device.rs, link.rs
 //!      v  ^
 //!    backends   queries of a stage, answers, stragglers      backends.rs, stragglers.rs
@@ -17,6 +19,7 @@ pub(crate) mod backends;
 pub(crate) mod cohorts;
 pub(crate) mod device;
 pub(crate) mod former;
+pub(crate) mod heavy;
 pub(crate) mod lane_requests;
 pub(crate) mod link;
 mod pending_query;

@@ -115,6 +115,8 @@ pub struct WorkerMetrics {
     pub stalls: Count,
     /// Cohorts that waited for memory that others had.
     pub memory_waits: Count,
+    /// Passes of cohorts that took long, behind which others had their turn.
+    pub long_passes: Count,
     /// Bytes that cohorts have now of what is common to them.
     pub lent_bytes: Count,
     /// Bytes that connections hold now.

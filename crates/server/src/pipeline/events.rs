@@ -123,12 +123,14 @@ impl Handler for Pipeline {
 
     fn turn_ended(&mut self, end: Time) {
         self.responder.turn_ended(end);
+        self.heavy.turn_ended();
         let took = self.turn.ended(end, &self.metrics);
         self.clients.turn_is_over(took);
     }
 
     fn wake_at(&self) -> Option<Time> {
         let forming = match self.device.ready() {
+            0 if self.heavy.is_waiting(&self.cohorts) => Some(self.turn.now),
             0 => self.former.wake_at(&self.cohorts),
             _ => None,
         };

@@ -6,7 +6,8 @@
 use crate::answer::responder::{MISDIRECTED, Responder};
 use crate::flash;
 use crate::flight::asker::ClientsBy;
-use crate::flight::cohorts::{Cohorts, NotOpen};
+use crate::flight::cohorts::{CohortKey, Cohorts, NotOpen};
+use crate::flight::heavy::Heavy;
 use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::host::site_answer::Source;
 use crate::intake::csrf::Tokens;
@@ -40,6 +41,10 @@ pub(super) struct Lanes<'a> {
     pub(super) epochs: &'a Epochs,
     pub(super) cohorts: &'a mut Cohorts,
     pub(super) responder: &'a mut Responder,
+    /// The pages that take long.
+    pub(super) heavy: &'a Heavy,
+    /// The request at hand is for one that is heavy.
+    pub(super) is_heavy: bool,
     /// The request at hand has waited for memory long enough.
     pub(super) gives_up: bool,
 }
@@ -185,6 +190,8 @@ impl Intake {
         let Lanes {
             cohorts,
             responder,
+            heavy,
+            is_heavy,
             gives_up,
             ..
         } = lanes;
@@ -210,7 +217,8 @@ impl Intake {
         let head_bytes = fields.range().end;
         let texts = info.copies_max * (head_bytes + content.len()) + info.default_bytes;
         // The log's line and conditions are different parts of it.
-        let context = match cohorts.open(epoch, page, texts, head_bytes, now) {
+        *is_heavy = heavy.has(CohortKey::first(epoch.number, page));
+        let context = match cohorts.open(epoch, page, texts, head_bytes, *is_heavy, now) {
             Ok(context) => context,
             Err(NotOpen::NoContext) => return Taken::Not(Stall::Context),
             Err(NotOpen::NoMemory) => {

@@ -2,7 +2,8 @@
 //!
 //! A cohort that is launched goes through n + 1 process stages on the device
 //! (`flight/device.rs`) and the n backend stages between them (`flight/backends.rs`); whoever is
-//! finished is answered after each.
+//! finished is answered after each. A cohort of a page that takes long has its stages run a pass at
+//! a time, each when its page has its turn (`flight/heavy.rs`).
 //!
 //! ```text
 //!   launch --> run_stage --> stage_done --> answer --> ask --> go_on --> run_stage ...
@@ -12,8 +13,9 @@
 
 use super::Pipeline;
 use crate::flight::backends::Asked;
-use crate::flight::cohorts::NextPass;
+use crate::flight::cohorts::{CohortKey, NextPass};
 use crate::flight::former::Outlook;
+use crate::flight::heavy::HeavyTurn;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
 use rhythm_http::{Hosts, LONG_BYTES};
@@ -62,7 +64,7 @@ impl Pipeline {
             }
             for _ in 0..self.device.ready() {
                 if let Some(id) = self.device.next_ready() {
-                    self.run_stage(port, id, now);
+                    self.submit(port, id, now);
                 }
             }
             if self.clients.hosts_have_news() {
@@ -94,16 +96,18 @@ impl Pipeline {
                 break;
             }
         }
-        for _ in 0..self.former.waiting() {
-            let Some(id) = self.former.next_waiter() else {
-                break;
-            };
-            let before = self.former.waiting();
-            self.proceed(port, id, true, now);
-            any = true;
-            if self.former.waiting() > before {
-                self.former.first_again();
-                break;
+        for heavy in [false, true] {
+            for _ in 0..self.former.waiting_of(heavy) {
+                let Some(id) = self.former.next_waiter(heavy) else {
+                    break;
+                };
+                let before = self.former.waiting_of(heavy);
+                self.proceed(port, id, true, now);
+                any = true;
+                if self.former.waiting_of(heavy) > before {
+                    self.former.first_again(heavy);
+                    break;
+                }
             }
         }
         any
@@ -119,7 +123,7 @@ impl Pipeline {
     #[inline]
     pub(super) fn launch_full(&mut self, port: &mut dyn Port, now: Time) {
         while self.device.ready() == 0
-            && let Some(id) = self.former.next_full(&self.cohorts)
+            && let Some(id) = (self.former).next_full(&self.cohorts, |key| !self.heavy.has(key))
         {
             self.launch(port, id, LaunchReason::Full, now);
             self.work(port, now);
@@ -141,16 +145,50 @@ impl Pipeline {
             {
                 continue;
             }
-            let outlook = Outlook {
-                epochs: &self.epochs,
-                draining: self.clients.is_draining(),
-                idle: self.device.in_flight() == 0,
-            };
-            match self.former.next_launch(&self.cohorts, outlook, now) {
+            match self.next_launch(|key| !self.heavy.has(key), now) {
                 Some((id, reason)) => self.launch(port, id, reason, now),
+                None if self.heavy_turn(port, now) => {}
                 None => return,
             }
         }
+    }
+
+    /// A cohort to be launched now, of those that `may` be.
+    fn next_launch(
+        &self,
+        may: impl Fn(CohortKey) -> bool,
+        now: Time,
+    ) -> Option<(ContextId, LaunchReason)> {
+        let outlook = Outlook {
+            epochs: &self.epochs,
+            draining: self.clients.is_draining(),
+            idle: self.device.in_flight() == 0,
+        };
+        self.former.next_launch(&self.cohorts, outlook, now, may)
+    }
+
+    /// Gives a heavy page its turn. Whether it had something to run.
+    fn heavy_turn(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        while let Some(turn) = self.heavy.next(&self.cohorts) {
+            match turn {
+                HeavyTurn::Resume(id) => {
+                    self.submit(port, id, now);
+                    return true;
+                }
+                HeavyTurn::Launch(page) => {
+                    if let Some((id, reason)) = self.next_launch(|key| page.is_of(key), now) {
+                        self.heavy.had_turn();
+                        self.launch(port, id, reason, now);
+                        return true;
+                    }
+                    let mut forming = self.cohorts.pool.forming();
+                    if !forming.any(|id| page.is_of(self.cohorts.pool.key(id))) {
+                        self.heavy.forget(page);
+                    }
+                }
+            }
+        }
+        false
     }
 
     /// Launches a cohort that was forming: looks up its sessions and runs its first stage.
@@ -177,11 +215,19 @@ impl Pipeline {
             // Whose answers are ready is not to wait for these.
             self.clients.flush(port, now);
         }
-        self.run_stage(port, id, now);
+        self.submit(port, id, now);
+    }
+
+    /// Has a cohort's next stage run: now, or, of a page that is heavy, in its turn.
+    fn run_stage(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        match self.heavy.has(self.cohorts.pool.key(id)) {
+            true => self.heavy.put_off(&mut self.cohorts, id),
+            false => self.submit(port, id, now),
+        }
     }
 
     /// Gives a cohort to the device for its next stage.
-    fn run_stage(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+    fn submit(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
         let submitted = (self.device).submit(port, &mut self.cohorts, id, now);
         if submitted.is_err() {
             self.fail(port, id, now);
@@ -191,9 +237,17 @@ impl Pipeline {
     /// A stage is done: answers the lanes that have their answer, and asks the backend for the
     /// others.
     fn stage_done(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        let cohort = self.cohorts.pool.cohort(id);
+        if let Some(stage) = cohort.stage.checked_sub(1) {
+            (self.heavy).ran(self.cohorts.pool.key(id), stage, cohort.yields);
+        }
         while self.answer(port, id, now) {
             match self.cohorts.next_pass(id) {
                 NextPass::Over => return self.ask(port, id, now),
+                NextPass::Yield => {
+                    self.metrics.long_passes.add(1);
+                    return self.run_stage(port, id, now);
+                }
                 NextPass::Again => return self.run_stage(port, id, now),
                 NextPass::Wait => return self.wait_for_memory(id, now),
                 // They are answered.

@@ -31,9 +31,13 @@ impl Pipeline {
                         epochs: &self.epochs,
                         cohorts: &mut self.cohorts,
                         responder: &mut self.responder,
+                        heavy: &self.heavy,
+                        is_heavy: false,
                         gives_up: self.former.gives_up(now),
                     };
-                    match self.intake.take(&mut reader, &mut lanes, now) {
+                    let taken = self.intake.take(&mut reader, &mut lanes, now);
+                    let is_heavy = lanes.is_heavy;
+                    match taken {
                         Taken::Lane => {
                             reader.reading.taken();
                             self.former.taken();
@@ -43,7 +47,7 @@ impl Pipeline {
                             // It is shown again later.
                             if reader.put_back(port, stall, now) {
                                 let id = reader.reading.connection();
-                                let waits = self.former.wait(id, stall, now);
+                                let waits = self.former.wait(id, stall, is_heavy, now);
                                 self.metrics.stalls.add(u64::from(waits));
                             }
                             break reader.leave(port, now);

@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) policy: Policy,
     pub(crate) delay: u64,
     pub(crate) host: bool,
+    /// How much the host executor does in one pass of a stage.
+    pub(crate) pass_work: usize,
     pub(crate) limits: ClientLimits,
     pub(crate) clients_by: ClientsBy,
     pub(crate) backend: BackendFaults,
@@ -323,6 +325,7 @@ impl Config {
             policy: *dice.pick(&[Policy::WorkConserving, Policy::Fixed]),
             delay: *dice.pick(&[100 * MICROSECOND, 2 * MILLISECOND, 20 * MILLISECOND]),
             host: dice.once_in(2),
+            pass_work: *dice.pick(&[usize::MAX, 100_000, 20_000, 1]),
             limits,
             backend,
             remote,
@@ -420,6 +423,8 @@ impl Config {
         self.limits.unsent_max = UNSENT_MAX;
         self.limits.requests_max = None;
         self.policy = Policy::WorkConserving;
+        // All ask for the same page, which would take long.
+        self.pass_work = usize::MAX;
         (self.device.delay_max, self.device.slots) = (0, 0);
         (self.remote, self.remote_device, self.stalls) = (None, None, false);
         (self.reload_every, self.drain_at) = (0, 0);

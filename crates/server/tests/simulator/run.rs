@@ -70,10 +70,11 @@ const BESIM_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 
 const DEVICE_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9)), 8082);
 
 /// A plain executor.
-fn executor(host: bool) -> Box<dyn Executor> {
+fn executor(host: bool, pass_work: usize) -> Box<dyn Executor> {
+    let limits = LaneLimits::default();
     match host {
-        true => Box::new(HostExecutor::new(LaneLimits::default(), Level::active())),
-        false => Box::new(ScalarExecutor::new(LaneLimits::default())),
+        true => Box::new(HostExecutor::new(limits, Level::active()).in_passes_of(pass_work)),
+        false => Box::new(ScalarExecutor::new(limits)),
     }
 }
 
@@ -95,7 +96,7 @@ pub(crate) fn run(
     let clock = Rc::new(Cell::new(world.now));
     let device_due = Rc::new(Cell::new(None));
     let local = FaultyDevice::new(
-        executor(config.host),
+        executor(config.host, config.pass_work),
         config.device,
         sabotages.device,
         fork(&mut dice),
@@ -115,7 +116,7 @@ pub(crate) fn run(
             Box::new(RemoteDevice::new(
                 Peer::tcp("device", DEVICE_ADDRESS),
                 options,
-                executor(!config.host),
+                executor(!config.host, config.pass_work),
                 Box::new(local),
                 fates.clone(),
             ))
@@ -256,6 +257,7 @@ pub(crate) fn run(
         (failed.get(), "stages lost"),
         (run.metrics.gave_way.get(), "gave way"),
         (run.metrics.memory_waits.get(), "waited for memory"),
+        (run.metrics.long_passes.get(), "long passes"),
     ] {
         if count > 0 {
             books.seen.insert(what.to_owned());

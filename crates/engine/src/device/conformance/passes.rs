@@ -1,9 +1,10 @@
-//! Cohorts whose memory is short: they run a stage in several passes, and nothing in their answers
-//! tells.
+//! Cohorts that run a stage in several passes, since their memory is short or a pass may do no more:
+//! nothing in their answers tells.
 
 use super::{Dice, answer, asked, make_cohort};
 use crate::cohort::{Arena, Budget, Cohort, LaneState, Pass, Share};
-use crate::device::Work;
+use crate::device::scalar::ScalarExecutor;
+use crate::device::{Executor, LaneLimits, Work};
 use crate::program::Service;
 use std::sync::Arc;
 
@@ -35,27 +36,34 @@ fn take(service: &Service, cohort: &Cohort, answers: &mut [Option<Answer>]) {
     }
 }
 
-/// Runs a page on plenty of memory and on little, and compares. How often a pass was followed by
-/// another, and how often there was no memory at all.
+/// Runs a page with the reference on plenty of memory, and with an executor of these limits on
+/// little, and compares. How often a pass was followed by another, and how often there was no
+/// memory at all.
 ///
 /// # Panics
 /// Where anything differs.
 pub fn check_passes(
-    executor: &mut dyn FnMut(Work) -> Work,
+    executor: &mut dyn Executor,
+    limits: LaneLimits,
     service: &Arc<Service>,
     seed: u64,
 ) -> [usize; 2] {
     const LANES: usize = 40;
     const COMMON: usize = 1 << 30;
     let program = &service.pages[0];
-    let mut run = |cohort| {
+    let mut reference = ScalarExecutor::new(limits);
+    let run = |executor: &mut dyn Executor, cohort| {
         let work = Work {
             service: service.clone(),
             page: 0,
             cohort,
             token: 0,
         };
-        executor(work).cohort
+        let submitted = executor.submit(work);
+        submitted.expect("an idle executor takes work");
+        let mut done = Vec::new();
+        executor.poll(&mut done);
+        done.remove(0).cohort
     };
     let mut dice = [Dice::new(seed), Dice::new(seed)];
     let [mut plenty, mut from] = dice
@@ -73,17 +81,17 @@ pub fn check_passes(
     let mut answers = [vec![None; LANES], vec![None; LANES]];
     let mut passes = [0; 2];
     for stage in 0..program.stages.len() {
-        plenty = run(plenty);
+        plenty = run(&mut reference, plenty);
         take(service, &plenty, &mut answers[0]);
         assert_eq!(plenty.next_pass(), Pass::Over);
         // Others have all that can be lent.
         assert!(others.arena.expects(first_part + COMMON - budget.lent()));
         loop {
-            little = run(little);
+            little = run(executor, little);
             take(service, &little, &mut answers[1]);
             match little.next_pass() {
                 Pass::Over => break,
-                Pass::Again => passes[0] += 1,
+                Pass::Again | Pass::Yield => passes[0] += 1,
                 Pass::Short => {
                     passes[1] += 1;
                     // They give it back: nothing is short.

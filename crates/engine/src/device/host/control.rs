@@ -4,7 +4,6 @@ use super::blocks::Strip;
 use super::plan::{Branch, Choice, Key, Loop};
 use super::positions::Positions;
 use super::strip::{Registers, Selection, argument};
-use crate::cohort::LaneError;
 use crate::device::choices;
 use crate::program::KeyUse;
 
@@ -36,14 +35,7 @@ impl Strip<'_> {
     fn kept_turns(&mut self, op: &Loop, selection: &Selection) -> Option<Positions> {
         for &lane in selection {
             let count = self.registers.int(op.count, lane).max(0);
-            let left = &mut self.lanes.turns_left[usize::from(lane)];
-            match usize::try_from(count)
-                .ok()
-                .and_then(|count| left.checked_sub(count))
-            {
-                Some(less) => *left = less,
-                None => self.lanes.fail(lane, LaneError::TooManyTurns),
-            }
+            self.lanes.take_turns(lane, count);
             self.registers.set(op.length, lane, count);
         }
         let mut kept = None;

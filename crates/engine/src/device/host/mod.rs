@@ -17,7 +17,8 @@
 //! - `walk`: lanes taking their steps, with `compute` (cells from cells), `rows` (loops that append
 //!   a row for each item) and `write` (output);
 //! - `texts`, `control`, `output`: what runs one operation at a time;
-//! - `md5`: many digests at once.
+//! - `md5`: many digests at once;
+//! - `work`: how much is done in one pass of a stage.
 //!
 //! Which instructions the kernels use is chosen at start by [`Level`], so one machine can test
 //! every path.
@@ -38,6 +39,7 @@ mod step;
 mod strip;
 mod texts;
 mod walk;
+mod work;
 mod write;
 
 use super::executor::{Executor, Refusal, Work};
@@ -51,6 +53,8 @@ use rhythm_protocol::scan::Level;
 use stages::{Room, Stage, Stages};
 use step::Columns;
 use strip::{Fate, Lanes, Registers, STRIP, Selection};
+pub use work::PASS_WORK_MAX;
+use work::{PassWork, TURN_WORK};
 use write::Regions;
 
 /// A strip's output regions take no more than this; where lanes need large ones, fewer run
@@ -70,6 +74,8 @@ pub struct HostExecutor {
 /// What runs strips, and its memory, which is kept from strip to strip.
 struct Strips {
     limits: LaneLimits,
+    /// How much is done in one pass of a stage.
+    pass_work_max: usize,
     level: Level,
     /// The lanes to be run.
     active: Vec<u32>,
@@ -82,6 +88,13 @@ struct Strips {
     positions: Vec<Positions>,
     /// A lane's text while it is made.
     made: Vec<u8>,
+}
+
+/// The most that a lane of a strip used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    room: Room,
+    work: usize,
 }
 
 /// Where what a strip makes begins among what the cohort had before.
@@ -101,6 +114,7 @@ impl HostExecutor {
             stages: Stages::default(),
             strips: Strips {
                 limits,
+                pass_work_max: usize::MAX,
                 level,
                 active: Vec::new(),
                 overflowed: Vec::new(),
@@ -113,6 +127,14 @@ impl HostExecutor {
             },
         }
     }
+
+    /// The same, which ends a pass of a stage when it has done so much work, in bytes of texts made
+    /// and appended: lanes that were not begun by then are left for another
+    /// ([`LaneState::Later`]), so that others may have their turn between.
+    pub fn in_passes_of(mut self, work_max: usize) -> Self {
+        self.strips.pass_work_max = work_max;
+        self
+    }
 }
 
 impl Strips {
@@ -121,6 +143,11 @@ impl Strips {
         (cohort.output.lanes).resize(cohort.lanes.len(), LaneOutput::default());
         let most = Room::most(self.limits);
         let mut room = stage.expected.at_most(most);
+        let mut pass = PassWork {
+            max: self.pass_work_max,
+            done: 0,
+            lanes: 0,
+        };
         let mut active = std::mem::take(&mut self.active);
         active.extend(
             (0u32..)
@@ -132,8 +159,13 @@ impl Strips {
             let strip_lanes = (STRIP_BYTES_MAX / room.stride()).clamp(1, STRIP);
             let mut rest = &active[..];
             while !rest.is_empty() {
-                let strip_lanes = strip_lanes.min(rest.len());
-                let fit = cohort.lease_output(strip_lanes, room.stride(), room.segments);
+                let strip_lanes = strip_lanes
+                    .min(rest.len())
+                    .min(pass.lanes_of(stage.expected_work));
+                let fit = match pass.is_enough() {
+                    true => 0,
+                    false => cohort.lease_output(strip_lanes, room.stride(), room.segments),
+                };
                 if fit == 0 {
                     for lane in rest {
                         cohort.lanes[*lane as usize] = LaneState::Later;
@@ -142,7 +174,9 @@ impl Strips {
                 }
                 let indexes;
                 (indexes, rest) = rest.split_at(fit);
-                let used = self.run_strip(program, &stage.plan, cohort, indexes, room);
+                let used = self.run_strip(program, &stage.plan, cohort, indexes, room, &mut pass);
+                stage.expect_work(used.work);
+                let used = used.room;
                 let expected = &mut stage.expected;
                 expected.run_bytes = expected.run_bytes.max(used.run_bytes);
                 expected.segments = expected.segments.max(used.segments);
@@ -158,6 +192,7 @@ impl Strips {
             room = room.times_four().at_most(most);
         }
         self.active = active;
+        cohort.yields = pass.is_enough();
         // Lanes that were run again came late.
         if !cohort.output.headers.is_sorted_by_key(|(lane, ..)| *lane) {
             cohort.output.headers.sort_by_key(|(lane, ..)| *lane);
@@ -165,8 +200,8 @@ impl Strips {
         cohort.stage += 1;
     }
 
-    /// Runs the stage for the lanes `indexes`, each with so much room, and gives the most room that
-    /// one used. Lanes that needed more go to `overflowed`, as if they had not been run.
+    /// Runs the stage for the lanes `indexes`, each with so much room, and gives the most that one
+    /// used. Lanes that needed more room go to `overflowed`, as if they had not been run.
     fn run_strip(
         &mut self,
         program: &PageProgram,
@@ -174,7 +209,8 @@ impl Strips {
         cohort: &mut Cohort,
         indexes: &[u32],
         room: Room,
-    ) -> Room {
+        pass: &mut PassWork,
+    ) -> Used {
         let stage = &program.stages[cohort.stage];
         let stride = room.stride();
         cohort.begin_run();
@@ -195,6 +231,9 @@ impl Strips {
             self.limits.text_bytes_max,
             self.limits.turns_max,
         );
+        lanes.work_left = pass.max.saturating_sub(pass.done).max(1);
+        // If none has come through, one has to, whatever it takes.
+        lanes.spared = usize::from(pass.lanes == 0);
         let mut columns = std::mem::take(&mut self.columns).reuse();
         columns.find(&plan.needed, &cohort.fields);
 
@@ -223,12 +262,11 @@ impl Strips {
         self.columns = columns.reuse();
         self.made.clear();
         self.made.shrink_to(MADE_KEPT_MAX);
-        self.take_answers(cohort, indexes, room, before, stage.call.is_some())
+        self.take_answers(cohort, indexes, room, before, stage.call.is_some(), pass)
     }
 
     /// After the lanes `indexes` were run, each with so much room, in a stage that `asks` or is the
-    /// last: takes note of what befell them and what they answer, and gives the most room that one
-    /// used.
+    /// last: takes note of what befell them and what they answer, and gives the most that one used.
     fn take_answers(
         &mut self,
         cohort: &mut Cohort,
@@ -236,33 +274,38 @@ impl Strips {
         room: Room,
         before: Before,
         asks: bool,
-    ) -> Room {
+        pass: &mut PassWork,
+    ) -> Used {
         let lanes = &mut *self.lanes;
         let stride = room.stride();
         let is_short = cohort.take_short();
-        let mut used = Room {
-            run_bytes: 0,
-            segments: 0,
-        };
+        let mut used = Used::default();
         let mut some_ended_early = false;
         for (lane, &index) in indexes.iter().enumerate() {
             let run_length = lanes.cursor[lane] as usize - lane * stride;
             let segment_count = lanes.segments[lane] as usize;
             let body_length = run_length + lanes.fragment_bytes[lane];
+            let work = (self.limits.turns_max - lanes.turns_left[lane]) * TURN_WORK
+                + (self.limits.text_bytes_max - lanes.text_left[lane])
+                + body_length;
+            pass.done = pass.done.saturating_add(work);
+            used.work = used.work.max(work);
             let mut fate = lanes.fate[lane];
             if body_length > self.limits.body_bytes_max {
                 fate = Fate::Failed(LaneError::TooLarge);
             }
+            pass.lanes += usize::from(!matches!(fate, Fate::Overflowed | Fate::PutOff));
             match fate {
                 Fate::Overflowed => self.overflowed.push(index),
+                Fate::PutOff => cohort.lanes[index as usize] = LaneState::Later,
                 Fate::Failed(LaneError::TooLarge) if is_short => {
                     cohort.lanes[index as usize] = LaneState::Later;
                 }
                 Fate::Failed(error) => cohort.lanes[index as usize] = LaneState::Failed(error),
                 Fate::Running if asks => continue,
                 Fate::Running | Fate::Finished => {
-                    used.run_bytes = used.run_bytes.max(run_length);
-                    used.segments = used.segments.max(segment_count);
+                    used.room.run_bytes = used.room.run_bytes.max(run_length);
+                    used.room.segments = used.room.segments.max(segment_count);
                     cohort.lanes[index as usize] = LaneState::Finished;
                     cohort.output.lanes[index as usize] = LaneOutput {
                         run_start: before.run + lane * stride,
@@ -289,7 +332,10 @@ impl Strips {
             let ended_early = |index: u32| {
                 let lane = indexes.binary_search(&index);
                 lane.is_ok_and(|lane| {
-                    matches!(lanes.fate[lane], Fate::Failed(_) | Fate::Overflowed)
+                    matches!(
+                        lanes.fate[lane],
+                        Fate::Failed(_) | Fate::Overflowed | Fate::PutOff
+                    )
                 })
             };
             (cohort.queries).retain_from(before.query, |lane| !ended_early(lane));

@@ -8,7 +8,7 @@ use crate::program::Service;
 use std::sync::{Arc, Weak};
 
 /// Room for output that a lane is run with.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Room {
     pub(super) run_bytes: usize,
     pub(super) segments: usize,
@@ -60,6 +60,15 @@ pub(super) struct Stage {
     pub(super) plan: Plan,
     /// The room that its lanes were seen to need: a hint.
     pub(super) expected: Room,
+    /// The work that a lane was seen to do at most, of late.
+    pub(super) expected_work: usize,
+}
+
+impl Stage {
+    /// Takes note of the most that a lane of a strip did: of less by and by.
+    pub(super) fn expect_work(&mut self, work: usize) {
+        self.expected_work = work.max(self.expected_work - self.expected_work.div_ceil(8));
+    }
 }
 
 /// The pages of a service. It does not keep the service, only its place in memory: no other comes
@@ -110,6 +119,7 @@ fn plan(service: &Service, page: usize) -> Vec<Stage> {
     let stage = |stage| Stage {
         plan: Plan::new(program, stage, &service.fragments),
         expected: Room::FIRST,
+        expected_work: 0,
     };
     (0..program.stages.len()).map(stage).collect()
 }

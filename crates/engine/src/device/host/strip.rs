@@ -5,6 +5,7 @@
 //! Within a strip a lane is a byte, so indexing an array of 256 needs no check; a *selection* is
 //! the list of lanes an operation runs for.
 
+use super::work::TURN_WORK;
 use crate::cohort::{Arena, Argument, LaneError, LaneOutput, View};
 use crate::program::{Constant, Register, Type};
 
@@ -168,6 +169,8 @@ pub(super) enum Fate {
     Failed(LaneError),
     /// Its output region was too small: it is run again with a larger one.
     Overflowed,
+    /// The strip has done enough: it is run in another pass.
+    PutOff,
 }
 
 /// The lanes of a strip and what is kept for each beside the registers.
@@ -182,6 +185,10 @@ pub(super) struct Lanes {
     pub(super) text_left: [usize; STRIP],
     /// Turns it may still take.
     pub(super) turns_left: [usize; STRIP],
+    /// Work that all of them may still do together, in the units of `work`.
+    pub(super) work_left: usize,
+    /// The lanes before this one go on, however much work is done.
+    pub(super) spared: usize,
     /// Bytes of fragments that stand as segments in its body.
     pub(super) fragment_bytes: [usize; STRIP],
     /// Next byte of its run, relative to the strip's region.
@@ -200,6 +207,8 @@ impl Default for Lanes {
             ended: 0,
             text_left: [0; STRIP],
             turns_left: [0; STRIP],
+            work_left: 0,
+            spared: 0,
             fragment_bytes: [0; STRIP],
             cursor: [0; STRIP],
             segments: [0; STRIP],
@@ -253,12 +262,54 @@ impl Lanes {
         match left.checked_sub(bytes) {
             Some(less) => {
                 *left = less;
-                true
+                self.works(lane, bytes)
             }
             None => {
                 self.fail(lane, LaneError::TooLarge);
                 false
             }
         }
+    }
+
+    /// Accounts for the turns of a loop; fails the lane that takes too many.
+    #[inline]
+    pub(super) fn take_turns(&mut self, lane: u8, turns: i64) -> bool {
+        let left = &mut self.turns_left[usize::from(lane)];
+        let turns = usize::try_from(turns).unwrap_or(usize::MAX);
+        match left.checked_sub(turns) {
+            Some(less) => {
+                *left = less;
+                self.works(lane, turns * TURN_WORK)
+            }
+            None => {
+                self.fail(lane, LaneError::TooManyTurns);
+                false
+            }
+        }
+    }
+
+    /// Accounts for work that a lane is to do; puts the lane off where all have done enough.
+    #[inline]
+    pub(super) fn works(&mut self, lane: u8, work: usize) -> bool {
+        match self.work_left.checked_sub(work) {
+            Some(less) => {
+                self.work_left = less;
+                true
+            }
+            None => {
+                self.work_left = 0;
+                self.may_begin(lane)
+            }
+        }
+    }
+
+    /// Whether a lane's turn may begin: puts it off where all have done enough.
+    #[inline]
+    pub(super) fn may_begin(&mut self, lane: u8) -> bool {
+        let may = self.work_left > 0 || usize::from(lane) < self.spared;
+        if !may {
+            self.end(lane, Fate::PutOff);
+        }
+        may
     }
 }

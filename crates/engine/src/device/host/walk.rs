@@ -45,6 +45,9 @@ impl Task for Walk<'_, '_> {
     fn run<S: Simd>(mut self, s: S) {
         let stride = self.regions.stride;
         for (i, &lane) in self.selection.iter().enumerate() {
+            if !self.lanes.may_begin(lane) {
+                continue;
+            }
             if let Some(later) = self.selection.get(i + AHEAD) {
                 let at = self.lanes.cursor[usize::from(*later)] as usize;
                 if let Some(next) = self.regions.runs.get(at..at + 2 * MOVE) {
@@ -60,6 +63,8 @@ impl Task for Walk<'_, '_> {
             let fate = self.lane(s, lane, &mut out);
             self.lanes.cursor[own] = (end - out.room()) as u32;
             self.regions.runs = runs;
+            let written = self.lanes.cursor[own] as usize - start;
+            self.lanes.work_left = self.lanes.work_left.saturating_sub(written);
             if fate != Fate::Running {
                 self.lanes.end(lane, fate);
             }
@@ -142,7 +147,8 @@ impl Walk<'_, '_> {
                     none,
                 } => {
                     let Some(turns) = self.turns(lane, count) else {
-                        return Fate::Failed(LaneError::TooManyTurns);
+                        // It is ended already.
+                        return self.lanes.fate[usize::from(lane)];
                     };
                     self.registers.set(length, lane, turns);
                     if turns == 0 {
@@ -176,7 +182,8 @@ impl Walk<'_, '_> {
                     none,
                 } => {
                     let Some(turns) = self.turns(lane, count) else {
-                        return Fate::Failed(LaneError::TooManyTurns);
+                        // It is ended already.
+                        return self.lanes.fate[usize::from(lane)];
                     };
                     if turns == 0 {
                         next = none as usize;
@@ -268,13 +275,11 @@ impl Walk<'_, '_> {
         true
     }
 
-    /// The turns of a loop, which are accounted for, if a lane may take so many.
+    /// The turns of a loop, which are accounted for, if a lane may take so many; else it is ended.
     #[inline(always)]
     fn turns(&mut self, lane: u8, count: Register) -> Option<i64> {
         let turns = self.registers.int(count, lane).max(0);
-        let left = &mut self.lanes.turns_left[usize::from(lane)];
-        *left = left.checked_sub(usize::try_from(turns).ok()?)?;
-        Some(turns)
+        self.lanes.take_turns(lane, turns).then_some(turns)
     }
 
     /// The rows that a loop appends for the items of a lane's list.

@@ -47,6 +47,8 @@ pub(crate) enum NextPass {
     Over,
     /// It is to be run again, for those that were left out.
     Again,
+    /// The same, when its page has its turn again.
+    Yield,
     /// The same, once there is memory.
     Wait,
     /// Those that were left out have failed.
@@ -155,6 +157,10 @@ impl Cohorts {
         let go = self.pool.cohort_mut(id).next_pass();
         match go {
             Pass::Again => NextPass::Again,
+            Pass::Yield => {
+                self.end_first(id);
+                NextPass::Yield
+            }
             Pass::Over => {
                 self.end_first(id);
                 NextPass::Over

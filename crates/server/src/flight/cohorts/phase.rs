@@ -9,7 +9,7 @@ pub(crate) enum Phase {
     /// It takes lanes, or there is none.
     #[default]
     Forming,
-    /// To be given to the device as soon as that has a slot.
+    /// To be given to the device as soon as that has a slot, or its page its turn.
     Ready,
     /// A device has it.
     Device,

@@ -173,6 +173,12 @@ fn cohorts(w: &ByLabels<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
         "Times that a cohort waited for memory that others had",
         memory_waits,
     )?;
+    let long_passes = sums(w, |m| &m.long_passes);
+    to.counters(
+        "cohort_long_passes",
+        "Passes of cohorts that took long, after each of which others had their turn",
+        long_passes,
+    )?;
     let lent = gauges(sums(w, |m| &m.lent_bytes), 1.0);
     to.gauges(
         "cohort_lent_bytes",

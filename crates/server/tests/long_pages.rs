@@ -1,0 +1,71 @@
+//! Pages that take long: others are answered between their passes.
+
+mod common;
+
+use common::*;
+use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::host::HostExecutor;
+use rhythm_protocol::scan::Level;
+use rhythm_server::Handle;
+use std::sync::Arc;
+
+/// A page that has much to do and little to say: one cannot tell by its length that it takes long.
+const PAGES: &[(&str, &str)] = &[
+    ("short.html", "+++\nroute = \"GET /short\"\n+++\nshort"),
+    (
+        "long.html",
+        "+++\nroute = \"GET /long\"\n+++\n\
+        {% for i in range(100000) %}{% if i == 99999 %}{{ i }}{% endif %}{% endfor %}",
+    ),
+];
+
+const LONG: &str = "GET /long HTTP/1.1\r\nHost: h\r\n\r\n";
+const SHORT: &str = "GET /short HTTP/1.1\r\nHost: h\r\n\r\n";
+
+/// A server that runs as much of a stage at a time as this, or one lane.
+fn in_passes_of(work_max: usize) -> Handle {
+    let service = service_of(PAGES, SERVICE);
+    let options = options_of(&service);
+    let mut parts = parts(site_of(service), Box::new(|| Err("no".into())));
+    let host = || HostExecutor::new(LaneLimits::default(), Level::active());
+    parts.devices = Arc::new(move |_, _| Ok(Box::new(host().in_passes_of(work_max))));
+    rhythm_server::Server::start(options, parts).expect("it starts")
+}
+
+/// So many clients that were answered before: those that are new have to be patient.
+fn known(server: &Handle, count: usize) -> Vec<Client> {
+    let mut clients: Vec<Client> = (0..count).map(|_| client(server)).collect();
+    for client in &mut clients {
+        client.send(SHORT);
+        assert_eq!(client.response(false).status, 200);
+    }
+    clients
+}
+
+fn is_ready(client: &Client) -> bool {
+    client.stream.set_nonblocking(true).expect("a socket");
+    let is_ready = client.stream.peek(&mut [0]).is_ok();
+    client.stream.set_nonblocking(false).expect("a socket");
+    is_ready
+}
+
+#[test]
+fn who_asks_for_little_does_not_wait_for_all_who_ask_for_much() {
+    const MANY: usize = 100;
+    let server = in_passes_of(1);
+    let (mut clients, mut others) = (known(&server, MANY), known(&server, 1));
+    let other = &mut others[0];
+    clients.iter_mut().for_each(|client| client.send(LONG));
+    eventually("one is answered", || clients.iter().any(is_ready));
+    other.send(SHORT);
+    assert_eq!(other.response(false).status, 200);
+    let answered = clients.iter().filter(|client| is_ready(client)).count();
+    assert!(answered < MANY, "all were answered before");
+    for client in &mut clients {
+        let response = client.response(false);
+        assert_eq!((response.status, response.text()), (200, "99999"));
+    }
+    let passes = server.metrics().worker(0).long_passes.get();
+    assert!(passes >= MANY as u64 / 2, "{passes} passes");
+    stop(server);
+}
