@@ -9,6 +9,7 @@
 //! - [`cohort`]: columns, lanes, queries to backends and their rows, output;
 //! - [`session`]: the session array;
 //! - [`device`]: executors that run programs over cohorts.
+#![forbid(unsafe_code)]
 
 pub mod cohort;
 pub mod compile;

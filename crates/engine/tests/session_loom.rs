@@ -17,8 +17,6 @@ mod fields;
 mod free;
 #[path = "../src/session/id.rs"]
 mod id;
-#[path = "../src/session/prefetch.rs"]
-mod prefetch;
 #[path = "../src/session/shared.rs"]
 mod shared;
 #[path = "../src/session/slot.rs"]

@@ -11,7 +11,7 @@
 //!      v                                    |
 //!   Parser     parameters, cookie -> a lane |                              intake/parser.rs
 //!      v                                    |
-//!   Former     which is launched when       |                              flight/former.rs, heavy.rs
+//!   Former     which is launched when       |                              flight/former.rs
 //!      v                                    |
 //!   Process    device, backend, device, ... |                              process.rs, flight/
 //!      v                                    v

@@ -23,11 +23,11 @@
 use super::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use super::free::FreeList;
 use super::id::SessionId;
-use super::prefetch::prefetch;
 use super::shared::Shared;
 use super::slot::{Slot, State};
 use super::users::UserIndex;
 use core::num::NonZeroU32;
+use rhythm_protocol::scan::prefetch;
 
 /// Milliseconds since a moment that the caller chose. All threads must mean the same moment and
 /// differ by far less than the idle timeout; none need be monotonic.

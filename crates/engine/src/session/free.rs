@@ -15,8 +15,8 @@
 //! a thread sleeps through exactly 2^32 pushes to one stack.
 
 use super::atomic::{AtomicU32, AtomicU64, Ordering};
-use super::prefetch::prefetch;
 use super::slot::Slot;
+use rhythm_protocol::scan::prefetch;
 
 /// Not a slot: the end of a list.
 const NONE: u32 = u32::MAX;

@@ -35,7 +35,6 @@ mod fields;
 mod free;
 mod id;
 mod layout;
-pub(crate) mod prefetch;
 mod shared;
 mod sign_ins;
 mod slot;

@@ -2,8 +2,8 @@
 //! is asked for when its first element is needed, and resident as far as it is used.
 #![allow(unsafe_code)]
 
-use super::prefetch::prefetch;
 use super::region::Region;
+use rhythm_protocol::scan::prefetch_address;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
@@ -82,7 +82,7 @@ impl<T: Zeroed> Chunks<T> {
     /// Starts loading an element that was made.
     #[inline]
     pub(super) fn prefetch(&self, index: usize) {
-        prefetch(self.get(index));
+        prefetch_address(self.get(index));
     }
 }
 

@@ -46,7 +46,6 @@ mod hash;
 mod items;
 mod memory_file;
 mod meta;
-mod prefetch;
 mod reclaim;
 mod region;
 mod restart;

@@ -1,4 +1,5 @@
-//! SIMD search over bytes behind a safe face, and [memory](Ring) that is written past the caches.
+//! SIMD search over bytes behind a safe face, [memory](Ring) that is written past the caches, and
+//! hints of what is [read soon](prefetch).
 //!
 //! The idea: every search here is "which of the next 64 bytes are interesting?", answered as a
 //! 64-bit mask, and a walk over the mask's bits. [`Simd`] is the few operations that make such
@@ -17,6 +18,7 @@
 mod find;
 mod level;
 mod portable;
+mod prefetch;
 mod set;
 mod stream;
 #[cfg(target_arch = "x86_64")]
@@ -25,6 +27,7 @@ mod x86;
 pub(crate) use find::block_at;
 pub use find::{Separators, encoded, html_special, separators};
 pub use level::{Level, LevelError};
+pub use prefetch::{prefetch, prefetch_address, prefetch_at};
 pub use set::{ALPHANUMERIC, ByteSet, DistinctSet};
 pub use stream::Ring;
 

@@ -202,7 +202,8 @@ impl Cohorts {
     }
 
     /// The context that takes lanes of a page, which takes long or not, with room in its cohort for
-    /// texts of so many bytes, for so many that are kept of their requests, and for one more answer.
+    /// texts of so many bytes, for so many that are kept of their requests, and for one more
+    /// answer.
     ///
     /// # Errors
     /// Why there is none.

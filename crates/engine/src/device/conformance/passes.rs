@@ -1,5 +1,5 @@
-//! Cohorts that run a stage in several passes, since their memory is short or a pass may do no more:
-//! nothing in their answers tells.
+//! Cohorts that run a stage in several passes, since their memory is short or a pass may do no
+//! more: nothing in their answers tells.
 
 use super::{Dice, answer, asked, make_cohort};
 use crate::cohort::{Arena, Budget, Cohort, LaneState, Pass, Share};

@@ -16,8 +16,7 @@ use super::strip::{Fate, Lanes, Registers};
 use super::write::{Appended, MOVE, Out, Regions, Texts};
 use crate::cohort::{Arena, LaneError, Segment, SessionChange, Span, View};
 use crate::program::{FragmentId, PageProgram, Register, StageProgram};
-use crate::session::prefetch::prefetch;
-use rhythm_protocol::scan::{Simd, Task};
+use rhythm_protocol::scan::{Simd, Task, prefetch};
 use std::hint;
 
 /// How many lanes ahead a region's first lines are fetched.

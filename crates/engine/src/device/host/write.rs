@@ -12,9 +12,8 @@ use super::strip::unpack;
 use crate::cohort::{Arena, Segment, View};
 use crate::device::functions;
 use crate::program::{Escape, Register, Type};
-use crate::session::prefetch::prefetch_at;
 use rhythm_protocol::html;
-use rhythm_protocol::scan::{DistinctSet, Simd};
+use rhythm_protocol::scan::{DistinctSet, Simd, prefetch_at};
 
 /// Bytes at a region's end that a move may spill into.
 pub(super) const SLACK: usize = 64;

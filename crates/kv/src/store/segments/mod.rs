@@ -29,10 +29,10 @@ pub(super) use pool::{Fate, Lack, May};
 
 use super::atomic::{self, AtomicU32, Ordering};
 use super::epoch::Epochs;
-use super::prefetch::prefetch;
 use super::region::Region;
 use layout::{SEGMENTS_MIN, SIZES};
 use pool::Pool;
+use rhythm_protocol::scan::prefetch_address;
 use segment::Segment;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
@@ -286,9 +286,9 @@ impl Segments {
     #[inline]
     pub(super) fn prefetch(&self, location: u32) {
         let bytes = (location as usize) << self.unit;
-        prefetch(self.heap.start().as_ptr().wrapping_add(bytes));
+        prefetch_address(self.heap.start().as_ptr().wrapping_add(bytes));
         // Items lie where they fall, many across two lines.
-        prefetch(self.heap.start().as_ptr().wrapping_add(bytes + 63));
+        prefetch_address(self.heap.start().as_ptr().wrapping_add(bytes + 63));
     }
 
     /// An item that lasts until then may be given this expiry in place: its segment lasts as long.

@@ -1,20 +1,20 @@
 //! A hint to the processor that a value is read soon; it never changes what a program does.
-#![allow(unsafe_code)]
 
 /// Starts loading the cache line where `value` begins.
 #[inline(always)]
-pub(crate) fn prefetch<T>(value: &T) {
-    at(core::ptr::from_ref(value));
+pub fn prefetch<T>(value: &T) {
+    prefetch_address(core::ptr::from_ref(value));
 }
 
 /// [`prefetch`] for an element of a slice, or for what lies behind the slice.
 #[inline(always)]
-pub(crate) fn prefetch_at<T>(slice: &[T], index: usize) {
-    at(slice.as_ptr().wrapping_add(index));
+pub fn prefetch_at<T>(slice: &[T], index: usize) {
+    prefetch_address(slice.as_ptr().wrapping_add(index));
 }
 
+/// [`prefetch`] for an address, which need not be one.
 #[inline(always)]
-fn at<T>(address: *const T) {
+pub fn prefetch_address<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
