@@ -31,7 +31,7 @@
 //! What stands around the loop:
 //! - For a handler: [`table`] (what it keeps of each connection), [`outgoing`] (bytes that the
 //!   socket did not take), [`timer`], [`slab`] (values under keys that do not outlive them).
-//! - Between driver and handler: [`layer`], where TLS goes in.
+//! - Between driver and handler: [`layer`], where TLS goes in (`tls`).
 //! - For what blocks: [`local`], threads of this process that are reached as peers are.
 //! - For who logs: [`sparse`], lines that anybody can cause.
 //! - For who starts it: [`signal`], [`resource`] and [`clock`].
@@ -53,6 +53,8 @@ pub mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod timer;
+#[cfg(feature = "tls")]
+pub mod tls;
 pub mod workers;
 
 pub use driver::addresses::Addresses;

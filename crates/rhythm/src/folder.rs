@@ -3,6 +3,7 @@
 //! Texts and small static files are read into memory; large ones stay open, to be read while they
 //! are sent.
 
+mod certificate;
 mod regular;
 mod walk;
 
@@ -197,8 +198,9 @@ impl Folder {
     ) -> Result<Arc<Site>> {
         let config = &service.config.statics;
         let statics = Statics::new(&config.mount, self.static_files(config)?);
+        let certificate = certificate::read(&self.sources.folder, &service.config)?;
         match Site::following(before, Arc::new(service), statics, settings) {
-            Ok(site) => Ok(Arc::new(site)),
+            Ok(site) => Ok(Arc::new(site.showing(certificate))),
             Err(why) => bail!("{why}"),
         }
     }

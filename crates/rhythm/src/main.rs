@@ -10,6 +10,7 @@ mod backends;
 mod bench;
 mod besim;
 mod bookstore;
+mod cert;
 mod check;
 mod conform;
 mod device;
@@ -54,6 +55,7 @@ enum Command {
     Serve(serve::Args),
     New(new::Args),
     Check(check::Args),
+    Cert(cert::Args),
     Besim(besim::Args),
     Bookstore(bookstore::Args),
     Kv(Box<kv::Args>),
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::New(args) => new::run(args),
         Command::Check(args) => check::run(args),
+        Command::Cert(args) => cert::run(&args),
         Command::Besim(args) => besim::run(args),
         Command::Bookstore(args) => bookstore::run(args),
         Command::Kv(args) => kv::run(*args),

@@ -38,7 +38,7 @@ use std::time::Duration;
 /// again without dropping a request; SIGTERM and Ctrl-C answer what still comes for a while, finish
 /// what is under way, then leave; a second one waits for what is under way alone, a third for
 /// nothing. Sockets passed by systemd are used in place of the addresses: one named "admin" for the
-/// admin listener, others for clients.
+/// admin listener, those named "tls" for clients that speak TLS, others for clients.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// A service's folder: service.toml, pages/, templates/, static/
@@ -149,6 +149,7 @@ fn inherited() -> Result<Inherited> {
                 bail!("two of the sockets passed (LISTEN_FDNAMES) are named admin: name one so")
             }
             "admin" => inherited.admin = listener,
+            "tls" => inherited.tls.extend(listener),
             _ => inherited.clients.extend(listener),
         }
     }

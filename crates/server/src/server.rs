@@ -29,13 +29,14 @@ use crate::site::{Site, Sites};
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{SessionArray, SignIns, StoredFields};
 use rhythm_engine::settings::AccessLogFormat;
+use rhythm_net::tls::{Acceptor, Certificate, Tls};
 use rhythm_net::workers::{self, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers};
-use rhythm_net::{Addresses, DriverOptions, Listener, resource};
+use rhythm_net::{Addresses, DriverOptions, Layer, Listener, clock, resource};
 use rhythm_observe::admin::{Admin, Names};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the server needs beside its options.
 pub struct ServerParts {
@@ -60,8 +61,11 @@ pub struct ServerParts {
 /// Sockets that listen already, in place of those that the options ask for.
 #[derive(Debug, Default)]
 pub struct Inherited {
-    /// Where clients connect; empty: where the options say.
+    /// Where clients connect, and where those do that speak TLS; both empty: where the options
+    /// say.
     pub clients: Vec<Listener>,
+    /// See [`clients`](Inherited::clients).
+    pub tls: Vec<Listener>,
     /// Where the admin listener is; none: where the options say.
     pub admin: Option<Listener>,
 }
@@ -69,13 +73,16 @@ pub struct Inherited {
 impl Inherited {
     /// The settings of `[server]` in whose place these are, and where they listen.
     fn places(&self) -> Vec<(&'static str, String)> {
-        let clients = Places::of(&self.clients);
-        let clients = (!clients.is_empty()).then(|| ("listen", clients.to_string()));
+        let clients = [("listen", &self.clients), ("tls_listen", &self.tls)];
+        let clients = clients.map(|(setting, listeners)| (setting, Places::of(listeners)));
+        let is_none = clients.iter().all(|(_, places)| places.is_empty());
+        let clients = clients.into_iter().filter(|_| !is_none);
+        let clients = clients.map(|(setting, places)| (setting, places.to_string()));
         let admin = self
             .admin
             .as_ref()
             .map(|admin| ("admin", admin.to_string()));
-        clients.into_iter().chain(admin).collect()
+        clients.chain(admin).collect()
     }
 }
 
@@ -190,12 +197,18 @@ impl Server {
         let visitors = visitors_of(&sites, &options);
         let metrics = metrics_of(options.workers, &sites, &visitors, log.as_ref());
         let inherited = parts.inherited.places();
-        let Inherited { clients, admin } = parts.inherited;
+        let Inherited {
+            clients,
+            tls: tls_clients,
+            admin,
+        } = parts.inherited;
+        let speaks_tls = !tls_clients.is_empty() || !options.tls_listen.is_empty();
+        let acceptor = speaks_tls.then(|| acceptor_of(&sites)).transpose()?;
         let Entrances {
             local,
             places,
             entrances,
-        } = listeners::entrances(clients, &options)?;
+        } = listeners::entrances([clients, tls_clients], &options)?;
         let sessions_max = visitors.iter().map(|it| it.sessions.capacity());
         let sessions_max: Vec<usize> = sessions_max.collect();
         for (site, sessions_max) in sites.all().iter().zip(&sessions_max) {
@@ -231,8 +244,17 @@ impl Server {
         let admin = listeners::admin(admin, &options)?
             .map(|listener| Admin::start(listener, names, observed))
             .transpose()?;
+        let worker_options = worker_options(&options);
         let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
-        let workers = match workers::start(&worker_options(&options), entrances, make) {
+        let started_workers = match acceptor.clone() {
+            None => workers::start(&worker_options, entrances, make),
+            Some(acceptor) => workers::start(&worker_options, entrances, move |thread| {
+                let tls = Tls::new(listeners::TLS, acceptor.clone());
+                let now = clock::monotonic();
+                make(thread).map(|pipeline| Layer::new(pipeline, tls, TLS_LINGER, now))
+            }),
+        };
+        let workers = match started_workers {
             Ok(workers) => workers,
             Err(error) => {
                 // That the workers did not start is what matters.
@@ -265,6 +287,7 @@ impl Server {
                     loader: checked,
                     names: BackendNames::new(parts.resolver),
                     metrics: metrics.clone(),
+                    acceptor,
                 },
                 options,
                 open_files,
@@ -286,6 +309,34 @@ impl Server {
             log,
         })
     }
+}
+
+/// For how long a connection that is closed may take the rest of a record.
+const TLS_LINGER: Duration = Duration::from_secs(5);
+
+/// The certificates of all sites.
+///
+/// # Errors
+/// There is none, in words.
+fn certificates_of(sites: &Sites) -> Result<Vec<Certificate>, String> {
+    let all: Vec<Certificate> = (sites.all().iter())
+        .filter_map(|site| site.certificate.clone())
+        .collect();
+    match all.is_empty() {
+        false => Ok(all),
+        true => Err(
+            "TLS needs a certificate: say `certificate` and `key` in [tls] of service.toml \
+             (--tls-certificate, --tls-key); `rhythm cert` makes one to try it"
+                .to_owned(),
+        ),
+    }
+}
+
+/// What connections that speak TLS begin with.
+fn acceptor_of(sites: &Sites) -> Result<Arc<Acceptor>, StartError> {
+    let acceptor = certificates_of(sites).and_then(|all| Acceptor::new(&all, &[b"http/1.1"]));
+    let acceptor = acceptor.map_err(|error| StartError::Tls { error })?;
+    Ok(Arc::new(acceptor))
 }
 
 /// Has the process open as many files as it may, and lets in no more clients than there are files
@@ -404,6 +455,8 @@ struct Loads {
     loader: Loader,
     names: BackendNames,
     metrics: Arc<Metrics>,
+    /// Who shows the sites' certificates, if clients speak TLS.
+    acceptor: Option<Arc<Acceptor>>,
 }
 
 /// Starts what loads sites anew, and finds backends that are elsewhere, for the workers.
@@ -418,6 +471,7 @@ fn start_reloads(
         loader,
         mut names,
         metrics,
+        acceptor,
     } = loads;
     let (current, inboxes) = (current.clone(), workers.inboxes().to_vec());
     let (served, told) = (current.clone(), inboxes.clone());
@@ -438,7 +492,7 @@ fn start_reloads(
         names.has_any()
     };
     let serve = move |loaded: Loaded| {
-        let reloaded = serve(loaded, &current, &inboxes);
+        let reloaded = serve(loaded, &current, &inboxes, acceptor.as_deref());
         if let Some(limit) = open_files {
             open_files::check(&options, &current.sites(), limit);
         }
@@ -448,7 +502,12 @@ fn start_reloads(
 }
 
 /// Has the workers serve what was loaded. What could not be is served as it was.
-fn serve(loaded: Loaded, current: &Current, inboxes: &[Inbox<Command>]) -> Reloaded {
+fn serve(
+    loaded: Loaded,
+    current: &Current,
+    inboxes: &[Inbox<Command>],
+    acceptor: Option<&Acceptor>,
+) -> Reloaded {
     let before = current.sites();
     let (mut all, mut failed) = (Vec::new(), Vec::new());
     let mut loaded = loaded.into_iter();
@@ -467,6 +526,10 @@ fn serve(loaded: Loaded, current: &Current, inboxes: &[Inbox<Command>]) -> Reloa
     if all.len() > failed.len() {
         let sites = Sites::new(all).map(Arc::new);
         let sites = sites.inspect_err(|error| say_not_reloaded(None, error))?;
+        if let Some(acceptor) = acceptor {
+            let shown = certificates_of(&sites).and_then(|all| acceptor.replace(&all));
+            shown.inspect_err(|error| say_not_reloaded(None, error))?;
+        }
         let reloaded = current.reload(sites.clone());
         for inbox in inboxes {
             inbox.send(Command::Reload(sites.clone()));

@@ -320,7 +320,7 @@ impl Definition {
         let none = (self.rule.none).map(|none| format!("; \"none\": {none}"));
         let several = matches!(self.rule.kind, SettingKind::Addresses);
         let several = several.then_some("; several are separated by spaces");
-        let form = form + several.or(none.as_deref()).unwrap_or_default();
+        let form = form + several.unwrap_or_default() + none.as_deref().unwrap_or_default();
         self.must_be("an IP address and a port, or `unix:` and a path", form)
     }
 

@@ -49,5 +49,6 @@ pub use stored::{StoredField, StoredKind};
 pub use tables::{
     AccessLogFormat, CohortPolicy, CohortSettings, GzipSettings, HOST_NAME_MAX, HeaderSettings,
     Limits, LogFormat, ServerSettings, ServiceSettings, SessionSettings, StaticSettings,
+    TlsSettings,
 };
 pub use value::{NONE, Typed, Value};

@@ -4,7 +4,7 @@ use super::definition::Definition;
 use super::section::Section;
 use super::tables::{
     CohortSettings, GzipSettings, HeaderSettings, Limits, ServerSettings, ServiceSettings,
-    SessionSettings, StaticSettings,
+    SessionSettings, StaticSettings, TlsSettings,
 };
 use super::value::Value;
 use std::collections::BTreeMap;
@@ -43,6 +43,8 @@ pub struct ServiceConfig {
     pub service: ServiceSettings,
     /// `[server]`
     pub server: ServerSettings,
+    /// `[tls]`
+    pub tls: TlsSettings,
     /// `[static]`
     pub statics: StaticSettings,
     /// `[session]`
@@ -61,10 +63,11 @@ pub struct ServiceConfig {
 
 impl ServiceConfig {
     /// The tables, in the order in which they are shown.
-    pub fn sections(&self) -> [&dyn Section; 8] {
+    pub fn sections(&self) -> [&dyn Section; 9] {
         [
             &self.service,
             &self.server,
+            &self.tls,
             &self.statics,
             &self.session,
             &self.headers,
@@ -75,9 +78,10 @@ impl ServiceConfig {
     }
 
     fn section_mut(&mut self, table: &str) -> &mut dyn Section {
-        let sections: [&mut dyn Section; 8] = [
+        let sections: [&mut dyn Section; 9] = [
             &mut self.service,
             &mut self.server,
+            &mut self.tls,
             &mut self.statics,
             &mut self.session,
             &mut self.headers,

@@ -37,6 +37,9 @@ section! {
         /// Where clients connect. Those of a Unix socket have no address: what is counted by
         /// address is not counted of them, as of those of a proxy.
         listen: Vec<ListenAt> = vec![local(8080)]; addresses().flag("listen").restart(),
+        /// Where clients connect that speak TLS, as [tls] says.
+        tls_listen: Option<Vec<ListenAt>> = None;
+            addresses().or_none("nobody speaks TLS").flag("tls-listen").restart(),
         /// Permissions of Unix sockets, in octal: who may write may connect.
         socket_mode: String = "660".to_owned(); text(octal_mode).flag("socket-mode").restart(),
         /// Where health, metrics and the settings in effect are told (/healthz, /readyz,
@@ -72,6 +75,18 @@ section! {
         /// How log lines look; RHYTHM_LOG says which there are (error, warn, info, debug, trace).
         log_format: LogFormat = LogFormat::Text;
             choice(LogFormat::WORDS).flag("log-format").restart(),
+    }
+}
+
+section! {
+    /// TLS, for clients at `server.tls_listen`: what they are shown who ask for this service.
+    pub struct TlsSettings = "tls" {
+        /// The file of the certificate, and of those between it and one that clients know (PEM).
+        /// In service.toml a path is from the service's folder on. It is read again by a reload.
+        certificate: Option<PathBuf> = None;
+            file().or_none("no certificate").flag("tls-certificate"),
+        /// The file of its private key (PEM).
+        key: Option<PathBuf> = None; file().or_none("no key").flag("tls-key"),
     }
 }
 

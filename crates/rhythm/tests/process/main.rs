@@ -23,6 +23,7 @@ mod server;
 mod sessions;
 mod site;
 mod sqlite;
+mod tls;
 mod transactions;
 mod tutorial;
 mod unix;

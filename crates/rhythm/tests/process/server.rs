@@ -110,6 +110,13 @@ impl Server {
         }
     }
 
+    /// All places where clients connect, in the order of the settings.
+    pub(crate) fn places(&self) -> Vec<SocketAddr> {
+        let serving = self.said("serving");
+        let places = serving["fields"]["address"].as_str().unwrap_or_default();
+        places.split(' ').filter_map(|it| it.parse().ok()).collect()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
@@ -182,7 +189,7 @@ pub(crate) struct Client {
 }
 
 /// What a client reads and writes.
-trait Stream: Read + Write + Send {}
+pub(crate) trait Stream: Read + Write + Send {}
 
 impl<S: Read + Write + Send> Stream for S {}
 
@@ -195,6 +202,11 @@ impl Client {
     pub(crate) fn of(stream: TcpStream) -> Client {
         stream.set_read_timeout(Some(NEVER)).expect("a duration");
         stream.set_nodelay(true).expect("a socket");
+        Client::over(stream)
+    }
+
+    /// A client that writes to and reads from this.
+    pub(crate) fn over(stream: impl Stream + 'static) -> Client {
         Client {
             stream: BufReader::new(Box::new(stream)),
         }
@@ -204,9 +216,7 @@ impl Client {
     pub(crate) fn at(path: &Path) -> Client {
         let stream = UnixStream::connect(path).expect("it listens");
         stream.set_read_timeout(Some(NEVER)).expect("a duration");
-        Client {
-            stream: BufReader::new(Box::new(stream)),
-        }
+        Client::over(stream)
     }
 
     pub(crate) fn send(&mut self, bytes: &str) -> std::io::Result<()> {

@@ -18,6 +18,8 @@ use std::time::Duration;
 pub struct ServerOptions {
     /// Where clients connect; with port 0 a free one is chosen.
     pub listen: Vec<ListenAt>,
+    /// Where those connect that speak TLS.
+    pub tls_listen: Vec<ListenAt>,
     /// Permissions of Unix sockets.
     pub socket_mode: u32,
     /// Where health, metrics and configuration are told, if anywhere.
@@ -102,6 +104,7 @@ impl ServerOptions {
         let waiting = waiting_contexts(services, contexts);
         ServerOptions {
             listen: server.listen.clone(),
+            tls_listen: server.tls_listen.clone().unwrap_or_default(),
             socket_mode: server.socket_mode(),
             admin: server.admin.clone(),
             admin_hosts: (server.admin_hosts.split_ascii_whitespace())

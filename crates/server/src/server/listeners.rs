@@ -9,6 +9,9 @@ use rhythm_net::{ListenError, ListenOptions, Listener, Role};
 use std::fmt;
 use std::net::SocketAddr;
 
+/// The role of listeners whose clients speak TLS.
+pub(super) const TLS: Role = Role(1);
+
 /// Where clients come in.
 pub(super) struct Entrances {
     /// The first address, unspecified where that is a Unix socket.
@@ -40,37 +43,33 @@ impl fmt::Display for Places {
 }
 
 /// Where clients come in: through the sockets that were inherited, each of which all workers have,
-/// or else through one of each worker's own at each address, and Unix sockets that all have.
+/// or else through one of each worker's own at each address, and Unix sockets that all have. Those
+/// who speak TLS have listeners of their own.
 pub(super) fn entrances(
-    inherited: Vec<Listener>,
+    inherited: [Vec<Listener>; 2],
     options: &ServerOptions,
 ) -> Result<Entrances, StartError> {
     let workers = options.workers;
-    let mut groups: Vec<Vec<Listener>> = Vec::new();
-    if inherited.is_empty() {
-        let listen = ListenOptions {
-            backlog: options.backlog,
-            ..ListenOptions::default()
-        };
-        for at in &options.listen {
-            let group = match at {
-                ListenAt::Tcp(address) => Listener::bind_group(*address, workers, &listen),
-                ListenAt::Unix(_) => bind(at, options, &listen).map(|one| vec![one]),
-            };
-            groups.push(group.map_err(|error| StartError::Listen {
-                setting: "listen",
-                error,
-            })?);
+    let settings = [
+        ("listen", &options.listen, Role::default()),
+        ("tls_listen", &options.tls_listen, TLS),
+    ];
+    let is_inherited = inherited.iter().any(|listeners| !listeners.is_empty());
+    let mut groups: Vec<(Role, Vec<Listener>)> = Vec::new();
+    for ((setting, places, role), inherited) in settings.into_iter().zip(inherited) {
+        groups.extend(inherited.into_iter().map(|one| (role, vec![one])));
+        if !is_inherited {
+            for group in bind_all(setting, places, options)? {
+                groups.push((role, group));
+            }
         }
-    } else {
-        groups.extend(inherited.into_iter().map(|one| vec![one]));
     }
-    let firsts = || groups.iter().filter_map(|group| group.first());
+    let firsts = || groups.iter().filter_map(|(_, group)| group.first());
     let local = firsts().next().map(Listener::local_address);
     let places = Places::of(firsts());
-    let entrance = |mut group: Vec<Listener>| match group.len() {
-        1 => Entrance::of_all(Role::default(), group.remove(0), workers),
-        _ => Ok(Entrance::listeners(Role::default(), group)),
+    let entrance = |(role, mut group): (Role, Vec<Listener>)| match group.len() {
+        1 => Entrance::of_all(role, group.remove(0), workers),
+        _ => Ok(Entrance::listeners(role, group)),
     };
     let entrances: Result<Vec<Entrance>, std::io::Error> =
         groups.into_iter().map(entrance).collect();
@@ -79,6 +78,25 @@ pub(super) fn entrances(
         places,
         entrances: entrances?,
     })
+}
+
+/// The listeners of a setting, those of each place together.
+fn bind_all(
+    setting: &'static str,
+    places: &[ListenAt],
+    options: &ServerOptions,
+) -> Result<Vec<Vec<Listener>>, StartError> {
+    let listen = ListenOptions {
+        backlog: options.backlog,
+        ..ListenOptions::default()
+    };
+    let bound = places.iter().map(|at| match at {
+        ListenAt::Tcp(address) => Listener::bind_group(*address, options.workers, &listen),
+        ListenAt::Unix(_) => bind(at, options, &listen).map(|one| vec![one]),
+    });
+    bound
+        .map(|group| group.map_err(|error| StartError::Listen { setting, error }))
+        .collect()
 }
 
 /// The admin listener, if there is to be one.

@@ -15,6 +15,12 @@ pub enum StartError {
         /// Why.
         error: rhythm_net::ListenError,
     },
+    /// Clients are to speak TLS, and cannot.
+    #[error("{}: {error}", name_of("tls_listen"))]
+    Tls {
+        /// Why.
+        error: String,
+    },
     /// The access log cannot be written.
     #[error("{}: {error}", name_of(.setting))]
     Log {

@@ -32,6 +32,7 @@ use rhythm_engine::program::{
 };
 use rhythm_engine::session::{SessionId, StoredFields};
 use rhythm_http::{AnswerShape, Answered, RequestLimits, is_json, write_error};
+use rhythm_net::tls::Certificate;
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::encoding::Encoding;
 use rhythm_protocol::http::request::Method;
@@ -258,6 +259,8 @@ pub struct Site {
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) pages: Vec<PageInfo>,
     error_pages: ErrorPages,
+    /// What clients are shown that speak TLS and ask for the site.
+    pub(crate) certificate: Option<Certificate>,
     /// What sessions keep beside their user: made, or taken from the site before, as it is first
     /// served.
     stored: OnceLock<Arc<StoredFields>>,
@@ -276,7 +279,16 @@ impl Site {
         Site::following(None, service, statics, settings)
     }
 
-    /// The same; what is prepared of pages that are as in the site `before` is taken from there.
+    /// The same, which shows a certificate to clients that speak TLS.
+    pub fn showing(self, certificate: Option<Certificate>) -> Site {
+        Site {
+            certificate,
+            ..self
+        }
+    }
+
+    /// As [`Site::new`]; what is prepared of pages that are as in the site `before` is taken from
+    /// there.
     ///
     /// # Errors
     /// What in the service cannot be served, in words.
@@ -327,6 +339,7 @@ impl Site {
             None => ErrorPages::default(),
         };
         Ok(Site {
+            certificate: None,
             error_pages,
             stored: OnceLock::new(),
             pages: (service.pages.iter())

@@ -1,0 +1,80 @@
+//! A certificate with its key, as a server shows it.
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a certificate and a key are no use.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum CertificateError {
+    /// The file of certificates has none, or one that cannot be read.
+    #[error("there is no certificate in it: PEM is expected, `-----BEGIN CERTIFICATE-----`")]
+    NoCertificate,
+    /// The file of keys has none, or one that cannot be read.
+    #[error(
+        "there is no private key in it: PEM is expected, such as `-----BEGIN PRIVATE KEY-----`"
+    )]
+    NoKey,
+    /// The key is of a kind that is not supported.
+    #[error("its private key cannot be used: {0}")]
+    Unsupported(String),
+    /// They are not one another's.
+    #[error("the private key is not the certificate's")]
+    NotItsKey,
+}
+
+/// See the module's text.
+#[derive(Clone)]
+pub struct Certificate {
+    pub(super) key: Arc<CertifiedKey>,
+    names: Vec<String>,
+}
+
+impl Certificate {
+    /// From PEM: the server's own certificate, those between it and one that clients know, and the
+    /// key. A certificate for addresses alone names no server; it is taken for one that is shown
+    /// where no other is asked for.
+    ///
+    /// # Errors
+    /// Why they are no use.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Certificate, CertificateError> {
+        let chain: Result<Vec<CertificateDer<'static>>, _> =
+            CertificateDer::pem_slice_iter(chain).collect();
+        let chain = chain.map_err(|_| CertificateError::NoCertificate)?;
+        let first = chain.first().ok_or(CertificateError::NoCertificate)?;
+        let names = names_of(first)?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| CertificateError::NoKey)?;
+        let provider = aws_lc_rs::default_provider();
+        let key = CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => CertificateError::NotItsKey,
+            other => CertificateError::Unsupported(other.to_string()),
+        })?;
+        Ok(Certificate {
+            key: Arc::new(key),
+            names,
+        })
+    }
+
+    /// The names that it is for, as it has them: `*.example.com` is all one level below.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+// Nothing of its key is shown.
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificate")
+            .field("names", &self.names)
+            .finish_non_exhaustive()
+    }
+}
+
+fn names_of(certificate: &CertificateDer<'_>) -> Result<Vec<String>, CertificateError> {
+    let parsed = webpki::EndEntityCert::try_from(certificate);
+    let parsed = parsed.map_err(|_| CertificateError::NoCertificate)?;
+    Ok(parsed.valid_dns_names().map(str::to_lowercase).collect())
+}

@@ -1,0 +1,254 @@
+//! A client of rustls on the other end, without sockets.
+
+use super::*;
+use crate::layer::{Codec, Codecs};
+use crate::port::{Accepted, Client, ConnectionId, Role};
+use rcgen::{CertificateParams, KeyPair};
+use rustls::client::Resumption;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
+
+const TLS: Role = Role(1);
+
+/// A certificate that signs itself, and its key, as PEM.
+fn pem(names: &[&str]) -> (String, String) {
+    let key = KeyPair::generate().expect("a key");
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let params = CertificateParams::new(names).expect("names of hosts");
+    let certificate = params.self_signed(&key).expect("it can be signed");
+    (certificate.pem(), key.serialize_pem())
+}
+
+fn certificate((chain, key): &(String, String)) -> Certificate {
+    Certificate::from_pem(chain.as_bytes(), key.as_bytes()).expect("they are good")
+}
+
+/// A client that trusts these.
+fn config(trusted: &[&(String, String)]) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for (chain, _) in trusted {
+        let der = CertificateDer::from_pem_slice(chain.as_bytes()).expect("a certificate");
+        roots.add(der).expect("a root");
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions();
+    let builder = builder.expect("versions").with_root_certificates(roots);
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.resumption = Resumption::in_memory_sessions(8);
+    Arc::new(config)
+}
+
+fn client(config: &Arc<ClientConfig>, name: &str) -> ClientConnection {
+    let name = ServerName::try_from(name.to_owned()).expect("a name");
+    ClientConnection::new(config.clone(), name).expect("a client")
+}
+
+fn accepted(role: Role) -> Accepted {
+    Accepted {
+        connection: ConnectionId::new(0, 0),
+        role,
+        peer: Client::Unix,
+    }
+}
+
+fn codec(acceptor: &Arc<Acceptor>) -> TlsCodec {
+    let mut tls = Tls::new(TLS, acceptor.clone());
+    tls.accepted(&accepted(TLS)).expect("its role")
+}
+
+fn acceptor(certificates: &[Certificate]) -> Arc<Acceptor> {
+    Arc::new(Acceptor::new(certificates, &[b"http/1.1"]).expect("random numbers"))
+}
+
+/// What a client has to send.
+fn sent(client: &mut ClientConnection) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while client.wants_write() {
+        client.write_tls(&mut bytes).expect("memory");
+    }
+    bytes
+}
+
+/// Brings bytes to a client, and gives what is in them.
+fn take(client: &mut ClientConnection, mut bytes: &[u8]) -> Result<Vec<u8>, rustls::Error> {
+    let mut plain = Vec::new();
+    while !bytes.is_empty() {
+        client.read_tls(&mut bytes).expect("memory");
+        let state = client.process_new_packets()?;
+        let before = plain.len();
+        plain.resize(before + state.plaintext_bytes_to_read(), 0);
+        client
+            .reader()
+            .read_exact(&mut plain[before..])
+            .expect("as much as there is");
+    }
+    Ok(plain)
+}
+
+/// Lets both greet each other, so many bytes at a time, and gives what the codec opened meanwhile.
+fn greet(
+    client: &mut ClientConnection,
+    codec: &mut TlsCodec,
+    step: usize,
+) -> Result<Vec<u8>, rustls::Error> {
+    let mut plain = Vec::new();
+    loop {
+        let bytes = sent(client);
+        if bytes.is_empty() {
+            return Ok(plain);
+        }
+        for part in bytes.chunks(step) {
+            let mut out = Vec::new();
+            let opened = codec.open(part, &mut plain, &mut out);
+            opened.expect("nothing is wrong");
+            take(client, &out)?;
+        }
+    }
+}
+
+#[test]
+fn records_come_whole_however_they_are_cut() {
+    let pem = pem(&["localhost"]);
+    let (acceptor, config) = (acceptor(&[certificate(&pem)]), config(&[&pem]));
+    for step in [1, 2, 7, 1000, usize::MAX] {
+        let (mut client, mut codec) = (client(&config, "localhost"), codec(&acceptor));
+        assert_eq!(codec.seal(b"early", &mut Vec::new()), 0);
+        client
+            .writer()
+            .write_all(b"with the greeting")
+            .expect("memory");
+        let plain = greet(&mut client, &mut codec, step).expect("both are right");
+        assert_eq!(plain, b"with the greeting");
+        assert!(codec.is_ready() && !codec.has_ended());
+        assert_eq!(client.alpn_protocol(), Some(&b"http/1.1"[..]));
+        let long: Vec<u8> = (0..100_000_u32).map(|byte| byte as u8).collect();
+        let (mut rest, mut got) = (&long[..], Vec::new());
+        while !rest.is_empty() {
+            let mut record = Vec::new();
+            let taken = codec.seal(rest, &mut record);
+            assert!(taken > 0 && taken <= 1 << 14 && record.len() > taken);
+            rest = &rest[taken..];
+            for part in record.chunks(step) {
+                got.extend(take(&mut client, part).expect("records"));
+            }
+        }
+        assert_eq!(got, long);
+        let (mut plain, mut rest) = (Vec::new(), &long[..]);
+        while !rest.is_empty() {
+            let taken = client.writer().write(rest).expect("memory");
+            rest = &rest[taken..];
+            for part in sent(&mut client).chunks(step) {
+                let opened = codec.open(part, &mut plain, &mut Vec::new());
+                opened.expect("records");
+            }
+        }
+        assert_eq!(plain, long);
+        client.send_close_notify();
+        let bytes = sent(&mut client);
+        codec
+            .open(&bytes, &mut plain, &mut Vec::new())
+            .expect("a farewell");
+        assert!(codec.has_ended());
+        let mut farewell = Vec::new();
+        codec.end(&mut farewell);
+        take(&mut client, &farewell).expect("a farewell");
+        assert!(
+            client
+                .process_new_packets()
+                .is_ok_and(|state| state.peer_has_closed())
+        );
+    }
+}
+
+#[test]
+fn what_is_no_record_ends_the_connection_with_an_alert() {
+    let pem = pem(&["localhost"]);
+    let (acceptor, config) = (acceptor(&[certificate(&pem)]), config(&[&pem]));
+    let (mut plain, mut out) = (Vec::new(), Vec::new());
+    let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let opened = codec(&acceptor).open(request, &mut plain, &mut out);
+    assert_eq!(opened, Err(ErrorKind::InvalidData));
+    let (mut client, mut codec) = (client(&config, "localhost"), codec(&acceptor));
+    greet(&mut client, &mut codec, usize::MAX).expect("both are right");
+    client
+        .writer()
+        .write_all(b"changed on its way")
+        .expect("memory");
+    let mut bytes = sent(&mut client);
+    *bytes.last_mut().expect("a record") ^= 1;
+    out.clear();
+    let opened = codec.open(&bytes, &mut plain, &mut out);
+    assert_eq!(opened, Err(ErrorKind::InvalidData));
+    assert!(plain.is_empty());
+    let told = take(&mut client, &out).expect_err("an alert");
+    assert!(matches!(told, rustls::Error::AlertReceived(_)), "{told}");
+}
+
+#[test]
+fn a_name_chooses_the_certificate_and_the_first_is_for_all_others() {
+    let [first, below, named] =
+        [&["a.test", "127.0.0.1"][..], &["*.b.test"], &["x.b.test"]].map(pem);
+    let acceptor = acceptor(&[&first, &below, &named].map(certificate));
+    for (name, expected) in [
+        ("a.test", &first),
+        ("127.0.0.1", &first),
+        ("y.b.test", &below),
+        ("X.B.test", &named),
+    ] {
+        let mut client = client(&config(&[expected]), name);
+        let greeted = greet(&mut client, &mut codec(&acceptor), usize::MAX);
+        greeted.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    // There is none for it: what is shown is the first, which the client does not take.
+    let mut client = client(&config(&[&first]), "c.test");
+    assert!(greet(&mut client, &mut codec(&acceptor), usize::MAX).is_err());
+}
+
+#[test]
+fn other_listeners_do_not_speak_it() {
+    let acceptor = acceptor(&[certificate(&pem(&["localhost"]))]);
+    let mut tls = Tls::new(TLS, acceptor);
+    assert!(tls.accepted(&accepted(Role::default())).is_none());
+}
+
+#[test]
+fn tickets_outlive_certificates() {
+    let [before, behind] = [(); 2].map(|()| pem(&["localhost"]));
+    let acceptor = acceptor(&[certificate(&before)]);
+    let trusting = config(&[&before]);
+    let greeted = |expected| {
+        let (mut client, mut codec) = (client(&trusting, "localhost"), codec(&acceptor));
+        greet(&mut client, &mut codec, usize::MAX)?;
+        assert_eq!(client.handshake_kind(), Some(expected));
+        Ok::<_, rustls::Error>(())
+    };
+    greeted(HandshakeKind::Full).expect("the first");
+    greeted(HandshakeKind::Resumed).expect("with its ticket");
+    acceptor
+        .replace(&[certificate(&behind)])
+        .expect("it can be");
+    greeted(HandshakeKind::Resumed).expect("the ticket of before");
+    let mut new = client(&config(&[&behind]), "localhost");
+    greet(&mut new, &mut codec(&acceptor), usize::MAX).expect("the other one");
+}
+
+#[test]
+fn files_that_are_no_use_are_told_apart() {
+    let (chain, key) = pem(&["localhost"]);
+    let (other, _) = pem(&["localhost"]);
+    let error = |chain: &str, key: &str| {
+        Certificate::from_pem(chain.as_bytes(), key.as_bytes()).expect_err("no use")
+    };
+    assert_eq!(error("", &key), CertificateError::NoCertificate);
+    assert_eq!(error(&key, &key), CertificateError::NoCertificate);
+    assert_eq!(error(&chain, ""), CertificateError::NoKey);
+    assert_eq!(error(&chain, &chain), CertificateError::NoKey);
+    assert_eq!(error(&other, &key), CertificateError::NotItsKey);
+    let shown = format!("{:?}", certificate(&(chain, key)));
+    assert_eq!(shown, "Certificate { names: [\"localhost\"], .. }");
+}

@@ -1,0 +1,93 @@
+//! `rhythm cert self-signed`: a certificate to try TLS with.
+
+use crate::output;
+use anyhow::{Context, Result};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use time::{Duration, OffsetDateTime};
+
+/// Make certificates.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    SelfSigned(SelfSigned),
+}
+
+/// Make a certificate that nobody but its owner vouches for, to try TLS.
+///
+/// It writes cert.pem and key.pem (which its owner alone may read) into a folder, where none are
+/// yet. Browsers warn of it; curl takes it with --cacert cert.pem. For a public site a certificate
+/// comes from an authority, by an ACME client such as certbot or lego.
+#[derive(Debug, clap::Args)]
+struct SelfSigned {
+    /// The folder; it is made where it is missing
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// A name or an address that it is for; may be said several times
+    #[arg(long = "name", value_name = "NAME", default_values = ["localhost", "127.0.0.1", "::1"])]
+    names: Vec<String>,
+
+    /// For how many days it is good
+    #[arg(long, value_name = "DAYS", default_value_t = 90)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=825))]
+    days: u32,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let Command::SelfSigned(args) = &args.command;
+    let (certificate, key) = make(&args.names, args.days)?;
+    let folder = &args.folder;
+    let shown = folder.display();
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {shown}"))?;
+    let [certificate_file, key_file] = ["cert.pem", "key.pem"].map(|name| folder.join(name));
+    // The key first: without it the certificate is no use.
+    write(&key_file, 0o600, &key)?;
+    write(&certificate_file, 0o644, &certificate)?;
+    output::print(format_args!(
+        "{} and {}: for {}, for {} days\n\
+         rhythm serve DIR --tls-listen 127.0.0.1:8443 --tls-certificate {} --tls-key {}\n",
+        certificate_file.display(),
+        key_file.display(),
+        args.names.join(", "),
+        args.days,
+        certificate_file.display(),
+        key_file.display(),
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A certificate and its key, as PEM.
+fn make(names: &[String], days: u32) -> Result<(String, String)> {
+    let key = KeyPair::generate().context("cannot make a key")?;
+    let params = CertificateParams::new(names);
+    let mut params = params.context("a name is no name of a host, nor an address")?;
+    params.distinguished_name = DistinguishedName::new();
+    if let Some(first) = names.first() {
+        params.distinguished_name.push(DnType::CommonName, first);
+    }
+    let now = OffsetDateTime::now_utc();
+    // Clocks differ.
+    params.not_before = now - Duration::DAY;
+    params.not_after = now + Duration::days(days.into());
+    let certificate = params.self_signed(&key);
+    let certificate = certificate.context("cannot sign the certificate")?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+/// Writes a file that is not there yet.
+fn write(path: &Path, mode: u32, text: &str) -> Result<()> {
+    let mut new = OpenOptions::new();
+    let opened = new.write(true).create_new(true).mode(mode).open(path);
+    let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
