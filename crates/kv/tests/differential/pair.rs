@@ -298,7 +298,13 @@ pub(super) fn ask(stream: &mut TcpStream, command: &[u8], mark: &[u8], answer: &
     stream.write_all(&sent).expect("it reads");
     let mut got = Vec::new();
     let mut buffer = [0; 65536];
-    while !got.ends_with(answer) {
+    // A value may end like the answer's line, where reading stops by chance.
+    let is_line = answer.ends_with(b"\r\n");
+    let is_all = |got: &[u8]| {
+        let before = got.strip_suffix(answer);
+        before.is_some_and(|before| !is_line || before.is_empty() || before.ends_with(b"\n"))
+    };
+    while !is_all(&got) {
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => got.extend_from_slice(&buffer[..count]),
