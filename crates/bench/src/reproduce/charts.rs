@@ -3,12 +3,14 @@
 mod bars;
 mod curves;
 mod style;
+mod times;
 
 use super::error::ReproduceError;
 use super::report::{KvReport, Measured, Point};
 pub(super) use bars::{Bars, Series};
 use curves::{Curve, Curves};
 use std::fmt::Display;
+pub(super) use times::{Line, Panel, Times};
 
 /// The paper's line.
 const LINE_GBIT_S: f64 = 10.0;
@@ -70,6 +72,7 @@ fn by_protocol(
         Series {
             name: name.to_owned(),
             values: points.iter().map(at).collect(),
+            within: Vec::new(),
         }
     });
     let bars = Bars {
@@ -129,6 +132,7 @@ fn response(report: &KvReport) -> Result<String, ReproduceError> {
     let series = |name: &str, values| Series {
         name: name.to_owned(),
         values,
+        within: Vec::new(),
     };
     let bars = Bars {
         title: "Response time, on average (one client, 512-byte values, 10 % writes)".to_owned(),

@@ -1,6 +1,7 @@
 //! Why there are no charts.
 
 use crate::memcached::MemcachedError;
+use rhythm_rpo::model::ModelError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,9 @@ pub enum ReproduceError {
     /// The load generator.
     #[error(transparent)]
     Load(#[from] MemcachedError),
+    /// The parameters of a model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
     /// A chart could not be drawn.
     #[error("a chart: {0}")]
     Chart(String),

@@ -1,4 +1,5 @@
-//! `rhythm reproduce kv`: the charts of the microservers' poster, made on this machine.
+//! `rhythm reproduce`: the charts and tables of papers. What follows is `kv`, the charts of the
+//! microservers' poster, made on this machine; `rpo` has the tables of RPO, from its model.
 //!
 //! The poster shows what its server answers at most by protocol, size and mix, how long an answer
 //! takes and where that time goes, with and without replication, and what it costs. Here servers
@@ -27,6 +28,7 @@ mod plan;
 mod processors;
 mod progress;
 mod report;
+mod rpo;
 mod schemes;
 mod servers;
 mod table;
@@ -35,6 +37,7 @@ pub use error::ReproduceError;
 pub use options::ReproduceOptions;
 pub use progress::ReproduceProgress;
 pub use report::{Copies, Energy, KvReport, Measured, Point, Response};
+pub use rpo::{RpoOptions, run_rpo};
 pub use schemes::{Death, SchemeReport, SchemesReport, run_schemes};
 pub use servers::memcached_at;
 

@@ -111,7 +111,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             one_per_core,
         }) => classify(&all_threads, &one_per_core),
         Some(Tool::Restore { state }) => {
-            let count = State::take(&state)?.put_back()?;
+            let count = State::find(&state)?.put_back()?;
             print_line(format_args!("{count} put back"))?;
             Ok(ExitCode::SUCCESS)
         }

@@ -6,7 +6,9 @@ use rhythm_rpo::collector::Form;
 use rhythm_rpo::cpus::CpuSet;
 use rhythm_rpo::policy::{Fixed, Learned, LearnedSettings, Majority, Policy};
 use rhythm_rpo::setting::Setting;
-use rhythm_rpo::switcher::{Affinity, Cgroup, Dry, SmtControl, Switcher, open_unit};
+use rhythm_rpo::switcher::{
+    Affinity, Cgroup, Dry, Pidfile, SmtControl, Switcher, open_unit, unit_cpus,
+};
 use rhythm_rpo::topology::{SYSFS, Topology};
 use serde::Deserialize;
 use std::fs;
@@ -48,7 +50,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "PID", group = "server")]
     pid: Option<u32>,
 
-    /// The server: the process whose number is in this file
+    /// The server: the process whose number is in this file, which is read again as it starts again
     #[arg(long, value_name = "FILE", group = "server")]
     pidfile: Option<PathBuf>,
 
@@ -185,19 +187,19 @@ impl Options {
             named.iter().filter(|&&is| is).count() <= 1,
             "the server is named in several ways: one of unit, cgroup, pid, pidfile, smt-control"
         );
+        let systemctl = Path::new("systemctl");
         let opened: Box<dyn Switcher> = if let Some(unit) = &self.unit {
-            Box::new(open_unit(Path::new("systemctl"), unit)?)
+            if dry {
+                // To open it may switch its controller on.
+                return Ok(Box::new(Dry::new(unit_cpus(systemctl, unit)?)));
+            }
+            Box::new(open_unit(systemctl, unit)?)
         } else if let Some(folder) = &self.cgroup {
             Box::new(Cgroup::open(folder)?)
         } else if let Some(pid) = self.pid {
             Box::new(Affinity::open(pid)?)
         } else if let Some(file) = &self.pidfile {
-            let text = fs::read_to_string(file);
-            let text = text.with_context(|| format!("cannot read {}", file.display()))?;
-            let pid = text.trim().parse();
-            Box::new(Affinity::open(pid.with_context(|| {
-                format!("{} has no number of a process", file.display())
-            })?)?)
+            Box::new(Pidfile::open(file)?)
         } else if self.smt_control {
             Box::new(SmtControl::open(Path::new(SYSFS))?)
         } else if dry {

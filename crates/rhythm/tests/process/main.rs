@@ -19,6 +19,7 @@ mod redis;
 mod reproduce;
 mod ring;
 mod ring_floods;
+mod rpo;
 mod server;
 mod sessions;
 mod site;

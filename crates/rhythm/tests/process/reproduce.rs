@@ -1,4 +1,4 @@
-//! `rhythm reproduce kv`: all of it, as small as can be.
+//! `rhythm reproduce`: all of it, as small as can be.
 
 use std::fs;
 use std::path::Path;
@@ -100,4 +100,57 @@ fn schemes_are_compared_and_what_is_confirmed_outlives_a_node() {
     // Whoever else served its keys did so when it was taken for dead.
     let death = &of("ring", "acked")["deaths"][0];
     assert!(figure(death, "write_wait_ms") > 100.0, "{death}");
+}
+
+#[test]
+fn the_papers_tables_of_rpo_are_simulated() {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reproduced-rpo");
+    let _ = fs::remove_dir_all(&out);
+    let reproduce = |more: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_rhythm"))
+            .args(["reproduce", "rpo", "--seeds", "2", "--out"])
+            .arg(&out)
+            .args(more)
+            .output()
+            .expect("it starts")
+    };
+    let refused = reproduce(&["--params", "/dev/null"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains("/dev/null"),
+        "{said}"
+    );
+    let output = reproduce(&[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.lines().count() == 10, "a line for each tenth: {said}");
+    let read = |name: &str| fs::read_to_string(out.join(name)).expect("it is there");
+    let report: serde_json::Value = serde_json::from_str(&read("rpo.json")).expect("JSON");
+    let text = read("rpo.md");
+    let numbers = "I II III IV V VI VII VIII IX X XI XIV XV";
+    for number in numbers.split(' ') {
+        assert!(text.contains(&format!("## Table {number}: ")), "{number}");
+    }
+    for chart in ["figure-1", "figure-2", "table-i", "table-vi", "table-xv"] {
+        assert!(read(&format!("{chart}.svg")).starts_with("<svg"));
+        assert!(text.contains(&format!("({chart}.svg)")), "{chart}");
+    }
+    let tables = report["tables"].as_array().expect("a list");
+    let table = |number: &str| {
+        let is = |table: &&serde_json::Value| table["number"] == number;
+        tables.iter().find(is).expect("it is there")
+    };
+    // What the paper is about: RPO is better than either setting alone under S(0).
+    let response = |who: &str| {
+        let rows = table("IX")["rows"].as_array().expect("a list");
+        let is = |row: &&serde_json::Value| row["name"] == format!("S(0), 1.6 GHz, {who}");
+        let row = rows.iter().find(is).expect("it is there");
+        let ours = &row["cells"][1]["ours"];
+        assert!(ours["within"].as_f64().expect("of two seeds") > 0.0);
+        ours["mean"].as_f64().expect("a number")
+    };
+    assert!(response("RPO") < response("HT").min(response("NOHT")));
+    assert!(response("oracle") <= response("HT").min(response("NOHT")));
+    assert_eq!(table("IX")["columns"][3]["kind"], "modeled");
+    assert_eq!(table("IX")["columns"][1]["kind"], "simulated");
 }

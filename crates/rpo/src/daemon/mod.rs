@@ -11,8 +11,10 @@
 //! One thread does it all. What fails leads back to all CPUs, and is tried again each second. When
 //! the loop ends, what was found is put back; when the process is killed, its guardian does that.
 
+mod chain;
 mod guard;
 mod load;
+mod rings;
 mod state;
 mod status;
 
@@ -20,16 +22,18 @@ pub use guard::guard;
 pub use state::{State, StateError};
 
 use crate::classifier::{ClassId, Classifier};
-use crate::collector::{Counts, DatagramError, Datagrams, Form, InFlight, Record, Ring, What};
+use crate::collector::{DatagramError, Datagrams, Form, InFlight, Record, What};
 use crate::controller::Controller;
 use crate::cpus::CpuSet;
 use crate::policy::{Decision, Load, Policy};
 use crate::setting::Setting;
-use crate::switcher::{SwitchError, Switcher};
+use crate::switcher::{Followed, SwitchError, Switcher};
+use chain::Chain;
 use guard::Guardian;
 use load::Meter;
 use rhythm_net::{ListenOptions, Listener};
 use rhythm_observe::admin::{Admin, Names};
+use rings::Rings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use status::{DECISIONS_MAX, Shared, Snapshot};
 use std::collections::VecDeque;
@@ -158,9 +162,7 @@ struct Daemon {
     switcher: Box<dyn Switcher>,
     fewer: CpuSet,
     setting: Setting,
-    rings: Vec<(PathBuf, Option<Ring>)>,
-    /// What rings counted that are gone.
-    past: Counts,
+    rings: Rings,
     datagrams: Vec<Datagrams>,
     state: Option<State>,
     guardian: Option<Guardian>,
@@ -214,11 +216,10 @@ impl Daemon {
                 };
                 let started = Admin::start(listener, names, shared.clone());
                 let failed = |error| io::Error::other(format!("{error:?}"));
-                Some(
-                    started
-                        .map_err(failed)
-                        .map_err(start("the admin listener"))?,
-                )
+                let started = started.map_err(failed);
+                let started = started.map_err(start("the admin listener"))?;
+                tracing::info!(admin = %started.address(), "it tells of itself");
+                Some(started)
             }
             None => None,
         };
@@ -232,8 +233,7 @@ impl Daemon {
             switcher: parts.switcher,
             fewer: parts.fewer,
             setting: Setting::AllThreads,
-            rings: parts.rings.into_iter().map(|path| (path, None)).collect(),
-            past: Counts::default(),
+            rings: Rings::new(parts.rings),
             datagrams,
             state,
             guardian,
@@ -294,15 +294,7 @@ impl Daemon {
         datagrams
             .iter_mut()
             .for_each(|socket| socket.look(&mut take));
-        for (_, ring) in rings {
-            if let Some(Err(error)) = ring.as_mut().map(|ring| ring.look(&mut take)) {
-                tracing::warn!("{:#}; it is looked for again", Chain(&error));
-                self.past.add(
-                    ring.take()
-                        .map_or_else(Counts::default, |ring| ring.counts()),
-                );
-            }
-        }
+        rings.look(now, &mut take);
         if given > 0 {
             self.last_record = now;
         }
@@ -345,7 +337,7 @@ impl Daemon {
         if let Some(at) = self.feed.controller.wake_at() {
             until = until.min(at);
         }
-        if self.rings.iter().any(|(_, ring)| ring.is_some()) {
+        if self.rings.are_read() {
             let is_idle = now.saturating_sub(self.last_record) > IDLE_AFTER;
             until = until.min(now + if is_idle { IDLE_LOOK } else { LOOK });
         }
@@ -414,22 +406,28 @@ impl Daemon {
         self.failed = Some(why.clone());
         self.trouble = Some(why);
         let full = self.switcher.full().clone();
-        // What it says is what was just said.
-        if self.switcher.set(&full).is_ok() {
-            self.setting = Setting::AllThreads;
-        }
+        // What it says is what was just said; upkeep gives them again where that failed.
+        let _ = self.switcher.set(&full);
+        self.setting = Setting::AllThreads;
     }
 
     fn follow(&mut self) {
         match self.switcher.follow() {
-            Ok(true) => {
-                if let Some(state) = &self.state
+            Ok(Followed {
+                is_other,
+                was_changed,
+            }) => {
+                if was_changed {
+                    self.disagreements += 1;
+                    tracing::warn!("somebody changed threads' sets: they have their own again");
+                }
+                if is_other
+                    && let Some(state) = &self.state
                     && let Err(error) = state.save(&self.switcher.restores())
                 {
                     tracing::error!("{:#}", Chain(&error));
                 }
             }
-            Ok(false) => {}
             Err(error) => {
                 self.fail(&error);
                 self.tell_policy(Duration::ZERO);
@@ -469,35 +467,13 @@ impl Daemon {
             Some(Err(error)) => tracing::error!("no guardian: {error}"),
             _ => {}
         }
-        for (path, ring) in &mut self.rings {
-            if let Some(old) = ring.take_if(|ring| ring.is_replaced()) {
-                self.past.add(old.counts());
-            }
-            if ring.is_none() {
-                match Ring::open(path) {
-                    Ok(opened) => {
-                        tracing::info!(ring = %path.display(), "a ring is read");
-                        *ring = Some(opened);
-                    }
-                    Err(error) => tracing::debug!("{:#}", Chain(&error)),
-                }
-            }
-        }
+        self.rings.upkeep(self.begin.elapsed());
     }
 
     fn snapshot(&self, now: Duration) -> Snapshot {
-        let mut counts = self.past;
-        let rings = self
-            .rings
-            .iter()
-            .filter_map(|(_, ring)| ring.as_ref())
-            .map(Ring::counts);
+        let mut counts = self.rings.counts();
         let sockets = self.datagrams.iter().map(Datagrams::counts);
-        rings.chain(sockets).for_each(|more| counts.add(more));
-        let missing = self.rings.iter().filter(|(_, ring)| ring.is_none());
-        let missing = missing
-            .map(|(path, _)| format!("no ring at {}", path.display()))
-            .next();
+        sockets.for_each(|more| counts.add(more));
         Snapshot {
             up: now,
             switcher: self.switcher.name(),
@@ -506,7 +482,7 @@ impl Daemon {
             advises: self.state.is_none(),
             trouble: (self.trouble.clone())
                 .or_else(|| self.failed.clone())
-                .or(missing),
+                .or_else(|| self.rings.missing()),
             explanation: self.feed.controller.explain(),
             decisions: self.decisions.iter().cloned().collect(),
             decided: self.decided,
@@ -516,6 +492,7 @@ impl Daemon {
             switching: self.switching,
             in_setting: self.in_setting,
             counts,
+            ring_errors: self.rings.errors(),
             under_way: self.feed.under_way.count(),
             running: self.load.running,
             utilization: self.load.utilization,
@@ -546,20 +523,5 @@ fn online(cpus: &CpuSet) -> CpuSet {
     match text.ok().and_then(|text| text.parse::<CpuSet>().ok()) {
         Some(online) if !online.is_empty() => cpus.intersection(&online),
         _ => cpus.clone(),
-    }
-}
-
-/// An error with its causes.
-struct Chain<'a>(&'a dyn std::error::Error);
-
-impl std::fmt::Display for Chain<'_> {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}", self.0)?;
-        let mut cause = self.0.source();
-        while let Some(error) = cause {
-            write!(out, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
     }
 }

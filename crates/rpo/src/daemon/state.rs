@@ -41,6 +41,9 @@ pub enum StateError {
         /// Why.
         why: String,
     },
+    /// No controller has kept anything there.
+    #[error("no controller has kept {0}, nor is one known to have done so: is the name right?")]
+    Unknown(PathBuf),
     /// It could not be put back.
     #[error("the server may still be confined")]
     Switch(#[from] SwitchError),
@@ -79,6 +82,19 @@ impl State {
             Err(rustix::io::Errno::WOULDBLOCK) => Err(StateError::Held(path.to_owned())),
             Err(source) => Err(error(source.into())),
         }
+    }
+
+    /// Takes the file that a controller has kept: it, or the lock that every controller leaves, is
+    /// there.
+    ///
+    /// # Errors
+    /// When neither is, and as [`State::take`].
+    pub fn find(path: &Path) -> Result<State, StateError> {
+        let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+        if !is_there(path) && !is_there(&beside(path, ".lock")) {
+            return Err(StateError::Unknown(path.to_owned()));
+        }
+        State::take(path)
     }
 
     /// Writes what has to be put back from now on.
@@ -200,6 +216,13 @@ mod tests {
         assert_eq!(state.put_back().expect("it is put back"), 1);
         assert_eq!(fs::read_to_string(&cpus).expect("a file"), "0-3\n");
         assert_eq!(state.put_back().expect("nothing to do"), 0);
+        drop(state);
+        // In order there is nothing; of a name that nobody used nothing is known, nor left behind.
+        let state = State::find(&path).expect("a controller had it");
+        assert_eq!(state.put_back().expect("nothing to do"), 0);
+        let other = dir.path().join("sate");
+        assert!(matches!(State::find(&other), Err(StateError::Unknown(_))));
+        assert!(!dir.path().join("sate.lock").exists());
     }
 
     #[test]

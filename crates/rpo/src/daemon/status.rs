@@ -32,6 +32,7 @@ pub(super) struct Snapshot {
     pub(super) switching: Duration,
     pub(super) in_setting: [Duration; 2],
     pub(super) counts: Counts,
+    pub(super) ring_errors: u64,
     pub(super) under_way: usize,
     pub(super) running: f64,
     pub(super) utilization: f64,
@@ -184,6 +185,8 @@ impl Snapshot {
             let help = "Records overwritten before they were read";
             to.counter("records_lost", help, self.counts.lost)?;
             to.counter("records_garbage", "What was no record", self.counts.garbage)?;
+            let help = "Times that a ring could not be opened or read";
+            to.counter("ring_errors", help, self.ring_errors)?;
             to.gauge(
                 "requests_under_way",
                 "Requests under way",

@@ -14,7 +14,7 @@ mod workload;
 
 pub use oracle::Oracle;
 pub use outcome::{Outcome, Second};
-pub use params::{Custom, Kind, Kinds, Mix, Pages, Params, ServerParams};
+pub use params::{Custom, Kind, Kinds, Mix, Pages, Params, PowerParams, ServerParams};
 pub use random::random;
 
 pub use simulate::{Chooser, Length, Run, run};

@@ -24,6 +24,24 @@ pub struct Params {
     pub mixes: BTreeMap<String, Mix>,
     /// The workloads S(p) of section IV-B.
     pub custom: Custom,
+    /// What the machine takes, where that is known.
+    #[serde(default)]
+    pub power: Option<PowerParams>,
+}
+
+/// The machine's power: a formula that is fitted, not simulated. Watts are the idle ones, plus the
+/// cube of the frequency (GHz) times what belongs to it, plus how busy the processors are.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PowerParams {
+    /// With nothing to do.
+    pub idle_w: f64,
+    /// Times the cube of the frequency.
+    pub cubic_w: f64,
+    /// Times the cube of the frequency, with one thread a core more.
+    pub one_per_core_w: f64,
+    /// Times the utilization of the setting's processors.
+    pub busy_w: f64,
 }
 
 /// The machine and what runs on it.
@@ -205,6 +223,12 @@ impl Params {
                 "sessions.requests".into(),
                 self.sessions.requests,
             ));
+        }
+        if let Some(power) = &self.power {
+            not_negative("power.idle_w", power.idle_w)?;
+            not_negative("power.cubic_w", power.cubic_w)?;
+            not_negative("power.one_per_core_w", power.one_per_core_w)?;
+            not_negative("power.busy_w", power.busy_w)?;
         }
         for (name, mix) in &self.mixes {
             share(&format!("mixes.{name}.heavy"), mix.heavy)?;

@@ -32,7 +32,7 @@ pub enum Event {
         class: ClassId,
         /// How long it took.
         took: Duration,
-        /// Whether it went well.
+        /// Whether it went well: what is refused says nothing of what the work takes.
         ok: bool,
     },
     /// How busy the server is now.

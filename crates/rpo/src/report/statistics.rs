@@ -28,6 +28,11 @@ impl Estimate {
         });
         Estimate { mean, within }
     }
+
+    /// A value that does not vary.
+    pub(super) fn certain(mean: f64) -> Estimate {
+        Estimate { mean, within: None }
+    }
 }
 
 fn student(freedom: usize) -> f64 {

@@ -5,29 +5,29 @@ use std::fmt::Write as _;
 
 pub(super) fn write(report: &Report) -> String {
     let mut text = format!(
-        "# RPO: the paper's tables, {}\n\nMeans over {} seeds, with 95 % confidence intervals; \
-         beside each the paper's figure.\n",
-        report.kind, report.seeds
+        "Each figure of the paper is beside ours: *simulated* ones are means over {} seeds with \
+         95 % confidence intervals, *modeled* ones are by a formula fitted to the paper's own \
+         figures, *computed* ones by the paper's rule. None is measured.\n",
+        report.seeds
     );
     for table in &report.tables {
         one(&mut text, table, report);
     }
-    text.push_str("\n## Not here\n\n");
+    if !report.left_out.is_empty() {
+        text.push_str("\n## Not here\n\n");
+    }
     for (what, why) in &report.left_out {
+        // Writing to a text cannot fail.
         let _ = writeln!(text, "- {what}: {why}");
     }
     text
 }
 
 fn one(text: &mut String, table: &Table, report: &Report) {
-    let _ = writeln!(
-        text,
-        "\n## Table {}: {} ({})\n",
-        table.number, table.title, report.kind
-    );
+    let _ = writeln!(text, "\n## Table {}: {}\n", table.number, table.title);
     text.push_str("| |");
     for column in &table.columns {
-        let _ = write!(text, " paper: {column} | ours |");
+        let _ = write!(text, " {}: paper | *{}* |", column.name, column.kind);
     }
     text.push_str("\n|---|");
     text.push_str(&"---|---|".repeat(table.columns.len()));
@@ -49,19 +49,29 @@ fn one(text: &mut String, table: &Table, report: &Report) {
     }
 }
 
-/// The paper's and ours, with as many digits as their size asks for.
+/// The paper's and ours, each with as many digits as its size asks for.
 fn two(cell: &Cell) -> String {
-    let digits = if cell.simulated.mean.abs() < 2.0 {
-        2
-    } else {
-        1
+    let (paper, ours) = match cell {
+        Cell::Word { paper, ours } => return format!("{paper} | {ours}"),
+        Cell::Number { paper, ours } => (paper, ours),
     };
-    let paper = cell
-        .paper
-        .map_or("-".to_owned(), |value| format!("{value:.digits$}"));
-    let ours = format!("{:.digits$}", cell.simulated.mean);
-    match cell.simulated.within {
-        Some(within) => format!("{paper} | {ours} ± {within:.digits$}"),
-        None => format!("{paper} | {ours}"),
+    let none = || "-".to_owned();
+    let paper = paper.map_or_else(none, |value| format!("{value:.0$}", digits(value)));
+    let ours = ours.map_or_else(none, |ours| {
+        let digits = digits(ours.mean);
+        match ours.within {
+            Some(within) => format!("{:.digits$} ± {within:.digits$}", ours.mean),
+            None => format!("{:.digits$}", ours.mean),
+        }
+    });
+    format!("{paper} | {ours}")
+}
+
+/// Digits behind the point of a figure of this size.
+fn digits(value: f64) -> usize {
+    match value.abs() {
+        size if size < 2.0 => 2,
+        size if size < 1000.0 => 1,
+        _ => 0,
     }
 }

@@ -9,7 +9,7 @@
 use super::error::SwitchError;
 use super::process::{Process, tree};
 use super::restore::Restore;
-use super::way::Switcher;
+use super::way::{Followed, Switcher};
 use crate::cpus::CpuSet;
 use rustix::thread::Pid;
 use std::collections::BTreeSet;
@@ -74,18 +74,23 @@ impl Affinity {
         let proc = Path::new("/proc");
         let now = tree(&self.known).map_err(SwitchError::system("read", proc))?;
         self.threads = now.iter().flat_map(|process| process.threads()).collect();
-        let is_other = now != self.known;
         // Nobody is left of a server that ended; what it was is kept, to be told of.
-        if !now.is_empty() {
+        let is_other = !now.is_empty() && now != self.known;
+        if is_other {
             self.known = now;
         }
         Ok(is_other)
     }
 
-    /// Gives all known threads these CPUs; says how many had others. One that may not be touched
+    /// The process that it was opened for, or one of those that descend from it.
+    pub(super) fn has(&self, process: Process) -> bool {
+        self.known.contains(&process)
+    }
+
+    /// Gives all known threads these CPUs; says which had others. One that may not be touched
     /// keeps none of the others from theirs: the first such error is told at the end.
-    fn give(&mut self, cpus: &CpuSet, look_first: bool) -> Result<usize, SwitchError> {
-        let (mut changed, mut refused) = (0, None);
+    fn give(&mut self, cpus: &CpuSet, look_first: bool) -> Result<Vec<u32>, SwitchError> {
+        let (mut changed, mut refused) = (Vec::new(), None);
         for &thread in &self.threads {
             // It ended, or it is right already.
             let is_right = look_first
@@ -94,7 +99,8 @@ impl Affinity {
                 continue;
             }
             match put(thread, cpus) {
-                Ok(was_there) => changed += usize::from(was_there),
+                Ok(true) => changed.push(thread),
+                Ok(false) => {}
                 Err(error) => drop(refused.get_or_insert(error)),
             }
         }
@@ -135,16 +141,20 @@ impl Switcher for Affinity {
         Ok(all)
     }
 
-    fn follow(&mut self) -> Result<bool, SwitchError> {
-        let mut is_other = false;
+    fn follow(&mut self) -> Result<Followed, SwitchError> {
+        // Who was given these CPUs before has others only if somebody else did that.
+        let before: BTreeSet<u32> = self.threads.iter().copied().collect();
+        let mut followed = Followed::default();
         for _ in 0..LOOKS_MAX {
-            is_other |= self.look()?;
+            followed.is_other |= self.look()?;
             let given = self.given.clone();
-            if self.give(&given, true)? == 0 {
+            let changed = self.give(&given, true)?;
+            followed.was_changed |= changed.iter().any(|thread| before.contains(thread));
+            if changed.is_empty() {
                 break;
             }
         }
-        Ok(is_other)
+        Ok(followed)
     }
 
     fn restores(&self) -> Vec<Restore> {
@@ -246,8 +256,13 @@ mod tests {
             opened.threads.len() == 3
         });
         let stray = *opened.threads.last().expect("the newest");
+        assert_eq!(opened.follow().expect("/proc"), Followed::default());
         put(stray, &full).expect("its set");
-        opened.follow().expect("/proc");
+        let followed = opened.follow().expect("/proc");
+        assert!(
+            followed.was_changed && !followed.is_other,
+            "by somebody else"
+        );
         assert_eq!(get(stray).expect("it runs"), Some(one.clone()));
         // What is restored by who knows only this: even those whose parent is gone.
         let restores = opened.restores();

@@ -7,7 +7,7 @@
 //! | way | what it is opened for | file |
 //! |---|---|---|
 //! | cgroup v2, v1 | a group, or a systemd unit's | `cgroup.rs`, `unit.rs` |
-//! | affinity | a process and its descendants, with all threads | `affinity.rs` |
+//! | affinity | a process and its descendants, with all threads | `affinity.rs`, `pidfile.rs` |
 //! | smt/control | the whole machine, only when asked for | `smt.rs` |
 //! | dry run | nothing | `dry.rs` |
 
@@ -17,6 +17,7 @@ mod dry;
 mod error;
 pub mod measure;
 pub mod mounts;
+mod pidfile;
 mod process;
 mod put_back;
 mod restore;
@@ -28,8 +29,9 @@ pub use affinity::Affinity;
 pub use cgroup::{Cgroup, Version};
 pub use dry::Dry;
 pub use error::SwitchError;
+pub use pidfile::Pidfile;
 pub use put_back::put_back;
 pub use restore::Restore;
 pub use smt::SmtControl;
-pub use unit::open as open_unit;
-pub use way::Switcher;
+pub use unit::{cpus as unit_cpus, open as open_unit};
+pub use way::{Followed, Switcher};

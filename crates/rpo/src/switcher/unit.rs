@@ -1,6 +1,7 @@
 //! A systemd unit's control group: the set is written to the group itself, which takes a fraction
 //! of a millisecond; systemd is asked, by `systemctl`, only where the group is, and to switch the
-//! controller on (`AllowedCPUs=`) where it is off.
+//! controller on (`AllowedCPUs=`) where it is off. Who only watches asks where the group is, and
+//! changes nothing ([`cpus`]).
 //!
 //! What `systemctl set-property` writes is the whole list, at the end too: systemd leaves the old
 //! set in effect when the property is cleared (systemd 43846).
@@ -9,8 +10,10 @@ use super::cgroup::{Cgroup, Version};
 use super::error::SwitchError;
 use super::mounts;
 use super::restore::Restore;
+use super::way::Switcher;
+use crate::cpus::CpuSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Opens the group of a unit, such as `apache2.service`, asking this `systemctl`.
@@ -21,11 +24,40 @@ pub fn open(systemctl: &Path, unit: &str) -> Result<Cgroup, SwitchError> {
     open_in(&mounts::cgroup2().ok_or_else(no_mount)?, systemctl, unit)
 }
 
+/// The CPUs that a unit has, asking this `systemctl`; nothing is changed, whether its controller is
+/// on or off.
+///
+/// # Errors
+/// When there is no such unit, or it does not run.
+pub fn cpus(systemctl: &Path, unit: &str) -> Result<CpuSet, SwitchError> {
+    cpus_in(&mounts::cgroup2().ok_or_else(no_mount)?, systemctl, unit)
+}
+
+fn cpus_in(mount: &Path, systemctl: &Path, unit: &str) -> Result<CpuSet, SwitchError> {
+    let folder = group(mount, systemctl, unit)?;
+    if folder.join("cpuset.cpus").exists() {
+        return Ok(Cgroup::open(&folder)?.full().clone());
+    }
+    // Off: as the nearest group above that has a set.
+    let above = folder
+        .ancestors()
+        .take_while(|above| above.starts_with(mount));
+    let mut files = above.map(|above| above.join("cpuset.cpus.effective"));
+    let file = files.find(|file| file.exists());
+    let file =
+        file.ok_or_else(|| SwitchError::Unfit("cgroup v2 has no cpusets here".to_owned()))?;
+    let text = fs::read_to_string(&file).map_err(SwitchError::system("read", &file))?;
+    text.trim()
+        .parse()
+        .map_err(|error| SwitchError::Unfit(format!("{}: {error}", file.display())))
+}
+
 fn no_mount() -> SwitchError {
     SwitchError::Unfit("cgroup v2 is not mounted here: name a group or a process".to_owned())
 }
 
-fn open_in(mount: &Path, systemctl: &Path, unit: &str) -> Result<Cgroup, SwitchError> {
+/// The folder of a unit's group.
+fn group(mount: &Path, systemctl: &Path, unit: &str) -> Result<PathBuf, SwitchError> {
     // A name that looks like an option would be taken for one.
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@:\\".contains(&byte);
     if unit.starts_with('-') || !unit.bytes().all(is_name) || unit.is_empty() {
@@ -44,7 +76,11 @@ fn open_in(mount: &Path, systemctl: &Path, unit: &str) -> Result<Cgroup, SwitchE
             "{unit} has no control group: does it run? {said}"
         )));
     }
-    let folder = mount.join(group);
+    Ok(mount.join(group))
+}
+
+fn open_in(mount: &Path, systemctl: &Path, unit: &str) -> Result<Cgroup, SwitchError> {
+    let folder = group(mount, systemctl, unit)?;
     let is_off = folder.exists() && !folder.join("cpuset.cpus").exists();
     if !is_off {
         return Cgroup::open(&folder);
@@ -90,9 +126,8 @@ pub(super) fn set_property(systemctl: &Path, unit: &str, cpus: &str) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::switcher::{Switcher, put_back};
+    use crate::switcher::put_back;
     use std::os::unix::fs::PermissionsExt;
-    use std::path::PathBuf;
     use tempfile::TempDir;
 
     /// A systemctl of a shell's, with a tree of groups beside it, whose `set-property` switches the
@@ -135,6 +170,29 @@ mod tests {
         // Where it is on already, systemd is not asked to.
         let group = open_in(dir.path(), &systemctl, "web.service").expect("a unit");
         assert_eq!(group.restores().len(), 1);
+    }
+
+    #[test]
+    fn who_only_watches_changes_nothing() {
+        let (dir, systemctl) = system();
+        let told = || fs::read_to_string(dir.path().join("told")).unwrap_or_default();
+        let watched = |unit| cpus_in(dir.path(), &systemctl, unit);
+        // Off: the set of the group above counts.
+        let web = dir.path().join("system.slice/web.service");
+        fs::remove_file(web.join("cpuset.cpus.effective")).expect("it is there");
+        fs::write(
+            dir.path().join("system.slice/cpuset.cpus.effective"),
+            "0-2\n",
+        )
+        .expect("a file");
+        assert_eq!(watched("web.service").expect("a unit").to_string(), "0-2");
+        assert_eq!(told(), "");
+        // On: its own does.
+        fs::write(web.join("cpuset.cpus"), "1-2\n").expect("a file");
+        fs::write(web.join("cpuset.cpus.effective"), "1-2\n").expect("a file");
+        assert_eq!(watched("web.service").expect("a unit").to_string(), "1-2");
+        assert_eq!(told(), "");
+        assert!(watched("other.service").is_err());
     }
 
     #[test]

@@ -4,6 +4,15 @@ use super::error::SwitchError;
 use super::restore::Restore;
 use crate::cpus::CpuSet;
 
+/// What [`Switcher::follow`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// What [`Switcher::restores`] gives is different now.
+    pub is_other: bool,
+    /// Somebody else had given another set to who was already known; that is put right.
+    pub was_changed: bool,
+}
+
 /// A way to give a server's tasks a set of CPUs.
 pub trait Switcher: Send {
     /// What it is called, and what it switches.
@@ -24,13 +33,13 @@ pub trait Switcher: Send {
     /// When the system does not say.
     fn current(&mut self) -> Result<CpuSet, SwitchError>;
 
-    /// Looks for what is new since: threads and processes that were not known when it was last set.
-    /// Says whether what [`Switcher::restores`] gives is different now.
+    /// Looks for what is new since, threads and processes that were not known when it was last set,
+    /// and for sets that others have changed.
     ///
     /// # Errors
     /// As [`Switcher::set`].
-    fn follow(&mut self) -> Result<bool, SwitchError> {
-        Ok(false)
+    fn follow(&mut self) -> Result<Followed, SwitchError> {
+        Ok(Followed::default())
     }
 
     /// What another process does to put back what was found.

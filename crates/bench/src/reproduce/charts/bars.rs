@@ -9,6 +9,8 @@ pub(in crate::reproduce) struct Series {
     pub(in crate::reproduce) name: String,
     /// One for each group.
     pub(in crate::reproduce) values: Vec<f64>,
+    /// How far each is uncertain to either side; empty where that is not told.
+    pub(in crate::reproduce) within: Vec<f64>,
 }
 
 /// A chart of bars.
@@ -51,11 +53,25 @@ impl Bars {
         [(left, 0.0), (left + width, value)]
     }
 
+    /// A line over each bar of a series, from as little to as much as it may be.
+    fn whiskers(&self, series: usize) -> impl Iterator<Item = PathElement<(f64, f64)>> + '_ {
+        let within = self.series[series].within.iter().enumerate();
+        within.map(move |(group, within)| {
+            let [(left, _), (right, top)] = self.corners(group, series);
+            let middle = f64::midpoint(left, right);
+            let ends = [(middle, (top - within).max(0.0)), (middle, top + within)];
+            PathElement::new(ends, BLACK.stroke_width(2))
+        })
+    }
+
     fn draw_to(&self, text: &mut String) -> Result<(), DrawError> {
         let groups = self.labels.len();
         let tops = (0..groups)
             .flat_map(|group| (0..self.series.len()).map(move |series| (group, series)))
-            .map(|(group, series)| self.corners(group, series)[1].1);
+            .map(|(group, series)| {
+                let within = self.series[series].within.get(group);
+                self.corners(group, series)[1].1 + within.unwrap_or(&0.0)
+            });
         let top = tops.fold(0.0, f64::max).max(f64::MIN_POSITIVE) * 1.2;
         let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
@@ -74,6 +90,7 @@ impl Bars {
             let drawn = chart.draw_series(bars)?;
             let legend = move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], fill);
             drawn.label(&series.name).legend(legend);
+            chart.draw_series(self.whiskers(number))?;
         }
         let style = (FONT, 13).into_text_style(&root);
         let style = style.pos(Pos::new(HPos::Center, VPos::Top));

@@ -33,6 +33,7 @@ fn bars(report: &SchemesReport, title: &str, unit: &str, series: &[Of]) -> Bars 
     let series = series.iter().map(|(name, of)| Series {
         name: (*name).to_owned(),
         values: report.schemes.iter().map(of).collect(),
+        within: Vec::new(),
     });
     Bars {
         title: format!("{title} (three nodes, 8 clients, 512-byte values, 10 % writes)"),

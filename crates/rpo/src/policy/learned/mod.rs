@@ -350,6 +350,14 @@ impl Policy for Learned {
                 self.rates.arrived(*class, now);
                 None
             }
+            Event::Completed {
+                class,
+                took,
+                ok: false,
+            } => {
+                self.rates.failed(*class, took.as_secs_f64(), now);
+                None
+            }
             Event::Completed { class, took, .. } => {
                 self.rates.completed(*class, took.as_secs_f64(), now);
                 self.response += (took.as_secs_f64() - self.response) * 0.02;

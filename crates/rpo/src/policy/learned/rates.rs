@@ -61,6 +61,19 @@ struct Class {
     size: f64,
 }
 
+impl Class {
+    /// Takes the one that arrived then, as far as that is known: the nearest.
+    fn take(&mut self, arrived: f64) -> Option<f64> {
+        let at = self.arrived.partition_point(|at| *at < arrived);
+        let nearest = [at.checked_sub(1), Some(at)]
+            .into_iter()
+            .flatten()
+            .filter_map(|index| Some((index, (self.arrived.get(index)? - arrived).abs())))
+            .min_by(|one, other| one.1.total_cmp(&other.1));
+        nearest.and_then(|(index, _)| self.arrived.remove(index))
+    }
+}
+
 /// The estimates.
 #[derive(Clone, Debug)]
 pub(super) struct Rates {
@@ -107,39 +120,49 @@ impl Rates {
         let took = took.min(LOST_MAX);
         let class = self.catch_up(class, now);
         class.mean += (took - class.mean) * 0.02;
-        // Which one it was is told by when it arrived.
-        let at = class.arrived.partition_point(|at| *at < now - took);
-        let nearest = [at.checked_sub(1), Some(at)]
-            .into_iter()
-            .flatten()
-            .filter_map(|index| Some((index, (class.arrived.get(index)? - (now - took)).abs())))
-            .min_by(|one, other| one.1.total_cmp(&other.1));
-        let seen = match nearest {
-            Some((index, _)) => class.arrived.remove(index).map_or(0.0, |at| now - at),
-            None => 0.0,
-        };
+        let arrived = class.take(now - took);
+        let seen = arrived.map_or(0.0, |at| now - at);
         let unseen = (took - seen).max(0.0);
         class.cells[setting][level].completed += 1.0;
         class.cells[setting][level].in_flight += unseen;
         let work = unseen * class.size;
-        self.in_flight -= u32::from(nearest.is_some());
+        self.in_flight -= u32::from(arrived.is_some());
         self.sums.completed += 1.0;
         self.sums.work[level] += work;
     }
 
+    /// A request failed after so long, in seconds: it is not under way any more, and neither that
+    /// it ended nor the time that it was in flight says how fast others are.
+    pub(super) fn failed(&mut self, class: ClassId, took: f64, now: f64) {
+        let took = took.min(LOST_MAX);
+        let number = usize::from(class.0).min(MAX_CLASSES - 1);
+        if let Some(at) = self.catch_up(class, now).take(now - took) {
+            self.forget_one(number, now - at);
+        }
+    }
+
+    /// Takes back that one of a class, which is not among the arrived ones any more, was in flight.
+    fn forget_one(&mut self, class: usize, age: f64) {
+        let (setting, level) = (self.setting.index(), self.level);
+        let class = &mut self.classes[class];
+        // No more of them were counted than can have been at work.
+        let counted = ((self.running + 1.0) / (class.arrived.len() + 1) as f64).min(1.0);
+        let cell = &mut class.cells[setting][level];
+        cell.in_flight = (cell.in_flight - age * counted).max(0.0);
+        self.sums.work[level] -= age * counted * class.size;
+        self.in_flight -= 1;
+    }
+
     /// Forgets arrivals whose completion did not come, and the time that they were in flight.
     fn forget_lost(&mut self, now: f64) {
-        let (setting, level) = (self.setting.index(), self.level);
-        for class in &mut self.classes {
+        for number in 0..self.classes.len() {
+            let class = &self.classes[number];
             let oldest = (LOST_AFTER * class.mean).clamp(LOST_MIN, LOST_MAX);
-            while class.arrived.front().is_some_and(|at| now - at > oldest) {
-                // No more of them were counted than can have been at work.
-                let counted = ((self.running + 1.0) / class.arrived.len() as f64).min(1.0);
-                let age = class.arrived.pop_front().map_or(0.0, |at| now - at) * counted;
-                let cell = &mut class.cells[setting][level];
-                cell.in_flight = (cell.in_flight - age).max(0.0);
-                self.sums.work[level] -= age * class.size;
-                self.in_flight -= 1;
+            while let Some(&at) = self.classes[number].arrived.front()
+                && now - at > oldest
+            {
+                self.classes[number].arrived.pop_front();
+                self.forget_one(number, now - at);
             }
         }
     }

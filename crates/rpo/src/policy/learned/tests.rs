@@ -18,6 +18,8 @@ struct Server {
     tells_late: bool,
     /// One completion in so many is lost, if any is.
     loses: usize,
+    /// The setting in which it refuses as many as it answers.
+    refuses: Option<Setting>,
     answered: usize,
 }
 
@@ -37,6 +39,7 @@ impl Server {
             switches: Vec::new(),
             tells_late: false,
             loses: usize::MAX,
+            refuses: None,
             answered: 0,
         };
         for _ in 0..server.running {
@@ -79,6 +82,9 @@ impl Server {
                         ok: true,
                     });
                 }
+                if self.refuses == Some(self.setting) {
+                    self.refuse();
+                }
                 if !self.tells_late {
                     self.tell(&Event::Arrived(CLASS));
                 }
@@ -92,6 +98,16 @@ impl Server {
         }
     }
 
+    /// As many again are refused at once as are answered.
+    fn refuse(&mut self) {
+        self.tell(&Event::Arrived(CLASS));
+        self.tell(&Event::Completed {
+            class: CLASS,
+            took: Duration::from_micros(10),
+            ok: false,
+        });
+    }
+
     /// Share of the next seconds that it is in a setting.
     fn share(&mut self, setting: Setting, seconds: f64) -> f64 {
         let steps = (seconds / 0.1) as u32;
@@ -100,6 +116,20 @@ impl Server {
             self.setting == setting
         });
         f64::from(inside.count() as u32) / f64::from(steps)
+    }
+}
+
+#[test]
+fn what_refuses_is_not_taken_for_fast() {
+    for refuses in Setting::ALL {
+        // The other one is better by a quarter, and refuses nothing.
+        let mut rate = [80.0; 2];
+        rate[refuses.other().index()] = 100.0;
+        let mut server = Server::new(LearnedSettings::default(), rate);
+        server.refuses = Some(refuses);
+        server.run(120.0);
+        let share = server.share(refuses.other(), 300.0);
+        assert!(share > 0.9, "{refuses}: {share}");
     }
 }
 

@@ -1,37 +1,22 @@
-//! `rhythm reproduce`: the charts of a paper, made on this machine.
+//! `rhythm reproduce kv`.
 
+use super::{origin, progress};
 use crate::machine;
 use crate::output::{complain, print_line};
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
-use rhythm_bench::reproduce::{self, ReproduceOptions, ReproduceProgress};
+use rhythm_bench::reproduce::{self, ReproduceOptions};
 use rhythm_engine::settings::duration;
 use std::env;
-use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
-/// How often the time that has passed is shown.
-const TICK: Duration = Duration::from_secs(1);
 /// How long a server is measured at each point, and in how many slices, if nothing is said.
 const FULL: (Duration, usize) = (Duration::from_secs(3), 3);
 /// The same with --quick.
 const QUICK: (Duration, usize) = (Duration::from_millis(300), 1);
 /// Keys, and those of --quick.
 const KEYS: (u32, u32) = (100_000, 10_000);
-
-/// Make a paper's charts on this machine, with the paper's figures beside.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    paper: Paper,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum Paper {
-    Kv(Kv),
-}
 
 /// The charts of "Specialized Microservers for the Data Center": a key-value store beside
 /// memcached.
@@ -47,7 +32,7 @@ enum Paper {
 /// folder. Takes about 8 minutes, with --quick one. Exits with 1 if any value was wrong or any
 /// request failed.
 #[derive(Debug, clap::Parser)]
-struct Kv {
+pub(super) struct Kv {
     /// The folder for charts and tables
     #[arg(long, value_name = "DIR", default_value = "reproduced")]
     out: PathBuf,
@@ -75,11 +60,9 @@ struct Kv {
     memcached: PathBuf,
 }
 
-pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    let Paper::Kv(args) = args.paper;
+pub(super) fn run(args: Kv) -> Result<ExitCode> {
     let (duration, slices) = if args.quick { QUICK } else { FULL };
     let program = env::current_exe().context("cannot find the rhythm program")?;
-    let words = env::args().skip(1);
     let memcached = match reproduce::memcached_at(&args.memcached) {
         _ if args.schemes => None,
         Ok(memcached) => Some(memcached),
@@ -93,8 +76,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     };
     let options = ReproduceOptions {
         machine: machine::describe(),
-        commit: commit(&program),
-        command: format!("rhythm {}", words.collect::<Vec<_>>().join(" ")),
+        commit: origin::commit(&program),
+        command: origin::command(),
         program,
         memcached,
         out: args.out,
@@ -106,11 +89,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     };
     let (table, passed) = match args.schemes {
         true => {
-            let report = reproduce::run_schemes(&options, &mut progress()?)?;
+            let report = reproduce::run_schemes(&options, &mut progress::by_points()?)?;
             ("schemes.md", report.passed())
         }
         false => {
-            let report = reproduce::run(&options, &mut progress()?)?;
+            let report = reproduce::run(&options, &mut progress::by_points()?)?;
             ("kv.md", report.passed())
         }
     };
@@ -126,48 +109,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     })
 }
 
-/// What tells people how it is getting on: a bar on a terminal, elsewhere a line for each point.
-fn progress() -> Result<impl FnMut(ReproduceProgress<'_>)> {
-    let bar = ProgressBar::new(0);
-    let style = ProgressStyle::with_template("{elapsed} [{bar:30}] {pos}/{len} {msg}")?;
-    bar.set_style(style.progress_chars("=> "));
-    bar.enable_steady_tick(TICK);
-    let has_bar = io::stderr().is_terminal();
-    Ok(move |now: ReproduceProgress<'_>| {
-        let ReproduceProgress { done, of, what } = now;
-        match has_bar {
-            true => {
-                bar.set_length(of as u64);
-                bar.set_position(done as u64);
-                bar.set_message(what.to_owned());
-            }
-            false => complain(format_args!("rhythm: {} of {of}: {what}", done + 1)),
-        }
-    })
-}
-
-/// The commit, where the program stands in the repository that it was built in, and its version.
-fn commit(program: &Path) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    let folder = program.parent().unwrap_or(Path::new("/"));
-    let git = Command::new("git")
-        .arg("-C")
-        .arg(folder)
-        .args(["describe", "--always", "--dirty", "--exclude=*"])
-        .output();
-    let commit = git.ok().filter(|output| output.status.success());
-    match commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()) {
-        Some(commit) => format!("{commit} (rhythm {version})"),
-        None => {
-            format!("not known, as the program is outside of its repository (rhythm {version})")
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;
+    use std::path::Path;
 
     #[test]
     fn what_is_typed_is_understood() {
@@ -176,15 +122,5 @@ mod tests {
         assert_eq!(typed.duration, Some(Duration::from_secs(1)));
         assert!(typed.quick && typed.out == Path::new("a"));
         assert!(Kv::try_parse_from(["kv", "--keys", "0"]).is_err());
-    }
-
-    #[test]
-    fn outside_of_any_repository_no_commit_is_told_but_the_version() {
-        let told = commit(Path::new("/rhythm"));
-        let version = format!("(rhythm {})", env!("CARGO_PKG_VERSION"));
-        assert!(
-            told.starts_with("not known") && told.ends_with(&version),
-            "{told}"
-        );
     }
 }

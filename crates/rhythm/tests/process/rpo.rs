@@ -1,0 +1,389 @@
+//! `rhythm rpo` as a process, beside a server that is a shell with a child: told of requests by
+//! datagrams it switches, and however it ends the server has all its CPUs again.
+//!
+//! One CPU stands against all, named by hand, so that it needs no simultaneous multithreading.
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Long enough to mean never.
+const NEVER: Duration = Duration::from_secs(60);
+/// A batch of the paper.
+const BATCH: usize = 20;
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + NEVER;
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A folder of the test's own, empty.
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("rpo-{test}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    folder
+}
+
+fn pid(of: &Child) -> Pid {
+    Pid::from_child(of)
+}
+
+/// A process that does nothing, and has a child that does nothing.
+struct Idle(Child);
+
+impl Idle {
+    fn start() -> Idle {
+        let script = "sleep 300 & read end; kill $!";
+        let mut shell = Command::new("sh");
+        let started = shell.args(["-c", script]).stdin(Stdio::piped()).spawn();
+        Idle(started.expect("a shell"))
+    }
+
+    /// The CPUs of it, and of its child once that is there.
+    fn cpus(&self) -> Vec<Vec<usize>> {
+        let own = self.0.id();
+        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
+        let children = children.unwrap_or_default();
+        let children = children.split_whitespace().map(|word| word.parse().ok());
+        let all = std::iter::once(Some(own as i32)).chain(children).flatten();
+        all.filter_map(|id| sched_getaffinity(Pid::from_raw(id)).ok())
+            .map(|set| {
+                (0..CpuSet::MAX_CPU)
+                    .filter(|&cpu| set.is_set(cpu))
+                    .collect()
+            })
+            .collect()
+    }
+
+    /// Whether it and its child have just these.
+    fn has(&self, cpus: &[usize]) -> bool {
+        let now = self.cpus();
+        now.len() == 2 && now.iter().all(|own| own == cpus)
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// The CPUs of this process, where there are two at least.
+fn all_cpus() -> Option<Vec<usize>> {
+    let set = sched_getaffinity(None).expect("it runs");
+    let all: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .collect();
+    if all.len() < 2 {
+        eprintln!("not tried: one CPU");
+        return None;
+    }
+    Some(all)
+}
+
+/// A controller's process; killed when dropped.
+struct Controller {
+    child: Child,
+    log: Arc<Mutex<Vec<String>>>,
+    socket: PathBuf,
+    state: PathBuf,
+}
+
+impl Controller {
+    /// Of the paper's rule and classes, in a folder, with more flags.
+    fn start(folder: &Path, fewer: usize, flags: &[&str]) -> Controller {
+        let (socket, state) = (folder.join("rpo.sock"), folder.join("state"));
+        let mut child = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+            .args([
+                "rpo",
+                "--policy",
+                "paper",
+                "--tpcw",
+                "--admin",
+                "127.0.0.1:0",
+            ])
+            .args(["--fewer-cpus", &fewer.to_string(), "--datagrams"])
+            .arg(&socket)
+            .arg("--state")
+            .arg(&state)
+            .args(flags)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let errors = child.stderr.take().expect("it is piped");
+        let log: Arc<Mutex<Vec<String>>> = Arc::default();
+        let written = log.clone();
+        thread::spawn(move || {
+            for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                written.lock().expect("no panic").push(line);
+            }
+        });
+        Controller {
+            child,
+            log,
+            socket,
+            state,
+        }
+    }
+
+    /// The first line of the log with this in it, once it is there.
+    fn said(&self, words: &str) -> String {
+        let mut found = None;
+        until(&format!("it does not say: {words}"), || {
+            let log = self.log.lock().expect("no panic");
+            found = log.iter().find(|line| line.contains(words)).cloned();
+            found.is_some()
+        });
+        found.expect("it was said")
+    }
+
+    fn ask(&self) -> Output {
+        let line = self.said("admin=");
+        let (_, address) = line.split_once("admin=").expect("it was said");
+        let address = address.split_whitespace().next().expect("an address");
+        let status = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+            .args(["rpo", "status", address])
+            .output();
+        status.expect("it starts")
+    }
+
+    /// What `rhythm rpo status` prints.
+    fn status(&self) -> String {
+        let output = self.ask();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// Tells it that a batch of these requests came.
+    fn batch(&self, method: &str, path: &str) {
+        let sender = UnixDatagram::unbound().expect("a socket");
+        let line = format!("a {method} {path}\n");
+        until("it listens", || sender.connect(&self.socket).is_ok());
+        let text = line.repeat(BATCH);
+        sender.send(text.as_bytes()).expect("it has room");
+    }
+
+    fn heavy(&self) {
+        self.batch("POST", "/cart");
+    }
+
+    fn light(&self) {
+        self.batch("GET", "/item/7");
+    }
+
+    fn ended(mut self) -> ExitStatus {
+        let mut status = None;
+        until("it does not end", || {
+            status = self.child.try_wait().expect("it is ours");
+            status.is_some()
+        });
+        status.expect("it ended")
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed any more.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_server_is_switched_by_what_it_is_asked_and_gets_all_back_after_a_kill() {
+    let Some(all) = all_cpus() else { return };
+    let (folder, server) = (folder("killed"), Idle::start());
+    until("it has a child", || server.has(&all));
+    let process = server.0.id().to_string();
+    let controller = Controller::start(&folder, all[0], &["--pid", &process]);
+    controller.heavy();
+    until("one a core", || server.has(&all[..1]));
+    controller.light();
+    until("all threads", || server.has(&all));
+    controller.heavy();
+    until("one a core again", || server.has(&all[..1]));
+    until("status knows", || {
+        controller
+            .status()
+            .contains("1 times to all threads, 2 to one a core")
+    });
+    let status = controller.status();
+    for part in [
+        "setting      one a core",
+        "60 records, 0 lost, 0 garbage",
+        "0 of the last 20",
+    ] {
+        assert!(status.contains(part), "{part} is not in {status}");
+    }
+    assert!(controller.state.exists());
+    kill_process(pid(&controller.child), Signal::KILL).expect("it runs");
+    let killed = Instant::now();
+    until("all CPUs are back", || server.has(&all));
+    eprintln!("all CPUs were back {:?} after the kill", killed.elapsed());
+    let state = controller.state.clone();
+    until("nothing is left to put back", || !state.exists());
+    assert!(!controller.ended().success());
+}
+
+#[test]
+fn a_signal_ends_it_in_order() {
+    let Some(all) = all_cpus() else { return };
+    let (folder, server) = (folder("ended"), Idle::start());
+    until("it has a child", || server.has(&all));
+    let pidfile = folder.join("pid");
+    std::fs::write(&pidfile, format!("{}\n", server.0.id())).expect("a file");
+    let named = pidfile.to_str().expect("a path");
+    let controller = Controller::start(&folder, all[0], &["--pidfile", named]);
+    controller.heavy();
+    until("one a core", || server.has(&all[..1]));
+    // Another controller cannot have the same state.
+    let second = Controller::start(&folder, all[0], &["--pidfile", named]);
+    second.said("another controller runs");
+    assert!(!second.ended().success());
+    let sender = UnixDatagram::unbound().expect("a socket");
+    sender
+        .send_to(b"\xff\x00 junk", &controller.socket)
+        .expect("it has room");
+    until("garbage is counted", || {
+        controller.status().contains("1 garbage")
+    });
+    kill_process(pid(&controller.child), Signal::TERM).expect("it runs");
+    controller.said("the server has all its CPUs");
+    assert!(server.has(&all));
+    assert!(!controller.state.exists() && !controller.socket.exists());
+    assert!(!controller.ask().status.success(), "nobody is there to ask");
+    assert!(controller.ended().success());
+}
+
+#[test]
+fn a_server_that_starts_again_is_followed_and_who_else_changes_it_is_counted() {
+    let Some(all) = all_cpus() else { return };
+    let (folder, first) = (folder("followed"), Idle::start());
+    until("it has a child", || first.has(&all));
+    let pidfile = folder.join("pid");
+    std::fs::write(&pidfile, first.0.id().to_string()).expect("a file");
+    let named = pidfile.to_str().expect("a path");
+    let ring = folder.join("rpo.ring");
+    let no_ring = ring.to_str().expect("a path");
+    let flags = ["--pidfile", named, "--ring", no_ring];
+    let controller = Controller::start(&folder, all[0], &flags);
+    controller.heavy();
+    until("one a core", || first.has(&all[..1]));
+    // Somebody else gives it all CPUs.
+    let mut set = CpuSet::new();
+    all.iter().for_each(|&cpu| set.set(cpu));
+    sched_setaffinity(Some(pid(&first.0)), &set).expect("this user's own");
+    until("it has its set again", || first.has(&all[..1]));
+    until("that is counted", || {
+        controller
+            .status()
+            .contains("0 failed, 1 times the kernel had another set")
+    });
+    // Why a ring is not read is said once, not each second.
+    let said = controller.said("rpo.ring");
+    assert!(
+        said.contains("WARN") && said.contains("cannot read the ring"),
+        "{said}"
+    );
+    let log = controller.log.lock().expect("no panic").join("\n");
+    assert_eq!(log.matches("cannot read the ring").count(), 1, "{log}");
+    drop(first);
+    controller.said("have ended");
+    let second = Idle::start();
+    until("it has a child", || second.has(&all));
+    std::fs::write(&pidfile, second.0.id().to_string()).expect("a file");
+    until("it is controlled", || {
+        controller.light();
+        controller.heavy();
+        second.has(&all[..1])
+    });
+    kill_process(pid(&controller.child), Signal::KILL).expect("it runs");
+    until("all CPUs are back", || second.has(&all));
+}
+
+#[test]
+fn a_dry_run_switches_nothing() {
+    let Some(all) = all_cpus() else { return };
+    let (folder, server) = (folder("dry"), Idle::start());
+    until("it has a child", || server.has(&all));
+    let process = server.0.id().to_string();
+    let controller = Controller::start(&folder, all[0], &["--dry-run", "--pid", &process]);
+    controller.heavy();
+    until("it decides", || {
+        controller.status().contains("setting      one a core")
+    });
+    assert!(controller.status().contains("dry run: nothing is switched"));
+    assert!(server.has(&all) && !controller.state.exists());
+    kill_process(pid(&controller.child), Signal::INT).expect("it runs");
+    assert!(controller.ended().success());
+}
+
+/// Whether two CPUs are threads of one core.
+fn has_siblings() -> bool {
+    (0..4096).any(|cpu| {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.trim().contains([',', '-'])
+    })
+}
+
+#[test]
+fn where_there_is_nothing_to_gain_that_is_said() {
+    if has_siblings() {
+        eprintln!("not tried: this machine has simultaneous multithreading");
+        return;
+    }
+    let server = Idle::start();
+    let process = server.0.id().to_string();
+    let by_pid = ["--pid", &process, "--datagrams", "/nowhere/rpo.sock"];
+    for (command, flags) in [
+        (&["rpo", "advise"][..], &by_pid[..]),
+        (&["rpo", "advise"], &[]),
+        (&["rpo", "--dry-run"], &by_pid),
+        (&["rpo", "probe", "--processes", "2", "--rounds", "2"], &[]),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+            .args(command)
+            .args(flags)
+            .output()
+            .expect("it starts");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert_eq!(output.status.code(), Some(3), "{command:?}: {said}");
+        assert!(said.contains("nothing to gain"), "{command:?}: {said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_put_back_is_an_error() {
+    let folder = folder("restore");
+    let restore = |name: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+            .args(["rpo", "restore"])
+            .arg(folder.join(name))
+            .output()
+            .expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), said)
+    };
+    let (is_done, said) = restore("mistyped");
+    assert!(!is_done && said.contains("mistyped"), "{said}");
+    assert!(
+        !folder.join("mistyped.lock").exists(),
+        "nothing is left behind"
+    );
+    std::fs::write(folder.join("strange"), "format /dev/sda\n").expect("a file");
+    let (is_done, said) = restore("strange");
+    assert!(!is_done && said.contains("format /dev/sda"), "{said}");
+}

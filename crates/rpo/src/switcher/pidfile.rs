@@ -1,0 +1,170 @@
+//! The affinity of the process whose number is in a file, also after the server was started again.
+//!
+//! The file is read again at each look. A process that is none of those known is the server from
+//! then on, if it has the CPUs that the server had before, or those that it was last given: one
+//! that descends from the server before took after it. Others are refused: which CPUs are one a
+//! core was decided for the first server's.
+
+use super::affinity::Affinity;
+use super::error::SwitchError;
+use super::process::Process;
+use super::restore::Restore;
+use super::way::{Followed, Switcher};
+use crate::cpus::CpuSet;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A process by its file.
+#[derive(Debug)]
+pub struct Pidfile {
+    file: PathBuf,
+    tasks: Affinity,
+    full: CpuSet,
+    given: CpuSet,
+}
+
+impl Pidfile {
+    /// Opens the process whose number is in this file, with its descendants.
+    ///
+    /// # Errors
+    /// When the file has no number, or as [`Affinity::open`].
+    pub fn open(file: &Path) -> Result<Pidfile, SwitchError> {
+        let tasks = Affinity::open(read(file)?)?;
+        let full = tasks.full().clone();
+        Ok(Pidfile {
+            file: file.to_owned(),
+            given: full.clone(),
+            full,
+            tasks,
+        })
+    }
+
+    /// Takes the process that the file names now, if that is another one; says whether it is.
+    fn look(&mut self) -> Result<bool, SwitchError> {
+        // While a server starts again there may be no file, or the last one's: nothing is new.
+        let named = read(&self.file).ok().and_then(Process::of);
+        let Some(process) = named.filter(|&process| !self.tasks.has(process)) else {
+            return Ok(false);
+        };
+        let opened = Affinity::open(process.pid)?;
+        let own = opened.full();
+        if *own != self.full && *own != self.given {
+            return Err(SwitchError::Unfit(format!(
+                "the server was started again as process {}, with the CPUs {own} in place of {}: \
+                 start the controller again",
+                process.pid, self.full
+            )));
+        }
+        self.tasks = Affinity::of(BTreeSet::from([process]), self.full.clone())?;
+        // Whom to give them to is found first.
+        self.tasks.follow()?;
+        self.tasks.set(&self.given)?;
+        Ok(true)
+    }
+}
+
+/// The number in a file.
+fn read(file: &Path) -> Result<u32, SwitchError> {
+    let text = fs::read_to_string(file).map_err(SwitchError::system("read", file))?;
+    text.trim()
+        .parse()
+        .map_err(|_| SwitchError::Unfit(format!("{} has no number of a process", file.display())))
+}
+
+impl Switcher for Pidfile {
+    fn name(&self) -> String {
+        format!("{}, of {}", self.tasks.name(), self.file.display())
+    }
+
+    fn full(&self) -> &CpuSet {
+        &self.full
+    }
+
+    fn set(&mut self, cpus: &CpuSet) -> Result<(), SwitchError> {
+        self.given = cpus.clone();
+        self.tasks.set(cpus)
+    }
+
+    fn current(&mut self) -> Result<CpuSet, SwitchError> {
+        self.tasks.current()
+    }
+
+    fn follow(&mut self) -> Result<Followed, SwitchError> {
+        let is_other = self.look()?;
+        let mut followed = self.tasks.follow()?;
+        followed.is_other |= is_other;
+        Ok(followed)
+    }
+
+    fn restores(&self) -> Vec<Restore> {
+        self.tasks.restores()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+    use tempfile::TempDir;
+
+    fn idle() -> Child {
+        Command::new("sleep").arg("60").spawn().expect("a process")
+    }
+
+    fn end(mut child: Child) {
+        child.kill().and_then(|()| child.wait()).expect("it ends");
+    }
+
+    #[test]
+    fn a_server_that_is_started_again_is_followed() {
+        let dir = TempDir::new().expect("a folder");
+        let file = dir.path().join("pid");
+        assert!(Pidfile::open(&file).is_err());
+        let (first, second) = (idle(), idle());
+        fs::write(&file, format!("{}\n", first.id())).expect("a file");
+        let mut opened = Pidfile::open(&file).expect("it runs");
+        let full = opened.full().clone();
+        let one: CpuSet = full.iter().take(1).collect();
+        opened.follow().expect("/proc");
+        opened.set(&one).expect("this user's own");
+        end(first);
+        assert!(opened.set(&one).is_err(), "nobody is left");
+        // Between the two there is no file, and then one with nothing in it.
+        fs::remove_file(&file).expect("it is there");
+        assert!(!opened.follow().expect("nothing new").is_other);
+        fs::write(&file, "").expect("a file");
+        assert!(!opened.follow().expect("nothing new").is_other);
+        fs::write(&file, second.id().to_string()).expect("a file");
+        let followed = opened.follow().expect("it runs");
+        assert!(followed.is_other && !followed.was_changed, "{followed:?}");
+        assert_eq!(opened.current().expect("it runs"), one);
+        assert!(!opened.follow().expect("it runs").is_other);
+        let tasks = opened.restores();
+        assert!(tasks[0].to_string().contains(&format!("{}:", second.id())));
+        opened.set(&full).expect("it runs");
+        end(second);
+    }
+
+    #[test]
+    fn one_with_other_cpus_is_refused() {
+        let dir = TempDir::new().expect("a folder");
+        let file = dir.path().join("pid");
+        let (first, second) = (idle(), idle());
+        fs::write(&file, first.id().to_string()).expect("a file");
+        let mut opened = Pidfile::open(&file).expect("it runs");
+        let first_cpu: CpuSet = opened.full().iter().take(1).collect();
+        if first_cpu == *opened.full() {
+            eprintln!("not tried: one CPU");
+        } else {
+            let mut other = Affinity::open(second.id()).expect("it runs");
+            other.follow().expect("/proc");
+            other.set(&first_cpu).expect("this user's own");
+            fs::write(&file, second.id().to_string()).expect("a file");
+            let error = opened.follow().expect_err("other CPUs").to_string();
+            assert!(error.contains("start the controller again"), "{error}");
+        }
+        end(first);
+        end(second);
+    }
+}
