@@ -37,7 +37,7 @@ section! {
         /// Where clients connect. Those of a Unix socket have no address: what is counted by
         /// address is not counted of them, as of those of a proxy.
         listen: Vec<ListenAt> = vec![local(8080)]; addresses().flag("listen").restart(),
-        /// Where clients connect that speak TLS, as [tls] says.
+        /// Where clients connect that speak TLS, as `[tls]` says.
         tls_listen: Option<Vec<ListenAt>> = None;
             addresses().or_none("nobody speaks TLS").flag("tls-listen").restart(),
         /// Permissions of Unix sockets, in octal: who may write may connect.
