@@ -184,6 +184,40 @@ fn every_thread_is_ready_serves_and_obeys() {
 }
 
 #[test]
+fn a_thread_that_is_moved_serves_on_and_comes_back_to_its_own_core() {
+    for pin in [false, true] {
+        let tellers = start(WorkerOptions {
+            threads: 2,
+            pin,
+            ..WorkerOptions::default()
+        });
+        let mut client = tellers.client();
+        let by = served_by(&mut client);
+        let inbox = tellers.inbox(by).clone();
+        let cores = || inbox.cores().expect("the system says");
+        let (own, mut all) = (cores(), Vec::new());
+        for index in 0..2 {
+            let of_one = tellers.inbox(index).cores().expect("the system says");
+            all.extend(of_one.expect("it runs"));
+        }
+        all.sort_unstable();
+        all.dedup();
+        assert!(inbox.run_on(&all[..1]).expect("an allowed core"));
+        assert_eq!(cores().as_deref(), Some(&all[..1]));
+        assert_eq!(served_by(&mut client), by, "its connections stay");
+        assert!(inbox.run_on(&all).expect("allowed cores"));
+        assert_eq!(cores(), own, "pinned: {pin}");
+        for none in [&[][..], &[usize::MAX]] {
+            assert!(inbox.run_on(none).is_err());
+        }
+        tellers.workers.stop();
+        tellers.workers.join().expect("stopped in order");
+        assert!(!inbox.run_on(&all).expect("nobody is there to move"));
+        assert_eq!(cores(), None);
+    }
+}
+
+#[test]
 fn stopping_ends_all_whatever_they_do() {
     let tellers = start(WorkerOptions {
         threads: 2,

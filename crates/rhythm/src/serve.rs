@@ -6,6 +6,7 @@ use crate::device::{CudaArgs, Device, take_all_queues};
 use crate::flags::Overrides;
 use crate::folder::told_once;
 use crate::logs::{self, simd_mistake};
+use crate::rpo::own::{self, OwnArgs};
 use crate::services::{self, Compiled};
 use crate::watch;
 use anyhow::{Context, Result, bail};
@@ -61,6 +62,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     cuda: CudaArgs,
+
+    #[command(flatten)]
+    rpo: OwnArgs,
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
@@ -107,6 +111,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let server = Server::start(options, parts)?;
     // Before anybody is told that it serves, and may tell it to stop.
     lock(&signals).started(obey(server.control()));
+    let rpo = own::start(&args.rpo, server.control(), server.metrics().clone())?;
     if args.watch {
         for folder in args.folders {
             let control = server.control();
@@ -127,6 +132,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         "serving"
     );
     let ended = server.join();
+    if let Some(rpo) = rpo {
+        rpo.end();
+    }
     drop(watch);
     ended.context("a worker could not go on")?;
     tracing::info!("done");

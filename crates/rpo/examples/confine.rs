@@ -33,6 +33,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         classifier: Classifier::default(),
         policy: Box::new(Fixed::new(Setting::OnePerCore)),
         rings: Vec::new(),
+        counting: Vec::new(),
+        only_watches: false,
         datagrams: Vec::new(),
         state: Some((file, guardian)),
         admin: None,

@@ -1,7 +1,7 @@
 //! Keeping a thread on one core, so that its connections, buffers and cohorts stay in that core's
 //! caches.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use std::io;
 
 /// The numbers of the cores this thread may run on, in rising order.
@@ -10,7 +10,16 @@ use std::io;
 ///
 /// What the system said, which it has no common reason to.
 pub(crate) fn allowed_cores() -> io::Result<Vec<usize>> {
-    let set = sched_getaffinity(None)?;
+    cores_of(None)
+}
+
+/// The numbers of the cores a thread may run on, in rising order; of this one if none is named.
+///
+/// # Errors
+///
+/// `ESRCH` if it has ended.
+pub(crate) fn cores_of(thread: Option<Pid>) -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(thread)?;
     Ok((0..CpuSet::MAX_CPU)
         .filter(|core| set.is_set(*core))
         .collect())
@@ -22,12 +31,24 @@ pub(crate) fn allowed_cores() -> io::Result<Vec<usize>> {
 ///
 /// `InvalidInput` if there is no such core, or this process may not use it.
 pub(crate) fn pin_current_thread(core: usize) -> io::Result<()> {
-    if core >= CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
+    keep_on(None, &[core])
+}
+
+/// Keeps a thread on these cores from now on; this one if none is named.
+///
+/// # Errors
+///
+/// `InvalidInput` if there are no such cores, or this process may use none of them; `ESRCH` if the
+/// thread has ended.
+pub(crate) fn keep_on(thread: Option<Pid>, cores: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
-    set.set(core);
-    Ok(sched_setaffinity(None, &set)?)
+    for &core in cores {
+        if core >= CpuSet::MAX_CPU {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        set.set(core);
+    }
+    Ok(sched_setaffinity(thread, &set)?)
 }
 
 #[cfg(test)]

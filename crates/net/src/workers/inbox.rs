@@ -1,11 +1,13 @@
-//! What other threads send a worker.
+//! What other threads send a worker, and ask of its thread.
 
+use super::affinity::{cores_of, keep_on};
 use crate::driver::waker::Waker;
 use crate::port::Time;
+use rustix::thread::Pid;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Where other threads leave commands for a worker. Cheap to clone.
 ///
@@ -21,6 +23,14 @@ struct Shared<C> {
     /// In nanoseconds.
     ails_until: AtomicU64,
     waker: Waker,
+    thread: OnceLock<Thread>,
+}
+
+/// The worker's thread, and the core that it is kept on, if it is kept on one.
+#[derive(Clone, Copy)]
+struct Thread {
+    id: Pid,
+    core: Option<usize>,
 }
 
 impl<C> Clone for Inbox<C> {
@@ -46,6 +56,7 @@ impl<C> Inbox<C> {
                 has_ended: AtomicBool::new(false),
                 ails_until: AtomicU64::new(0),
                 waker: Waker::new()?,
+                thread: OnceLock::new(),
             }),
         })
     }
@@ -64,6 +75,51 @@ impl<C> Inbox<C> {
     pub fn stop(&self) {
         self.shared.is_stopped.store(true, Ordering::Release);
         self.shared.waker.wake();
+    }
+
+    /// Moves the worker's thread to these cores at once, whatever it does just now: connections,
+    /// timers and memory stay its own. A thread that is kept on a core goes to that one alone, if
+    /// it is among these. Says whether there is a thread to move.
+    ///
+    /// # Errors
+    ///
+    /// When this process may use none of these cores.
+    pub fn run_on(&self, cores: &[usize]) -> io::Result<bool> {
+        let moved = |thread: Thread| match thread.core {
+            Some(core) if cores.contains(&core) => keep_on(Some(thread.id), &[core]),
+            _ => keep_on(Some(thread.id), cores),
+        };
+        Ok(self.of_thread(moved)?.is_some())
+    }
+
+    /// The cores that the worker's thread may run on, in rising order; none if it has ended.
+    ///
+    /// # Errors
+    ///
+    /// What the system said, which it has no common reason to.
+    pub fn cores(&self) -> io::Result<Option<Vec<usize>>> {
+        self.of_thread(|thread| cores_of(Some(thread.id)))
+    }
+
+    /// What comes of it for the thread that runs, if one does.
+    fn of_thread<T>(&self, of: impl FnOnce(Thread) -> io::Result<T>) -> io::Result<Option<T>> {
+        let thread = self.shared.thread.get().filter(|_| !self.has_ended());
+        let Some(&thread) = thread else {
+            return Ok(None);
+        };
+        match of(thread) {
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
+                Ok(None)
+            }
+            result => result.map(Some),
+        }
+    }
+
+    /// This thread is the worker's, and is kept on this core.
+    pub(super) fn sit(&self, core: Option<usize>) {
+        let id = rustix::thread::gettid();
+        // A worker has one thread, from its start on.
+        let _ = self.shared.thread.set(Thread { id, core });
     }
 
     /// Whether the worker's thread has ended, or is about to: it takes no more commands.

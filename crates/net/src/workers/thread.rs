@@ -57,6 +57,7 @@ where
     E: fmt::Display,
     F: Fn(WorkerThread<'_, W::Command>) -> Result<W, E>,
 {
+    seat.inbox.sit(seat.core);
     let (mut driver, worker) = match seat.prepare(make) {
         Ok(prepared) => prepared,
         Err(error) => {

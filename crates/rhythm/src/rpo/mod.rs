@@ -1,6 +1,7 @@
 //! `rhythm rpo`: chooses between all hardware threads and one a core for a server.
 
 mod options;
+pub(crate) mod own;
 mod status;
 
 use crate::logs;
@@ -193,6 +194,8 @@ fn parts(
         fewer,
         classifier,
         rings: options.rings().to_vec(),
+        counting: Vec::new(),
+        only_watches: state.is_none(),
         datagrams: options.sockets()?,
         state,
         admin: options.admin.map(|at| (at, options.admin_hosts.clone())),

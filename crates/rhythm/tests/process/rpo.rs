@@ -3,6 +3,7 @@
 //!
 //! One CPU stands against all, named by hand, so that it needs no simultaneous multithreading.
 
+use crate::server::{Server, service};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io::{BufRead, BufReader};
@@ -327,6 +328,94 @@ fn a_dry_run_switches_nothing() {
     assert!(server.has(&all) && !controller.state.exists());
     kill_process(pid(&controller.child), Signal::INT).expect("it runs");
     assert!(controller.ended().success());
+}
+
+/// The CPUs of each of a server's workers.
+fn workers(server: &Server) -> Vec<Vec<usize>> {
+    let tasks = format!("/proc/{}/task", server.pid());
+    let tasks = std::fs::read_dir(tasks).expect("it runs").flatten();
+    let mut found = Vec::new();
+    for task in tasks {
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        if !name.starts_with("worker-") {
+            continue;
+        }
+        let id = task.file_name().to_str().and_then(|name| name.parse().ok());
+        let set = sched_getaffinity(id.and_then(Pid::from_raw)).expect("it runs");
+        found.push(
+            (0..CpuSet::MAX_CPU)
+                .filter(|&cpu| set.is_set(cpu))
+                .collect(),
+        );
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn workers_are_moved_and_their_connections_stay_served() {
+    let Some(all) = all_cpus() else { return };
+    let first = all[0].to_string();
+    let flags = ["--rpo-fewer-cpus", &first, "--rpo-admin", "127.0.0.1:0"];
+    // Never moved: what it does when it is asked to move nothing.
+    let watched = [&["--rpo=advise"], &flags[..]].concat();
+    let server = Server::start(&service("rpo-advised"), &watched);
+    let status = |server: &Server| {
+        let said = server.said("it tells of itself");
+        let address = said["fields"]["admin"].as_str().expect("an address");
+        let output = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+            .args(["rpo", "status", address])
+            .output();
+        String::from_utf8(output.expect("it starts").stdout).expect("text")
+    };
+    let mut client = server.client();
+    until("requests are counted", || {
+        client.ask("GET", "/hello", "").expect("an answer");
+        status(&server).lines().any(|line| {
+            let records = line.strip_prefix("requests     ");
+            let count = records.and_then(|line| line.split(' ').next()?.parse::<u64>().ok());
+            count.is_some_and(|count| count >= 20)
+        })
+    });
+    let told = status(&server);
+    assert!(
+        told.contains("only advises") && told.contains("2 classes"),
+        "{told}"
+    );
+    assert_eq!(workers(&server), [all.clone(), all.clone()]);
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+    for pin in ["--pin=false", "--pin=true"] {
+        let moved = [
+            &["--rpo=one-per-core", pin, "--drain-grace", "10s"],
+            &flags[..],
+        ]
+        .concat();
+        let server = Server::start(&service("rpo-moved"), &moved);
+        // Connections on both workers, from before they are moved or soon after.
+        let mut clients: Vec<_> = (0..8).map(|_| server.client()).collect();
+        let one = all[..1].to_vec();
+        until("they are moved", || {
+            for client in &mut clients {
+                client.ask("GET", "/hello", "").expect("an answer");
+            }
+            workers(&server) == [one.clone(), one.clone()]
+        });
+        for client in &mut clients {
+            let answer = client
+                .ask("GET", "/hello?name=still", "")
+                .expect("an answer");
+            assert!(answer.status == 200 && answer.body.contains("still"));
+        }
+        until("status knows", || {
+            status(&server).contains("setting      one a core")
+        });
+        let told = status(&server);
+        assert!(told.contains("the threads of 2 workers") && !told.contains("only advises"));
+        server.signal(Signal::TERM);
+        drop(clients);
+        assert!(server.ended().success());
+    }
 }
 
 /// Whether two CPUs are threads of one core.

@@ -117,6 +117,10 @@ impl Server {
         places.split(' ').filter_map(|it| it.parse().ok()).collect()
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }

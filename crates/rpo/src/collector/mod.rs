@@ -6,16 +6,21 @@
 //! nginx, HAProxy, Envoy  access log by syslog ─────────▶ access_log.rs ─┘
 //! ```
 //!
+//! A server in this process is watched by what it counts anyway (counters.rs).
+//!
 //! Nothing that comes is trusted: what is none of what it should be is counted and left out, and
 //! each look takes a bounded number of records.
 
 pub mod access_log;
+mod counters;
 mod datagrams;
 mod in_flight;
 pub mod lines;
 mod record;
 mod ring;
 
+pub(crate) use counters::{Counters, Happened};
+pub use counters::{Counting, Totals};
 pub use datagrams::{DatagramError, Datagrams, Form};
 pub(crate) use in_flight::InFlight;
 pub use record::{Counts, Record, What};

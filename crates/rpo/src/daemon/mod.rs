@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! at once     datagrams come                  ┐
-//! 1 to 10 ms  look into rings                 ├─▶ classifier ─▶ policy ─▶ switcher
+//! 1 to 10 ms  look into rings, and counters   ├─▶ classifier ─▶ policy ─▶ switcher
 //! 100 ms      how busy the CPUs are           ┘
 //! 1 s         is what the kernel has what it was given? new threads, rings, guardian; status
 //! ```
@@ -22,7 +22,9 @@ pub use guard::guard;
 pub use state::{State, StateError};
 
 use crate::classifier::{ClassId, Classifier};
-use crate::collector::{DatagramError, Datagrams, Form, InFlight, Record, What};
+use crate::collector::{
+    Counters, Counting, DatagramError, Datagrams, Form, Happened, InFlight, Record, What,
+};
 use crate::controller::Controller;
 use crate::cpus::CpuSet;
 use crate::policy::{Decision, Load, Policy};
@@ -50,6 +52,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const IDLE_LOOK: Duration = Duration::from_millis(10);
 /// This while.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
+/// Between two looks at what servers count.
+const COUNT: Duration = Duration::from_millis(10);
 /// Between two looks at how busy the CPUs are.
 const LOAD: Duration = Duration::from_millis(100);
 /// Between two looks at all that seldom changes.
@@ -69,8 +73,12 @@ pub struct Parts {
     pub rings: Vec<PathBuf>,
     /// Sockets that are told of requests by, and their permissions.
     pub datagrams: Vec<(PathBuf, u32, Form)>,
+    /// Servers in this process, which are watched by what they count.
+    pub counting: Vec<Box<dyn Counting>>,
+    /// Nothing is switched.
+    pub only_watches: bool,
     /// What has to be put back, and by which command the guardian is started; none where nothing is
-    /// switched.
+    /// switched, or what is switched ends with this process.
     pub state: Option<(State, Command)>,
     /// Where it tells of itself, and by which names it may be asked.
     pub admin: Option<(SocketAddr, Vec<String>)>,
@@ -149,9 +157,20 @@ impl Feed {
         }
     }
 
+    fn counted(&mut self, path: &str, happened: Happened, now: Duration) {
+        let class = self.classifier.classify("", path);
+        match happened {
+            Happened::Arrived => self.arrived(class, now),
+            Happened::Completed { took, ok } => self.finished(class, took, ok, now),
+        }
+    }
+
     fn completed(&mut self, class: ClassId, took: Duration, status: u16, now: Duration) {
         // What the server refuses or fails at says nothing of what the work takes.
-        let ok = (200..500).contains(&status);
+        self.finished(class, took, (200..500).contains(&status), now);
+    }
+
+    fn finished(&mut self, class: ClassId, took: Duration, ok: bool, now: Duration) {
         let decision = self.controller.completed(class, took, ok, now);
         self.decide(decision);
     }
@@ -163,6 +182,9 @@ struct Daemon {
     fewer: CpuSet,
     setting: Setting,
     rings: Rings,
+    counters: Vec<Counters>,
+    next_count: Duration,
+    only_watches: bool,
     datagrams: Vec<Datagrams>,
     state: Option<State>,
     guardian: Option<Guardian>,
@@ -234,6 +256,9 @@ impl Daemon {
             fewer: parts.fewer,
             setting: Setting::AllThreads,
             rings: Rings::new(parts.rings),
+            counters: parts.counting.into_iter().map(Counters::new).collect(),
+            next_count: Duration::ZERO,
+            only_watches: parts.only_watches,
             datagrams,
             state,
             guardian,
@@ -298,6 +323,13 @@ impl Daemon {
         if given > 0 {
             self.last_record = now;
         }
+        if now >= self.next_count {
+            self.next_count = now + COUNT;
+            let Daemon { feed, counters, .. } = self;
+            for server in counters {
+                server.look(|path, happened| feed.counted(path, happened, now));
+            }
+        }
         if now >= self.next_load {
             self.next_load = now + LOAD;
             let cpus = self.cpus().clone();
@@ -336,6 +368,9 @@ impl Daemon {
         let mut until = self.next_load.min(self.next_upkeep);
         if let Some(at) = self.feed.controller.wake_at() {
             until = until.min(at);
+        }
+        if !self.counters.is_empty() {
+            until = until.min(self.next_count);
         }
         if self.rings.are_read() {
             let is_idle = now.saturating_sub(self.last_record) > IDLE_AFTER;
@@ -474,12 +509,14 @@ impl Daemon {
         let mut counts = self.rings.counts();
         let sockets = self.datagrams.iter().map(Datagrams::counts);
         sockets.for_each(|more| counts.add(more));
+        let counters = self.counters.iter().map(Counters::counts);
+        counters.for_each(|more| counts.add(more));
         Snapshot {
             up: now,
             switcher: self.switcher.name(),
             sets: [self.switcher.full().to_string(), self.fewer.to_string()],
             setting: Some(self.setting),
-            advises: self.state.is_none(),
+            advises: self.only_watches,
             trouble: (self.trouble.clone())
                 .or_else(|| self.failed.clone())
                 .or_else(|| self.rings.missing()),
@@ -501,8 +538,15 @@ impl Daemon {
     }
 
     /// Puts back what was found; gives the last status.
-    fn end(self) -> Result<String, DaemonError> {
+    fn end(mut self) -> Result<String, DaemonError> {
         let text = self.snapshot(self.begin.elapsed()).text();
+        if self.state.is_none() {
+            // What ends with this process may go on for a while.
+            let full = self.switcher.full().clone();
+            if let Err(error) = self.switcher.set(&full) {
+                tracing::warn!("{}", Chain(&error));
+            }
+        }
         let result = self.state.as_ref().map_or(Ok(0), State::put_back);
         // The guardian takes what is left where that failed.
         drop(self.state);

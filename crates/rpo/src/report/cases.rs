@@ -272,8 +272,8 @@ fn custom() -> Vec<Plan> {
             columns: PERFORMANCE,
             look: performance,
             cases: high.into_iter().chain(low).collect(),
-            note: "The second half has a light session each 0.03 s instead of each 0.02 s. What is \
-                   learned has gone through it once before it is scored.",
+            note: "The second half has a light session each 0.03 s instead of each 0.02 s. All \
+                   have gone through the sessions once before they are scored.",
         },
         Plan {
             number: "X",

@@ -102,7 +102,9 @@ impl Setup {
     ) -> Result<Outcome, ModelError> {
         let mut params = params.clone();
         params.server.cores = self.cores;
-        // The paper's durations (section II-B); what is learned has had them once before.
+        // The paper's durations (section II-B). Who learns has had one before. Of a mix all times
+        // are alike; of S(0), whose sort of sessions changes once, no two are, so all have gone
+        // through its sessions once: they are compared over the same ones.
         let learned = self.who == Who::Learned;
         let length = match &self.workload {
             Workload::Mix { mix, .. } => {
@@ -113,7 +115,9 @@ impl Setup {
                     warm_up: before,
                 }
             }
-            Workload::Custom { .. } if learned => Length::Cycles { all: 2, warm_up: 1 },
+            Workload::Custom { switching, .. } if learned || *switching == 0.0 => {
+                Length::Cycles { all: 2, warm_up: 1 }
+            }
             Workload::Custom { .. } => Length::Cycles { all: 1, warm_up: 0 },
         };
         let run_of = Run {

@@ -179,6 +179,19 @@ fn retain_counted<T>(map: &Mutex<BTreeMap<String, Arc<T>>>) -> usize {
     map.len()
 }
 
+/// What all workers have counted of a page since the server began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageTotals {
+    /// Requests that became lanes.
+    pub requests: u64,
+    /// Answers.
+    pub answers: u64,
+    /// Of these, those that say that the server failed (5xx).
+    pub failed: u64,
+    /// Nanoseconds from arrivals to answers, of all answers together.
+    pub took_ns: u64,
+}
+
 /// The figures of a server.
 #[derive(Debug)]
 pub struct Metrics {
@@ -187,6 +200,38 @@ pub struct Metrics {
     pub log: Arc<LogState>,
     /// For each site what it is called, where there are several, and its sessions.
     sites: Vec<(Option<String>, Box<dyn SessionGauge>)>,
+}
+
+impl Metrics {
+    /// What there is of each page: of which site it is, where there are several, its name, and what
+    /// all workers counted. It is read, so that it costs requests nothing.
+    pub fn each_page(&self, mut each: impl FnMut(Option<&str>, &str, PageTotals)) {
+        for (index, (site, _)) in self.sites.iter().enumerate() {
+            let mut pages = BTreeMap::<String, PageTotals>::new();
+            for worker in &self.workers {
+                let of_site = worker.site(index);
+                let of_worker = of_site.pages.lock().unwrap_or_else(PoisonError::into_inner);
+                for (name, page) in of_worker.iter() {
+                    match pages.get_mut(name) {
+                        Some(totals) => totals.add(page),
+                        None => pages.entry(name.clone()).or_default().add(page),
+                    }
+                }
+            }
+            for (name, totals) in &pages {
+                each(site.as_deref(), name, *totals);
+            }
+        }
+    }
+}
+
+impl PageTotals {
+    fn add(&mut self, page: &PageMetrics) {
+        self.requests += page.requests.get();
+        self.answers += page.answers.iter().map(Count::get).sum::<u64>();
+        self.failed += page.answers[4].get();
+        self.took_ns += page.queue_wait.sum() + page.service_time.sum();
+    }
 }
 
 /// What tells how full the session array is.

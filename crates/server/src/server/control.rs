@@ -8,7 +8,9 @@ use crate::site::loader::Reloads;
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_net::clock;
 use rhythm_net::workers::Inbox;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 /// What a server shares with those who control it.
@@ -65,6 +67,37 @@ impl Control {
         for inbox in &self.shared.inboxes {
             inbox.send(Command::Drain(drain));
         }
+    }
+
+    /// Moves the threads of all workers to these cores, at once: each goes on serving its
+    /// connections there. One that is kept on a core of its own (`server.pin`) goes to that one
+    /// alone where it is among these. What else works for a worker, such as a thread of a
+    /// database's, stays where it is.
+    ///
+    /// # Errors
+    /// When the process may use none of these cores.
+    pub fn run_on(&self, cores: &[usize]) -> io::Result<()> {
+        let inboxes = self.shared.inboxes.iter();
+        // One that cannot be moved keeps none of the others.
+        let moved = inboxes.map(|inbox| inbox.run_on(cores).map(drop));
+        moved.fold(Ok(()), Result::and)
+    }
+
+    /// The cores that the workers may run on, all together.
+    ///
+    /// # Errors
+    /// What the system said, which it has no common reason to.
+    pub fn cores(&self) -> io::Result<BTreeSet<usize>> {
+        let mut all = BTreeSet::new();
+        for inbox in &self.shared.inboxes {
+            all.extend(inbox.cores()?.unwrap_or_default());
+        }
+        Ok(all)
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.shared.inboxes.len()
     }
 
     /// Whether a shutdown has begun.

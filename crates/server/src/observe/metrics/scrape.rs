@@ -366,6 +366,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::metrics::PageTotals;
 
     #[test]
     fn a_scrape_adds_up_the_workers() {
@@ -391,6 +392,30 @@ mod tests {
             assert!(text.contains(line), "{line} is not in {text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn what_all_workers_counted_of_a_page_is_told() {
+        let metrics = Metrics::new(2, Arc::default(), Box::new(()));
+        for worker in 0..2 {
+            let page = metrics.worker(worker).page("home");
+            page.requests.add(3);
+            page.answered(200);
+            page.answered(503);
+            page.queue_wait.record(5_000, 2);
+            page.service_time.record(1_000, 2);
+        }
+        let mut told = Vec::new();
+        metrics.each_page(|site, name, totals| {
+            told.push((site.map(str::to_owned), name.to_owned(), totals));
+        });
+        let totals = PageTotals {
+            requests: 6,
+            answers: 4,
+            failed: 2,
+            took_ns: 24_000,
+        };
+        assert_eq!(told, [(None, "home".to_owned(), totals)]);
     }
 
     #[test]
