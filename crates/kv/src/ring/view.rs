@@ -69,8 +69,10 @@ pub struct View {
     /// nanoseconds.
     reads_until: Box<[AtomicU64]>,
     is_full: AtomicBool,
-    /// In nanoseconds.
+    /// In nanoseconds, as well as the next.
     may_write_until: AtomicU64,
+    /// Until when what this node serves is what it was said to be, as far as it can know.
+    serves_until: AtomicU64,
     status: Mutex<Status>,
     members: Mutex<BTreeMap<usize, Member>>,
 }
@@ -87,6 +89,7 @@ impl View {
             me: me as u8,
             is_full: AtomicBool::new(false),
             may_write_until: AtomicU64::new(u64::MAX),
+            serves_until: AtomicU64::new(u64::MAX),
             status: Mutex::default(),
             members: Mutex::default(),
         }
@@ -149,6 +152,18 @@ impl View {
     pub(super) fn set_may_write_until(&self, until: Time) {
         self.may_write_until
             .store(until.as_nanos(), Ordering::Release);
+    }
+
+    /// Whether nobody else can serve by now what this node serves. Else commands wait in front of
+    /// it, reads as well: another may have written since.
+    #[inline]
+    pub fn may_serve(&self, now: impl FnOnce() -> Time) -> bool {
+        let until = self.serves_until.load(Ordering::Acquire);
+        until == u64::MAX || now().as_nanos() < until
+    }
+
+    pub(super) fn set_serves_until(&self, until: Time) {
+        self.serves_until.store(until.as_nanos(), Ordering::Release);
     }
 
     /// Why this node is not what it is to be yet, if it is not.

@@ -184,7 +184,7 @@ impl Live {
             let range = self.view.placement().range(key(*number).as_bytes());
             let goes_on = self.forwarded.values().any(|other| *other == range);
             let may_read = *op == Op::Get && self.view.may_read_copy(range, now);
-            let is_elsewhere = self.view.is_elsewhere(range);
+            let is_elsewhere = self.view.is_elsewhere(range) || !self.view.may_serve(|| now);
             let server = Road::to_server(range);
             let reading = Road {
                 reads: true,
@@ -214,8 +214,7 @@ impl Live {
                 count += 1;
                 continue;
             }
-            if !self.view.may_write(now) {
-                // What it finds may be old: others may serve its keys.
+            if *op != Op::Get && !self.view.may_write(now) {
                 done.push((*client, Err(Unanswered::NotDone)));
                 continue;
             }
@@ -393,7 +392,7 @@ impl Live {
         let mut written = Written::default();
         let mut pinned = self.store.pin();
         let (op, number) = parsed(&forwarded.command);
-        let answer = match self.view.may_write(now) {
+        let answer = match op == Op::Get || self.view.may_write(now) {
             true => {
                 let answer = execute(op, number, second, &mut pinned, &mut written);
                 answer.map_or(String::new(), |write| write.to_string())

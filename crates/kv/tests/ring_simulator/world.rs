@@ -543,7 +543,6 @@ impl World {
         let Some(live) = self.nodes[node]
             .as_mut()
             .filter(|live| !live.view.is_full() && !live.node.has_left(now))
-            .filter(|live| self.leases.is_none() || live.may_write(now))
             .filter(|_| self.stopped[node] <= self.now)
         else {
             let after = 1000 + self.random.below(20_000);

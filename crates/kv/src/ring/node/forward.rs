@@ -28,6 +28,7 @@ impl Node {
         now: Time,
         out: &mut Effects,
     ) {
+        self.look(now);
         self.forwards.last += 1;
         let forward = Forward {
             ticket,
@@ -67,7 +68,17 @@ impl Node {
             true => self.reads_now(road.range),
             false => self.is_alive(*tail),
         };
-        tail.filter(may).or_else(|| self.view.route(road.range))
+        let server = || {
+            self.view
+                .route(road.range)
+                .filter(|node| self.may_serve(*node))
+        };
+        tail.filter(may).or_else(server)
+    }
+
+    /// Whether a node that serves something is sure to: of another, it is that one's to know.
+    fn may_serve(&self, node: usize) -> bool {
+        node != self.me || self.view.may_serve(|| self.looked_at)
     }
 
     /// Sends one, unless it has to wait: then it is false.
@@ -169,10 +180,14 @@ impl Node {
     }
 
     /// Whether it is not said yet who will serve a range: this node hands it over, and may not come
-    /// to an end with it. Were commands refused now, others of the same order might not be later.
+    /// to an end with it, or another may serve it by now. Were commands refused now, others of the
+    /// same order might not be later.
     fn is_undecided(&self, of: Of) -> bool {
         let range = usize::from(of.range);
-        range < self.ranges() && self.handing[range].is_some() && of == self.of(range)
+        range < self.ranges()
+            && of == self.of(range)
+            && (self.handing[range].is_some()
+                || self.view.route(range) == Some(self.me) && !self.may_serve(self.me))
     }
 
     fn take(&mut self, came: Came, out: &mut Effects) {

@@ -11,7 +11,11 @@
 //!    Only some time later the other gives it up, and confirms writes that it does not have. For
 //!    that it does not matter whether it has its own lease meanwhile: one that was over by its
 //!    clock, and is renewed all the same, says nothing of who heard it.
-//! 4. One that was told to serve a range may do so as long as it has its lease, heard or not: who
+//! 4. A node whose lease may be over shows what it serves as long as it hears that all others hear
+//!    it: until then none of them knows that its lease is over. Who takes a range confirms nothing
+//!    of it for as long as that counts. So no read finds less than what was confirmed before, and
+//!    where etcd is gone, and nobody else, all can be read.
+//! 5. One that was told to serve a range may do so as long as it has its lease, heard or not: who
 //!    told it does not go on.
 
 use super::super::members::Lease;
@@ -105,6 +109,31 @@ impl Node {
         }
     }
 
+    /// Until when nobody serves what this node does, as far as it can know.
+    ///
+    /// Who takes it hears this node no more by then, nor does anybody else whom the taker knows:
+    /// one that came when this node's lease was over serves nothing before all others know of it.
+    /// So it is not served elsewhere before the first of those that this node knows does not hear
+    /// it, be that the taker or another. One who knows no others cannot ask.
+    pub(super) fn serves_until(&self) -> Time {
+        let heard = self.others().map(|node| self.peers[node].heard_me).min();
+        let heard = heard.filter(|at| *at > Time::ZERO);
+        let by_others = heard.map_or(Time::ZERO, |at| at + self.shown_for());
+        by_others.max(self.may_write_until())
+    }
+
+    /// How long something may be shown, after a frame was sent, on the word of one that it came to.
+    pub(super) fn shown_for(&self) -> Duration {
+        self.options.dead_after / 2
+    }
+
+    /// A range is taken that another served, whose lease is over. He may show what he has of it.
+    pub(super) fn await_unshown(&mut self, now: Time) {
+        if self.options.lease.is_some() {
+            self.shown_until = now + self.shown_for();
+        }
+    }
+
     /// How long another may be silent, or acknowledge nothing, before it is taken for dead.
     pub(super) fn patience(&self, usual: Duration) -> Duration {
         let cut_off = self.options.lease.map(|lease| CUT_OFF * lease);
@@ -185,13 +214,13 @@ impl Node {
         }
     }
 
-    /// Whether confirmations wait for that.
+    /// Whether confirmations wait for that, or for one who may show what he served.
     pub(super) fn are_untold(&mut self, now: Time) -> bool {
         self.untold &= self.roster.members() & !self.alive();
         if now >= self.untold_until {
             self.untold = 0;
         }
-        self.untold != 0
+        self.untold != 0 || now < self.shown_until
     }
 }
 

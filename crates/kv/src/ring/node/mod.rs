@@ -171,6 +171,8 @@ pub struct Node {
     /// until then.
     untold: u64,
     untold_until: Time,
+    /// Until when one whose lease is over may show what he served, and this node serves.
+    shown_until: Time,
     forwards: Forwards,
     flushes: Flushes,
 }
@@ -244,6 +246,7 @@ impl Node {
             disputed: 0,
             untold: 0,
             untold_until: now,
+            shown_until: now,
             forwards: Forwards::default(),
             flushes: Flushes::new(session),
         }
@@ -522,6 +525,7 @@ impl Node {
     /// Appends the frames that may be sent now, and says who is released.
     pub fn flush(&mut self, now: Time, out: &mut Effects) {
         self.view.set_may_write_until(self.may_write_until());
+        self.view.set_serves_until(self.serves_until());
         self.tell_reads();
         self.release(now, out);
         out.frames.resize_with(self.peers.len(), Vec::new);

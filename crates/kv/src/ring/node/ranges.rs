@@ -158,6 +158,7 @@ impl Node {
                 let node = self.me as u8;
                 self.adopt(range, Claim { epoch, node });
                 self.complete |= 1 << range;
+                self.await_unshown(now);
             }
             if self.serves(range) {
                 self.aim(range);
@@ -288,7 +289,8 @@ impl Node {
             .take_while(|node| *node != self.me)
             .find(|node| self.syncs[range][*node] == Sync::Done);
         let Some(handing) = self.handing[range] else {
-            if let Some(to) = to {
+            // Who gets it does not wait for one who may show what he served.
+            if let Some(to) = to.filter(|_| now >= self.shown_until) {
                 self.fences += 1;
                 let (stage, asked) = (HandingStage::Fence(self.fences), now);
                 self.handing[range] = Some(Handing { to, stage, asked });

@@ -79,7 +79,7 @@ impl Node {
             let heard = self.peers[server].heard_me;
             let may = self.reads & 1 << range != 0 && heard > Time::ZERO;
             let until = match may {
-                true => (heard + self.options.dead_after / 2).min(self.may_write_until()),
+                true => (heard + self.shown_for()).min(self.may_write_until()),
                 false => Time::ZERO,
             };
             self.view.set_reads_until(range, until);

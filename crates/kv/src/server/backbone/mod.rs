@@ -150,7 +150,7 @@ impl Backbone {
     }
 
     /// What etcd says.
-    fn news(&mut self, port: &mut dyn Port, news: News, now: Time) {
+    fn news(&mut self, port: &mut dyn Port, news: News) {
         match news {
             News::Members(members) => {
                 let names = members.values().map(|member| member.name.as_str());
@@ -163,11 +163,11 @@ impl Backbone {
                     Way::Ether(_) => debug_assert!(false, "over Ethernet the nodes stay"),
                 }
                 let roster = self.scheme.ranked(&members);
-                self.with(now, |node, _, out| node.enroll(roster, now, out));
+                self.with(|node, _, now, out| node.enroll(roster, now, out));
                 self.view.set_members(members);
             }
             News::Lease(lease) => {
-                self.with(now, |node, _, out| node.renewed(lease, now, out));
+                self.with(|node, _, now, out| node.renewed(lease, now, out));
             }
             News::Leave => self.shared.shut_down(true),
             News::Replaced => {
@@ -177,12 +177,14 @@ impl Backbone {
         }
     }
 
-    /// Has the node do something with the store at hand, and executes what it wants executed.
-    fn with(&mut self, now: Time, act: impl FnOnce(&mut Node, &mut Local<'_, '_>, &mut Effects)) {
+    /// Has the node do something with the store at hand, and executes what it wants executed. It is
+    /// told the time by the clock and not by the turn: the process may have been stopped since.
+    fn with(&mut self, act: impl FnOnce(&mut Node, &mut Local<'_, '_>, Time, &mut Effects)) {
+        let now = clock::monotonic();
         let second = self.shared.clock(now).now;
         let mut pinned = self.store.pin();
         let mut local = Local::new(&mut pinned, second);
-        act(&mut self.node, &mut local, &mut self.effects);
+        act(&mut self.node, &mut local, now, &mut self.effects);
         drop(pinned);
         // One that was executed may have the next taken on.
         while !self.effects.executes.is_empty() {
@@ -322,7 +324,7 @@ impl Backbone {
         let most = frame_max(&self.shared);
         let length = |bytes: &[u8]| wire::length(bytes, most);
         let taken = take_frames(coming, most.min(1 << 20), length, |frame| {
-            self.with(now, |node, local, out| node.frame(frame, local, now, out));
+            self.with(|node, local, now, out| node.frame(frame, local, now, out));
             Ok(())
         });
         if let Err(error) = &taken {
@@ -428,8 +430,8 @@ impl Handler for Backbone {
         }
     }
 
-    fn tick(&mut self, _: &mut dyn Port, now: Time) {
-        self.with(now, |node, local, out| node.tick(local, now, out));
+    fn tick(&mut self, _: &mut dyn Port, _: Time) {
+        self.with(|node, local, now, out| node.tick(local, now, out));
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
@@ -460,7 +462,7 @@ impl rhythm_net::Worker for Backbone {
                 written,
                 is_awaited,
                 forwards,
-            } => self.with(now, |node, local, out| {
+            } => self.with(|node, local, now, out| {
                 if is_awaited || !written.is_empty() {
                     node.written(Ticket { worker, number }, &written, local);
                 }
@@ -474,7 +476,7 @@ impl rhythm_net::Worker for Backbone {
                     node.forward(ticket, road, command, now, out);
                 }
             }),
-            RingOrder::News(news) => self.news(port, news, now),
+            RingOrder::News(news) => self.news(port, news),
             RingOrder::Leave if self.end == End::Serves => {
                 tracing::info!("this node leaves the ring");
                 self.end = End::Leaves(now);
@@ -488,7 +490,7 @@ impl rhythm_net::Worker for Backbone {
                 self.fenced[worker] = fence.max(self.fenced[worker]);
                 let all = self.fenced.iter().min().copied();
                 if let Some(fence) = all.filter(|_| all > before) {
-                    self.with(now, |node, _, _| node.fenced(fence));
+                    self.with(|node, _, _, _| node.fenced(fence));
                 }
             }
         }

@@ -131,7 +131,9 @@ impl Ring {
             if asks_by(road) {
                 return Way::There(road);
             }
-            let is_elsewhere = self.view.is_elsewhere(range);
+            // By the clock, as in `may_write`.
+            let is_elsewhere =
+                self.view.is_elsewhere(range) || !self.view.may_serve(clock::monotonic);
             let is_copy =
                 is_plain && is_elsewhere && self.view.may_read_copy(range, clock::monotonic());
             if self.scheme.is_chain() {
