@@ -34,6 +34,7 @@ pub(crate) struct Counts {
     pub(crate) left: u64,
     pub(crate) leased: u64,
     pub(crate) stops: u64,
+    pub(crate) unreached: u64,
     pub(crate) frames: u64,
     pub(crate) of_copies: u64,
     pub(crate) of_tails: u64,
@@ -51,6 +52,7 @@ impl Counts {
         self.left += other.left;
         self.leased += other.leased;
         self.stops += other.stops;
+        self.unreached += other.unreached;
         self.frames += other.frames;
         self.of_copies += other.of_copies;
         self.of_tails += other.of_tails;
@@ -115,6 +117,9 @@ struct World {
     leases: Option<Leases>,
     /// Until when each node is stopped.
     stopped: Vec<u64>,
+    /// Until when none of each node and etcd hears the other.
+    unreached: Vec<u64>,
+    of_etcd: Random,
     options: Options,
     /// Frames go in pieces of so many bytes, over Ethernet.
     ether: Option<usize>,
@@ -192,6 +197,8 @@ pub(crate) fn run(seed: u64) -> Counts {
         placement,
         leases,
         stopped: vec![0; count],
+        unreached: vec![0; count],
+        of_etcd: Random::new(seed ^ 0xe7cd),
         options,
         ether,
         nodes: (0..count).map(|_| None).collect(),
@@ -270,6 +277,12 @@ impl World {
             && self.stopped[node] > self.now
         {
             let after = self.stopped[node] - self.now + self.random.below(2000);
+            return self.push(after, event);
+        }
+        if let Event::Renew(node, _) | Event::Renewed(node, ..) | Event::Members(node, ..) = event
+            && self.unreached[node] > self.now
+        {
+            let after = self.unreached[node] - self.now + self.random.below(2000);
             return self.push(after, event);
         }
         match event {

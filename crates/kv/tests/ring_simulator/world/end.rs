@@ -12,7 +12,8 @@ impl World {
     pub(super) fn is_whole(&self) -> bool {
         // What comes of these is not seen yet.
         let is_deaf = self.deaf.iter().flatten().any(|is_deaf| *is_deaf);
-        let mut late = self.stopped.iter().chain(self.clogged.iter().flatten());
+        let late = self.stopped.iter().chain(&self.unreached);
+        let mut late = late.chain(self.clogged.iter().flatten());
         if is_deaf || late.any(|until| *until > self.now) {
             return false;
         }
@@ -95,6 +96,8 @@ impl World {
         for node in 0..self.nodes.len() {
             self.happen(Event::Back(node));
         }
+        let reached = self.unreached.iter().max().copied();
+        self.go(reached.map_or(self.now, |at| at.max(self.now)));
         let until = self.now + WHOLE_WITHIN;
         let is_over = |world: &World| {
             let is_there = |live: &Live| !live.is_leaving;

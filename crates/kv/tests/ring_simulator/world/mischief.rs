@@ -15,6 +15,12 @@ impl World {
         let victim = self.random.below(count as u64) as usize;
         let is_bold = self.random.percent(5);
         self.clog();
+        self.cut_from_etcd();
+        if self.unreached.iter().any(|until| *until > self.now) {
+            // It goes on to confirm writes until its lease is over, and may be who has the only
+            // copy if another goes.
+            return self.push(200_000, Event::Mischief);
+        }
         match self.random.below(11) {
             // Somebody is stopped, for long enough to lose its lease.
             5 if self.leases.is_some() && self.nodes[victim].is_some() && self.spare > 0 => {
@@ -97,6 +103,30 @@ impl World {
             let until = self.now + 100_000 + random.below(1_400_000);
             self.clogged[from][to] = until;
             self.say(|| format!("{from} to {to} is clogged until {until}"));
+        }
+    }
+
+    /// A node and etcd do not hear each other, for long enough that its lease is over: it, and all
+    /// others, hear each other meanwhile.
+    fn cut_from_etcd(&mut self) {
+        // Under `async` what it shows may be old meanwhile.
+        let Some(leases) = self.leases.as_ref().filter(|_| self.options.acked) else {
+            return;
+        };
+        let (random, lasts) = (&mut self.of_etcd, leases.lasts);
+        let victim = random.below(self.nodes.len() as u64) as usize;
+        let is_leaving = self.nodes.iter().flatten().any(|live| live.is_leaving);
+        let is_reached = self.unreached.iter().all(|until| *until <= self.now);
+        if is_reached
+            && self.nodes[victim].is_some()
+            && !is_leaving
+            && random.percent(20)
+            && self.spare > 0
+        {
+            self.counts.unreached += 1;
+            self.spare -= 1;
+            self.unreached[victim] = self.now + lasts / 2 + random.below(3 * lasts);
+            self.say(|| format!("node {victim} does not reach etcd"));
         }
     }
 
