@@ -71,7 +71,7 @@ pub struct View {
     is_full: AtomicBool,
     /// In nanoseconds, as well as the next.
     may_write_until: AtomicU64,
-    /// Until when what this node serves is what it was said to be, as far as it can know.
+    /// Until when nobody else can serve what this node does.
     serves_until: AtomicU64,
     status: Mutex<Status>,
     members: Mutex<BTreeMap<usize, Member>>,
@@ -105,11 +105,14 @@ impl View {
         self.me.into()
     }
 
-    /// Whether another node serves a range, or none as yet.
+    /// Whether another node serves a range, or none as yet, or maybe another by now: commands go
+    /// there, or wait in front of it, reads as well. The time is asked for where it matters.
     #[inline]
-    pub fn is_elsewhere(&self, range: usize) -> bool {
+    pub fn is_elsewhere(&self, range: usize, now: impl FnOnce() -> Time) -> bool {
         // Pairs with `set_route`: who sees that a range came here sees its items.
-        self.routes[range].load(Ordering::Acquire) != self.me
+        let is_here = self.routes[range].load(Ordering::Acquire) == self.me;
+        let until = self.serves_until.load(Ordering::Acquire);
+        !is_here || until != u64::MAX && now().as_nanos() >= until
     }
 
     /// Who serves a range.
@@ -152,14 +155,6 @@ impl View {
     pub(super) fn set_may_write_until(&self, until: Time) {
         self.may_write_until
             .store(until.as_nanos(), Ordering::Release);
-    }
-
-    /// Whether nobody else can serve by now what this node serves. Else commands wait in front of
-    /// it, reads as well: another may have written since.
-    #[inline]
-    pub fn may_serve(&self, now: impl FnOnce() -> Time) -> bool {
-        let until = self.serves_until.load(Ordering::Acquire);
-        until == u64::MAX || now().as_nanos() < until
     }
 
     pub(super) fn set_serves_until(&self, until: Time) {

@@ -184,7 +184,7 @@ impl Live {
             let range = self.view.placement().range(key(*number).as_bytes());
             let goes_on = self.forwarded.values().any(|other| *other == range);
             let may_read = *op == Op::Get && self.view.may_read_copy(range, now);
-            let is_elsewhere = self.view.is_elsewhere(range) || !self.view.may_serve(|| now);
+            let is_elsewhere = self.view.is_elsewhere(range, || now);
             let server = Road::to_server(range);
             let reading = Road {
                 reads: true,

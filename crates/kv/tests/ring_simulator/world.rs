@@ -119,6 +119,7 @@ struct World {
     stopped: Vec<u64>,
     /// Until when none of each node and etcd hears the other.
     unreached: Vec<u64>,
+    /// Who does not, and when; of its own, as below.
     of_etcd: Random,
     options: Options,
     /// Frames go in pieces of so many bytes, over Ethernet.
@@ -266,23 +267,20 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         let now = self.time();
-        // What comes to a node that is stopped waits.
-        if let Event::Frame(node, _)
-        | Event::Tick(node, _)
-        | Event::Take(node, ..)
-        | Event::Leave(node, _)
-        | Event::Renew(node, _)
-        | Event::Renewed(node, ..)
-        | Event::Members(node, ..) = event
-            && self.stopped[node] > self.now
-        {
-            let after = self.stopped[node] - self.now + self.random.below(2000);
-            return self.push(after, event);
-        }
-        if let Event::Renew(node, _) | Event::Renewed(node, ..) | Event::Members(node, ..) = event
-            && self.unreached[node] > self.now
-        {
-            let after = self.unreached[node] - self.now + self.random.below(2000);
+        // What comes to a node that is stopped waits, and what etcd and one that does not reach it
+        // say to each other.
+        let comes_at = match event {
+            Event::Frame(node, _)
+            | Event::Tick(node, _)
+            | Event::Take(node, ..)
+            | Event::Leave(node, _) => self.stopped[node],
+            Event::Renew(node, _) | Event::Renewed(node, ..) | Event::Members(node, ..) => {
+                self.stopped[node].max(self.unreached[node])
+            }
+            _ => 0,
+        };
+        if comes_at > self.now {
+            let after = comes_at - self.now + self.random.below(2000);
             return self.push(after, event);
         }
         match event {

@@ -325,7 +325,7 @@ impl Node {
     /// have of it is old, if it is: what the tail shows nobody confirms once more.
     fn is_known(&mut self, range: usize, now: Time) -> bool {
         let (epoch, settled) = (self.claims[range].epoch, self.chains[range].settled);
-        !self.are_untold(now)
+        !self.holds_back(now)
             && (self.others())
                 .filter(|node| self.is_alive(*node))
                 .all(|node| self.peers[node].epochs[range] >= epoch && self.has(node, settled))

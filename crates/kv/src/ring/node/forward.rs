@@ -68,17 +68,17 @@ impl Node {
             true => self.reads_now(road.range),
             false => self.is_alive(*tail),
         };
-        let server = || {
-            self.view
-                .route(road.range)
-                .filter(|node| self.may_serve(*node))
+        let server = || match self.is_in_doubt(road.range) {
+            true => None,
+            false => self.view.route(road.range),
         };
         tail.filter(may).or_else(server)
     }
 
-    /// Whether a node that serves something is sure to: of another, it is that one's to know.
-    fn may_serve(&self, node: usize) -> bool {
-        node != self.me || self.view.may_serve(|| self.looked_at)
+    /// Whether this node serves a range as far as it knows, and another may by now.
+    fn is_in_doubt(&self, range: usize) -> bool {
+        let is_here = self.view.route(range) == Some(self.me);
+        is_here && self.view.is_elsewhere(range, || self.looked_at)
     }
 
     /// Sends one, unless it has to wait: then it is false.
@@ -186,8 +186,7 @@ impl Node {
         let range = usize::from(of.range);
         range < self.ranges()
             && of == self.of(range)
-            && (self.handing[range].is_some()
-                || self.view.route(range) == Some(self.me) && !self.may_serve(self.me))
+            && (self.handing[range].is_some() || self.is_in_doubt(range))
     }
 
     fn take(&mut self, came: Came, out: &mut Effects) {

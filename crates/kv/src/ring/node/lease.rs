@@ -214,8 +214,8 @@ impl Node {
         }
     }
 
-    /// Whether confirmations wait for that, or for one who may show what he served.
-    pub(super) fn are_untold(&mut self, now: Time) -> bool {
+    /// Whether confirmations wait for these, or for one who may show what he served.
+    pub(super) fn holds_back(&mut self, now: Time) -> bool {
         self.untold &= self.roster.members() & !self.alive();
         if now >= self.untold_until {
             self.untold = 0;

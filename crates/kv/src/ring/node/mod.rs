@@ -490,7 +490,7 @@ impl Node {
         if disputed != 0 {
             self.give_up(disputed, out);
         }
-        if now >= self.may_write_until() || self.are_untold(now) {
+        if now >= self.may_write_until() || self.holds_back(now) {
             return;
         }
         self.forget_confirmed();

@@ -289,7 +289,7 @@ impl Node {
             .take_while(|node| *node != self.me)
             .find(|node| self.syncs[range][*node] == Sync::Done);
         let Some(handing) = self.handing[range] else {
-            // Who gets it does not wait for one who may show what he served.
+            // Who gets it would not know that one may show what he served: this node waits.
             if let Some(to) = to.filter(|_| now >= self.shown_until) {
                 self.fences += 1;
                 let (stage, asked) = (HandingStage::Fence(self.fences), now);

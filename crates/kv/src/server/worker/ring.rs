@@ -132,8 +132,7 @@ impl Ring {
                 return Way::There(road);
             }
             // By the clock, as in `may_write`.
-            let is_elsewhere =
-                self.view.is_elsewhere(range) || !self.view.may_serve(clock::monotonic);
+            let is_elsewhere = self.view.is_elsewhere(range, clock::monotonic);
             let is_copy =
                 is_plain && is_elsewhere && self.view.may_read_copy(range, clock::monotonic());
             if self.scheme.is_chain() {

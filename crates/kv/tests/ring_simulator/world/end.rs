@@ -96,8 +96,8 @@ impl World {
         for node in 0..self.nodes.len() {
             self.happen(Event::Back(node));
         }
-        let reached = self.unreached.iter().max().copied();
-        self.go(reached.map_or(self.now, |at| at.max(self.now)));
+        let reached_at = self.unreached.iter().copied().fold(self.now, u64::max);
+        self.go(reached_at);
         let until = self.now + WHOLE_WITHIN;
         let is_over = |world: &World| {
             let is_there = |live: &Live| !live.is_leaving;
