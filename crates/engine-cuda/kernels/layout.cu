@@ -8,7 +8,7 @@
 //   transposed  the same turned back to one body after the other, the padding squeezed out on the
 //               way. The paper pads with white space, which stays in the page; here it is a byte
 //               that no text has, and bodies stay what the page says.
-//   row         row-major: a warp a request, 16-byte stores from shared memory.
+//   row         row-major: a warp a request, 512 bytes at a time, a unit of 16 a thread.
 //   runs        the runs alone, and where the fragments go: whoever sends the answer has the
 //               fragments.
 //
@@ -121,7 +121,6 @@ KERNEL(deliver_texts, TextsArgs, 128) {
 }
 
 #define ROW_WARPS 4u
-#define ROW_TILE 1024u
 
 // A lane's parts: those of its head, then of its run and of its fragments by turns, the run's end
 // last.
@@ -129,23 +128,62 @@ DEVICE Part part_of(const Pieces& pieces, u32 index, u32 part, u32 run_length, u
     u32 head = pieces.heads ? HEAD_PARTS : 0;
     if (part < head) return head_part(pieces, index, part);
     u32 at = (part - head) / 2;
-    const Segment* segments = pieces.segments + u64(pieces.segment_stride) * index;
+    const Segment* segments = pieces.segments + index;
     if ((part - head) % 2 == 1) {
-        Fragment fragment = pieces.fragments[segments[at].fragment];
+        Fragment fragment = pieces.fragments[segments[u64(pieces.lanes) * at].fragment];
         return {pieces.fragment_bytes + fragment.offset, fragment.length};
     }
-    u32 from = at == 0 ? 0 : segments[at - 1].run_end;
-    u32 to = at == segment_count ? run_length : segments[at].run_end;
+    u32 from = at == 0 ? 0 : segments[u64(pieces.lanes) * (at - 1)].run_end;
+    u32 to = at == segment_count ? run_length : segments[u64(pieces.lanes) * at].run_end;
     return {pieces.runs + u64(pieces.run_stride) * index + from, to - from};
 }
 
-// A warp a request: its parts are appended in a tile of shared memory, which is stored 16 bytes a
-// thread whenever it is full. Where each part is, a thread finds out for itself, so that the warp
-// waits for that once in 32 parts.
-KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(8)) {
-    SHARED_ARRAY(u8, tiles, ROW_WARPS * ROW_TILE);
+// The parts of an answer that a warp has in view, in order, by where they are in the answer.
+struct PartsInView {
+    // Where each begins, and where the last one ends.
+    u32 starts[WARP + 1];
+    u32 unused;
+    // Where the answer's first byte would be if all of it lay as the part does.
+    u64 origins[WARP];
+};
+
+// The 16 bytes from `from` on, of which those from `first` to before `end` (0 to 16) are wanted: by
+// aligned loads that each have a wanted byte.
+DEVICE uint4 load_unit(u64 from, u32 first, u32 end) {
+    u32 skip = u32(from) & (UNIT - 1);
+    const uint4* units = GLOBAL(reinterpret_cast<const uint4*>(from - skip));
+    uint4 low = make_uint4(0, 0, 0, 0), high = low;
+    if (skip + first < UNIT) low = units[0];
+    if (skip + end > UNIT) high = units[1];
+    return join(low, high, skip);
+}
+
+// The unit from byte `at` of the answer on, up to byte `end` of it at most, of whatever parts are
+// there. Its bytes before `from` are those of `unit`.
+DEVICE uint4 gather_unit(const PartsInView& view, u32 at, u32 from, u32 end, uint4 unit) {
+    // The last part that begins at `from` or before; those without bytes come before one with some.
+    u32 part = 0;
+#pragma unroll
+    for (u32 step = WARP / 2; step > 0; step /= 2)
+        if (view.starts[part + step] <= from) part += step;
+#pragma unroll 1
+    for (; from < end; ++part) {
+        u32 to = smaller(view.starts[part + 1], end);
+        if (to <= from) continue;
+        unit = put_behind(unit, from - at, load_unit(view.origins[part] + at, from - at, to - at));
+        from = to;
+    }
+    return unit;
+}
+
+// A warp a request, 512 aligned bytes of its answer at a time, a unit a thread. Of 32 parts the warp
+// finds out together where they are, a thread each; then each thread gathers its unit from those
+// that have bytes of it. Most units are of long fragments and lie within one part, all 32 of them:
+// those are two loads and a store.
+KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(10)) {
+    SHARED_ARRAY(PartsInView, views, ROW_WARPS);
     const Pieces& pieces = args.pieces;
-    u32 index = global_thread() / WARP;
+    u32 index = global_thread() / WARP, thread = warp_lane();
     if (index >= lanes_of(pieces)) return;
     const LaneResult& result = pieces.results[index];
     if (result.outcome != LANE_FINISHED) return;
@@ -153,33 +191,77 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(8)) {
     u32 head = pieces.heads ? pieces.head_lengths[index] : 0;
     u64 bytes = u64(head) + (args.runs_only ? result.run_length : result.body_length);
     // Too large for where it goes: the host sees that, and asks again.
-    u64 end = to + ((bytes + UNIT - 1) & ~u64(UNIT - 1));
-    if (end > args.out_capacity || (!args.offsets && end > to + args.pitch)) return;
-    Tile<ROW_TILE> tile(tiles + threadIdx.x / WARP * ROW_TILE, args.out + to);
+    u64 room_end = to + ((bytes + UNIT - 1) & ~u64(UNIT - 1));
+    if (room_end > args.out_capacity || (!args.offsets && room_end > to + args.pitch)) return;
+    PartsInView& view = views[threadIdx.x / WARP];
+    u8* out = GLOBAL(args.out + to);
     u32 run_length = result.run_length;
     u32 segment_count = args.runs_only ? 0 : result.segment_count;
     u32 count = 2 * segment_count + 1 + (pieces.heads ? HEAD_PARTS : 0);
+    // Bytes of the answer put together so far. What they have of an unfinished unit waits.
+    u32 done = 0;
+    uint4 waiting = make_uint4(0, 0, 0, 0);
 #pragma unroll 1
     for (u32 first = 0; first < count; first += WARP) {
-        u32 own = first + warp_lane();
         Part part = {};
-        if (own < count) part = part_of(pieces, index, own, run_length, segment_count);
-        u32 here = smaller(count - first, WARP);
-#pragma unroll 1
-        for (u32 at = 0; at < here; ++at) {
-            u64 bytes = __shfl_sync(FULL_MASK, reinterpret_cast<u64>(part.bytes), i32(at));
-            u32 length = __shfl_sync(FULL_MASK, part.length, i32(at));
-            tile.append(reinterpret_cast<const u8*>(bytes), length);
+        if (first + thread < count)
+            part = part_of(pieces, index, first + thread, run_length, segment_count);
+        u32 start = part.length;
+#pragma unroll
+        for (u32 by = 1; by < WARP; by *= 2) {
+            u32 lower = __shfl_up_sync(FULL_MASK, start, by);
+            if (thread >= by) start += lower;
         }
+        u32 end = done + __shfl_sync(FULL_MASK, start, WARP - 1);
+        start += done - part.length;
+        __syncwarp(FULL_MASK);
+        view.starts[thread] = start;
+        view.origins[thread] = reinterpret_cast<u64>(part.bytes) - start;
+        if (thread == WARP - 1) view.starts[WARP] = end;
+        __syncwarp(FULL_MASK);
+        // Whole units, and in the end what is left.
+        u32 stored = first + WARP < count ? end & ~(UNIT - 1) : end;
+        uint4 unit = waiting;
+        u32 at = (done & ~(WARP * UNIT - 1)) + thread * UNIT;
+#pragma unroll 1
+        while (at - thread * UNIT < end) {
+            u32 chunk = at - thread * UNIT;
+            // The part that has the first byte, and where it ends.
+            u32 before = u32(__popc(__ballot_sync(FULL_MASK, start <= chunk)));
+            u32 within = chunk < done ? 0 : view.starts[before];
+            if (within >= chunk + WARP * UNIT) {
+                u64 from = view.origins[before - 1] + at;
+#pragma unroll 1
+                for (; chunk + WARP * UNIT <= within; chunk += WARP * UNIT) {
+                    unit = load_unit(from, 0, UNIT);
+                    *reinterpret_cast<uint4*>(out + at) = unit;
+                    from += WARP * UNIT;
+                    at += WARP * UNIT;
+                }
+                continue;
+            }
+            // What waits may be all that is left of the answer.
+            if (at < end && at + UNIT > done) {
+                unit = gather_unit(view, at, larger(at, done), smaller(at + UNIT, end), waiting);
+                if (at < stored) *reinterpret_cast<uint4*>(out + at) = unit;
+            }
+            at += WARP * UNIT;
+        }
+        // Who has put the unfinished one together?
+        u32 owner = end / UNIT % WARP;
+        waiting = make_uint4(__shfl_sync(FULL_MASK, unit.x, owner),
+                             __shfl_sync(FULL_MASK, unit.y, owner),
+                             __shfl_sync(FULL_MASK, unit.z, owner),
+                             __shfl_sync(FULL_MASK, unit.w, owner));
+        done = end;
     }
     if (args.segments_out && args.runs_only) {
-        const Segment* segments = pieces.segments + u64(pieces.segment_stride) * index;
+        const Segment* segments = pieces.segments + index;
         u32 first = args.offsets[index].segments;
-        for (u32 i = warp_lane(); i < result.segment_count && first + i < args.segments_capacity;
+        for (u32 i = thread; i < result.segment_count && first + i < args.segments_capacity;
              i += WARP)
-            args.segments_out[first + i] = segments[i];
+            args.segments_out[first + i] = segments[u64(pieces.lanes) * i];
     }
-    tile.finish();
 }
 
 // A lane's column: bytes are collected in a unit and stored when it is full.
@@ -277,6 +359,9 @@ struct ColumnWriter {
 };
 
 #define NO_FRAGMENT 0xffffffffu
+// Shorter fragments are written like what a lane has of its own: to bring lanes level would cost
+// more padding than it saves.
+#define LEVELED_MIN 129u
 
 // A thread a lane, a warp a tile. Between fragments each lane writes its own bytes; before a
 // fragment the lanes that have the same one next are brought level, and then store its units side
@@ -298,23 +383,28 @@ KERNEL(render_column, ColumnArgs, 128) {
         writer.text(of.bytes, of.length);
     }
     const u8* run = pieces.runs + u64(pieces.run_stride) * own;
-    const Segment* segments = pieces.segments + u64(pieces.segment_stride) * own;
+    const Segment* segments = pieces.segments + own;
     u32 at = 0;
     for (u32 i = 0; __any_sync(FULL_MASK, renders && i <= segment_count); ++i) {
         Segment segment = {run_length, NO_FRAGMENT};
-        if (i < segment_count) segment = segments[i];
+        if (i < segment_count) segment = segments[u64(pieces.lanes) * i];
         if (i <= segment_count) {
             writer.text(run + at, segment.run_end - at);
             at = segment.run_end;
         }
-        u32 having = __ballot_sync(FULL_MASK, segment.fragment != NO_FRAGMENT);
-        if (segment.fragment == NO_FRAGMENT) continue;
+        Fragment fragment = {0, 0};
+        if (segment.fragment != NO_FRAGMENT) fragment = pieces.fragments[segment.fragment];
+        bool is_long = fragment.length >= LEVELED_MIN;
+        u32 having = __ballot_sync(FULL_MASK, is_long);
+        const u8* bytes = pieces.fragment_bytes + fragment.offset;
+        if (!is_long) {
+            writer.text(bytes, fragment.length);
+            continue;
+        }
         u32 same = __match_any_sync(having, segment.fragment);
         writer.fill_up();
         writer.pad_to(__reduce_max_sync(same, writer.row));
-        Fragment fragment = pieces.fragments[segment.fragment];
-        const u8* units = pieces.fragment_bytes + fragment.offset;
-        writer.fragment(reinterpret_cast<const uint4*>(units), (fragment.length + UNIT - 1) / UNIT);
+        writer.fragment(reinterpret_cast<const uint4*>(bytes), (fragment.length + UNIT - 1) / UNIT);
     }
     writer.fill_up();
     u32 rows = __reduce_max_sync(FULL_MASK, writer.row);

@@ -1,5 +1,5 @@
-// Bodies from runs and fragments: what the kernels of layout.cu are given, and the tile in which a
-// warp assembles 16-byte stores.
+// Bodies from runs and fragments: what the kernels of layout.cu are given, and how units of 16 bytes
+// are put together.
 #pragma once
 #include "stage.cuh"
 #include "writer.cuh"
@@ -164,71 +164,11 @@ DEVICE uint4 join(uint4 low, uint4 high, u32 skip) {
                       __funnelshift_r(c, d, bits), __funnelshift_r(d, e, bits));
 }
 
-// Bytes on their way to a 16-byte aligned place: a warp gathers them in shared memory and stores
-// whole units. All 32 threads call with the same arguments.
-template <u32 BYTES> struct Tile {
-    u8* tile;
-    u8* out;
-    u32 filled;
-
-    DEVICE_METHOD Tile(u8* shared, u8* to) : tile(shared), out(to), filled(0) {}
-
-    // Stores the first `bytes` bytes, rounded up to units.
-    DEVICE_METHOD void store(u32 bytes) {
-        __syncwarp(FULL_MASK);
-#pragma unroll 1
-        for (u32 at = warp_lane() * UNIT; at < bytes; at += WARP * UNIT)
-            *reinterpret_cast<uint4*>(out + at) = *reinterpret_cast<const uint4*>(tile + at);
-        __syncwarp(FULL_MASK);
-    }
-
-    // Copies up to what fits: whole units of the tile, and bytes before and behind them.
-    DEVICE_METHOD void copy(const u8* from, u32 length) {
-        u32 thread = warp_lane();
-        u32 head = smaller((UNIT - filled % UNIT) % UNIT, length);
-        u32 units = (length - head) / UNIT;
-        // Half of the warp takes the bytes before, the other half those behind.
-        bool before = thread < UNIT;
-        u32 first = before ? 0 : head + units * UNIT, byte = first + thread % UNIT;
-        if (byte < (before ? head : length)) tile[filled + byte] = from[byte];
-        // A unit of the tile is of two aligned ones of the source, or one, loaded twice. All loads
-        // come before the first store, so that they are under way together.
-        u32 skip = u32(reinterpret_cast<u64>(from + head) & (UNIT - 1));
-        const uint4* source = reinterpret_cast<const uint4*>(from + head - skip);
-        const u32 TURNS = BYTES / (WARP * UNIT);
-        uint4 low[TURNS], high[TURNS];
-#pragma unroll
-        for (u32 turn = 0; turn < TURNS; ++turn) {
-            u32 unit = turn * WARP + thread;
-            if (unit >= units) continue;
-            low[turn] = source[unit];
-            high[turn] = source[unit + (skip == 0 ? 0 : 1)];
-        }
-#pragma unroll
-        for (u32 turn = 0; turn < TURNS; ++turn) {
-            u32 unit = turn * WARP + thread;
-            if (unit < units)
-                *reinterpret_cast<uint4*>(tile + filled + head + unit * UNIT) =
-                    join(low[turn], high[turn], skip);
-        }
-        filled += length;
-    }
-
-    DEVICE_METHOD void append(const u8* from, u32 length) {
-        while (length > 0) {
-            u32 part = smaller(length, BYTES - filled);
-            copy(from, part);
-            from += part;
-            length -= part;
-            if (filled == BYTES) {
-                store(BYTES);
-                out += BYTES;
-                filled = 0;
-            }
-        }
-    }
-
-    DEVICE_METHOD void finish() {
-        if (filled > 0) store(filled);
-    }
-};
+// The bytes of one unit before its `count`-th (0 to 15), and those of another from there on.
+DEVICE uint4 put_behind(uint4 unit, u32 count, uint4 other) {
+    u64 low = count < 8 ? (1ull << (8 * count)) - 1 : ~0ull;
+    u64 high = count < 8 ? 0 : (1ull << (8 * count - 64)) - 1;
+    u32 a = u32(low), b = u32(low >> 32), c = u32(high), d = u32(high >> 32);
+    return make_uint4((unit.x & a) | (other.x & ~a), (unit.y & b) | (other.y & ~b),
+                      (unit.z & c) | (other.z & ~c), (unit.w & d) | (other.w & ~d));
+}

@@ -142,7 +142,16 @@ template <bool SPILLED> DEVICE void begin_filter(Lane<SPILLED>& lane, const Inst
     result.text_used += bytes;
 }
 
-// What pages are made of, most of all: fragments, and texts as they are or with what HTML needs.
+// A fragment goes here.
+template <bool SPILLED> DEVICE void segment(Lane<SPILLED>& lane, const Instruction& op) {
+    const Regions& regions = lane.args.regions;
+    u32 at = lane.segment_count++;
+    if (at < regions.segment_stride)
+        GLOBAL(regions.segments)[u64(lane.args.lanes) * at + lane.index] = {lane.written, op.d};
+    lane.grow_body(op.e);
+}
+
+// What pages are made of besides: short fragments, and texts as they are or with what HTML needs.
 template <bool SPILLED> DEVICE void put(Lane<SPILLED>& lane, const Instruction& op) {
     const u8* text;
     u32 length;
@@ -209,6 +218,7 @@ template <bool SPILLED> DEVICE void write(Lane<SPILLED>& lane, const Instruction
 
 template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instruction& op) {
     const StageArgs& args = lane.args;
+    if (op.code == CODE_SEGMENT) return segment(lane, op);
     if (op.code <= CODE_PUT_HTML) return put(lane, op);
     if (op.code <= CODE_REPLACE) return write(lane, op);
     switch (u32(op.code)) {
@@ -345,14 +355,6 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
             LOOP_TURN(op) += 1;
             lane.counter = op.d;
             break;
-        case CODE_SEGMENT: {
-            u32 at = lane.segment_count++;
-            if (at < args.regions.segment_stride)
-                args.regions.segments[u64(args.regions.segment_stride) * lane.index + at] = {
-                    lane.written, op.d};
-            lane.grow_body(op.e);
-            break;
-        }
         case CODE_QUERY: {
             u32 length = lane.length(op.a);
             if (length > lane.left().text) return lane.fail(ERROR_TOO_LARGE);

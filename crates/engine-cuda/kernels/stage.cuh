@@ -15,6 +15,7 @@ struct __align__(16) Instruction {
 // As src/abi/stage.rs numbers them: what pages are made of, most of all, is first, then what else
 // writes bytes to the run, then what makes texts, then the rest.
 enum Code : u16 {
+    CODE_SEGMENT,
     CODE_FOLD,
     CODE_PUT_TEXT,
     CODE_PUT_HTML,
@@ -64,7 +65,6 @@ enum Code : u16 {
     CODE_TURN,
     CODE_TURN_KEPT,
     CODE_TURN_END,
-    CODE_SEGMENT,
     CODE_QUERY,
     CODE_STATUS,
     CODE_HEADER,
@@ -126,7 +126,8 @@ struct __align__(8) Fragment {
 
 // What each lane of a launch may use, and how large its share of each buffer is.
 struct Regions {
-    // Output: runs (bytes, a multiple of 16) and segments.
+    // Output: runs (bytes, a multiple of 16) and segments. Those of one lane are as many apart as
+    // there are lanes: neighbors, who write their n-th together, write side by side.
     u8* runs;
     Segment* segments;
     u32 run_stride;

@@ -15,6 +15,7 @@ pub(crate) const NO_SLOT: u32 = u32::MAX;
 numbers! {
     /// What instructions do.
     pub(crate) enum Code: u16 {
+        Segment,
         Fold,
         PutText,
         PutHtml,
@@ -64,7 +65,6 @@ numbers! {
         Turn,
         TurnKept,
         TurnEnd,
-        Segment,
         Query,
         Status,
         Header,
@@ -160,6 +160,7 @@ pointing! {
     /// Where each lane's share of the buffers is.
     pub(crate) struct Regions<'m> {
         runs: Slice<'m, u8> [lanes * run_stride],
+        /// A lane's are as many apart as there are lanes.
         segments: Slice<'m, Segment> [lanes * segment_stride],
         /// Bytes of a run's share, a multiple of 16.
         run_stride: u32,

@@ -16,12 +16,16 @@
 //! each remembers which were kept.
 
 use crate::abi::stage::{Code, Constant as StageConstant, Fragment, Instruction, text_function};
-use rhythm_engine::device::FOLD_BYTES_MAX;
 use rhythm_engine::program::{
     Arithmetic, Binary, Block, Call, Choice, Concat, Constant, ConstantItem, Conversion, Escape,
     For, If, Item, KeyUse, Load, Op, PageProgram, Put, Query, Register, StageProgram, TextFunction,
     Type, Unary,
 };
+
+/// Fragments of at most so many bytes are folded into the run. Far fewer than on the host: there
+/// a copy costs less than a segment, here each word of a lane's run is a store beside which no
+/// neighbor's lies, while segments lie side by side.
+const FOLDED_MAX: usize = 8;
 
 /// A stage's program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -338,7 +342,7 @@ impl Encoder<'_> {
     /// Static text: a short one goes into the run, a long one becomes a segment.
     fn fragment(&mut self, fragment: u32) {
         let Fragment { offset, length } = self.fragments[fragment as usize];
-        if length as usize <= FOLD_BYTES_MAX {
+        if length as usize <= FOLDED_MAX {
             self.emit(Code::Fold, 0, 0, 0, offset, length);
         } else {
             self.stage.segments += 1;

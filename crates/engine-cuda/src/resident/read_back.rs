@@ -163,8 +163,8 @@ impl Written<'_> {
     /// A lane's answer from its head and run, and the fragments.
     fn stitched(&self, lane: usize, result: &LaneResult, fragments: &[Box<[u8]>]) -> Vec<u8> {
         let (head, run) = (self.row(lane, result.run_length)).split_at(self.heads[lane] as usize);
-        let stride = self.memory.needs.room.shares.segments as usize;
-        let segments = &self.segments[lane * stride..][..result.segment_count as usize];
+        let segments = self.segments[lane..].iter().step_by(self.heads.len());
+        let segments = segments.take(result.segment_count as usize);
         let mut bytes = head.to_vec();
         let mut at = 0;
         for segment in segments {
