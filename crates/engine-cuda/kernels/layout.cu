@@ -158,20 +158,28 @@ DEVICE uint4 load_unit(u64 from, u32 first, u32 end) {
     return join(low, high, skip);
 }
 
-// The unit from byte `at` of the answer on, up to byte `end` of it at most, of whatever parts are
-// there. Its bytes before `from` are those of `unit`.
-DEVICE uint4 gather_unit(const PartsInView& view, u32 at, u32 from, u32 end, uint4 unit) {
+// The unit from byte `at` of the answer on: its bytes from `from` to before `end`, of whatever parts
+// they are, which is among those from `first` to `last`; and before them those of `waiting`.
+DEVICE uint4 gather_unit(const PartsInView& view, u32 first, u32 last, u32 at, u32 from, u32 end,
+                         uint4 waiting) {
     // The last part that begins at `from` or before; those without bytes come before one with some.
-    u32 part = 0;
-#pragma unroll
-    for (u32 step = WARP / 2; step > 0; step /= 2)
-        if (view.starts[part + step] <= from) part += step;
+    // All threads take as many steps.
+    u32 part = first;
 #pragma unroll 1
-    for (; from < end; ++part) {
-        u32 to = smaller(view.starts[part + 1], end);
-        if (to <= from) continue;
-        unit = put_behind(unit, from - at, load_unit(view.origins[part] + at, from - at, to - at));
+    for (u32 step = first < last ? 1u << (31 - __clz(i32(last - first))) : 0; step > 0; step /= 2)
+        if (part + step <= last && view.starts[part + step] <= from) part += step;
+    // What waits may be all there is.
+    if (from == end) return waiting;
+    // Most units are of one part.
+    u32 to = smaller(view.starts[part + 1], end);
+    uint4 unit = load_unit(view.origins[part] + at, from - at, to - at);
+    if (from != at) unit = put_behind(waiting, from - at, unit);
+#pragma unroll 1
+    for (++part; to < end; ++part) {
         from = to;
+        to = smaller(view.starts[part + 1], end);
+        if (to == from) continue;
+        unit = put_behind(unit, from - at, load_unit(view.origins[part] + at, from - at, to - at));
     }
     return unit;
 }
@@ -240,9 +248,10 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(10)) {
                 }
                 continue;
             }
-            // What waits may be all that is left of the answer.
+            u32 last = u32(__popc(__ballot_sync(FULL_MASK, start < chunk + WARP * UNIT))) - 1;
             if (at < end && at + UNIT > done) {
-                unit = gather_unit(view, at, larger(at, done), smaller(at + UNIT, end), waiting);
+                unit = gather_unit(view, before == 0 ? 0 : before - 1, last, at, larger(at, done),
+                                   smaller(at + UNIT, end), waiting);
                 if (at < stored) *reinterpret_cast<uint4*>(out + at) = unit;
             }
             at += WARP * UNIT;
