@@ -368,9 +368,6 @@ struct ColumnWriter {
 };
 
 #define NO_FRAGMENT 0xffffffffu
-// Shorter fragments are written like what a lane has of its own: to bring lanes level would cost
-// more padding than it saves.
-#define LEVELED_MIN 129u
 
 // A thread a lane, a warp a tile. Between fragments each lane writes its own bytes; before a
 // fragment the lanes that have the same one next are brought level, and then store its units side
@@ -401,19 +398,14 @@ KERNEL(render_column, ColumnArgs, 128) {
             writer.text(run + at, segment.run_end - at);
             at = segment.run_end;
         }
-        Fragment fragment = {0, 0};
-        if (segment.fragment != NO_FRAGMENT) fragment = pieces.fragments[segment.fragment];
-        bool is_long = fragment.length >= LEVELED_MIN;
-        u32 having = __ballot_sync(FULL_MASK, is_long);
-        const u8* bytes = pieces.fragment_bytes + fragment.offset;
-        if (!is_long) {
-            writer.text(bytes, fragment.length);
-            continue;
-        }
+        u32 having = __ballot_sync(FULL_MASK, segment.fragment != NO_FRAGMENT);
+        if (segment.fragment == NO_FRAGMENT) continue;
         u32 same = __match_any_sync(having, segment.fragment);
         writer.fill_up();
         writer.pad_to(__reduce_max_sync(same, writer.row));
-        writer.fragment(reinterpret_cast<const uint4*>(bytes), (fragment.length + UNIT - 1) / UNIT);
+        Fragment fragment = pieces.fragments[segment.fragment];
+        const u8* units = pieces.fragment_bytes + fragment.offset;
+        writer.fragment(reinterpret_cast<const uint4*>(units), (fragment.length + UNIT - 1) / UNIT);
     }
     writer.fill_up();
     u32 rows = __reduce_max_sync(FULL_MASK, writer.row);

@@ -1,5 +1,6 @@
 //! The layouts that answers are made in on the device.
 
+use rhythm_engine::device::FOLD_BYTES_MAX;
 use std::fmt;
 use std::str::FromStr;
 
@@ -59,6 +60,15 @@ impl Layout {
     /// Whether bodies are made column-major.
     pub(crate) const fn is_column(self) -> bool {
         matches!(self, Layout::A | Layout::B | Layout::C)
+    }
+
+    /// Fragments of at most so many bytes are folded into a lane's run; longer ones are segments.
+    ///
+    /// Before a segment the lanes of a column are brought level, which pads. Elsewhere it costs
+    /// little: segments of neighbors lie side by side, while each word of a run is a store of its
+    /// own (on the host, where a copy costs less than a segment, it is the other way round).
+    pub(crate) const fn folded_max(self) -> usize {
+        if self.is_column() { FOLD_BYTES_MAX } else { 8 }
     }
 
     /// Whether the backend runs on the device, too.

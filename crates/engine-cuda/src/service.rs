@@ -3,6 +3,7 @@
 use crate::abi::layout::{PAD, UNIT};
 use crate::abi::stage::{Constant, DecodedColumn, Fragment, Instruction};
 use crate::gpu::{DeviceBuffer, Extent, GpuError, SharedGpu, Slice, Stream};
+use crate::layout::Layout;
 use crate::program::{Page, Stage};
 use crate::upload::{Bundle, upload};
 use rhythm_engine::program::Service;
@@ -79,6 +80,7 @@ impl DeviceService {
         gpu: &SharedGpu,
         stream: Stream,
         service: &Service,
+        layout: Layout,
     ) -> Result<DeviceService, GpuError> {
         let mut bundle = Bundle::default();
         let mut bytes: Vec<u8> = Vec::new();
@@ -96,7 +98,7 @@ impl DeviceService {
         let fragment_bytes = bundle.push(&bytes);
         let programs = service.pages.iter();
         let pages = programs
-            .map(|program| DevicePage::push(&mut bundle, Page::encode(program, &table)))
+            .map(|program| DevicePage::push(&mut bundle, Page::encode(program, &table, layout)))
             .collect();
         // What is empty and stands last has an address within the buffer, too.
         bundle.reserve::<u8>(UNIT);

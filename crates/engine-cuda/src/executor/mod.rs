@@ -146,7 +146,12 @@ impl CudaExecutor {
             .retain(|known| known.service.strong_count() > 0);
         self.services.push(Known {
             service: Arc::downgrade(service),
-            device: Arc::new(DeviceService::new(&self.gpu, self.upload_stream, service)?),
+            device: Arc::new(DeviceService::new(
+                &self.gpu,
+                self.upload_stream,
+                service,
+                self.shared.options.layout,
+            )?),
             rooms: HashMap::new(),
         });
         Ok(self.services.len() - 1)

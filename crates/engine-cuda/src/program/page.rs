@@ -3,6 +3,7 @@
 use super::stage::{Stage, bits};
 use crate::abi::column_slots;
 use crate::abi::stage::{DecodedColumn, Fragment};
+use crate::layout::Layout;
 use rhythm_engine::program::{CallResult, FieldType, PageProgram, Type};
 
 /// What a call's answers are decoded to: slots of columns, and their types.
@@ -30,9 +31,10 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Encodes a page's programs. `fragments` are where the service's are.
+    /// Encodes a page's programs. `fragments` are where the service's are, of which the
+    /// layout says which are folded into runs.
     #[must_use]
-    pub(crate) fn encode(program: &PageProgram, fragments: &[Fragment]) -> Page {
+    pub(crate) fn encode(program: &PageProgram, fragments: &[Fragment], layout: Layout) -> Page {
         let (slots, _) = column_slots(program);
         let mut tables = Vec::new();
         let table_starts: Vec<u32> = program
@@ -47,7 +49,7 @@ impl Page {
         let stages = program
             .stages
             .iter()
-            .map(|stage| Stage::encode(program, stage, &slots, &table_starts, fragments));
+            .map(|stage| Stage::encode(program, stage, &slots, &table_starts, fragments, layout));
         let decodings = program.calls.iter().map(|call| {
             let (spans, columns) = match &call.result {
                 CallResult::Rows(list) => {

@@ -16,16 +16,12 @@
 //! each remembers which were kept.
 
 use crate::abi::stage::{Code, Constant as StageConstant, Fragment, Instruction, text_function};
+use crate::layout::Layout;
 use rhythm_engine::program::{
     Arithmetic, Binary, Block, Call, Choice, Concat, Constant, ConstantItem, Conversion, Escape,
     For, If, Item, KeyUse, Load, Op, PageProgram, Put, Query, Register, StageProgram, TextFunction,
     Type, Unary,
 };
-
-/// Fragments of at most so many bytes are folded into the run. Far fewer than on the host: there
-/// a copy costs less than a segment, here each word of a lane's run is a store beside which no
-/// neighbor's lies, while segments lie side by side.
-const FOLDED_MAX: usize = 8;
 
 /// A stage's program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,13 +51,15 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Encodes a stage of a page, whose fields have their columns from these `slots` on, and whose
-    /// tables begin there; `fragments` are where the service's are.
+    /// tables begin there; `fragments` are where the service's are, and the
+    /// layout says which of them are folded into runs.
     pub(super) fn encode(
         program: &PageProgram,
         stage: &StageProgram,
         slots: &[u32],
         table_starts: &[u32],
         fragments: &[Fragment],
+        layout: Layout,
     ) -> Stage {
         let mut encoder = Encoder {
             program,
@@ -70,6 +68,7 @@ impl Stage {
             slots,
             table_starts,
             fragments,
+            layout,
             stage: Stage {
                 registers: stage.registers.len() as u32,
                 constants: constants(stage),
@@ -112,6 +111,7 @@ struct Encoder<'a> {
     slots: &'a [u32],
     table_starts: &'a [u32],
     fragments: &'a [Fragment],
+    layout: Layout,
     stage: Stage,
 }
 
@@ -342,7 +342,7 @@ impl Encoder<'_> {
     /// Static text: a short one goes into the run, a long one becomes a segment.
     fn fragment(&mut self, fragment: u32) {
         let Fragment { offset, length } = self.fragments[fragment as usize];
-        if length as usize <= FOLDED_MAX {
+        if length as usize <= self.layout.folded_max() {
             self.emit(Code::Fold, 0, 0, 0, offset, length);
         } else {
             self.stage.segments += 1;
