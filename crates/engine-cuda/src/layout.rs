@@ -62,11 +62,13 @@ impl Layout {
         matches!(self, Layout::A | Layout::B | Layout::C)
     }
 
-    /// Fragments of at most so many bytes are folded into a lane's run; longer ones are segments.
+    /// Where answers stay on the device: fragments of at most so many bytes are folded into a
+    /// lane's run; longer ones are segments.
     ///
-    /// Before a segment the lanes of a column are brought level, which pads. Elsewhere it costs
-    /// little: segments of neighbors lie side by side, while each word of a run is a store of its
-    /// own (on the host, where a copy costs less than a segment, it is the other way round).
+    /// Before a segment the lanes of a column are brought level, which pads. Elsewhere a segment
+    /// costs little: those of neighbors lie side by side, while each word of a run is a store of
+    /// its own. For a host that sends, to which a segment is a piece more, it is the other way
+    /// round.
     pub(crate) const fn folded_max(self) -> usize {
         if self.is_column() { FOLD_BYTES_MAX } else { 8 }
     }

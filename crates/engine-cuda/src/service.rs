@@ -3,7 +3,6 @@
 use crate::abi::layout::{PAD, UNIT};
 use crate::abi::stage::{Constant, DecodedColumn, Fragment, Instruction};
 use crate::gpu::{DeviceBuffer, Extent, GpuError, SharedGpu, Slice, Stream};
-use crate::layout::Layout;
 use crate::program::{Page, Stage};
 use crate::upload::{Bundle, upload};
 use rhythm_engine::program::Service;
@@ -80,7 +79,7 @@ impl DeviceService {
         gpu: &SharedGpu,
         stream: Stream,
         service: &Service,
-        layout: Layout,
+        folded_max: usize,
     ) -> Result<DeviceService, GpuError> {
         let mut bundle = Bundle::default();
         let mut bytes: Vec<u8> = Vec::new();
@@ -98,7 +97,7 @@ impl DeviceService {
         let fragment_bytes = bundle.push(&bytes);
         let programs = service.pages.iter();
         let pages = programs
-            .map(|program| DevicePage::push(&mut bundle, Page::encode(program, &table, layout)))
+            .map(|program| DevicePage::push(&mut bundle, Page::encode(program, &table, folded_max)))
             .collect();
         // What is empty and stands last has an address within the buffer, too.
         bundle.reserve::<u8>(UNIT);

@@ -33,7 +33,7 @@ use job::Job;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::host::HostExecutor;
-use rhythm_engine::device::{Executor, Refusal, Work};
+use rhythm_engine::device::{Executor, FOLD_BYTES_MAX, Refusal, Work};
 use rhythm_engine::program::Service;
 use rhythm_protocol::scan::Level;
 use slot::{Shared, Slot, Wake};
@@ -146,11 +146,13 @@ impl CudaExecutor {
             .retain(|known| known.service.strong_count() > 0);
         self.services.push(Known {
             service: Arc::downgrade(service),
+            // As the host has them: it sends what comes, and a short piece costs it more than a
+            // copy costs the device.
             device: Arc::new(DeviceService::new(
                 &self.gpu,
                 self.upload_stream,
                 service,
-                self.shared.options.layout,
+                FOLD_BYTES_MAX,
             )?),
             rooms: HashMap::new(),
         });

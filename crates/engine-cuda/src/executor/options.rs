@@ -108,8 +108,7 @@ impl Options {
         // Rooms grow by powers of two.
         let body = (2 * self.limits.body_bytes_max).max(remembered.body as usize);
         let texts = (2 * self.limits.text_bytes_max).max(remembered.texts as usize);
-        // Each is of a fragment that is longer than itself.
-        let segments = body;
+        let segments = body / 4;
         let bodies = match self.layout {
             Layout::C => WARP * body.max(remembered.rows as usize * UNIT),
             _ => body + segments,

@@ -8,9 +8,9 @@ use crate::besim::answer_queries;
 use crate::layout::Layout;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Arena, Cohort, LaneError, LaneState, View};
-use rhythm_engine::cohort::{LaneOutput, Output, Segment, SessionChange};
+use rhythm_engine::cohort::{LaneOutput, Output, SessionChange};
 use rhythm_engine::device::host::HostExecutor;
-use rhythm_engine::device::{Executor, FOLD_BYTES_MAX, Work};
+use rhythm_engine::device::{Executor, Work};
 use rhythm_engine::program::Form;
 
 /// Takes the lanes that are done into the cohort; those that need more room, or the host, stay with
@@ -32,13 +32,8 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
         .resize(job.work.cohort.lanes.len(), LaneOutput::default());
     output.runs.truncate(output.runs_used);
     output.segments.truncate(output.segments_used);
-    let results: Vec<LaneResult> = (0..launched.len()).map(|i| delivered.result(i)).collect();
-    let bodies = results.iter().enumerate();
-    let bodies =
-        bodies.map(|(i, result)| Body::of(result, delivered, i, layout, &service.fragments));
-    let bodies: Vec<Body<'_>> = bodies.collect();
-    let run_bytes = bodies.iter().map(|body| body.run_bytes).sum();
-    let segments = bodies.iter().map(|body| body.segments).sum();
+    let sums = delivered.offsets(delivered.lanes());
+    let (run_bytes, segments) = (sums.body as usize, sums.segments as usize);
     if job.work.cohort.has_room_for_answer(run_bytes, segments) {
         let output = &mut job.work.cohort.output;
         output.runs.reserve_exact(run_bytes);
@@ -47,12 +42,12 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
     let mut again = Vec::new();
     let launched_with = job.room;
     let appends = job.appends();
-    for (body, &lane) in bodies.iter().zip(&launched) {
-        let Body { result, index, .. } = *body;
+    for (index, &lane) in launched.iter().enumerate() {
+        let result = delivered.result(index);
         let cohort = &mut *job.work.cohort;
         match Outcome::of(result.outcome) {
             Outcome::Room => {
-                job.room.grow(result);
+                job.room.grow(&result);
                 // One that no growing helps would come back for ever.
                 let to = if job.room == launched_with {
                     &mut job.host
@@ -66,23 +61,25 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
             Outcome::Failed(error) => cohort.fail(lane as usize, error),
             // A stage that is not the last of its launch leaves no lane active.
             Outcome::Active => {
-                let texts = Texts::of(result, delivered, index);
+                let texts = Texts::of(&result, delivered, index);
                 if texts.take(cohort, lane, delivered, form).is_none() {
                     cohort.fail_without_room(lane as usize);
                 }
             }
             Outcome::Finished => {
-                if !cohort.has_room_for_answer(body.run_bytes, body.segments) {
+                let (run_bytes, segments) = room_of(&result, layout);
+                if !cohort.has_room_for_answer(run_bytes, segments) {
                     // It goes through the stages again when those before it are answered.
                     cohort.lanes[lane as usize] = LaneState::Later;
                     continue;
                 }
-                let texts = Texts::of(result, delivered, index);
+                let texts = Texts::of(&result, delivered, index);
                 match texts.take(cohort, lane, delivered, form) {
                     None => cohort.fail_without_room(lane as usize),
                     Some(file) => {
                         cohort.lanes[lane as usize] = LaneState::Finished;
-                        let answer = body.take(&mut cohort.output);
+                        let answer =
+                            take_body(&mut cohort.output, delivered, index, &result, layout);
                         cohort.output.lanes[lane as usize] = LaneOutput { file, ..answer };
                     }
                 }
@@ -174,133 +171,72 @@ fn push(arena: &mut Arena, text: &[u8]) -> Option<View> {
     arena.reserve(text.len()).then(|| arena.push(text))
 }
 
-/// A lane's body among what was delivered; nothing where it has none.
-struct Body<'a> {
-    result: &'a LaneResult,
-    delivered: &'a Delivered<'a>,
+/// Bytes of runs and segments that a lane's answer takes in the cohort's output.
+fn room_of(result: &LaneResult, layout: Layout) -> (usize, usize) {
+    match layout {
+        Layout::Runs => (result.run_length as usize, result.segment_count as usize),
+        _ => (result.body_length as usize, 0),
+    }
+}
+
+/// Takes a lane's body, as runs and segments or in one piece; there is room for it.
+fn take_body(
+    output: &mut Output,
+    delivered: &Delivered<'_>,
     index: usize,
+    result: &LaneResult,
     layout: Layout,
-    fragments: &'a [Box<[u8]>],
-    /// Bytes of runs and segments that it takes in the cohort's output.
-    run_bytes: usize,
-    segments: usize,
-}
-
-impl<'a> Body<'a> {
-    fn of(
-        result: &'a LaneResult,
-        delivered: &'a Delivered<'a>,
-        index: usize,
-        layout: Layout,
-        fragments: &'a [Box<[u8]>],
-    ) -> Body<'a> {
-        let mut body = Body {
-            result,
-            delivered,
-            index,
-            layout,
-            fragments,
-            run_bytes: 0,
-            segments: 0,
-        };
-        if Outcome::of(result.outcome) != Outcome::Finished {
-            return body;
+) -> LaneOutput {
+    let offsets = delivered.offsets(index);
+    let run_start = output.runs.len();
+    let segment_start = output.segments.len();
+    let (run_bytes, segments) = room_of(result, layout);
+    output.runs.reserve_exact(run_bytes);
+    output.segments.reserve_exact(segments);
+    match layout {
+        Layout::Runs => {
+            let run = delivered.body(offsets.body, result.run_length as usize);
+            output.runs.extend_from_slice(run);
+            let first = offsets.segments as usize;
+            let segments = first..first + result.segment_count as usize;
+            output
+                .segments
+                .extend(segments.map(|at| delivered.segment(at)));
         }
-        body.run_bytes = result.body_length as usize;
-        if layout == Layout::Runs {
-            for (_, fragment) in body.delivered_segments().filter(is_long) {
-                body.run_bytes -= fragment.len();
-                body.segments += 1;
-            }
+        Layout::A | Layout::B | Layout::Row => {
+            let body = delivered.body(offsets.body, result.body_length as usize);
+            output.runs.extend_from_slice(body);
         }
-        body
-    }
-
-    /// Its segments as the device has them, with their fragments.
-    fn delivered_segments(&self) -> impl Iterator<Item = (Segment, &'a [u8])> + use<'a> {
-        let (delivered, fragments) = (self.delivered, self.fragments);
-        let first = delivered.offsets(self.index).segments as usize;
-        let all = first..first + self.result.segment_count as usize;
-        all.map(move |at| {
-            let segment = delivered.segment(at);
-            (segment, &*fragments[segment.fragment as usize])
-        })
-    }
-
-    /// Takes it, as run and segments or in one piece; there is room for it.
-    fn take(&self, output: &mut Output) -> LaneOutput {
-        let Body {
-            result,
-            delivered,
-            index,
-            ..
-        } = *self;
-        let start = delivered.offsets(index).body;
-        let run_start = output.runs.len();
-        let segment_start = output.segments.len();
-        output.runs.reserve_exact(self.run_bytes);
-        output.segments.reserve_exact(self.segments);
-        match self.layout {
-            Layout::Runs => {
-                let run = delivered.body(start, result.run_length as usize);
-                let mut at = 0;
-                // Short fragments, which the device leaves out, are the host's to send with the
-                // run: a piece of its own would cost more.
-                for (segment, fragment) in self.delivered_segments() {
-                    let end = segment.run_end as usize;
-                    output.runs.extend_from_slice(&run[at..end]);
-                    at = end;
-                    if is_long(&(segment, fragment)) {
-                        output.segments.push(Segment {
-                            run_end: (output.runs.len() - run_start) as u32,
-                            fragment: segment.fragment,
-                        });
-                    } else {
-                        output.runs.extend_from_slice(fragment);
-                    }
-                }
-                output.runs.extend_from_slice(&run[at..]);
+        // What a network card that gathers would do (paper, section 5.3.2, Titan C).
+        Layout::C => {
+            for unit in delivered.units(index) {
+                let text = unit
+                    .iter()
+                    .position(|byte| *byte == PAD)
+                    .unwrap_or(unit.len());
+                output.runs.extend_from_slice(&unit[..text]);
             }
-            Layout::A | Layout::B | Layout::Row => {
-                let body = delivered.body(start, result.body_length as usize);
-                output.runs.extend_from_slice(body);
-            }
-            // What a network card that gathers would do (paper, section 5.3.2, Titan C).
-            Layout::C => {
-                for unit in delivered.units(index) {
-                    let text = unit
-                        .iter()
-                        .position(|byte| *byte == PAD)
-                        .unwrap_or(unit.len());
-                    output.runs.extend_from_slice(&unit[..text]);
-                }
-            }
-        }
-        output.runs_used = output.runs.len();
-        output.segments_used = output.segments.len();
-        LaneOutput {
-            run_start,
-            run_length: (output.runs.len() - run_start) as u32,
-            segment_start: segment_start as u32,
-            segment_count: (output.segments.len() - segment_start) as u32,
-            body_length: result.body_length,
-            status: match result.status {
-                0 => LaneOutput::default().status,
-                status => status,
-            },
-            session: match result.session {
-                SESSION_CREATE => SessionChange::Create(result.user),
-                SESSION_DESTROY => SessionChange::Destroy,
-                _ => SessionChange::None,
-            },
-            file: None,
         }
     }
-}
-
-/// Whether a fragment is a segment of the cohort's output.
-fn is_long((_, fragment): &(Segment, &[u8])) -> bool {
-    fragment.len() > FOLD_BYTES_MAX
+    output.runs_used = output.runs.len();
+    output.segments_used = output.segments.len();
+    LaneOutput {
+        run_start,
+        run_length: (output.runs.len() - run_start) as u32,
+        segment_start: segment_start as u32,
+        segment_count: (output.segments.len() - segment_start) as u32,
+        body_length: result.body_length,
+        status: match result.status {
+            0 => LaneOutput::default().status,
+            status => status,
+        },
+        session: match result.session {
+            SESSION_CREATE => SessionChange::Create(result.user),
+            SESSION_DESTROY => SessionChange::Destroy,
+            _ => SessionChange::None,
+        },
+        file: None,
+    }
 }
 
 /// Ends a job whose lanes are all done but those of the host, which are run now.

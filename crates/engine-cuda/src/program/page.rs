@@ -3,7 +3,6 @@
 use super::stage::{Stage, bits};
 use crate::abi::column_slots;
 use crate::abi::stage::{DecodedColumn, Fragment};
-use crate::layout::Layout;
 use rhythm_engine::program::{CallResult, FieldType, PageProgram, Type};
 
 /// What a call's answers are decoded to: slots of columns, and their types.
@@ -31,10 +30,10 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Encodes a page's programs. `fragments` are where the service's are, of which the
-    /// layout says which are folded into runs.
+    /// Encodes a page's programs. `fragments` are where the service's are; those of at most
+    /// `folded_max` bytes are folded into runs.
     #[must_use]
-    pub(crate) fn encode(program: &PageProgram, fragments: &[Fragment], layout: Layout) -> Page {
+    pub(crate) fn encode(program: &PageProgram, fragments: &[Fragment], folded_max: usize) -> Page {
         let (slots, _) = column_slots(program);
         let mut tables = Vec::new();
         let table_starts: Vec<u32> = program
@@ -46,10 +45,9 @@ impl Page {
                 start
             })
             .collect();
-        let stages = program
-            .stages
-            .iter()
-            .map(|stage| Stage::encode(program, stage, &slots, &table_starts, fragments, layout));
+        let stages = program.stages.iter().map(|stage| {
+            Stage::encode(program, stage, &slots, &table_starts, fragments, folded_max)
+        });
         let decodings = program.calls.iter().map(|call| {
             let (spans, columns) = match &call.result {
                 CallResult::Rows(list) => {

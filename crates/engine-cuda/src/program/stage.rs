@@ -16,7 +16,6 @@
 //! each remembers which were kept.
 
 use crate::abi::stage::{Code, Constant as StageConstant, Fragment, Instruction, text_function};
-use crate::layout::Layout;
 use rhythm_engine::program::{
     Arithmetic, Binary, Block, Call, Choice, Concat, Constant, ConstantItem, Conversion, Escape,
     For, If, Item, KeyUse, Load, Op, PageProgram, Put, Query, Register, StageProgram, TextFunction,
@@ -51,15 +50,15 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Encodes a stage of a page, whose fields have their columns from these `slots` on, and whose
-    /// tables begin there; `fragments` are where the service's are, and the
-    /// layout says which of them are folded into runs.
+    /// tables begin there; `fragments` are where the service's are; those of
+    /// at most `folded_max` bytes are folded into runs.
     pub(super) fn encode(
         program: &PageProgram,
         stage: &StageProgram,
         slots: &[u32],
         table_starts: &[u32],
         fragments: &[Fragment],
-        layout: Layout,
+        folded_max: usize,
     ) -> Stage {
         let mut encoder = Encoder {
             program,
@@ -68,7 +67,7 @@ impl Stage {
             slots,
             table_starts,
             fragments,
-            layout,
+            folded_max,
             stage: Stage {
                 registers: stage.registers.len() as u32,
                 constants: constants(stage),
@@ -111,7 +110,7 @@ struct Encoder<'a> {
     slots: &'a [u32],
     table_starts: &'a [u32],
     fragments: &'a [Fragment],
-    layout: Layout,
+    folded_max: usize,
     stage: Stage,
 }
 
@@ -342,7 +341,7 @@ impl Encoder<'_> {
     /// Static text: a short one goes into the run, a long one becomes a segment.
     fn fragment(&mut self, fragment: u32) {
         let Fragment { offset, length } = self.fragments[fragment as usize];
-        if length as usize <= self.layout.folded_max() {
+        if length as usize <= self.folded_max {
             self.emit(Code::Fold, 0, 0, 0, offset, length);
         } else {
             self.stage.segments += 1;

@@ -130,11 +130,17 @@ impl Context {
             u64::from(*head) + u64::from(body)
         });
         let own = own.sum::<u64>() as f64 / count;
+        let segments = finished
+            .iter()
+            .map(|(result, _)| result.segment_count as usize);
+        let segments = (segments.sum::<usize>() * size_of::<Segment>()) as f64 / count;
         let tile_rows = reader.read(memory.tiles().rows_used)?;
         let rows: u64 = tile_rows.iter().map(|rows| u64::from(*rows)).sum();
         let columns = (rows as usize * WARP * UNIT) as f64 / count;
         let written = match layout {
-            Layout::Row | Layout::Runs => own,
+            Layout::Row => own,
+            // And where the fragments go.
+            Layout::Runs => own + segments,
             Layout::C => columns,
             Layout::A | Layout::B => columns + own,
         };

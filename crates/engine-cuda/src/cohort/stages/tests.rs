@@ -8,9 +8,9 @@ use crate::abi::{LANE_ACTIVE, LaneResult, NO_TEXT, Outcome};
 use crate::besim::deliver_text;
 use crate::gpu::emulated::{Emulated, LaneOrder};
 use crate::gpu::{Address, Extent, PinnedBuffer, SharedGpu, scope};
-use crate::layout::Layout;
 use crate::plain::{Plain, bytes_of};
 use rhythm_engine::cohort::{Cohort, Column, LaneError, LaneState, Span, View};
+use rhythm_engine::device::FOLD_BYTES_MAX;
 use rhythm_engine::program::{
     Asking, Call, CallResult, Csrf, Field, FieldType, Form, PageProgram, Service, SessionUse,
     StageProgram, Type,
@@ -199,7 +199,7 @@ fn decoded(
 ) -> (Vec<Option<Got>>, u32) {
     let gpu = &Emulated::new(order);
     let stream = gpu.stream().unwrap();
-    let on_device = DeviceService::new(gpu, stream, service, Layout::Runs).unwrap();
+    let on_device = DeviceService::new(gpu, stream, service, FOLD_BYTES_MAX).unwrap();
     let stride = lanes.iter().map(Vec::len).max().unwrap_or(0);
     let (results, views, arena) = laid_out(lanes, stride);
     let (arena, views) = (Items::new(gpu, &arena), Items::new(gpu, &views));
