@@ -1,5 +1,5 @@
-// Bodies from runs and fragments: what the kernels of layout.cu are given, and how units of 16 bytes
-// are put together.
+// Bodies from runs and fragments: what the kernels of layout.cu are given, and how units of 16
+// bytes are put together.
 #pragma once
 #include "stage.cuh"
 #include "writer.cuh"
