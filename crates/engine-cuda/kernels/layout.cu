@@ -158,8 +158,8 @@ DEVICE uint4 load_unit(u64 from, u32 first, u32 end) {
     return join(low, high, skip);
 }
 
-// The unit from byte `at` of the answer on: its bytes from `from` to before `end`, of whatever parts
-// they are, which are among those from `first` to `last`; before them those of `waiting`.
+// The unit from byte `at` of the answer on: its bytes from `from` to before `end`, of whatever
+// parts they are, which are among those from `first` to `last`; before them those of `waiting`.
 DEVICE uint4 gather_unit(const PartsInView& view, u32 first, u32 last, u32 at, u32 from, u32 end,
                          uint4 waiting) {
     // The last part that begins at `from` or before; those without bytes come before one with some.
@@ -184,9 +184,10 @@ DEVICE uint4 gather_unit(const PartsInView& view, u32 first, u32 last, u32 at, u
     return unit;
 }
 
-// A warp a request, 512 aligned bytes of its answer at a time, a unit a thread. Where parts are, the
-// warp finds out of 32 together, a thread each; then each thread gathers its unit from those that
-// have bytes of it. Most often all 32 units are of one long fragment: two loads and a store each.
+// A warp a request, 512 aligned bytes of its answer at a time, a unit a thread. Where parts are,
+// the warp finds out of 32 together, a thread each; then each thread gathers its unit from those
+// that have bytes of it. Most often all 32 units are of one long fragment: two loads and a store
+// each.
 KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(10)) {
     SHARED_ARRAY(PartsInView, views, ROW_WARPS);
     const Pieces& pieces = args.pieces;
