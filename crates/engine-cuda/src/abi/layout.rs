@@ -60,6 +60,7 @@ pointing! {
     pub(crate) struct Pieces<'m> {
         results: Slice<'m, LaneResult> [lanes],
         runs: Slice<'m, u8> [lanes * run_stride],
+        /// A lane's are as many apart as there are lanes.
         segments: Slice<'m, Segment> [lanes * segment_stride],
         fragments: Slice<'m, Fragment>,
         fragment_bytes: Slice<'m, u8>,

@@ -52,7 +52,8 @@ impl RegionExtents {
     }
 }
 
-/// The lanes' regions: of each as many as the shares say, a lane's behind the other's.
+/// The lanes' regions: of each as many as the shares say, a lane's behind the other's; of segments
+/// all lanes' first ones, then all second ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaneRegions<'m> {
     pub(crate) shares: Shares,
