@@ -59,5 +59,15 @@ template <class T> static __device__ __forceinline__ T* KEPT(T* pointer) {
 DEVICE u32 global_thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 DEVICE u32 warp_lane() { return threadIdx.x & (WARP - 1); }
 
+// The sum of what the lanes of a warp have, up to one's own: all of them call.
+DEVICE u32 sum_to_here(u32 value) {
+    u32 sum = value;
+    for (u32 by = 1; by < WARP; by *= 2) {
+        u32 lower = __shfl_up_sync(FULL_MASK, sum, by);
+        if (warp_lane() >= by) sum += lower;
+    }
+    return sum;
+}
+
 template <class T> DEVICE T smaller(T a, T b) { return a < b ? a : b; }
 template <class T> DEVICE T larger(T a, T b) { return a < b ? b : a; }

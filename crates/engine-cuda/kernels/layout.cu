@@ -128,13 +128,12 @@ DEVICE Part part_of(const Pieces& pieces, u32 index, u32 part, u32 run_length, u
     u32 head = pieces.heads ? HEAD_PARTS : 0;
     if (part < head) return head_part(pieces, index, part);
     u32 at = (part - head) / 2;
-    const Segment* segments = pieces.segments + index;
     if ((part - head) % 2 == 1) {
-        Fragment fragment = pieces.fragments[segments[u64(pieces.lanes) * at].fragment];
+        Fragment fragment = pieces.fragments[segment_of(pieces, index, at).fragment];
         return {pieces.fragment_bytes + fragment.offset, fragment.length};
     }
-    u32 from = at == 0 ? 0 : segments[u64(pieces.lanes) * (at - 1)].run_end;
-    u32 to = at == segment_count ? run_length : segments[u64(pieces.lanes) * at].run_end;
+    u32 from = at == 0 ? 0 : segment_of(pieces, index, at - 1).run_end;
+    u32 to = at == segment_count ? run_length : segment_of(pieces, index, at).run_end;
     return {pieces.runs + u64(pieces.run_stride) * index + from, to - from};
 }
 
@@ -214,12 +213,7 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(10)) {
         Part part = {};
         if (first + thread < count)
             part = part_of(pieces, index, first + thread, run_length, segment_count);
-        u32 start = part.length;
-#pragma unroll
-        for (u32 by = 1; by < WARP; by *= 2) {
-            u32 lower = __shfl_up_sync(FULL_MASK, start, by);
-            if (thread >= by) start += lower;
-        }
+        u32 start = sum_to_here(part.length);
         u32 end = done + __shfl_sync(FULL_MASK, start, WARP - 1);
         start += done - part.length;
         __syncwarp(FULL_MASK);
@@ -265,11 +259,10 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(10)) {
         done = end;
     }
     if (args.segments_out && args.runs_only) {
-        const Segment* segments = pieces.segments + index;
         u32 first = args.offsets[index].segments;
         for (u32 i = thread; i < result.segment_count && first + i < args.segments_capacity;
              i += WARP)
-            args.segments_out[first + i] = segments[u64(pieces.lanes) * i];
+            args.segments_out[first + i] = segment_of(pieces, index, i);
     }
 }
 
@@ -389,11 +382,10 @@ KERNEL(render_column, ColumnArgs, 128) {
         writer.text(of.bytes, of.length);
     }
     const u8* run = pieces.runs + u64(pieces.run_stride) * own;
-    const Segment* segments = pieces.segments + own;
     u32 at = 0;
     for (u32 i = 0; __any_sync(FULL_MASK, renders && i <= segment_count); ++i) {
         Segment segment = {run_length, NO_FRAGMENT};
-        if (i < segment_count) segment = segments[u64(pieces.lanes) * i];
+        if (i < segment_count) segment = segment_of(pieces, own, i);
         if (i <= segment_count) {
             writer.text(run + at, segment.run_end - at);
             at = segment.run_end;
@@ -430,11 +422,7 @@ DEVICE u32 text_bytes(uint4 unit) {
 
 // The bytes of 32 units, one a thread, behind one another in `to` from `filled` on; gives how many.
 DEVICE u32 squeeze(u8* to, u32 filled, uint4 unit, u32 count) {
-    u32 end = count;
-    for (u32 by = 1; by < WARP; by *= 2) {
-        u32 lower = __shfl_up_sync(FULL_MASK, end, by);
-        if (warp_lane() >= by) end += lower;
-    }
+    u32 end = sum_to_here(count);
     u8* at = to + filled + end - count;
     u64 word = u64(unit.y) << 32 | unit.x;
     for (u32 byte = 0; byte < count; ++byte) {

@@ -130,6 +130,11 @@ DEVICE u32 lanes_of(const Pieces& pieces) {
     return pieces.lane_count ? smaller(*pieces.lane_count, pieces.lanes) : pieces.lanes;
 }
 
+// A lane's segment: those of one number lie side by side.
+DEVICE const Segment& segment_of(const Pieces& pieces, u32 index, u32 at) {
+    return pieces.segments[u64(pieces.lanes) * at + index];
+}
+
 // A part of what is rendered.
 struct Part {
     const u8* bytes;

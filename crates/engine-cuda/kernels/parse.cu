@@ -137,11 +137,7 @@ KERNEL(sort_requests, SortRequests, 1024) {
         for (u32 base = 0; base < keys; base += WARP) {
             u32 key = base + lane;
             u32 count = key < keys ? args.page_start[key] : 0;
-            u32 sum = count;
-            for (u32 step = 1; step < WARP; step *= 2) {
-                u32 other = __shfl_up_sync(FULL_MASK, sum, step);
-                if (lane >= step) sum += other;
-            }
+            u32 sum = sum_to_here(count);
             if (key < keys) args.page_start[key] = before + sum - count;
             before += __shfl_sync(FULL_MASK, sum, WARP - 1);
         }

@@ -224,13 +224,8 @@ DEVICE void find_promised(const SessionArray& array, u32 region, u32 granted, u3
         u32 index = (first + window) * WARP + ((warp_lane() + turn) & (WARP - 1));
         u64 word = load_relaxed(array.free_bits + index);
         // Each lane takes of its word what the lanes before it leave to be taken.
-        u32 before = __popcll(word);
-        u32 here = before;
-        for (u32 step = 1; step < WARP; step *= 2) {
-            u32 other = __shfl_up_sync(FULL_MASK, before, step);
-            if (warp_lane() >= step) before += other;
-        }
-        before -= here;
+        u32 here = __popcll(word);
+        u32 before = sum_to_here(here) - here;
         u32 mine = before < granted ? smaller(here, granted - before) : 0;
         u64 bits = word ^ without_lowest(word, mine);
         u64 got = 0;

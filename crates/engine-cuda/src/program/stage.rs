@@ -50,8 +50,8 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Encodes a stage of a page, whose fields have their columns from these `slots` on, and whose
-    /// tables begin there; `fragments` are where the service's are; those of
-    /// at most `folded_max` bytes are folded into runs.
+    /// tables begin there; `fragments` are where the service's are, of which those of at most
+    /// `folded_max` bytes are folded into runs.
     pub(super) fn encode(
         program: &PageProgram,
         stage: &StageProgram,
