@@ -16,17 +16,57 @@ pub(super) fn by_key(by: KeyUse, items: &mut Keyed<'_>) {
         KeyUse::Sort {
             descending,
             ignores_case,
-        } => items.sort_by(|(_, left), (_, right)| {
-            let ordering = order(*left, *right, ignores_case);
-            if descending {
-                ordering.reverse()
-            } else {
-                ordering
-            }
-        }),
+        } => sort(items, descending, ignores_case),
         KeyUse::Unique => {
             let mut seen = HashSet::new();
             items.retain(|(_, key)| seen.insert(bytes_of(*key)));
+        }
+    }
+}
+
+/// Sorts by the keys; what is equal stays in its order. What is moved and compared are numbers that
+/// are in the keys' order as far as they tell them apart.
+fn sort(items: &mut Keyed<'_>, descending: bool, ignores_case: bool) {
+    let number = |index: usize| {
+        let number = rank(items[index].1, ignores_case);
+        (if descending { !number } else { number }, index as u32)
+    };
+    let mut numbers: Vec<(u64, u32)> = (0..items.len()).map(number).collect();
+    numbers.sort_unstable_by(|left, right| {
+        left.0.cmp(&right.0).then_with(|| {
+            let key = |of: &(u64, u32)| items[of.1 as usize].1;
+            let ordering = order(key(left), key(right), ignores_case);
+            let ordering = if descending {
+                ordering.reverse()
+            } else {
+                ordering
+            };
+            ordering.then_with(|| left.1.cmp(&right.1))
+        })
+    });
+    let sorted = numbers.iter().map(|(_, index)| items[*index as usize]);
+    *items = sorted.collect();
+}
+
+/// A number that is less than another value's, or equal, where the value is less.
+fn rank(key: Argument<'_>, ignores_case: bool) -> u64 {
+    const SIGN: u64 = 1 << 63;
+    match key {
+        Argument::Text(text) => {
+            let mut first = [0; 8];
+            let length = text.len().min(8);
+            first[..length].copy_from_slice(&text[..length]);
+            if ignores_case {
+                first.make_ascii_lowercase();
+            }
+            u64::from_be_bytes(first)
+        }
+        Argument::Int(value) => value as u64 ^ SIGN,
+        Argument::Bool(value) => value.into(),
+        // There are two zeros; the bits of what is negative grow downwards.
+        Argument::Float(value) => {
+            let bits = (value + 0.0).to_bits();
+            bits ^ if bits & SIGN == 0 { SIGN } else { u64::MAX }
         }
     }
 }

@@ -177,7 +177,8 @@ fn run(
     Ok(done.remove(0).cohort)
 }
 
-/// A cohort of made-up lanes; a few of them have failed before, as after a bad session.
+/// A cohort of made-up lanes; a few of them have failed before, as after a bad session, and some ask
+/// for what the one before them asks for.
 pub fn make_cohort(program: &PageProgram, lanes: usize, dice: &mut Dice) -> Box<Cohort> {
     let mut cohort = Box::new(Cohort::default());
     cohort.reset(program);
@@ -187,6 +188,7 @@ pub fn make_cohort(program: &PageProgram, lanes: usize, dice: &mut Dice) -> Box<
             cohort.lanes[lane] = LaneState::Finished;
         }
     }
+    let is_twin: Vec<bool> = (0..lanes).map(|lane| lane > 0 && dice.once_in(3)).collect();
     for (id, field) in program.fields.iter().enumerate() {
         let of_call = program.calls.iter().any(|call| {
             usize::from(call.status) == id
@@ -196,7 +198,7 @@ pub fn make_cohort(program: &PageProgram, lanes: usize, dice: &mut Dice) -> Box<
                 }
         });
         if !of_call {
-            fill_field(program, id, field, &mut cohort, dice);
+            fill_field(program, id, field, &is_twin, &mut cohort, dice);
         }
     }
     cohort
@@ -206,6 +208,7 @@ fn fill_field(
     program: &PageProgram,
     id: usize,
     field: &Field,
+    is_twin: &[bool],
     cohort: &mut Cohort,
     dice: &mut Dice,
 ) {
@@ -214,6 +217,12 @@ fn fill_field(
     for lane in 0..cohort.len() {
         let Cohort { fields, arena, .. } = cohort;
         match (&field.kind, &mut fields[id]) {
+            (FieldType::Scalar(_), Column::Text(views)) if is_twin[lane] => {
+                views[lane] = views[lane - 1];
+            }
+            (FieldType::Scalar(_), Column::Int(values)) if is_twin[lane] => {
+                values[lane] = values[lane - 1];
+            }
             (FieldType::Scalar(_), Column::Text(views)) => {
                 views[lane] = arena.push(scalar_text(param.map(|p| &p.kind), dice).as_bytes());
             }

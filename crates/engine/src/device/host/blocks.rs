@@ -7,7 +7,7 @@ use super::plan::{Part, Plan};
 use super::positions::Positions;
 use super::step::{Columns, Steps};
 use super::strip::{Lanes, Pack, Registers, Selection};
-use super::walk::Walk;
+use super::walk::{Turns, Walk};
 use super::write::Regions;
 use crate::cohort::{Arena, Queries, View};
 use crate::program::{Conversion, Op, PageProgram, Register, StageProgram, Type};
@@ -57,7 +57,7 @@ impl Strip<'_> {
             }
             let ended = self.lanes.ended;
             match part {
-                Part::Steps(steps) => self.walk(steps, selection),
+                Part::Steps(steps) => self.walk(steps, selection, None),
                 Part::Op(op) => self.op(op, selection),
                 Part::Branch(branch) => self.branch(branch, selection),
                 Part::Loop(of) => self.repeat(of, selection),
@@ -68,9 +68,10 @@ impl Strip<'_> {
         }
     }
 
-    fn walk(&mut self, steps: &Steps, selection: &Selection) {
+    pub(super) fn walk(&mut self, steps: &Steps, selection: &[u8], turns: Option<Turns<'_>>) {
         self.level.run(Walk {
             steps,
+            turns,
             columns: self.columns,
             selection,
             program: self.program,

@@ -1,11 +1,25 @@
 //! Operations that choose which lanes run what: branches and loops.
 
 use super::blocks::Strip;
-use super::plan::{Branch, Choice, Key, Loop};
+use super::plan::{Branch, Choice, Key, Loop, Part};
 use super::positions::Positions;
 use super::strip::{Registers, Selection, argument};
+use super::walk::{KeyFound, Turns};
 use crate::device::choices;
 use crate::program::KeyUse;
+
+impl Loop {
+    /// Its turns, of these positions.
+    fn turns<'w>(&self, kept: Option<&'w Positions>, key: Option<KeyFound<'w>>) -> Turns<'w> {
+        Turns {
+            position: self.position,
+            index: self.index,
+            length: self.length,
+            kept,
+            key,
+        }
+    }
+}
 
 impl Strip<'_> {
     /// Runs each branch once, for the lanes that take it.
@@ -67,8 +81,8 @@ impl Strip<'_> {
         kept
     }
 
-    /// Computes what each position has, all lanes' first, then their second, and does with them
-    /// what that is for.
+    /// Computes what each position has, as [`Strip::turns`] runs a body, and does with them what
+    /// that is for.
     fn by_key(
         &mut self,
         op: &Loop,
@@ -82,6 +96,15 @@ impl Strip<'_> {
         // nothing else, so it serves to remember the counts.
         let mut turning = self.selection();
         turning.extend(selection.iter().filter(|lane| self.lanes.runs(**lane)));
+        if let [Part::Steps(steps)] = &key.parts[..] {
+            let found = KeyFound {
+                register: key.register,
+                by,
+                found: next,
+            };
+            self.walk(steps, &turning, Some(op.turns(kept, Some(found))));
+            turning.clear();
+        }
         for turn in 0.. {
             turning.retain(|lane| turn < self.registers.int(op.length, *lane));
             if turning.is_empty() {
@@ -135,8 +158,8 @@ impl Strip<'_> {
         }
     }
 
-    /// Runs a loop's body turn by turn, each time for the lanes that still have one, and its else
-    /// for those that had none.
+    /// Runs a loop's body, and its else for lanes that have no turn: lane by lane where the body
+    /// runs as one, else turn by turn, each time for the lanes that still have one.
     fn turns(&mut self, op: &Loop, selection: &Selection, kept: Option<&Positions>) {
         let mut turning = self.selection();
         let mut idle = self.selection();
@@ -146,6 +169,10 @@ impl Strip<'_> {
             } else {
                 idle.push(lane);
             }
+        }
+        if let [Part::Steps(steps)] = &op.body[..] {
+            self.walk(steps, &turning, Some(op.turns(kept, None)));
+            turning.clear();
         }
         for turn in 0.. {
             // The body never writes `length`: the loop owns the register.

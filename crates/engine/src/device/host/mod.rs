@@ -18,6 +18,7 @@
 //!   a row for each item) and `write` (output);
 //! - `texts`, `control`, `output`: what runs one operation at a time;
 //! - `md5`: many digests at once;
+//! - `twins`: lanes of which one is run for all;
 //! - `work`: how much is done in one pass of a stage.
 //!
 //! Which instructions the kernels use is chosen at start by [`Level`], so one machine can test
@@ -38,6 +39,7 @@ mod stages;
 mod step;
 mod strip;
 mod texts;
+mod twins;
 mod walk;
 mod work;
 mod write;
@@ -53,6 +55,7 @@ use rhythm_protocol::scan::Level;
 use stages::{Room, Stage, Stages};
 use step::Columns;
 use strip::{Fate, Lanes, Registers, STRIP, Selection};
+use twins::Twins;
 pub use work::PASS_WORK_MAX;
 use work::{PassWork, TURN_WORK};
 use write::Regions;
@@ -79,6 +82,8 @@ struct Strips {
     level: Level,
     /// The lanes to be run.
     active: Vec<u32>,
+    /// Those that others are run for.
+    twins: Twins,
     /// Those that needed more room.
     overflowed: Vec<u32>,
     registers: Registers,
@@ -117,6 +122,7 @@ impl HostExecutor {
                 pass_work_max: usize::MAX,
                 level,
                 active: Vec::new(),
+                twins: Twins::default(),
                 overflowed: Vec::new(),
                 registers: Registers::default(),
                 lanes: Box::default(),
@@ -155,6 +161,10 @@ impl Strips {
                 .filter(|(_, state)| **state == LaneState::Active)
                 .map(|(lane, _)| lane),
         );
+        let header = cohort.output.headers.len();
+        if program.stages[cohort.stage].call.is_none() {
+            self.twins.take(&stage.plan.needed, cohort, &mut active);
+        }
         while !active.is_empty() {
             let strip_lanes = (STRIP_BYTES_MAX / room.stride()).clamp(1, STRIP);
             let mut rest = &active[..];
@@ -193,7 +203,8 @@ impl Strips {
         }
         self.active = active;
         cohort.yields = pass.is_enough();
-        // Lanes that were run again came late.
+        self.twins.settle(cohort, header);
+        // Twins, and lanes that were run again, came late.
         if !cohort.output.headers.is_sorted_by_key(|(lane, ..)| *lane) {
             cohort.output.headers.sort_by_key(|(lane, ..)| *lane);
         }

@@ -10,12 +10,13 @@
 
 use super::compute::Cells;
 use super::keys::{high_word, matching};
+use super::positions::Positions;
 use super::rows::Rows;
 use super::step::{Choice, Columns, Row, RowPart, Step, Steps};
 use super::strip::{Fate, Lanes, Registers};
 use super::write::{Appended, MOVE, Out, Regions, Texts};
 use crate::cohort::{Arena, LaneError, Segment, SessionChange, Span, View};
-use crate::program::{FragmentId, PageProgram, Register, StageProgram};
+use crate::program::{FragmentId, KeyUse, PageProgram, Register, StageProgram};
 use rhythm_protocol::scan::{Simd, Task, prefetch};
 use std::hint;
 
@@ -25,6 +26,8 @@ const AHEAD: usize = 3;
 /// All selected lanes taking their steps, compiled for each instruction set.
 pub(super) struct Walk<'w, 'r> {
     pub(super) steps: &'w Steps,
+    /// Where the steps are taken more than once.
+    pub(super) turns: Option<Turns<'w>>,
     pub(super) columns: &'w Columns<'w>,
     pub(super) selection: &'w [u8],
     pub(super) program: &'w PageProgram,
@@ -35,6 +38,53 @@ pub(super) struct Walk<'w, 'r> {
     pub(super) regions: &'w mut Regions<'r>,
     /// Where what is seldom appended is made.
     pub(super) made: &'w mut Vec<u8>,
+}
+
+/// The turns of a loop whose body the steps are, or the key of one of its choices: a lane takes all
+/// of its turns before the next lane begins.
+pub(super) struct Turns<'w> {
+    /// Told the position of a turn, and which turn it is.
+    pub(super) position: Register,
+    pub(super) index: Register,
+    /// How many a lane takes.
+    pub(super) length: Register,
+    /// Which positions these have; 0, 1, 2, ... without it.
+    pub(super) kept: Option<&'w Positions>,
+    /// What a key is for.
+    pub(super) key: Option<KeyFound<'w>>,
+}
+
+/// Where positions go with what their key is.
+pub(super) struct KeyFound<'w> {
+    pub(super) register: Register,
+    pub(super) by: KeyUse,
+    pub(super) found: &'w mut Positions,
+}
+
+impl Turns<'_> {
+    /// Begins a lane's turn, if it has so many.
+    #[inline]
+    fn begin(&self, lane: u8, turn: i64, registers: &mut Registers) -> bool {
+        let has_it = turn < registers.int(self.length, lane);
+        if has_it {
+            let at = self.kept.map_or(turn, |kept| kept.position(lane, turn));
+            registers.set(self.position, lane, at);
+            registers.set(self.index, lane, turn);
+        }
+        has_it
+    }
+
+    /// After a turn that was begun.
+    #[inline]
+    fn end(&mut self, lane: u8, registers: &Registers) {
+        if let Some(key) = &mut self.key {
+            let cell = registers.column(key.register)[usize::from(lane)];
+            if key.by != KeyUse::Keep || cell != 0 {
+                let at = registers.int(self.position, lane);
+                key.found.keep(lane, at, cell);
+            }
+        }
+    }
 }
 
 impl Task for Walk<'_, '_> {
@@ -59,7 +109,22 @@ impl Task for Walk<'_, '_> {
             // Taken out, so that the cursor is at hand whatever else is written.
             let runs = std::mem::take(&mut self.regions.runs);
             let mut out = Out::new(&mut runs[start..end]);
-            let fate = self.lane(s, lane, &mut out);
+            let mut turns = self.turns.take();
+            let mut turn = 0;
+            let fate = loop {
+                if let Some(turns) = &turns
+                    && !turns.begin(lane, turn, self.registers)
+                {
+                    break Fate::Running;
+                }
+                let fate = self.lane(s, lane, &mut out);
+                match &mut turns {
+                    Some(turns) if fate == Fate::Running => turns.end(lane, self.registers),
+                    _ => break fate,
+                }
+                turn += 1;
+            };
+            self.turns = turns;
             self.lanes.cursor[own] = (end - out.room()) as u32;
             self.regions.runs = runs;
             let written = self.lanes.cursor[own] as usize - start;
