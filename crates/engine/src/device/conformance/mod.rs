@@ -177,8 +177,8 @@ fn run(
     Ok(done.remove(0).cohort)
 }
 
-/// A cohort of made-up lanes; a few of them have failed before, as after a bad session, and some ask
-/// for what the one before them asks for.
+/// A cohort of made-up lanes; a few of them have failed before, as after a bad session, and some
+/// ask for what the one before them asks for.
 pub fn make_cohort(program: &PageProgram, lanes: usize, dice: &mut Dice) -> Box<Cohort> {
     let mut cohort = Box::new(Cohort::default());
     cohort.reset(program);

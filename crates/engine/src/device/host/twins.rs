@@ -3,9 +3,9 @@
 //! Where requests of a cohort ask a backend the same it is asked once, and they share its rows. A
 //! page that shows all its visitors the same (a front page, best sellers) then makes the same of
 //! them for each, sorts them again and writes them again, which is most of its work. Here the other
-//! lanes get the first one's run, headers and fate. They are looked for only where lanes share rows,
-//! since elsewhere to look takes longer than it saves, and only in a page's last stage: what asks a
-//! backend is found to be the same when it is asked.
+//! lanes get the first one's run, headers and fate. They are looked for only where lanes share
+//! rows, since elsewhere to look takes longer than it saves, and only in a page's last stage: what
+//! asks a backend is found to be the same when it is asked.
 
 use super::step::Needed;
 use crate::cohort::{Cohort, Column, Span, View};
