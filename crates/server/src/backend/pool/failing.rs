@@ -152,12 +152,18 @@ impl<W: Wire> ConnectionPool<W> {
     /// its asker holds enough.
     pub(super) fn move_behind(&mut self, port: &mut dyn Port, at: usize, now: Time) {
         self.pace.stalled();
+        if !self.renewals.is_left(now) {
+            self.pipes[at].moves_after = self.renewals.next_at();
+            return;
+        }
         if self.is_beyond_share(at) {
-            return self.lose(port, at, Loss::Held, now);
+            return self.renew(port, at, now);
         }
         if self.is_slow_beyond_share(at, now) {
             return self.take_from_slow(port, at, now);
         }
+        // What it still owes then is of no use to anybody.
+        self.renewals.take(now);
         let (waiting, counts) = (&mut self.waiting, &mut self.done.counts);
         let retries_max = self.options.retries_max;
         self.pipes[at].awaited.move_behind_first(|mut query| {

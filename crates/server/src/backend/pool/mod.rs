@@ -24,7 +24,8 @@
 //! some of the pipes, nor are those of calls that take much longer than others, nor those that
 //! cannot be sent again: others find the rest (`share.rs`, `statements.rs`, `alone.rs`). Who asks
 //! for more waits for the answers to what he has asked, in a line of his own (`waiting.rs`). Who
-//! would wait for longer than there is time is refused at once (`overload.rs`).
+//! would wait for longer than there is time is refused at once (`overload.rs`). Of what is held
+//! connections are taken back, and how often is bounded (`renewals.rs`).
 //!
 //! What happens when things go wrong:
 //!
@@ -65,6 +66,7 @@ mod overload;
 mod pace;
 mod pipe;
 mod refusing;
+mod renewals;
 mod share;
 mod spare;
 mod statements;
@@ -87,6 +89,7 @@ use done::Done;
 use overload::Overload;
 use pace::Pace;
 use pipe::{Loss, Pipe};
+use renewals::Renewals;
 use rhythm_engine::program::Call;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{ConnectionId, Ended, Peer, Port, Time};
@@ -112,6 +115,7 @@ pub struct ConnectionPool<W: Wire> {
     overload: Overload,
     waiting: Waiting,
     pace: Pace,
+    renewals: Renewals,
     pipes: Vec<Pipe<W>>,
     circuit: Circuit,
     /// Connections that could not be opened since one could.
@@ -159,6 +163,7 @@ impl<W: Wire> ConnectionPool<W> {
             overload: Overload::default(),
             waiting: Waiting::default(),
             pace: Pace::new(options.depth_max),
+            renewals: Renewals::new(options.connections_max, options.timeout),
             pipes: Vec::new(),
             circuit: Circuit::new(name, options.circuit),
             connect_failures: 0,
@@ -267,6 +272,9 @@ impl<W: Wire> ConnectionPool<W> {
         self.connect(port, has_slow, now);
         if W::IN_ORDER {
             self.slow_at = self.next_slow_at(now);
+            if has_slow && !self.renewals.is_left(now) {
+                self.slow_at = self.slow_at.min(self.renewals.next_at());
+            }
         }
     }
 

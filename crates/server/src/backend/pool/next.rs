@@ -270,6 +270,9 @@ impl<W: Wire> ConnectionPool<W> {
     /// from one who holds several while one waits who holds none, where they can be sent again: few
     /// who ask may hold many. Whether there was one.
     pub(super) fn take_back(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        if !self.renewals.is_left(now) {
+            return false;
+        }
         let all = self.options.connections_max.max(1);
         let (pipes, statements) = (&self.pipes, &self.statements);
         let slow = pipes.iter().filter(|pipe| pipe.is_slow(statements, now));
@@ -326,6 +329,12 @@ impl<W: Wire> ConnectionPool<W> {
             let of_one = is_of_one.then_some(asker);
             statements.holds_too_much(call, of_one, now.since(since), now);
         }
+        self.renew(port, at, now);
+    }
+
+    /// Gives a connection up for what holds it.
+    pub(super) fn renew(&mut self, port: &mut dyn Port, at: usize, now: Time) {
+        self.renewals.take(now);
         self.lose(port, at, Loss::Held, now);
     }
 

@@ -12,7 +12,8 @@
 //!   two it tells nothing; so where one at a time is the rule, two are tried after some such, more
 //!   seldom whenever that failed.
 //! - *A connection that says nothing* for long while queries stand behind its oldest lets in only
-//!   one from then on.
+//!   one from then on. Where some calls take long and others do not, that happens again and again,
+//!   and what stood behind is asked twice: so each time it lasts for twice as many prompt answers.
 
 use std::time::Duration;
 
@@ -38,6 +39,10 @@ pub(super) enum Measured {
     Behind,
 }
 
+/// For so many prompt answers only one is let in after the second time that a connection said
+/// nothing, and at most.
+const HELD: [u32; 2] = [8, 4096];
+
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -47,6 +52,9 @@ pub(super) struct Pace {
     untold: u32,
     /// So many of them and two at a time are tried.
     try_after: u32,
+    /// For so many more prompt answers only one is let in: now, and after the next time that a
+    /// connection says nothing.
+    held: [u32; 2],
 }
 
 impl Pace {
@@ -58,6 +66,7 @@ impl Pace {
             depth_max,
             untold: 0,
             try_after: TRY_AFTER[0],
+            held: [0; 2],
         }
     }
 
@@ -80,16 +89,28 @@ impl Pace {
             }
             _ if took >= PATIENCE => 1,
             Measured::First if prompt == 0 => return self.untold(),
+            Measured::First if self.held[0] > 0 => {
+                self.held[0] -= 1;
+                return;
+            }
             Measured::First => self.depth.max(prompt.min(2 * self.depth)),
             // A moment's delay, as others on the machine cause it, does not end it.
             Measured::Behind if prompt == 0 => self.depth / 4,
-            Measured::Behind => prompt.clamp(self.depth / 2, 2 * self.depth),
+            Measured::Behind => {
+                self.held[1] = self.held[1].saturating_sub(count.try_into().unwrap_or(u32::MAX));
+                prompt.clamp(self.depth / 2, 2 * self.depth)
+            }
         };
         self.set(depth);
     }
 
     /// A connection said nothing for too long.
     pub(super) fn stalled(&mut self) {
+        if self.depth > 1 {
+            let [held, next] = &mut self.held;
+            *held = *next;
+            *next = (2 * *next).clamp(HELD[0], HELD[1]);
+        }
         self.set(1);
     }
 
@@ -165,6 +186,36 @@ mod tests {
             pace.answered(count, First, took);
             assert_eq!(pace.depth(), depth, "{count} in {took:?}");
         }
+    }
+
+    #[test]
+    fn silence_holds_one_for_longer_each_time() {
+        let mut pace = Pace::new(100);
+        let until_two = |pace: &mut Pace| {
+            let one = |pace: &mut Pace| {
+                pace.answered(1, First, MS);
+                pace.depth()
+            };
+            (0..9000).take_while(|_| one(pace) == 1).count()
+        };
+        for answers in [0, 8, 16, 32, 64] {
+            pace.stalled();
+            // That it goes on says nothing new.
+            pace.stalled();
+            assert_eq!(until_two(&mut pace), answers);
+        }
+        // It takes as many prompt answers behind others for that to be forgotten.
+        for _ in 0..128 {
+            pace.answered(1, Behind, 100 * US);
+        }
+        pace.stalled();
+        assert_eq!(until_two(&mut pace), 0);
+        for _ in 0..20 {
+            pace.stalled();
+            until_two(&mut pace);
+        }
+        pace.stalled();
+        assert_eq!(until_two(&mut pace), 4096);
     }
 
     #[test]

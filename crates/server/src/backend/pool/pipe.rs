@@ -51,6 +51,8 @@ pub(super) struct Pipe<W: Wire> {
     /// What the wire keeps of it.
     pub(super) connection: W::Connection,
     pub(super) awaited: Awaited,
+    /// Those behind its oldest query stay where they are until then.
+    pub(super) moves_after: Time,
     /// The backend is there no more: it takes no more queries, and is closed when nobody waits for
     /// an answer from it.
     leaves: bool,
@@ -82,6 +84,7 @@ impl<W: Wire> Pipe<W> {
             standing: Standing::Opening { until },
             connection: W::Connection::default(),
             awaited: Awaited::default(),
+            moves_after: Time::ZERO,
             leaves: false,
             unsent: Outgoing::keeping(UNSENT_MAX),
             answered: None,
@@ -129,7 +132,8 @@ impl<W: Wire> Pipe<W> {
     /// there are none.
     pub(super) fn moves_at(&self) -> Option<Time> {
         let is_held_up = self.awaited.len() > 1 && self.awaited.are_shared();
-        (self.owed().filter(|_| is_held_up)).map(|(_, since)| since + PATIENCE)
+        (self.owed().filter(|_| is_held_up))
+            .map(|(_, since)| (since + PATIENCE).max(self.moves_after))
     }
 
     /// The query that holds it: the oldest that somebody waits for.
