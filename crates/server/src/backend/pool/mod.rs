@@ -228,7 +228,7 @@ impl<W: Wire> ConnectionPool<W> {
                 self.refuse_waiting();
             }
             if self.waiting.is_empty() {
-                self.overload = Overload::default();
+                self.overload.is_over();
                 return;
             }
             let depth = self.depth();
@@ -336,7 +336,7 @@ impl<W: Wire> ConnectionPool<W> {
             if !sent.is_given_up {
                 let took = now.since(since.unwrap_or(sent.since));
                 let is_slow = statements.answered(&sent.query, took, now);
-                overload.answered(&sent.query, is_slow, now);
+                overload.answered(&sent.query, is_slow, options.timeout / 2, now);
             }
             let again = done.tell_or_repeat::<W>(sent, &verdict, pipe.address, options);
             again

@@ -10,7 +10,10 @@
 //!
 //! What is counted is answers, while many wait, and nothing follows from how long each took:
 //! nobody's slow calls make those of others look as if they were, and what was counted is forgotten
-//! when the line is short. As long as nobody was answered nothing is known.
+//! when the line is short. As long as nobody was answered nothing is known. A backend that has
+//! answered many pauses now and then (a database that writes its pages out): what it did a moment
+//! before, in a quarter of that time, is taken for what it can do, and for half as much a time-out
+//! later.
 //!
 //! Calls that are slow (`statements.rs`) are a line by themselves: others pass them.
 
@@ -49,18 +52,64 @@ impl Answered {
     }
 }
 
+/// What first calls of one kind were answered of, whether many waited or not: the most, which counts
+/// half after each time-out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Best {
+    since: Time,
+    count: u32,
+    /// In [`COUNTED`] of the time that queries may wait.
+    most: f64,
+}
+
+impl Best {
+    /// Goes on to now.
+    fn pass(&mut self, most_wait: Duration, now: Time) {
+        let window = (most_wait / COUNTED).max(Duration::from_nanos(1));
+        let passed = now.since(self.since).div_duration_f64(window);
+        if passed >= 1.0 {
+            // Half after twice the time that queries may wait, which is half a time-out.
+            let faded = self.most * (-passed / f64::from(2 * COUNTED)).exp2();
+            self.most = faded.max(f64::from(self.count) / passed);
+            (self.since, self.count) = (now, 0);
+        }
+    }
+
+    /// How many may wait for what it did.
+    fn most(&self) -> usize {
+        (self.most * f64::from(COUNTED)) as usize
+    }
+}
+
 /// See the module's text: of calls that are not slow, and of those that are.
 #[derive(Debug, Default)]
-pub(super) struct Overload([Answered; 2]);
+pub(super) struct Overload {
+    waited: [Answered; 2],
+    best: [Best; 2],
+}
 
 impl Overload {
     /// A query was answered.
-    pub(super) fn answered(&mut self, query: &Taken, is_slow: bool, now: Time) {
+    pub(super) fn answered(
+        &mut self,
+        query: &Taken,
+        is_slow: bool,
+        most_wait: Duration,
+        now: Time,
+    ) {
         if query.step == 0 {
-            let answered = &mut self.0[usize::from(is_slow)];
+            let kind = usize::from(is_slow);
+            self.best[kind].pass(most_wait, now);
+            self.best[kind].count += 1;
+            let answered = &mut self.waited[kind];
             answered.since.get_or_insert(now);
             answered.count += 1;
         }
+    }
+
+    /// Nobody waits for long: what was counted since some did is forgotten.
+    pub(super) fn is_over(&mut self) {
+        self.waited = Default::default();
     }
 
     /// How many of each kind may wait where so many do, for so long at most; each of so `few` has
@@ -73,14 +122,16 @@ impl Overload {
         now: Time,
     ) -> [usize; 2] {
         let mut left = [usize::MAX; 2];
-        for ((answered, waiting), left) in self.0.iter_mut().zip(waiting).zip(&mut left) {
+        let kinds = self.waited.iter_mut().zip(&mut self.best);
+        for (((answered, best), waiting), left) in kinds.zip(waiting).zip(&mut left) {
+            best.pass(most_wait, now);
             if waiting <= few {
                 *answered = Answered::default();
                 continue;
             }
             answered.are_enough |= answered.count >= few;
             if let Some(most) = answered.most(most_wait, now) {
-                *left = most.max(few);
+                *left = most.max(best.most()).max(few);
             }
         }
         left
@@ -90,6 +141,27 @@ impl Overload {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_it_could_do_a_moment_ago_it_can_do() {
+        let ms = Duration::from_millis;
+        let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        let mut best = Best::default();
+        for now in 0..500 {
+            best.pass(ms(1000), at(now));
+            best.count += 1;
+        }
+        best.pass(ms(1000), at(500));
+        assert_eq!(best.most(), 1000);
+        // It pauses, and answers again.
+        best.pass(ms(1000), at(1500));
+        assert_eq!(best.most(), 707);
+        best.pass(ms(1000), at(2500));
+        assert_eq!(best.most(), 500);
+        best.count = 300;
+        best.pass(ms(1000), at(2750));
+        assert_eq!(best.most(), 1200);
+    }
 
     #[test]
     fn as_many_may_wait_as_were_answered_of_late() {

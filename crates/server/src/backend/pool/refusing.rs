@@ -7,7 +7,6 @@ use super::super::failure::Cause;
 use super::super::wire::Wire;
 use super::ConnectionPool;
 use super::next::{HeldLong, Suspects};
-use super::overload::Overload;
 use rhythm_net::Time;
 
 impl<W: Wire> ConnectionPool<W> {
@@ -18,7 +17,7 @@ impl<W: Wire> ConnectionPool<W> {
         let depth = if W::IN_ORDER { 1 } else { self.depth() };
         let few = all * depth;
         if self.waiting.len() <= few {
-            self.overload = Overload::default();
+            self.overload.is_over();
             return;
         }
         let (pipes, statements, done) = (&self.pipes, &self.statements, &mut self.done);
