@@ -8,7 +8,8 @@ use crate::device::conformance;
 use crate::diagnostic::Report;
 use crate::kind::Kinds;
 use crate::program::{
-    CallResult, Csrf, Escape, FieldId, FieldType, PageProgram, ParamType, SessionUse, Type,
+    Call, CallResult, Csrf, Escape, FieldId, FieldType, PageProgram, ParamType, Particulars,
+    SessionUse, Type,
 };
 use crate::settings::StoredKind;
 use crate::source::declaration::{Instead, PageHeader, StepKind};
@@ -94,10 +95,19 @@ pub fn lane_context(
             (FieldType::List(columns), Column::List(list)) => {
                 let span = list.spans[lane];
                 let param = program.list_params.iter().find(|param| param.field == id);
+                let is_its = |call: &&Call| call.result == CallResult::Rows(id);
+                let call = program.calls.iter().find(is_its);
                 let rows = (span.start..span.start + span.length).map(|item| {
                     let cell = |column: usize| {
-                        let value = scalar(&list.columns[column], item as usize, false);
-                        as_read(value, param.map(|param| &param.columns[column].1))
+                        let at =
+                            |column: usize| scalar(&list.columns[column], item as usize, false);
+                        match call {
+                            Some(call) => cell_of(call, column, at),
+                            None => {
+                                let kind = param.map(|param| &param.columns[column].1);
+                                as_read(at(column), kind.map(ParamType::page_type))
+                            }
+                        }
                     };
                     match &columns[..] {
                         [(name, _)] if name.is_empty() => cell(0),
@@ -105,6 +115,7 @@ pub fn lane_context(
                             columns
                                 .iter()
                                 .enumerate()
+                                .filter(|(_, (name, _))| is_of_column(name))
                                 .map(|(i, (name, _))| (name.clone(), cell(i))),
                         ),
                     }
@@ -116,7 +127,13 @@ pub fn lane_context(
                     field.name == "session.present" || flags.contains(&field.name.as_str());
                 let value = scalar(column, lane, is_flag);
                 let param = program.params.iter().find(|param| param.field == id);
-                let value = as_read(value, param.map(|param| &param.kind));
+                let value = as_read(value, param.map(|param| param.kind.page_type()));
+                let value = one_row_of(program, id).map_or(value, |(call, fields, column)| {
+                    cell_of(call, column, |column| {
+                        let field = usize::from(fields[column]);
+                        scalar(&cohort.fields[field], lane, false)
+                    })
+                });
                 if program
                     .now
                     .is_some_and(|now| program.fields[usize::from(now)] == *field)
@@ -132,6 +149,7 @@ pub fn lane_context(
                     continue;
                 }
                 match field.name.split_once('.') {
+                    Some((_, name)) if !is_of_column(name) => {}
                     Some((record, name)) => {
                         records.entry(record).or_default().insert(name, value);
                     }
@@ -180,9 +198,45 @@ pub fn lane_context(
     context
 }
 
-/// What lies in a parameter's field, as its page has it.
-fn as_read(lies: Value, kind: Option<&ParamType>) -> Value {
-    match kind.map(ParamType::page_type) {
+/// The call whose one row has this field, all fields of that, and which it is.
+fn one_row_of(program: &PageProgram, id: FieldId) -> Option<(&Call, &[FieldId], usize)> {
+    program.calls.iter().find_map(|call| {
+        let CallResult::Row(fields) = &call.result else {
+            return None;
+        };
+        let column = fields.iter().position(|field| *field == id)?;
+        Some((call, &fields[..], column))
+    })
+}
+
+/// Whether it is no column that says of another whether it is null.
+fn is_of_column(name: &str) -> bool {
+    !name.ends_with('?')
+}
+
+/// A cell of a call's row, as its page has it, of those that lie in its columns.
+fn cell_of(call: &Call, column: usize, at: impl Fn(usize) -> Value) -> Value {
+    let Particulars {
+        floats,
+        bools,
+        nulls,
+    } = &call.particulars;
+    let is_it = |of: &u16| usize::from(*of) == column;
+    let null = nulls.iter().find(|(of, _)| is_it(of));
+    if null.is_some_and(|(_, told)| at(usize::from(*told)).is_true()) {
+        return Value::from(());
+    }
+    let kind = match (floats.iter().any(is_it), bools.iter().any(is_it)) {
+        (true, _) => Some(Type::Float),
+        (_, true) => Some(Type::Bool),
+        _ => None,
+    };
+    as_read(at(column), kind)
+}
+
+/// What lies in a field, as its page has it, where that is of another type.
+fn as_read(lies: Value, kind: Option<Type>) -> Value {
+    match kind {
         Some(Type::Bool) => Value::from(lies.is_true()),
         Some(Type::Float) => {
             let number = lies.as_str().and_then(|text| text.parse().ok());

@@ -141,6 +141,7 @@ pub fn wasteful() -> Arc<Service> {
             idempotent: true,
             shared: false,
             merged: false,
+            particulars: Default::default(),
         }],
         stages: vec![ask, show],
         tables: vec![],

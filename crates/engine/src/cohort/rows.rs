@@ -29,7 +29,7 @@ use super::column::{CELL_BYTES, Column, Span};
 use super::error::{LaneError, LaneState};
 use super::queries::Argument;
 use super::text;
-use crate::program::{Call, CallResult, FieldId};
+use crate::program::{Call, CallResult, FieldId, Particulars};
 use rhythm_protocol::scan::html_special;
 use std::ops::Range;
 
@@ -108,6 +108,8 @@ pub enum Misfit {
     Cells,
     /// The cell of this column is no integer, as the page has it.
     NoInteger(usize),
+    /// The cell of this column is no float, as the page has it.
+    NoFloat(usize),
     /// The cell of this column is not UTF-8.
     NoText(usize),
     /// There are more than [`ROWS_MAX`] rows.
@@ -151,6 +153,7 @@ impl<'a> Rows<'a> {
             columns,
             arena: self.arena,
             width,
+            particulars: &self.call.particulars,
             rows: 0,
             error: None,
             misfit: None,
@@ -233,6 +236,7 @@ impl<'a> Rows<'a> {
             let is_text = |column: &Column| matches!(column, Column::Text(_));
             if fits
                 && list.columns.iter().all(is_text)
+                && self.call.particulars.floats.is_empty()
                 && self.arena.reserve(cell_bytes + text.len())
             {
                 let mut start = list.columns.first().map_or(0, Column::len) as u32;
@@ -301,6 +305,7 @@ pub struct AnswerWriter<'a> {
     columns: Target<'a>,
     arena: &'a mut Arena,
     width: usize,
+    particulars: &'a Particulars,
     rows: u32,
     error: Option<LaneError>,
     /// The reason of a bad answer.
@@ -326,7 +331,7 @@ impl AnswerWriter<'_> {
         let taken = self.begin_row().and_then(|()| {
             for index in 0..self.width {
                 match cells.next() {
-                    Some(cell) => self.put(index, cell)?,
+                    Some(cell) => self.cell(index, cell)?,
                     None => return Err(self.misfits(Misfit::Cells)),
                 }
             }
@@ -350,7 +355,7 @@ impl AnswerWriter<'_> {
             return Err(self.misfits(Misfit::ManyRows));
         }
         if matches!(self.columns, Target::List(_)) {
-            let bytes = self.width * CELL_BYTES;
+            let bytes = self.row_bytes();
             if !self.arena.reserve(bytes) {
                 return Err(self.arena.refusal(bytes));
             }
@@ -360,6 +365,11 @@ impl AnswerWriter<'_> {
         Ok(())
     }
 
+    /// What the cells of a list's row take.
+    fn row_bytes(&self) -> usize {
+        (self.width + self.particulars.nulls.len()) * CELL_BYTES
+    }
+
     /// Takes back what its rows have left, from item `start` of a list on. Their texts stay.
     fn undo(&mut self, start: usize) {
         match &mut self.columns {
@@ -367,7 +377,7 @@ impl AnswerWriter<'_> {
                 for column in columns.iter_mut() {
                     column.truncate(start);
                 }
-                let bytes = self.rows as usize * self.width * CELL_BYTES;
+                let bytes = self.rows as usize * self.row_bytes();
                 self.arena.give_back(bytes);
             }
             Target::Row { fields, ids, lane } => {
@@ -381,7 +391,24 @@ impl AnswerWriter<'_> {
         }
     }
 
-    /// Puts a cell of the row into its column.
+    /// Takes a cell of the row.
+    fn cell(&mut self, index: usize, cell: Cell<'_>) -> Result<(), LaneError> {
+        let Particulars { floats, nulls, .. } = self.particulars;
+        let is_it = |column: &u16| usize::from(*column) == index;
+        if floats.iter().any(is_it) && !is_float(cell) {
+            return Err(self.misfits(Misfit::NoFloat(index)));
+        }
+        self.put(index, cell)?;
+        match nulls.iter().find(|(column, _)| is_it(column)) {
+            None => Ok(()),
+            Some((_, told)) => {
+                let is_null = matches!(cell, Cell::Null);
+                self.put(usize::from(*told), Cell::Bool(is_null))
+            }
+        }
+    }
+
+    /// Puts a cell of the row into a column.
     fn put(&mut self, index: usize, cell: Cell<'_>) -> Result<(), LaneError> {
         let (column, lane) = match &mut self.columns {
             Target::List(columns) => (&mut columns[index], None),
@@ -425,6 +452,17 @@ fn is_text(cell: Cell<'_>) -> bool {
             text.is_ascii() || std::str::from_utf8(text).is_ok()
         }
         _ => true,
+    }
+}
+
+/// Whether a cell is a float, or null, which is 0.
+fn is_float(cell: Cell<'_>) -> bool {
+    match cell {
+        Cell::Text(text) | Cell::Decimal(text) => {
+            std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok())
+        }
+        Cell::Null | Cell::Int(_) | Cell::Float(_) => true,
+        Cell::Bool(_) | Cell::Timestamp(_) | Cell::Bytes(_) => false,
     }
 }
 

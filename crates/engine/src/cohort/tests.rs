@@ -44,6 +44,7 @@ fn page() -> PageProgram {
             idempotent: true,
             shared: false,
             merged: false,
+            particulars: Default::default(),
         }],
         stages: vec![StageProgram {
             call: Some(0),

@@ -4,7 +4,7 @@ use super::build::{INDEXED_MAX, index_of};
 use super::compiler::{Compiler, Result};
 use super::default::Element;
 use super::filter::is_filter;
-use super::value::{Items, List, Literal, Operand};
+use super::value::{Items, List, Literal, Operand, is_of_column, null_of};
 use crate::diagnostic::{Place, Reported, did_you_mean, did_you_mean_or};
 use crate::program::{Arithmetic, Comparison, Constant, Formatting, Type};
 use crate::settings::StoredKind;
@@ -109,6 +109,23 @@ impl<'a> Compiler<'_, 'a> {
         })
     }
 
+    /// Whether the column that an expression names is null; `None` where it names none of which
+    /// that is told.
+    pub(super) fn is_null(&mut self, expression: &Expr<'_>) -> Result<Option<Operand>> {
+        let Expr::GetAttr(node) = expression else {
+            return Ok(None);
+        };
+        let place = self.place_of(expression);
+        let base = self.expression(&node.expr)?;
+        match self.attribute(&base, &null_of(node.name))? {
+            Some(null) => {
+                let is_null = self.compare(Comparison::NotEqual, &null, &Operand::int(0), place);
+                is_null.map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
     /// A field of the session.
     pub(super) fn stored(&mut self, stored: u16, kind: StoredKind) -> Result<Operand> {
         let field = self.page.stored(stored, kind);
@@ -138,10 +155,13 @@ impl<'a> Compiler<'_, 'a> {
         let is_like = |known| did_you_mean(name, [known]).starts_with("did you mean");
         let hint = match base {
             Operand::Record(names) | Operand::Module(names) | Operand::Errors { of: names, .. } => {
-                did_you_mean_or(name, names.keys().map(String::as_str), "it defines nothing")
+                let names = names.keys().map(String::as_str);
+                let names = names.filter(|name| is_of_column(name));
+                did_you_mean_or(name, names, "it defines nothing")
             }
             Operand::Row { list, .. } => {
-                did_you_mean(name, list.columns.iter().map(|(name, _)| name.as_str()))
+                let names = list.columns.iter().map(|(name, _)| name.as_str());
+                did_you_mean(name, names.filter(|name| is_of_column(name)))
             }
             Operand::List(list) if list.status.is_some() && is_like("status") => {
                 "did you mean `status`?".to_owned()

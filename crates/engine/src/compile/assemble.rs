@@ -11,12 +11,12 @@ use super::query::{Asked, query};
 use super::shared_sessions;
 use super::sql;
 use super::step::{Steps, page_named};
-use super::value::{List, Operand};
+use super::value::{List, Operand, null_of};
 use crate::diagnostic::{Place, Report, Severity};
 use crate::kind::{Asks, BackendKind, CallPart, Kinds, PageCall};
 use crate::program::{
-    Asking, Call, CallResult, Csrf, FieldId, FieldType, Form, PageProgram, SessionFields,
-    SessionStore, SessionUse, StageProgram, Type,
+    Asking, Call, CallResult, Csrf, FieldId, FieldType, Form, PageProgram, Particulars,
+    SessionFields, SessionStore, SessionUse, StageProgram, Type,
 };
 use crate::settings::{SessionSettings, StoredField};
 use crate::source::PageFile;
@@ -267,6 +267,7 @@ impl<'a> Assembly<'_, 'a> {
         self.check_call(declaration, asked.as_ref());
         let backend = &declaration.backend;
         let backend = (self.kinds).find(&backend.value, backend.place, self.report);
+        self.check_particulars(declaration);
         let (result, status, names) = self.result_fields(page, declaration);
         let has_name = !names.is_empty();
         for (name, operand) in names {
@@ -274,9 +275,23 @@ impl<'a> Assembly<'_, 'a> {
         }
         let shared = self.is_shared(declaration);
         let merged = self.is_merged(declaration);
+        let nulls = &declaration.nulls;
         let columns = match &result {
-            CallResult::Row(fields) => fields.len(),
+            CallResult::Row(fields) => fields.len() - nulls.len(),
             CallResult::Rows(_) => declaration.columns.len(),
+        };
+        let rows = (declaration.transaction.iter()).filter_map(|statement| statement.row.as_ref());
+        let all = (declaration.columns.iter()).filter(|_| declaration.transaction.is_empty());
+        let all = all.chain(rows.flat_map(|(_, columns)| columns));
+        let all: Vec<(u16, Type)> = (0..).zip(all).map(|(at, (_, kind))| (at, *kind)).collect();
+        let of_type = |kind: Type| {
+            let of_it = all.iter().filter(move |(_, of)| *of == kind);
+            of_it.map(|(at, _)| *at).collect()
+        };
+        let particulars = Particulars {
+            floats: of_type(Type::Float),
+            bools: of_type(Type::Bool),
+            nulls: nulls.iter().copied().zip(index_of(columns)..).collect(),
         };
         let (form, statements) = match asked {
             Some(asked) => (asked.form, asked.statements),
@@ -287,6 +302,7 @@ impl<'a> Assembly<'_, 'a> {
             asking: declaration.asking,
             form,
             columns: index_of(columns),
+            particulars,
             result,
             status,
             has_name,
@@ -429,6 +445,21 @@ impl<'a> Assembly<'_, 'a> {
         }
     }
 
+    /// A kind whose rows come in columns of its own has texts and integers.
+    fn check_particulars(&mut self, declaration: &CallDecl<'a>) {
+        let backend = &declaration.backend.value;
+        let is_template = |(_, kind): (_, &BackendKind)| matches!(kind.asks, Asks::Template(_));
+        let others = |(_, kind): &(String, Type)| !matches!(kind, Type::Text | Type::Int);
+        if (self.kinds.of(backend)).is_some_and(is_template)
+            && (!declaration.nulls.is_empty() || declaration.columns.iter().any(others))
+        {
+            let message = "columns of this backend are texts and integers, and none is null";
+            let hint = "name it without a type and `?`: a text is a float by `|float`";
+            self.report
+                .error(declaration.result_name.place, message, hint);
+        }
+    }
+
     /// Makes the fields of a call's rows, or of its one row, or of those of a transaction's
     /// statements, and of its status; gives what the names of its answer mean.
     fn result_fields<'d>(
@@ -450,10 +481,15 @@ impl<'a> Assembly<'_, 'a> {
         let status_kind = FieldType::Scalar(Type::Int);
         if rows.is_empty() {
             let (name, columns) = (&declaration.result_name, &declaration.columns);
-            let rows_kind = FieldType::List(columns.clone());
+            let mut columns = columns.clone();
+            let nulls = declaration.nulls.iter();
+            let nulls = nulls.map(|at| (null_of(&columns[usize::from(*at)].0), Type::Int));
+            columns.extend(nulls.collect::<Vec<_>>());
+            let lies = (columns.iter()).map(|(name, kind)| (name.clone(), lies_as(*kind)));
+            let rows_kind = FieldType::List(lies.collect());
             let field = page.parts.field(name.value.clone(), rows_kind);
             let status = page.parts.field(status_name, status_kind);
-            let list = List::of_field(field, columns.clone(), Some(status));
+            let list = List::of_field(field, columns, Some(status));
             let named = (!name.value.is_empty()).then(|| (name, Operand::List(Rc::new(list))));
             return (CallResult::Rows(field), status, named.into_iter().collect());
         }
@@ -467,9 +503,16 @@ impl<'a> Assembly<'_, 'a> {
                     (self.report).error(name.place, message, "`status` is the backend's status");
                 }
                 let field_name = format!("{}.{column}", name.value);
-                let field = (page.parts).field(field_name, FieldType::Scalar(*kind));
+                let field = (page.parts).field(field_name, FieldType::Scalar(lies_as(*kind)));
                 fields.push(field);
                 record.insert(column.clone(), Operand::Field { field, kind: *kind });
+            }
+            for at in &declaration.nulls {
+                let (column, kind) = (null_of(&columns[usize::from(*at)].0), Type::Int);
+                let field_name = format!("{}.{column}", name.value);
+                let field = (page.parts).field(field_name, FieldType::Scalar(kind));
+                fields.push(field);
+                record.insert(column, Operand::Field { field, kind });
             }
             records.push((name, record));
         }
@@ -482,6 +525,15 @@ impl<'a> Assembly<'_, 'a> {
             })
             .collect();
         (CallResult::Row(fields), field, named)
+    }
+}
+
+/// The type of what lies in a field of values of this type.
+fn lies_as(kind: Type) -> Type {
+    match kind {
+        Type::Float => Type::Text,
+        Type::Bool => Type::Int,
+        kind => kind,
     }
 }
 

@@ -2,7 +2,7 @@
 //! taken is decided where such a list is gone through, by the loop itself.
 
 use super::compiler::{Compiler, Result};
-use super::value::{Chosen, List, Literal, Operand, Tested};
+use super::value::{Chosen, Given, List, Literal, Operand, Tested, null_of};
 use crate::diagnostic::Place;
 use crate::program::{Choice, Comparison, Key, KeyUse, Register, TextFunction, Type};
 use minijinja::machinery::ast::Expr;
@@ -187,7 +187,11 @@ impl<'a> Compiler<'_, 'a> {
         place: Place<'a>,
     ) -> Result<Operand> {
         let list = self.list_of(name, value, place)?;
-        let tested = match attribute {
+        let mut test = match test {
+            [Some(test), argument] => Some(self.tested(test, *argument)?),
+            _ => None,
+        };
+        let mut tested = match attribute {
             None => Rc::new(list.all()),
             Some(_) => {
                 let columns = self.key_columns(name, &list, attribute, place)?;
@@ -198,10 +202,16 @@ impl<'a> Compiler<'_, 'a> {
                 column.clone()
             }
         };
-        let test = match test {
-            [Some(test), argument] => Some(self.tested(test, *argument)?),
-            _ => None,
-        };
+        if let (Some(attribute), Some(Tested { name: of, given })) = (attribute, &mut test)
+            && of == "none"
+            && let Operand::Literal(Literal::Text { text, .. }) = self.expression(attribute)?
+            && let Some(column) = list.column_of(&null_of(text.trim()))
+        {
+            // What is told of the column is 1 where it is null.
+            tested = Rc::new(list.all().column(column));
+            *of = "ne".to_owned();
+            *given = Given::One(Box::new(Operand::int(0)));
+        }
         let wanted = name.starts_with("select");
         self.chosen(
             &list,

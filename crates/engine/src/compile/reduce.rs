@@ -2,7 +2,7 @@
 //! others get at a column of records.
 
 use super::compiler::{Compiler, Result};
-use super::value::{Chosen, List, Literal, Operand};
+use super::value::{Chosen, List, Literal, Operand, is_of_column};
 use crate::diagnostic::{Place, did_you_mean_or};
 use crate::program::{Arithmetic, Binary, Comparison, If, KeyUse, Op, Register, Type, Unary};
 use minijinja::machinery::ast::Expr;
@@ -64,11 +64,11 @@ impl<'a> Compiler<'_, 'a> {
         name: &str,
         place: Place<'a>,
     ) -> Result<Rc<List>> {
-        match list.columns.iter().position(|(known, _)| known == name) {
+        match list.column_of(name) {
             Some(column) if !list.is_plain() => Ok(Rc::new(list.column(column))),
             _ => {
                 let columns = list.columns.iter().map(|(name, _)| name.as_str());
-                let columns = columns.filter(|name| !name.is_empty());
+                let columns = columns.filter(|name| !name.is_empty() && is_of_column(name));
                 let hint = did_you_mean_or(name, columns, "the items are plain values");
                 Err(self.error(place, format!("the items have no `{name}`"), hint))
             }
@@ -79,7 +79,7 @@ impl<'a> Compiler<'_, 'a> {
     fn number_type(&mut self, name: &str, list: &List, place: Place<'a>) -> Result<Type> {
         match list.columns[0].1 {
             Type::Text => {
-                let hint = "`:int` behind the column's name makes it one of integers";
+                let hint = "`:int` or `:float` behind the column's name makes it one of numbers";
                 let message = format!("`{name}` is for numbers, and these are texts");
                 Err(self.error(place, message, hint))
             }

@@ -96,6 +96,7 @@ fn store_of(
         idempotent: is_idempotent,
         shared: asking == Asking::Query,
         merged: false,
+        particulars: Default::default(),
     };
     SessionStore {
         backend,

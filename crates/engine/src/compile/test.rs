@@ -68,6 +68,11 @@ impl<'a> Compiler<'_, 'a> {
                 (value == Operand::Undefined) == (name == "undefined"),
             ));
         }
+        if name == "none"
+            && let Some(is_null) = self.is_null(&node.expr)?
+        {
+            return Ok(is_null);
+        }
         let value = self.expression(&node.expr)?;
         let given = match arguments.first() {
             Some(argument) => self.given(name, *argument, place)?,

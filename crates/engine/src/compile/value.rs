@@ -247,6 +247,11 @@ impl List {
         self.columns.len() == 1 && self.columns[0].0.is_empty()
     }
 
+    /// Which of its columns has this name.
+    pub(crate) fn column_of(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|(known, _)| known == name)
+    }
+
     /// The values of one of its columns.
     pub(crate) fn column(&self, column: usize) -> List {
         let items = match &self.items {
@@ -466,6 +471,16 @@ impl Operand {
             _ => self.scalar().map_or("a value", |(kind, _)| describe(kind)),
         }
     }
+}
+
+/// The name of what says whether a column is null: none that a template can have.
+pub(crate) fn null_of(column: &str) -> String {
+    format!("{column}?")
+}
+
+/// Whether a name is of a column itself.
+pub(crate) fn is_of_column(name: &str) -> bool {
+    !name.ends_with('?')
 }
 
 /// What a type is called in messages.

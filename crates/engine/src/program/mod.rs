@@ -58,6 +58,6 @@ pub use print::Listing;
 pub use route::{Route, Segment};
 pub use service::{ERROR_STATUSES, ErrorPages, Service};
 pub use sessions::{SessionLookup, SessionStore};
-pub use stage::{Asking, Call, CallResult, Form, Source, StageProgram, Statement};
+pub use stage::{Asking, Call, CallResult, Form, Particulars, Source, StageProgram, Statement};
 pub(crate) use texts::TextPool;
 pub use value::{Constant, Field, FieldId, FieldType, FragmentId, Register, Type};

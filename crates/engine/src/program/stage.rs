@@ -31,6 +31,8 @@ pub struct Call {
     pub form: Form,
     /// Number of columns of an answered row.
     pub columns: u16,
+    /// What is particular of some of them.
+    pub particulars: Particulars,
     /// The list field that takes the rows (`rows = ...`): rows of all of a lane's answers, in the
     /// order asked. For `row = ...` the scalar fields that take the columns of the one row.
     pub result: CallResult,
@@ -49,6 +51,18 @@ pub struct Call {
     pub shared: bool,
     /// May several of them be asked as one, by a kind that can?
     pub merged: bool,
+}
+
+/// What is particular of columns of a call's rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Particulars {
+    /// Columns of texts that are floats.
+    pub floats: Box<[u16]>,
+    /// Columns of integers that are truth values.
+    pub bools: Box<[u16]>,
+    /// Columns of which the page is told where they are null, in order, each with the column of
+    /// the result, behind all that are answered, that says so: 1, or else 0.
+    pub nulls: Box<[(u16, u16)]>,
 }
 
 /// How a call asks.

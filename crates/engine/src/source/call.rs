@@ -216,7 +216,17 @@ fn read_statement<'a>(
     };
     let text = keys.required(key, hint, report);
     let row = match keys.has("row") {
-        true => Some(read_named(keys.text("row", report)?, hint, report)?),
+        true => {
+            let text = keys.text("row", report)?;
+            let place = text.place;
+            let (row, nulls) = read_named(text, hint, report)?;
+            if !nulls.is_empty() {
+                let message = "a row of a transaction does not tell what is null";
+                let hint = "`coalesce(x, 0)` gives what stands for it, `x is null` whether it is";
+                report.error(place, message, hint);
+            }
+            Some(row)
+        }
         false => None,
     };
     Some(StatementDecl {
@@ -224,18 +234,6 @@ fn read_statement<'a>(
         asking,
         row,
     })
-}
-
-/// Reads `name(col, col:int)`.
-fn read_named<'a>(text: Text<'a>, hint: &str, report: &mut Report) -> Option<NamedRow<'a>> {
-    let (name, columns) = read_columns(&text, hint, report)?;
-    Some((
-        Text {
-            value: name,
-            ..text
-        },
-        columns,
-    ))
 }
 
 /// Refuses what a transaction does not take: its statements have rows, and it is done once.
@@ -315,14 +313,15 @@ pub(super) fn read_call<'a>(
         );
     }
     let asked = asked?;
-    let (result_name, columns) = match has_name {
+    let ((result_name, columns), nulls) = match has_name {
         true => result?,
         false => {
             let nameless = Text {
                 value: String::new(),
                 ..asked.text.clone()
             };
-            (nameless, vec![("changed".to_owned(), Type::Int)])
+            let columns = vec![("changed".to_owned(), Type::Int)];
+            ((nameless, columns), Vec::new())
         }
     };
     let http = match asked.request {
@@ -343,6 +342,7 @@ pub(super) fn read_call<'a>(
         each: each?,
         result_name,
         columns,
+        nulls,
         one_row,
         retry,
         share: share.map(|share| (share, keys.place_of("share"))),
@@ -372,12 +372,12 @@ fn read_each<'a>(text: &Text<'a>, report: &mut Report) -> Option<EachDecl<'a>> {
     })
 }
 
-/// Reads `name(col, col:int)`.
-fn read_columns(
-    text: &Text<'_>,
+/// Reads `name(col, col:int, col:int?)`, and gives the columns that may be null, too.
+fn read_named<'a>(
+    text: Text<'a>,
     hint: &str,
     report: &mut Report,
-) -> Option<(String, Vec<(String, Type)>)> {
+) -> Option<(NamedRow<'a>, Vec<u16>)> {
     let parts = text
         .value
         .trim()
@@ -400,18 +400,28 @@ fn read_columns(
         report,
     );
     let mut columns: Vec<(String, Type)> = Vec::new();
+    let mut nulls = Vec::new();
     let mut are_names = true;
     for column in list.split(',') {
+        let column = match column.trim().strip_suffix('?') {
+            Some(column) => {
+                nulls.push(columns.len() as u16);
+                column
+            }
+            None => column,
+        };
         let (column, kind) = match column.trim().split_once(':') {
             None => (column.trim(), Type::Text),
             Some((column, kind)) => match kind.trim() {
                 "int" => (column.trim(), Type::Int),
                 "text" => (column.trim(), Type::Text),
+                "float" => (column.trim(), Type::Float),
+                "bool" => (column.trim(), Type::Bool),
                 other => {
                     report.error(
                         text.place,
                         format!("a column is no `{other}`"),
-                        "int or text",
+                        "int, float, bool or text",
                     );
                     (column.trim(), Type::Text)
                 }
@@ -434,5 +444,6 @@ fn read_columns(
         }
         columns.push((column.to_owned(), kind));
     }
-    are_names.then(|| (name.to_owned(), columns))
+    let value = name.to_owned();
+    are_names.then_some(((Text { value, ..text }, columns), nulls))
 }

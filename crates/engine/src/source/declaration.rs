@@ -243,6 +243,8 @@ pub(crate) struct CallDecl<'a> {
     /// Empty where the call has no name.
     pub(crate) result_name: Text<'a>,
     pub(crate) columns: Vec<(String, Type)>,
+    /// Those of which the page is told where they are null.
+    pub(crate) nulls: Vec<u16>,
     /// `row` rather than `rows`.
     pub(crate) one_row: bool,
     pub(crate) retry: Option<bool>,

@@ -125,6 +125,13 @@ impl fmt::Display for Cause {
                     "column {column} of a row is no integer, as the page has it"
                 );
             }
+            Cause::Misfit(Misfit::NoFloat(column)) => {
+                let column = column + 1;
+                return write!(
+                    f,
+                    "column {column} of a row is no float, as the page has it"
+                );
+            }
             Cause::Misfit(Misfit::NoText(column)) => {
                 return write!(f, "column {} of a row is not UTF-8", column + 1);
             }

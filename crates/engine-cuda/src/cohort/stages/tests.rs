@@ -92,6 +92,7 @@ fn service() -> Service {
                 idempotent: true,
                 shared: false,
                 merged: false,
+                particulars: Default::default(),
             }],
             stages: vec![
                 StageProgram {

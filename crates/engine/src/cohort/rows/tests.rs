@@ -46,6 +46,7 @@ fn page(columns: &[Type]) -> PageProgram {
             idempotent: true,
             shared: false,
             merged: false,
+            particulars: Default::default(),
         }],
         stages: vec![StageProgram {
             call: Some(0),

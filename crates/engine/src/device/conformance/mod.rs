@@ -277,7 +277,7 @@ fn scalar_text(kind: Option<&ParamType>, dice: &mut Dice) -> String {
 pub fn answer(program: &PageProgram, cohort: &mut Cohort, dice: &mut Dice) {
     let (queries, mut rows) = cohort.exchange(program);
     let call = rows.call().clone();
-    let kinds: Vec<Type> = match &call.result {
+    let mut kinds: Vec<Type> = match &call.result {
         CallResult::Rows(list) => match &program.fields[usize::from(*list)].kind {
             FieldType::List(columns) => columns.iter().map(|(_, kind)| *kind).collect(),
             FieldType::Scalar(_) => unreachable!("rows go to a list"),
@@ -290,6 +290,13 @@ pub fn answer(program: &PageProgram, cohort: &mut Cohort, dice: &mut Dice) {
             })
             .collect(),
     };
+    kinds.truncate(call.columns.into());
+    for float in &call.particulars.floats {
+        kinds[usize::from(*float)] = Type::Float;
+    }
+    let nulls: Vec<usize> = (call.particulars.nulls.iter())
+        .map(|(column, _)| usize::from(*column))
+        .collect();
     let mut first = 0;
     while first < queries.len() {
         // Some share an answer.
@@ -309,7 +316,7 @@ pub fn answer(program: &PageProgram, cohort: &mut Cohort, dice: &mut Dice) {
             2 => {}
             _ => rows.answer_all(alike, |answer| {
                 for _ in 0..count {
-                    deliver_row(&kinds, dice, answer);
+                    deliver_row(&kinds, &nulls, dice, answer);
                 }
                 0
             }),
@@ -318,8 +325,9 @@ pub fn answer(program: &PageProgram, cohort: &mut Cohort, dice: &mut Dice) {
     cohort.settle(program);
 }
 
-/// A row of made-up cells, now and then one that has a type of its own or none.
-fn deliver_row(kinds: &[Type], dice: &mut Dice, answer: &mut AnswerWriter<'_>) {
+/// A row of made-up cells, now and then one that has a type of its own or none; of these columns
+/// often none.
+fn deliver_row(kinds: &[Type], nulls: &[usize], dice: &mut Dice, answer: &mut AnswerWriter<'_>) {
     let texts: Vec<String> = kinds.iter().map(|_| dice.text()).collect();
     let odd = [
         Cell::Null,
@@ -330,9 +338,11 @@ fn deliver_row(kinds: &[Type], dice: &mut Dice, answer: &mut AnswerWriter<'_>) {
         Cell::Bytes(b"\xff"),
         Cell::Decimal(b"12.50"),
     ];
-    let cells: Vec<Cell<'_>> = (kinds.iter().zip(&texts))
-        .map(|(kind, text)| match kind {
+    let cells: Vec<Cell<'_>> = (kinds.iter().zip(&texts).enumerate())
+        .map(|(column, (kind, text))| match kind {
             _ if dice.once_in(200) => *dice.pick(&odd),
+            _ if nulls.contains(&column) && dice.once_in(3) => Cell::Null,
+            Type::Float => Cell::Float(dice.int() as f64 / 8.0),
             Type::Int => Cell::Int(dice.int()),
             _ => Cell::Text(text.as_bytes()),
         })

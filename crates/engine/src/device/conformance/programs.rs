@@ -649,6 +649,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
             idempotent: true,
             shared: false,
             merged: false,
+            particulars: Default::default(),
         }],
         stages,
         tables: vec![(0..5).map(|i| Constant::Int(i * 10)).collect()],

@@ -57,6 +57,7 @@ fn page(form: Form, columns: u16) -> PageProgram {
             idempotent: true,
             shared: false,
             merged: false,
+            particulars: Default::default(),
         }],
         stages: vec![
             StageProgram {

@@ -52,6 +52,7 @@ fn call(words: &str, kinds: &[Type], at: &str, columns: Vec<DocumentColumn>) -> 
         idempotent: true,
         shared: false,
         merged: false,
+        particulars: Default::default(),
     }
 }
 

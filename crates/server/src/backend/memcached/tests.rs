@@ -31,6 +31,7 @@ fn call(words: &str) -> Call {
         idempotent: false,
         shared: false,
         merged: false,
+        particulars: Default::default(),
     }
 }
 

@@ -52,8 +52,8 @@ impl Answered {
     }
 }
 
-/// What first calls of one kind were answered of, whether many waited or not: the most, which counts
-/// half after each time-out.
+/// What first calls of one kind were answered of, whether many waited or not: the most, which
+/// counts half after each time-out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Best {
     since: Time,

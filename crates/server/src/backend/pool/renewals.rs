@@ -1,10 +1,13 @@
 //! Renewals: how often a connection is given up for the slow query that holds it.
 //!
 //! That costs another connection, which to some backends is a process, with nothing prepared; and
-//! what the query had the backend do is done in vain, since most notice only when they answer. Where
-//! calls hang it is little beside what others gain. But where the backend just has more to do than
-//! it can, its longer calls look the same, and to ask them again leaves it less time for all. So
-//! connections may be renewed as often as there are, and from then on a few within a time-out.
+//! what the query had the backend do is done in vain, since most notice only when they answer.
+//! Where calls hang it is little beside what others gain. But where the backend just has more to do
+//! than it can, its longer calls look the same, and to ask them again leaves it less time for all.
+//! So connections may be renewed as often as there are, and from then on a few within a time-out.
+//!
+//! What stands behind a slow query and goes elsewhere is counted, too: its connection still has to
+//! answer it, to nobody.
 
 use rhythm_net::Time;
 use std::time::Duration;

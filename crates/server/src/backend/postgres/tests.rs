@@ -43,6 +43,7 @@ fn call(asking: Asking) -> Call {
         idempotent: false,
         shared: false,
         merged: false,
+        particulars: Default::default(),
     }
 }
 

@@ -40,6 +40,7 @@ fn call(asking: Asking, result: CallResult) -> Call {
         idempotent: false,
         shared: false,
         merged: false,
+        particulars: Default::default(),
     }
 }
 

@@ -37,6 +37,7 @@ fn call(columns: u16, has_name: bool) -> Call {
         idempotent: false,
         shared: false,
         merged: false,
+        particulars: Default::default(),
     }
 }
 

@@ -120,6 +120,7 @@ pub(in super::super) fn call(pieces: &[&str], idempotent: bool) -> Call {
         idempotent,
         shared: false,
         merged: false,
+        particulars: Default::default(),
     }
 }
 
