@@ -202,8 +202,8 @@ impl Strips {
             room = room.times_four().at_most(most);
         }
         self.active = active;
+        self.twins.settle(cohort, header, &mut pass);
         cohort.yields = pass.is_enough();
-        self.twins.settle(cohort, header);
         // Twins, and lanes that were run again, came late.
         if !cohort.output.headers.is_sorted_by_key(|(lane, ..)| *lane) {
             cohort.output.headers.sort_by_key(|(lane, ..)| *lane);

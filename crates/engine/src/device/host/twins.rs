@@ -8,7 +8,8 @@
 //! asks a backend is found to be the same when it is asked.
 
 use super::step::Needed;
-use crate::cohort::{Cohort, Column, Span, View};
+use super::work::PassWork;
+use crate::cohort::{Cohort, Column, LaneState, Span, View};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -47,14 +48,21 @@ impl Twins {
     }
 
     /// After the other lanes were run, whose headers are those from here on: gives those that were
-    /// taken out what came of these.
-    pub(super) fn settle(&mut self, cohort: &mut Cohort, header: usize) {
+    /// taken out what came of these. Nothing is made for them, but what is sent to them is work,
+    /// too: what is too much for this pass is left for another.
+    pub(super) fn settle(&mut self, cohort: &mut Cohort, header: usize, pass: &mut PassWork) {
         if self.pairs.is_empty() {
             return;
         }
         self.headers.extend(&cohort.output.headers[header..]);
         self.headers.sort_by_key(|(lane, ..)| *lane);
         for (lane, first) in self.pairs.drain(..) {
+            if pass.is_enough() {
+                cohort.lanes[lane as usize] = LaneState::Later;
+                continue;
+            }
+            let body_length = cohort.output.lanes[first as usize].body_length as usize;
+            pass.done = pass.done.saturating_add(body_length);
             cohort.lanes[lane as usize] = cohort.lanes[first as usize];
             cohort.output.lanes[lane as usize] = cohort.output.lanes[first as usize];
             let from = self.headers.partition_point(|(of, ..)| *of < first);
@@ -119,7 +127,6 @@ impl Reads<'_> {
 mod tests {
     use super::super::step::ColumnRef;
     use super::*;
-    use crate::cohort::LaneState;
     use crate::program::{FieldType, Type};
 
     /// Six lanes with a list, of four items together, and a text, which is lane 3's own; and that
@@ -165,7 +172,13 @@ mod tests {
         cohort.output.lanes[0].body_length = 7;
         let view = View::default();
         cohort.output.headers = vec![(0, 9, view), (1, 1, view), (0, 2, view), (0, 3, view)];
-        twins.settle(&mut cohort, 1);
+        let mut pass = PassWork {
+            max: usize::MAX,
+            done: 0,
+            lanes: 3,
+        };
+        twins.settle(&mut cohort, 1, &mut pass);
+        assert_eq!(pass.done, 14);
         assert_eq!(cohort.lanes[4], LaneState::Finished);
         assert_eq!(cohort.output.lanes[2].body_length, 7);
         let of_twins: Vec<_> = cohort.output.headers[4..].iter().collect();
@@ -174,6 +187,32 @@ mod tests {
             [&(2, 2, view), &(2, 3, view), &(4, 2, view), &(4, 3, view)]
         );
         assert!(twins.pairs.is_empty() && twins.firsts.is_empty());
+    }
+
+    #[test]
+    fn what_is_sent_to_twins_is_work_of_the_pass() {
+        let mut twins = Twins::default();
+        let (mut cohort, needed) = cohort_of_six();
+        let list = cohort.fields[0].list_mut();
+        list.spans.fill(Span {
+            start: 0,
+            length: 4,
+        });
+        let mut lanes = vec![0, 1, 2, 4, 5];
+        twins.take(&needed, &cohort, &mut lanes);
+        assert_eq!(lanes, [0]);
+        cohort.lanes[0] = LaneState::Finished;
+        cohort.output.lanes.resize(6, Default::default());
+        cohort.output.lanes[0].body_length = 60;
+        let mut pass = PassWork {
+            max: 150,
+            done: 60,
+            lanes: 1,
+        };
+        twins.settle(&mut cohort, 0, &mut pass);
+        let states = [1, 2, 4, 5].map(|lane| cohort.lanes[lane]);
+        use LaneState::{Finished, Later};
+        assert_eq!(states, [Finished, Finished, Later, Later]);
     }
 
     #[test]
