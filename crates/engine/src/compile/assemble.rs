@@ -291,7 +291,9 @@ impl<'a> Assembly<'_, 'a> {
         let particulars = Particulars {
             floats: of_type(Type::Float),
             bools: of_type(Type::Bool),
-            nulls: nulls.iter().copied().zip(index_of(columns)..).collect(),
+            nulls: (nulls.iter().zip(columns..))
+                .map(|(column, told)| (*column, index_of(told)))
+                .collect(),
         };
         let (form, statements) = match asked {
             Some(asked) => (asked.form, asked.statements),
