@@ -283,16 +283,16 @@ impl<'a> Assembly<'_, 'a> {
         let rows = (declaration.transaction.iter()).filter_map(|statement| statement.row.as_ref());
         let all = (declaration.columns.iter()).filter(|_| declaration.transaction.is_empty());
         let all = all.chain(rows.flat_map(|(_, columns)| columns));
-        let all: Vec<(u16, Type)> = (0..).zip(all).map(|(at, (_, kind))| (at, *kind)).collect();
+        let all: Vec<Type> = all.map(|(_, kind)| *kind).collect();
         let of_type = |kind: Type| {
-            let of_it = all.iter().filter(move |(_, of)| *of == kind);
-            of_it.map(|(at, _)| *at).collect()
+            let of_it = all.iter().enumerate().filter(move |(_, of)| **of == kind);
+            of_it.map(|(at, _)| index_of(at)).collect()
         };
         let particulars = Particulars {
             floats: of_type(Type::Float),
             bools: of_type(Type::Bool),
             nulls: (nulls.iter().zip(columns..))
-                .map(|(column, told)| (*column, index_of(told)))
+                .map(|(column, told)| (index_of(*column), index_of(told)))
                 .collect(),
         };
         let (form, statements) = match asked {
@@ -485,9 +485,9 @@ impl<'a> Assembly<'_, 'a> {
             let (name, columns) = (&declaration.result_name, &declaration.columns);
             let mut columns = columns.clone();
             let nulls = declaration.nulls.iter();
-            let nulls = nulls.map(|at| (null_of(&columns[usize::from(*at)].0), Type::Int));
+            let nulls = nulls.map(|at| (null_of(&columns[*at].0), Type::Int));
             columns.extend(nulls.collect::<Vec<_>>());
-            let lies = (columns.iter()).map(|(name, kind)| (name.clone(), lies_as(*kind)));
+            let lies = (columns.iter()).map(|(name, kind)| (name.clone(), kind.in_fields()));
             let rows_kind = FieldType::List(lies.collect());
             let field = page.parts.field(name.value.clone(), rows_kind);
             let status = page.parts.field(status_name, status_kind);
@@ -505,12 +505,12 @@ impl<'a> Assembly<'_, 'a> {
                     (self.report).error(name.place, message, "`status` is the backend's status");
                 }
                 let field_name = format!("{}.{column}", name.value);
-                let field = (page.parts).field(field_name, FieldType::Scalar(lies_as(*kind)));
+                let field = (page.parts).field(field_name, FieldType::Scalar(kind.in_fields()));
                 fields.push(field);
                 record.insert(column.clone(), Operand::Field { field, kind: *kind });
             }
             for at in &declaration.nulls {
-                let (column, kind) = (null_of(&columns[usize::from(*at)].0), Type::Int);
+                let (column, kind) = (null_of(&columns[*at].0), Type::Int);
                 let field_name = format!("{}.{column}", name.value);
                 let field = (page.parts).field(field_name, FieldType::Scalar(kind));
                 fields.push(field);
@@ -527,15 +527,6 @@ impl<'a> Assembly<'_, 'a> {
             })
             .collect();
         (CallResult::Row(fields), field, named)
-    }
-}
-
-/// The type of what lies in a field of values of this type.
-fn lies_as(kind: Type) -> Type {
-    match kind {
-        Type::Float => Type::Text,
-        Type::Bool => Type::Int,
-        kind => kind,
     }
 }
 

@@ -165,7 +165,7 @@ impl PageParts {
     }
 
     /// The type of what lies in a field, or in a column of a list's, where it is not `kind`: see
-    /// `ParamType::field_type`.
+    /// [`Type::in_fields`].
     fn lies_as(&self, field: FieldId, column: usize, kind: Type) -> Type {
         // One past the bound is of a page that is refused.
         match self.fields.get(usize::from(field)).map(|field| &field.kind) {

@@ -85,13 +85,9 @@ impl ParamType {
         }
     }
 
-    /// The type that its field has, of those that fields can have. Programs convert it to the
-    /// page's where they read it.
+    /// The type that its field has.
     pub(crate) fn field_type(&self) -> Type {
-        match self.page_type() {
-            Type::Int | Type::Bool => Type::Int,
-            Type::Text | Type::Float => Type::Text,
-        }
+        self.page_type().in_fields()
     }
 
     /// The value of an integer as it stands on the wire; of a truth value 1 or 0; of what else is

@@ -20,6 +20,17 @@ pub enum Type {
     Bool,
 }
 
+impl Type {
+    /// The type of what lies in a field or a column for values of this type: there are two kinds
+    /// of those. Programs convert it to this where they read it.
+    pub(crate) fn in_fields(self) -> Type {
+        match self {
+            Type::Int | Type::Bool => Type::Int,
+            Type::Text | Type::Float => Type::Text,
+        }
+    }
+}
+
 /// A constant of a stage, loaded into its register for every lane before the stage runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Constant {

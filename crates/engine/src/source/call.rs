@@ -377,7 +377,7 @@ fn read_named<'a>(
     text: Text<'a>,
     hint: &str,
     report: &mut Report,
-) -> Option<(NamedRow<'a>, Vec<u16>)> {
+) -> Option<(NamedRow<'a>, Vec<usize>)> {
     let parts = text
         .value
         .trim()
@@ -405,7 +405,7 @@ fn read_named<'a>(
     for column in list.split(',') {
         let column = match column.trim().strip_suffix('?') {
             Some(column) => {
-                nulls.push(columns.len() as u16);
+                nulls.push(columns.len());
                 column
             }
             None => column,

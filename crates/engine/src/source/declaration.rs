@@ -244,7 +244,7 @@ pub(crate) struct CallDecl<'a> {
     pub(crate) result_name: Text<'a>,
     pub(crate) columns: Vec<(String, Type)>,
     /// Those of which the page is told where they are null.
-    pub(crate) nulls: Vec<u16>,
+    pub(crate) nulls: Vec<usize>,
     /// `row` rather than `rows`.
     pub(crate) one_row: bool,
     pub(crate) retry: Option<bool>,

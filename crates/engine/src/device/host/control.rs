@@ -81,8 +81,7 @@ impl Strip<'_> {
         kept
     }
 
-    /// Computes what each position has, as [`Strip::turns`] runs a body, and does with them what
-    /// that is for.
+    /// Computes what each position has, and does with them what that is for.
     fn by_key(
         &mut self,
         op: &Loop,
@@ -96,34 +95,12 @@ impl Strip<'_> {
         // nothing else, so it serves to remember the counts.
         let mut turning = self.selection();
         turning.extend(selection.iter().filter(|lane| self.lanes.runs(**lane)));
-        if let [Part::Steps(steps)] = &key.parts[..] {
-            let found = KeyFound {
-                register: key.register,
-                by,
-                found: next,
-            };
-            self.walk(steps, &turning, Some(op.turns(kept, Some(found))));
-            turning.clear();
-        }
-        for turn in 0.. {
-            turning.retain(|lane| turn < self.registers.int(op.length, *lane));
-            if turning.is_empty() {
-                break;
-            }
-            for &lane in &turning {
-                let at = kept.map_or(turn, |kept| kept.position(lane, turn));
-                self.registers.set(op.position, lane, at);
-            }
-            self.block(&key.parts, &mut turning);
-            for &lane in &turning {
-                let at = self.registers.int(op.position, lane);
-                let cell = self.registers.column(key.register)[usize::from(lane)];
-                if by != KeyUse::Keep || cell != 0 {
-                    next.keep(lane, at, cell);
-                }
-            }
-        }
-        self.selections.push(turning);
+        let found = KeyFound {
+            register: key.register,
+            by,
+            found: next,
+        };
+        self.take_turns(&key.parts, op.turns(kept, Some(found)), turning);
         if by == KeyUse::Keep {
             return;
         }
@@ -158,8 +135,7 @@ impl Strip<'_> {
         }
     }
 
-    /// Runs a loop's body, and its else for lanes that have no turn: lane by lane where the body
-    /// runs as one, else turn by turn, each time for the lanes that still have one.
+    /// Runs a loop's body, and its else for lanes that have no turn.
     fn turns(&mut self, op: &Loop, selection: &Selection, kept: Option<&Positions>) {
         let mut turning = self.selection();
         let mut idle = self.selection();
@@ -170,24 +146,29 @@ impl Strip<'_> {
                 idle.push(lane);
             }
         }
-        if let [Part::Steps(steps)] = &op.body[..] {
-            self.walk(steps, &turning, Some(op.turns(kept, None)));
-            turning.clear();
-        }
-        for turn in 0.. {
-            // The body never writes `length`: the loop owns the register.
-            turning.retain(|lane| turn < self.registers.int(op.length, *lane));
-            if turning.is_empty() {
-                break;
-            }
-            for &lane in &turning {
-                let at = kept.map_or(turn, |kept| kept.position(lane, turn));
-                self.registers.set(op.position, lane, at);
-                self.registers.set(op.index, lane, turn);
-            }
-            self.block(&op.body, &mut turning);
-        }
+        self.take_turns(&op.body, op.turns(kept, None), turning);
         self.block(&op.otherwise, &mut idle);
-        self.selections.extend([turning, idle]);
+        self.selections.push(idle);
+    }
+
+    /// Runs a block for all turns of these lanes: lane by lane where it runs as one, else turn by
+    /// turn, each time for the lanes that still have one. It never writes `length`: the loop owns
+    /// the register.
+    fn take_turns(&mut self, parts: &[Part], mut turns: Turns<'_>, mut turning: Selection) {
+        if let [Part::Steps(steps)] = parts {
+            self.walk(steps, &turning, Some(turns));
+        } else {
+            for turn in 0.. {
+                turning.retain(|lane| turns.begin(*lane, turn, self.registers));
+                if turning.is_empty() {
+                    break;
+                }
+                self.block(parts, &mut turning);
+                for &lane in &turning {
+                    turns.end(lane, self.registers);
+                }
+            }
+        }
+        self.selections.push(turning);
     }
 }

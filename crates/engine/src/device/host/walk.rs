@@ -64,7 +64,7 @@ pub(super) struct KeyFound<'w> {
 impl Turns<'_> {
     /// Begins a lane's turn, if it has so many.
     #[inline]
-    fn begin(&self, lane: u8, turn: i64, registers: &mut Registers) -> bool {
+    pub(super) fn begin(&self, lane: u8, turn: i64, registers: &mut Registers) -> bool {
         let has_it = turn < registers.int(self.length, lane);
         if has_it {
             let at = self.kept.map_or(turn, |kept| kept.position(lane, turn));
@@ -76,7 +76,7 @@ impl Turns<'_> {
 
     /// After a turn that was begun.
     #[inline]
-    fn end(&mut self, lane: u8, registers: &Registers) {
+    pub(super) fn end(&mut self, lane: u8, registers: &Registers) {
         if let Some(key) = &mut self.key {
             let cell = registers.column(key.register)[usize::from(lane)];
             if key.by != KeyUse::Keep || cell != 0 {

@@ -160,7 +160,7 @@ impl<W: Wire> ConnectionPool<W> {
             peers,
             peer_next: 0,
             statements: Statements::new(),
-            overload: Overload::default(),
+            overload: Overload::new(options.timeout),
             waiting: Waiting::default(),
             pace: Pace::new(options.depth_max),
             renewals: Renewals::new(options.connections_max, options.timeout),
@@ -336,7 +336,7 @@ impl<W: Wire> ConnectionPool<W> {
             if !sent.is_given_up {
                 let took = now.since(since.unwrap_or(sent.since));
                 let is_slow = statements.answered(&sent.query, took, now);
-                overload.answered(&sent.query, is_slow, options.timeout / 2, now);
+                overload.answered(&sent.query, is_slow, now);
             }
             let again = done.tell_or_repeat::<W>(sent, &verdict, pipe.address, options);
             again

@@ -82,24 +82,29 @@ impl Best {
 }
 
 /// See the module's text: of calls that are not slow, and of those that are.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Overload {
+    /// How long queries may wait.
+    most_wait: Duration,
     waited: [Answered; 2],
     best: [Best; 2],
 }
 
 impl Overload {
+    /// Nothing is known yet of a backend whose queries may take so long.
+    pub(super) fn new(timeout: Duration) -> Overload {
+        Overload {
+            most_wait: timeout / 2,
+            waited: Default::default(),
+            best: Default::default(),
+        }
+    }
+
     /// A query was answered.
-    pub(super) fn answered(
-        &mut self,
-        query: &Taken,
-        is_slow: bool,
-        most_wait: Duration,
-        now: Time,
-    ) {
+    pub(super) fn answered(&mut self, query: &Taken, is_slow: bool, now: Time) {
         if query.step == 0 {
             let kind = usize::from(is_slow);
-            self.best[kind].pass(most_wait, now);
+            self.best[kind].pass(self.most_wait, now);
             self.best[kind].count += 1;
             let answered = &mut self.waited[kind];
             answered.since.get_or_insert(now);
@@ -112,15 +117,10 @@ impl Overload {
         self.waited = Default::default();
     }
 
-    /// How many of each kind may wait where so many do, for so long at most; each of so `few` has
-    /// its turn with the next answers.
-    pub(super) fn left(
-        &mut self,
-        waiting: [usize; 2],
-        few: usize,
-        most_wait: Duration,
-        now: Time,
-    ) -> [usize; 2] {
+    /// How many of each kind may wait where so many do; each of so `few` has its turn with the next
+    /// answers.
+    pub(super) fn left(&mut self, waiting: [usize; 2], few: usize, now: Time) -> [usize; 2] {
+        let most_wait = self.most_wait;
         let mut left = [usize::MAX; 2];
         let kinds = self.waited.iter_mut().zip(&mut self.best);
         for (((answered, best), waiting), left) in kinds.zip(waiting).zip(&mut left) {

@@ -30,8 +30,7 @@ impl<W: Wire> ConnectionPool<W> {
         for (_, kind, count) in &kinds {
             waiting[*kind] += count;
         }
-        let most_wait = self.options.timeout / 2;
-        let mut left = self.overload.left(waiting, few, most_wait, now);
+        let mut left = self.overload.left(waiting, few, now);
         if waiting
             .iter()
             .zip(left)
