@@ -137,13 +137,23 @@ DEVICE Part part_of(const Pieces& pieces, u32 index, u32 part, u32 run_length, u
     return {pieces.runs + u64(pieces.run_stride) * index + from, to - from};
 }
 
-// The parts of an answer that a warp has in view, in order, by where they are in the answer.
-struct PartsInView {
-    // Where each begins, and where the last one ends.
-    u32 starts[WARP + 1];
-    u32 unused;
+// A part that has whole units of the answer to itself.
+struct __align__(16) Whole {
     // Where the answer's first byte would be if all of it lay as the part does.
-    u64 origins[WARP];
+    u64 origin;
+    // Behind the last such unit.
+    u32 end;
+    u32 unused;
+};
+
+// What a warp has in view of an answer: 32 parts, in order. Each unit of it either is in one part,
+// or has bytes of several and is put together beforehand.
+struct PartsInView {
+    // Of the parts that have whole units, in order.
+    Whole wholes[WARP];
+    // The other units, in order; the first is the one in which the view begins, where it does not
+    // begin with one.
+    uint4 mixed[WARP + 1];
 };
 
 // The 16 bytes from `from` on, of which those from `first` to before `end` (0 to 16) are wanted: by
@@ -157,36 +167,24 @@ DEVICE uint4 load_unit(u64 from, u32 first, u32 end) {
     return join(low, high, skip);
 }
 
-// The unit from byte `at` of the answer on: its bytes from `from` to before `end`, of whatever
-// parts they are, which are among those from `first` to `last`; before them those of `waiting`.
-DEVICE uint4 gather_unit(const PartsInView& view, u32 first, u32 last, u32 at, u32 from, u32 end,
-                         uint4 waiting) {
-    // The last part that begins at `from` or before; those without bytes come before one with some.
-    // All threads take as many steps.
-    u32 part = first;
-#pragma unroll 1
-    for (u32 step = first < last ? 1u << (31 - __clz(i32(last - first))) : 0; step > 0; step /= 2)
-        if (part + step <= last && view.starts[part + step] <= from) part += step;
-    // What waits may be all there is.
-    if (from == end) return waiting;
-    // Most units are of one part.
-    u32 to = smaller(view.starts[part + 1], end);
-    uint4 unit = load_unit(view.origins[part] + at, from - at, to - at);
-    if (from != at) unit = put_behind(waiting, from - at, unit);
-#pragma unroll 1
-    for (++part; to < end; ++part) {
-        from = to;
-        to = smaller(view.starts[part + 1], end);
-        if (to == from) continue;
-        unit = put_behind(unit, from - at, load_unit(view.origins[part] + at, from - at, to - at));
-    }
-    return unit;
+// Puts the bytes from `first` to before `end` of a unit, which lie as they do from `from` on, into
+// a unit of which others put the rest.
+DEVICE void mix(uint4& to, u64 from, u32 first, u32 end) {
+    uint4 unit = bytes_within_unit(load_unit(from, first, end), first, end);
+    // Most pieces are short.
+    if (unit.x) atomicOr(&to.x, unit.x);
+    if (unit.y) atomicOr(&to.y, unit.y);
+    if (unit.z) atomicOr(&to.z, unit.z);
+    if (unit.w) atomicOr(&to.w, unit.w);
 }
 
-// A warp a request, 512 aligned bytes of its answer at a time, a unit a thread. Where parts are,
-// the warp finds out of 32 together, a thread each; then each thread gathers its unit from those
-// that have bytes of it. Most often all 32 units are of one long fragment: two loads and a store
-// each.
+// A warp a request, 32 parts of its answer at a time.
+//
+// First a thread a part: the bytes at its ends that have a unit together with other parts' are put
+// together in shared memory. Then a thread a unit, 512 bytes at a time: whole ones come from where
+// their part lies, by two loads, the others from shared memory. Which part, a warp finds by a bit
+// for each that begins within the 32 units. So what is many instructions (a piece of a unit) is
+// done for 32 parts at once, wherever they are, and what is done for each unit is few.
 KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(10)) {
     SHARED_ARRAY(PartsInView, views, ROW_WARPS);
     const Pieces& pieces = args.pieces;
@@ -201,62 +199,86 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(10)) {
     u64 room_end = to + ((bytes + UNIT - 1) & ~u64(UNIT - 1));
     if (room_end > args.out_capacity || (!args.offsets && room_end > to + args.pitch)) return;
     PartsInView& view = views[threadIdx.x / WARP];
-    u8* out = GLOBAL(args.out + to);
+    uint4* out = GLOBAL(reinterpret_cast<uint4*>(args.out + to));
     u32 run_length = result.run_length;
     u32 segment_count = args.runs_only ? 0 : result.segment_count;
     u32 count = 2 * segment_count + 1 + (pieces.heads ? HEAD_PARTS : 0);
-    // Bytes of the answer put together so far. What they have of an unfinished unit waits.
+    u32 before = (1u << thread) - 1;
+    // Bytes of the answer that are in earlier views; those of an unfinished unit are mixed[0].
     u32 done = 0;
-    uint4 waiting = make_uint4(0, 0, 0, 0);
 #pragma unroll 1
     for (u32 first = 0; first < count; first += WARP) {
         Part part = {};
         if (first + thread < count)
             part = part_of(pieces, index, first + thread, run_length, segment_count);
-        u32 start = sum_to_here(part.length);
-        u32 end = done + __shfl_sync(FULL_MASK, start, WARP - 1);
-        start += done - part.length;
+        u32 end = done + sum_to_here(part.length), start = end - part.length;
+        u64 origin = reinterpret_cast<u64>(part.bytes) - start;
+        u32 start_unit = start / UNIT, end_unit = end / UNIT;
+        u32 whole_unit = (start + UNIT - 1) / UNIT;
+        // The part ends within a unit in which nothing ended before.
+        bool begins_mixed = end % UNIT != 0 && (start % UNIT == 0 || start_unit != end_unit);
+        bool has_whole = whole_unit < end_unit;
+        u32 mixes = __ballot_sync(FULL_MASK, begins_mixed);
+        u32 wholes = __ballot_sync(FULL_MASK, has_whole);
         __syncwarp(FULL_MASK);
-        view.starts[thread] = start;
-        view.origins[thread] = reinterpret_cast<u64>(part.bytes) - start;
-        if (thread == WARP - 1) view.starts[WARP] = end;
+        view.mixed[thread + 1] = make_uint4(0, 0, 0, 0);
+        if (has_whole) view.wholes[__popc(wholes & before)] = {origin, end_unit, 0};
         __syncwarp(FULL_MASK);
+        u32 at_start = __popc(mixes & before);
+        if (start % UNIT != 0 && part.length != 0)
+            mix(view.mixed[at_start], origin + start_unit * UNIT, start % UNIT,
+                smaller(UNIT, end - start_unit * UNIT));
+        if (begins_mixed)
+            mix(view.mixed[at_start + 1], origin + end_unit * UNIT, 0, end % UNIT);
+        __syncwarp(FULL_MASK);
+        u32 view_end = __shfl_sync(FULL_MASK, end, WARP - 1);
         // Whole units, and in the end what is left.
-        u32 stored = first + WARP < count ? end & ~(UNIT - 1) : end;
-        uint4 unit = waiting;
-        u32 at = (done & ~(WARP * UNIT - 1)) + thread * UNIT;
+        u32 units = first + WARP < count ? view_end / UNIT : (view_end + UNIT - 1) / UNIT;
+        u32 first_unit = done / UNIT;
+        // The unit that the view begins within, which is no part's.
+        u32 shared_unit = done % UNIT != 0 ? first_unit : ~0u;
 #pragma unroll 1
-        while (at - thread * UNIT < end) {
-            u32 chunk = at - thread * UNIT;
-            // The part that has the first byte, and where it ends.
-            u32 before = u32(__popc(__ballot_sync(FULL_MASK, start <= chunk)));
-            u32 within = chunk < done ? 0 : view.starts[before];
-            if (within >= chunk + WARP * UNIT) {
-                u64 from = view.origins[before - 1] + at;
+        for (u32 chunk = first_unit & ~(WARP - 1); chunk < units;) {
+            // How many are before the chunk's second unit, or before the chunk; and a bit for each
+            // unit in which one begins.
+            u32 wholes_before = __popc(__ballot_sync(FULL_MASK, has_whole && whole_unit <= chunk));
+            u32 mixed_before = __popc(__ballot_sync(FULL_MASK, begins_mixed && end_unit < chunk));
+            u32 whole_at = whole_unit - chunk - 1, mixed_at = end_unit - chunk;
+            u32 beginning = __reduce_or_sync(
+                FULL_MASK, has_whole && whole_at < WARP - 1 ? 2u << whole_at : 0);
+            u32 mixing =
+                __reduce_or_sync(FULL_MASK, begins_mixed && mixed_at < WARP ? 1u << mixed_at : 0);
+            u32 unit = chunk + thread;
+            if ((beginning | mixing) == 0 && chunk >= first_unit && chunk != shared_unit &&
+                wholes_before > 0 && chunk + WARP <= view.wholes[wholes_before - 1].end) {
+                // All of it, and perhaps more, is of one long part.
+                Whole whole = view.wholes[wholes_before - 1];
+                u64 from = whole.origin + unit * UNIT;
 #pragma unroll 1
-                for (; chunk + WARP * UNIT <= within; chunk += WARP * UNIT) {
-                    unit = load_unit(from, 0, UNIT);
-                    *reinterpret_cast<uint4*>(out + at) = unit;
+                for (; chunk + WARP <= whole.end; chunk += WARP) {
+                    out[unit] = load_unit(from, 0, UNIT);
                     from += WARP * UNIT;
-                    at += WARP * UNIT;
+                    unit += WARP;
                 }
                 continue;
             }
-            u32 last = u32(__popc(__ballot_sync(FULL_MASK, start < chunk + WARP * UNIT))) - 1;
-            if (at < end && at + UNIT > done) {
-                unit = gather_unit(view, before == 0 ? 0 : before - 1, last, at, larger(at, done),
-                                   smaller(at + UNIT, end), waiting);
-                if (at < stored) *reinterpret_cast<uint4*>(out + at) = unit;
+            if (unit >= first_unit && unit < units) {
+                uint4 bytes;
+                if (unit == shared_unit || (mixing >> thread & 1) != 0) {
+                    bytes = view.mixed[unit == shared_unit
+                                           ? 0
+                                           : 1 + mixed_before + __popc(mixing & before)];
+                } else {
+                    u32 which = wholes_before + __popc(beginning & (before << 1 | 1)) - 1;
+                    bytes = load_unit(view.wholes[which].origin + unit * UNIT, 0, UNIT);
+                }
+                out[unit] = bytes;
             }
-            at += WARP * UNIT;
+            chunk += WARP;
         }
-        // Who has put the unfinished one together?
-        u32 owner = end / UNIT % WARP;
-        waiting = make_uint4(__shfl_sync(FULL_MASK, unit.x, owner),
-                             __shfl_sync(FULL_MASK, unit.y, owner),
-                             __shfl_sync(FULL_MASK, unit.z, owner),
-                             __shfl_sync(FULL_MASK, unit.w, owner));
-        done = end;
+        done = view_end;
+        __syncwarp(FULL_MASK);
+        if (thread == 0) view.mixed[0] = view.mixed[__popc(mixes)];
     }
     if (args.segments_out && args.runs_only) {
         u32 first = args.offsets[index].segments;

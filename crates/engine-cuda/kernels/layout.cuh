@@ -169,11 +169,16 @@ DEVICE uint4 join(uint4 low, uint4 high, u32 skip) {
                       __funnelshift_r(c, d, bits), __funnelshift_r(d, e, bits));
 }
 
-// The bytes of one unit before its `count`-th (0 to 15), and those of another from there on.
-DEVICE uint4 put_behind(uint4 unit, u32 count, uint4 other) {
+// The first `count` bytes (0 to 16) of a unit all ones.
+DEVICE uint4 first_bytes(u32 count) {
     u64 low = count < 8 ? (1ull << (8 * count)) - 1 : ~0ull;
-    u64 high = count < 8 ? 0 : (1ull << (8 * count - 64)) - 1;
-    u32 a = u32(low), b = u32(low >> 32), c = u32(high), d = u32(high >> 32);
-    return make_uint4((unit.x & a) | (other.x & ~a), (unit.y & b) | (other.y & ~b),
-                      (unit.z & c) | (other.z & ~c), (unit.w & d) | (other.w & ~d));
+    u64 high = count <= 8 ? 0 : ~0ull >> (128 - 8 * count);
+    return make_uint4(u32(low), u32(low >> 32), u32(high), u32(high >> 32));
+}
+
+// A unit of which only the bytes from `first` to before `end` (0 to 16) stay.
+DEVICE uint4 bytes_within_unit(uint4 unit, u32 first, u32 end) {
+    uint4 drop = first_bytes(first), keep = first_bytes(end);
+    return make_uint4(unit.x & keep.x & ~drop.x, unit.y & keep.y & ~drop.y,
+                      unit.z & keep.z & ~drop.z, unit.w & keep.w & ~drop.w);
 }

@@ -14,17 +14,25 @@ struct BeginArgs {
     const u8* states;
     const u32* lane_count;
     LaneResult* results;
+    // The most rows that lanes need, of items and of tiles: none yet.
+    u32* rows_needed;
     u32 lanes;
     u32 unused;
 };
 
-// A lane that the parser left to the host takes no part.
+// A lane that the parser left to the host takes no part. Of one that does, the first stage writes
+// the rest of its result.
 KERNEL(begin_lanes, BeginArgs, 128) {
     u32 index = global_thread();
     if (index >= args.lanes) return;
-    LaneResult result = {};
+    if (index == 0) args.rows_needed[0] = args.rows_needed[1] = 0;
     bool takes_part = index < *args.lane_count && args.states[index] == LANE_ACTIVE;
-    result.outcome = takes_part ? u8(LANE_ACTIVE) : u8(LANE_HOST);
+    if (takes_part) {
+        args.results[index].outcome = LANE_ACTIVE;
+        return;
+    }
+    LaneResult result = {};
+    result.outcome = LANE_HOST;
     args.results[index] = result;
 }
 

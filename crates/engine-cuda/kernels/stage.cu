@@ -5,7 +5,8 @@
 // lane's own, but a warp always runs the lowest one: branches are run once each for the lanes that
 // took them, a loop's body as often as its longest lane needs, and lanes meet again where their
 // ways join (the program is laid out so). An instruction is therefore fetched and decoded once for
-// the lanes that execute it, and they never part within one for long.
+// the lanes that execute it, and they never part within one for long. What comes most often, a
+// fragment and then a value, is one instruction.
 //
 // Where the paper compiles each page to kernels of its own and writes whole padded responses
 // (4.3.2), a lane here writes its run, the bytes that differ, and notes where the fragments go;
@@ -142,7 +143,7 @@ template <bool SPILLED> DEVICE void begin_filter(Lane<SPILLED>& lane, const Inst
     result.text_used += bytes;
 }
 
-// A fragment goes here.
+// A fragment goes here; of what puts something, the one before it, where there is one.
 template <bool SPILLED> DEVICE void segment(Lane<SPILLED>& lane, const Instruction& op) {
     const Regions& regions = lane.args.regions;
     u32 at = lane.segment_count++;
@@ -161,6 +162,7 @@ template <bool SPILLED> DEVICE void put(Lane<SPILLED>& lane, const Instruction& 
     } else {
         text = lane.text(op.b);
         length = lane.length(op.b);
+        if (op.e != 0) segment(lane, op);
     }
     Writer to = lane.run();
     if (op.code == CODE_PUT_HTML)
@@ -179,6 +181,7 @@ template <bool SPILLED> DEVICE void write(Lane<SPILLED>& lane, const Instruction
         return lane.set_text(op.a, u32(lane.reg(op.b)) + part.start, part.length);
     }
     bool puts = op.code <= CODE_PUT_BOOL;
+    if (puts && op.e != 0) segment(lane, op);
     Writer to = puts ? lane.run() : lane.maker();
     switch (op.code) {
         case CODE_PUT_INT:
@@ -201,7 +204,7 @@ template <bool SPILLED> DEVICE void write(Lane<SPILLED>& lane, const Instruction
         default: {
             // A concatenation is of parts as they are; a function, of one operand.
             bool joins = op.code == CODE_CONCAT;
-            u32 function = joins ? TEXT_ESCAPE + ESCAPE_NONE : op.d;
+            u32 function = joins ? TEXT_ESCAPE + ESCAPE_NONE : puts ? op.a : op.d;
             u32 parts = joins ? op.e : 1;
 #pragma unroll 1
             for (u32 part = 0; part < parts; ++part) {
@@ -392,6 +395,13 @@ DEVICE Instruction fetch(const Instruction* from) {
     return {u16(words.x), u16(words.x >> 16), u16(words.y), u16(words.y >> 16), words.z, words.w};
 }
 
+// Whether a lane may go elsewhere than to the next instruction, for another reason than that it
+// fails.
+DEVICE bool leads_elsewhere(u32 code) {
+    return code - CODE_END <= CODE_JUMP_UNLESS - CODE_END ||
+           code - CODE_LOOP_BEGIN <= CODE_TURN_END - CODE_LOOP_BEGIN;
+}
+
 // Runs the lanes of a warp; `file` has its registers, and `code` the program, where shared memory
 // has room for it.
 template <bool SPILLED>
@@ -407,11 +417,21 @@ DEVICE void run_lanes(const StageArgs& args, u64* file, const Instruction* code)
     for (;;) {
         u32 now = __reduce_min_sync(FULL_MASK, lane.counter);
         if (now == STOPPED) break;
-        Instruction op = args.shared_code ? fetch(code + now) : fetch(args.code + now);
-        if (lane.counter == now) {
-            lane.counter = now + 1;
-            execute(lane, op);
-        }
+        // The others wait where the lowest of them is. Up to there, and to what may lead elsewhere,
+        // the program is one way, and nobody need be asked.
+        u32 others =
+            __reduce_min_sync(FULL_MASK, lane.counter == now ? STOPPED : lane.counter);
+        u32 last;
+        do {
+            Instruction op = args.shared_code ? fetch(code + now) : fetch(args.code + now);
+            last = op.code;
+            if (lane.counter == now) {
+                lane.counter = now + 1;
+                execute(lane, op);
+            }
+            __syncwarp(FULL_MASK);
+            ++now;
+        } while (!leads_elsewhere(last) && now < others);
     }
     if (takes_part) finish(lane);
 }

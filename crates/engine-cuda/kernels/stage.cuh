@@ -13,7 +13,8 @@ struct __align__(16) Instruction {
 };
 
 // As src/abi/stage.rs numbers them: what pages are made of, most of all, is first, then what else
-// writes bytes to the run, then what makes texts, then the rest.
+// writes bytes to the run, then what makes texts, then the rest. What may lead elsewhere than to
+// the next instruction stands together twice: END to JUMP_UNLESS, LOOP_BEGIN to TURN_END.
 enum Code : u16 {
     CODE_SEGMENT,
     CODE_FOLD,

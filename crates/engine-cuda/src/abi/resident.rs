@@ -11,6 +11,7 @@ signatures! {
         states: Slice<'m, u8> [lanes],
         lane_count: Slice<'m, u32> [Count::from(1u32)],
         results: Slice<'m, LaneResult> [lanes],
+        rows_needed: Slice<'m, u32> [Count::from(2u32)],
         lanes: u32,
         unused: u32,
     }

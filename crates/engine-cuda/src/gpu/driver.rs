@@ -18,7 +18,8 @@ use super::interface::{Address, Completion, Gpu, GpuError, Grid, Mark, Stream};
 use super::kernel::Kernel;
 use context::Context;
 use cudarc::driver::sys::{
-    CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CUevent, CUstream, CUstream_flags,
+    CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTALLOC_PORTABLE, CUevent, CUlaunchAttribute,
+    CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUstream, CUstream_flags,
 };
 use library::{Code, Cuda, OUT_OF_MEMORY, is_end_of_process, is_lost};
 use modules::Modules;
@@ -260,19 +261,32 @@ unsafe impl Gpu for Driver {
         let cuda = self.context.enter()?;
         let function = self.modules.function(kernel);
         let mut pointers = [arguments.cast::<c_void>().cast_mut()];
+        let [last, first] = self.context.priorities;
+        let mut priority = CUlaunchAttribute {
+            id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PRIORITY,
+            pad: [0; 4],
+            value: CUlaunchAttributeValue {
+                priority: if kernel.gives_way() { last } else { first },
+            },
+        };
+        let config = CUlaunchConfig {
+            gridDimX: grid.blocks,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: grid.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: grid.shared_bytes,
+            hStream: stream,
+            attrs: &mut priority,
+            numAttrs: 1,
+        };
         // SAFETY: the kernel takes one struct, which `arguments` points to and the driver copies;
-        // the rest is the caller's promise.
+        // the configuration and its one attribute live on; the rest is the caller's promise.
         let code = unsafe {
-            (cuda.cuLaunchKernel)(
+            (cuda.cuLaunchKernelEx)(
+                &config,
                 function,
-                grid.blocks,
-                1,
-                1,
-                grid.threads,
-                1,
-                1,
-                grid.shared_bytes,
-                stream,
                 pointers.as_mut_ptr(),
                 std::ptr::null_mut(),
             )

@@ -18,6 +18,16 @@ macro_rules! kernels {
                 match self { $($(Kernel::$variant => $name,)*)* }
             }
 
+            /// Whether its blocks come after those of others that are ready. What writes pages
+            /// has as many as fill the device for a while, and all of it can wait: the others are
+            /// small, each waits for the one before, and together they find the next pages to
+            /// write. First come, first served, cohorts move in step, and the memory that pages
+            /// go to idles while all of them are in a stage.
+            #[must_use]
+            pub const fn gives_way(self) -> bool {
+                matches!(self, Kernel::Row | Kernel::Column | Kernel::Transpose)
+            }
+
             /// The file in `kernels/` that has it, without `.cu`.
             #[must_use]
             pub const fn module(self) -> &'static str {

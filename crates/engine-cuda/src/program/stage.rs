@@ -68,6 +68,7 @@ impl Stage {
             table_starts,
             fragments,
             folded_max,
+            landed: 0,
             stage: Stage {
                 registers: stage.registers.len() as u32,
                 constants: constants(stage),
@@ -111,6 +112,8 @@ struct Encoder<'a> {
     table_starts: &'a [u32],
     fragments: &'a [Fragment],
     folded_max: usize,
+    /// The last place that a jump leads to.
+    landed: u32,
     stage: Stage,
 }
 
@@ -134,7 +137,8 @@ impl Encoder<'_> {
 
     /// Makes the jump at `at` lead to what comes next.
     fn land(&mut self, at: usize) {
-        self.stage.code[at].d = self.here();
+        self.landed = self.here();
+        self.stage.code[at].d = self.landed;
     }
 
     fn kind(&self, register: Register) -> Type {
@@ -349,7 +353,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// A value put into the run.
+    /// A value put into the run, with the segment before it, where nobody comes in between.
     fn put(&mut self, op: &Put) {
         let code = match (self.kind(op.from), op.escape) {
             (Type::Text, Escape::None) => Code::PutText,
@@ -359,8 +363,14 @@ impl Encoder<'_> {
             (Type::Float, _) => Code::PutFloat,
             (Type::Bool, _) => Code::PutBool,
         };
-        let function = text_function(TextFunction::Escape(op.escape));
-        self.plain(code, 0, op.from, 0, function);
+        let function = text_function(TextFunction::Escape(op.escape)) as u16;
+        let is_segment = |last: &mut Instruction| last.code == Code::Segment as u16;
+        let segment = match self.landed < self.here() {
+            true => self.stage.code.pop_if(is_segment),
+            false => None,
+        };
+        let (fragment, length) = segment.map_or((0, 0), |segment| (segment.d, segment.e));
+        self.emit(code, function, op.from, 0, fragment, length);
     }
 
     fn unary(&mut self, code: Code, op: &Unary, function: u32) {

@@ -9,7 +9,9 @@ use crate::abi::stage::Code;
 use crate::besim::BesimTables;
 use crate::cohort::bodies::{Bodies, Destination, Starts};
 use crate::cohort::stages::DeviceCohort;
-use crate::gpu::{DeviceBuffer, GpuError, Mark, PinnedBuffer, Queue, Scope, SharedGpu, Stream};
+use crate::gpu::{
+    DeviceBuffer, GpuError, Mark, PinnedBuffer, Queue, Scope, SharedGpu, Stream, scope,
+};
 use crate::layout::Layout;
 use crate::parser::{Parser, ParserTables};
 use crate::service::DeviceService;
@@ -96,6 +98,18 @@ impl Context {
         }
     }
 
+    /// Puts each lane's head and run together, which are not where its answer stays: for looking at
+    /// them.
+    pub(super) fn gather(&self, shared: &Shared) -> Result<(), GpuError> {
+        let Some(memory) = &self.memory else {
+            return Ok(());
+        };
+        let (bodies, to) = bodies(shared, memory, &memory.cohort(&shared.device));
+        scope(&*self.gpu, &[self.stream], |scope| {
+            bodies.render_row(&scope.queue(self.stream), &to, true)
+        })
+    }
+
     /// The context, to be launched in with these requests; nothing where it is not prepared.
     pub(super) fn launcher<'env>(
         &'env mut self,
@@ -164,7 +178,6 @@ impl<'env> Launcher<'env> {
         gpu.wait(self.stream, self.parsed)?;
         let queue = scope.queue(self.stream);
         let cohort = memory.cohort(&shared.device);
-        queue.fill(cohort.rows_needed, 0)?;
         begin(&queue, memory.states(), &cohort)?;
         let now_ms = shared.options.now * 1000;
         if let Some([present, users]) = memory.session_fields() {
@@ -253,7 +266,8 @@ fn end_sessions<'m>(
     Ok(())
 }
 
-/// Writes heads and bodies.
+/// Writes heads and bodies. Runs stay where the stage wrote them, and heads beside them: whoever
+/// sends takes them from there, as it takes the fragments.
 fn render<'m>(
     queue: &Queue<'m>,
     shared: &'m Shared,
@@ -262,23 +276,33 @@ fn render<'m>(
 ) -> Result<(), GpuError> {
     let (heads, created) = (memory.heads(), memory.new_sessions().1);
     shared.heads.write(queue, cohort, created, &heads)?;
-    let to = Destination {
-        starts: Starts::Pitch(memory.needs.pitch),
-        out: memory.out(),
-        segments: None,
-    };
-    let bodies = Bodies {
-        cohort: *cohort,
-        heads: Some(shared.heads.of(cohort.page, heads)),
-    };
+    let (bodies, to) = bodies(shared, memory, cohort);
     let tiles = memory.tiles();
     match shared.options.layout {
         Layout::Row => bodies.render_row(queue, &to, false),
-        Layout::Runs => bodies.render_row(queue, &to, true),
+        Layout::Runs => Ok(()),
         Layout::C => bodies.render_columns(queue, &tiles),
         Layout::A | Layout::B => {
             bodies.render_columns(queue, &tiles)?;
             bodies.transpose_columns(queue, &tiles, &to)
         }
     }
+}
+
+/// What a cohort's bodies are made of, and where they go.
+fn bodies<'m>(
+    shared: &'m Shared,
+    memory: &'m CohortMemory,
+    cohort: &DeviceCohort<'m>,
+) -> (Bodies<'m>, Destination<'m>) {
+    let bodies = Bodies {
+        cohort: *cohort,
+        heads: Some(shared.heads.of(cohort.page, memory.heads())),
+    };
+    let to = Destination {
+        starts: Starts::Pitch(memory.needs.pitch),
+        out: memory.out(),
+        segments: None,
+    };
+    (bodies, to)
 }

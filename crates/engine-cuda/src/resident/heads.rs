@@ -13,7 +13,7 @@ use rhythm_engine::settings::HeaderSettings;
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter, SameSite, SetCookie};
 
-/// Begins a cohort: its lanes are active where the parser says so, and their results are empty.
+/// Begins a cohort: its lanes are active where the parser says so, and nothing needs more room.
 pub(super) fn begin<'m>(
     queue: &Queue<'m>,
     states: Slice<'m, u8>,
@@ -25,6 +25,7 @@ pub(super) fn begin<'m>(
         states,
         lane_count,
         results: cohort.regions.results,
+        rows_needed: cohort.rows_needed.flat(),
         lanes: cohort.lanes() as u32,
         unused: 0,
     })

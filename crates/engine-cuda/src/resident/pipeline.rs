@@ -333,6 +333,9 @@ impl Resident {
             service,
             ..
         } = &self.shared;
+        if options.layout == Layout::Runs {
+            self.contexts[context].gather(&self.shared)?;
+        }
         Ok(self.contexts[context].answers(options.layout, device, &service.fragments)?)
     }
 

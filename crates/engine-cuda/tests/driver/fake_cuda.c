@@ -184,6 +184,7 @@ EXPORT int cuFuncGetAttribute(int *value, int attribute, struct function *functi
 }
 
 EXPORT int cuFuncSetAttribute(struct function *function, int attribute, int value) {
+    if (attribute == 9) return value < 0 || value > 100 ? INVALID_VALUE : SUCCESS;
     if (attribute != 8 || value > 232448 - 1024) return INVALID_VALUE;
     function->dynamic_shared = value;
     return SUCCESS;
@@ -264,15 +265,40 @@ EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, struc
     return SUCCESS;
 }
 
-EXPORT int cuLaunchKernel(struct function* function, unsigned x, unsigned y, unsigned z,
-                          unsigned threads_x, unsigned threads_y, unsigned threads_z,
-                          unsigned shared_bytes, struct stream* stream, void** arguments,
-                          void** extra) {
+EXPORT int cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     NEED_CONTEXT();
-    if (!stream || extra || y * z * threads_y * threads_z != 1) return INVALID_VALUE;
-    if ((int)shared_bytes > function->dynamic_shared) return INVALID_VALUE;
+    *least = 0;
+    *greatest = -5;
+    return SUCCESS;
+}
+
+struct attribute {
+    int id;
+    char unused[4];
+    union {
+        char all[64];
+        int priority;
+    } value;
+};
+
+struct launch {
+    unsigned x, y, z, threads_x, threads_y, threads_z, shared_bytes;
+    struct stream *stream;
+    struct attribute *attributes;
+    unsigned attribute_count;
+};
+
+EXPORT int cuLaunchKernelEx(const struct launch *launch, struct function *function,
+                            void **arguments, void **extra) {
+    NEED_CONTEXT();
+    if (!launch->stream || extra) return INVALID_VALUE;
+    if (launch->y * launch->z * launch->threads_y * launch->threads_z != 1) return INVALID_VALUE;
+    if ((int)launch->shared_bytes > function->dynamic_shared) return INVALID_VALUE;
+    if (launch->attribute_count != 1 || launch->attributes->id != 8) return INVALID_VALUE;
+    const int priority = launch->attributes->value.priority;
+    if (priority < -5 || priority > 0) return INVALID_VALUE;
     uint64_t *result = *(uint64_t **)arguments[0];
-    if (result) *result = (uint64_t)x * threads_x;
+    if (result) *result = (uint64_t)launch->x * launch->threads_x;
     else __atomic_store_n(&failed, ILLEGAL_ADDRESS, __ATOMIC_SEQ_CST);
     return SUCCESS;
 }

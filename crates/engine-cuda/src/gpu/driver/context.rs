@@ -46,6 +46,9 @@ pub(super) struct Context {
     /// Never that of an earlier one, unlike the handle.
     id: u64,
     pub(super) description: DeviceDescription,
+    /// The priorities of what comes last and of what comes first, lower numbers first; twice the
+    /// same where the device knows none.
+    pub(super) priorities: [c_int; 2],
 }
 
 // SAFETY: a context may be used from any thread; the pointer is only the driver's name for it.
@@ -114,13 +117,20 @@ impl Context {
         let code = unsafe { (cuda.cuDevicePrimaryCtxRetain)(&mut handle, device) };
         cuda.check_present(code, "cuDevicePrimaryCtxRetain")?;
         static OPENED: AtomicU64 = AtomicU64::new(0);
-        Ok(Context {
+        let mut context = Context {
             cuda,
             device,
             handle,
             id: OPENED.fetch_add(1, Ordering::Relaxed) + 1,
             description,
-        })
+            priorities: [0; 2],
+        };
+        context.enter()?;
+        let [least, greatest] = &mut context.priorities;
+        // SAFETY: the context is current; both numbers are written to.
+        let code = unsafe { (cuda.cuCtxGetStreamPriorityRange)(least, greatest) };
+        cuda.check_present(code, "cuCtxGetStreamPriorityRange")?;
+        Ok(context)
     }
 
     /// Makes it current on the calling thread, where it is not.

@@ -9,7 +9,7 @@
 use crate::gpu::interface::GpuError;
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute, CUjit_option, CUmodule, CUstream,
+    CUfunction_attribute, CUjit_option, CUlaunchConfig, CUmodule, CUstream,
 };
 use cudarc::nvrtc::sys::nvrtcProgram;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
@@ -94,11 +94,9 @@ library! {
     cuEventDestroy_v2(event: CUevent);
     cuProfilerStart();
     cuProfilerStop();
-    cuLaunchKernel(
-        function: CUfunction,
-        blocks_x: c_uint, blocks_y: c_uint, blocks_z: c_uint,
-        threads_x: c_uint, threads_y: c_uint, threads_z: c_uint,
-        shared_bytes: c_uint, stream: CUstream,
+    cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
+    cuLaunchKernelEx(
+        config: *const CUlaunchConfig, function: CUfunction,
         arguments: *mut *mut c_void, extra: *mut *mut c_void,
     );
 }

@@ -11,7 +11,7 @@ use crate::gpu::images;
 use crate::gpu::interface::GpuError;
 use crate::gpu::kernel::{Kernel, MODULES};
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUjit_option, CUmodule};
-use std::ffi::{CString, c_uint, c_void};
+use std::ffi::{CString, c_int, c_uint, c_void};
 
 /// The modules loaded into a context, and their kernels.
 #[derive(Debug)]
@@ -165,6 +165,11 @@ fn load_image(context: &Context, image: &[u8]) -> Result<CUmodule, Refused> {
     Err(Refused { code, text })
 }
 
+/// How much of a multiprocessor's cache is to be shared memory, the same for all kernels: where it
+/// is not, a block of one waits until all of another have left the multiprocessor, and kernels that
+/// could run side by side follow each other. About half goes best (docs/gpu.md).
+const SHARED_PERCENT: c_int = 50;
+
 /// Finds a kernel in its module, and lets it have all the shared memory of the device.
 fn function(context: &Context, module: CUmodule, kernel: Kernel) -> Result<CUfunction, GpuError> {
     let cuda = context.cuda;
@@ -196,6 +201,12 @@ fn function(context: &Context, module: CUmodule, kernel: Kernel) -> Result<CUfun
     let which = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
     // SAFETY: the function is of this context.
     let code = unsafe { (cuda.cuFuncSetAttribute)(function, which, dynamic.max(0)) };
+    if code != 0 {
+        return Err(absent(code, "cuFuncSetAttribute"));
+    }
+    let which = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+    // SAFETY: the function is of this context.
+    let code = unsafe { (cuda.cuFuncSetAttribute)(function, which, SHARED_PERCENT) };
     if code != 0 {
         return Err(absent(code, "cuFuncSetAttribute"));
     }
