@@ -98,6 +98,10 @@ struct SessionKey {
     u64 secret[2];
 };
 
+// In the length of a text that is a column's or a register's value: nothing in it is changed for
+// HTML. What decodes answers finds that out on the way; where it is not said, one must look.
+#define TEXT_PLAIN 0x80000000u
+
 // The column of a page's field is found by its slot: `columns[slot]` is the address of the values.
 // A scalar field has one slot (View or i64 a lane); a list field one for its spans (Span a lane),
 // then one for each column of its records (View or i64 an item).

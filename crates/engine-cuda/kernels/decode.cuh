@@ -110,21 +110,27 @@ struct AnswerReader {
     }
 
     // Where the cell at `at` ends: at the first '&' or control character, or at the end of the
-    // text. `ascii` becomes false where it has other characters than ASCII.
-    DEVICE_METHOD u32 cell_end(bool* ascii) const {
+    // text. `ascii` becomes false where it has other characters than ASCII, and `plain` where a
+    // text has some that HTML wants otherwise.
+    DEVICE_METHOD u32 cell_end(bool is_text, bool* ascii, bool* plain) const {
         u32 end = at;
         while (end < length) {
             u32 count = smaller(length - end, 8u);
             u64 word = load8(text + end, count);
             u64 special = special_bytes(word);
+            u64 html = is_text ? HtmlEscape::special(word) : 0;
             // What is beyond the text was loaded as zeros, which are control characters.
             while (special) {
                 u32 byte = u32(__ffsll(i64(special)) - 1) / 8;
-                if (byte >= count) return length;
-                if ((word >> 8 * byte & 0x80) == 0) return end + byte;
+                bool ends = byte >= count || (word >> 8 * byte & 0x80) == 0;
+                if (ends) {
+                    if (html & ((1ull << 8 * byte) - 1)) *plain = false;
+                    return byte >= count ? length : end + byte;
+                }
                 *ascii = false;
                 special &= special - 1;
             }
+            if (html) *plain = false;
             end += count;
         }
         return length;
@@ -158,15 +164,14 @@ struct Decoder {
     u32 rows;
 
     // Stores a cell; false where it is not of its column's type.
-    DEVICE_METHOD bool store(u32 column, const AnswerReader& reader, u32 text_offset, u32 end,
-                             bool ascii) {
-        DecodedColumn to = args.decoded[column];
+    DEVICE_METHOD bool store(DecodedColumn to, const AnswerReader& reader, u32 text_offset, u32 end,
+                             bool ascii, bool plain) {
         const u8* cell = reader.text + reader.at;
         u32 length = end - reader.at;
         u64 value;
         if (to.is_text) {
             if (!ascii && !is_utf8(cell, length)) return false;
-            value = u64(length) << 32 | (text_offset + reader.at);
+            value = u64(length | (plain ? TEXT_PLAIN : 0)) << 32 | (text_offset + reader.at);
         } else if (!parse_int(cell, length, reinterpret_cast<i64*>(&value))) {
             return false;
         }
@@ -197,12 +202,13 @@ struct Decoder {
             if (reader.ends()) return true;
             if (count == ROWS_MAX) return false;
             for (u32 column = 0; column < args.decoded_count; ++column) {
-                bool ascii = true;
-                u32 cell = reader.cell_end(&ascii);
+                DecodedColumn to = args.decoded[column];
+                bool ascii = true, plain = true;
+                u32 cell = reader.cell_end(to.is_text, &ascii, &plain);
                 // The last cell ends with its line, the others with '&'.
                 u8 after = cell < reader.length ? reader.text[cell] : u8('\n');
                 if (after != (column + 1 == args.decoded_count ? '\n' : '&')) return false;
-                if (!store(column, reader, view.offset, cell, ascii)) return false;
+                if (!store(to, reader, view.offset, cell, ascii, plain)) return false;
                 reader.at = cell + 1;
             }
             // A record without columns is a line without text.

@@ -19,7 +19,7 @@ struct Calculated {
 };
 
 // What is left of a lane's limits: texts made, in bytes, and turns of loops. It lies behind the
-// registers.
+// registers, as does how much of the run is told.
 struct Budget {
     u32 text;
     u32 turns;
@@ -74,13 +74,16 @@ template <bool SPILLED> struct Lane {
     DEVICE_METHOD u64& reg(u32 number) { return registers[number * WARP]; }
     DEVICE_METHOD i64 integer(u32 number) { return i64(reg(number)); }
     DEVICE_METHOD double real(u32 number) { return __longlong_as_double(i64(reg(number))); }
-    DEVICE_METHOD u32 length(u32 number) { return u32(reg(number) >> 32); }
+    DEVICE_METHOD u32 length(u32 number) { return u32(reg(number) >> 32) & ~TEXT_PLAIN; }
+    DEVICE_METHOD bool is_plain(u32 number) { return i64(reg(number)) < 0; }
     DEVICE_METHOD const u8* text(u32 number) { return args.arena + u32(reg(number)); }
     DEVICE_METHOD void set_text(u32 number, u32 offset, u32 length) {
         reg(number) = u64(length) << 32 | offset;
     }
     DEVICE_METHOD LaneResult& result() { return args.results[index]; }
     DEVICE_METHOD Budget& left() { return *reinterpret_cast<Budget*>(&reg(args.register_count)); }
+    // Up to where its run is in stretches.
+    DEVICE_METHOD u64& told() { return reg(args.register_count + 1); }
     // Its place in the cohort.
     DEVICE_METHOD u32 place() { return args.lane_list ? args.lane_list[index] : index; }
 
@@ -140,6 +143,23 @@ template <bool SPILLED> struct Lane {
         grow_body(bytes);
     }
 
+    // The body goes on with a stretch.
+    DEVICE_METHOD void stretch(u32 offset, u32 length) {
+        const Regions& regions = args.regions;
+        u32 at = segment_count++;
+        if (at < regions.segment_stride)
+            GLOBAL(reinterpret_cast<Stretch*>(regions.segments))[u64(args.lanes) * at + index] = {
+                offset, length};
+    }
+
+    // What has come to the run since the last stretch is one.
+    DEVICE_METHOD void tell_run() {
+        u32 from = u32(told());
+        if (written == from) return;
+        stretch(from, (written - from) | STRETCH_RUN);
+        told() = written;
+    }
+
     // Accounts for bytes of the body.
     DEVICE_METHOD void grow_body(u32 bytes) {
         body_length += bytes;
@@ -171,6 +191,7 @@ template <bool SPILLED> DEVICE void begin(Lane<SPILLED>& lane) {
     result.text_used = 0;
     result.texts_length = 0;
     lane.left() = {lane.args.text_bytes_max, lane.args.turns_max};
+    lane.told() = 0;
 #pragma unroll 1
     for (u32 at = 0; at < lane.args.constant_count; ++at) {
         Constant constant = lane.args.constants[at];
@@ -184,6 +205,7 @@ template <bool SPILLED> DEVICE void finish(Lane<SPILLED>& lane) {
     const Regions& regions = lane.args.regions;
     Writer run = lane.run();
     run.finish();
+    if (lane.args.stretches) lane.tell_run();
     LaneResult& result = lane.result();
     result.run_length = lane.written;
     result.segment_count = lane.segment_count;

@@ -122,11 +122,25 @@ KERNEL(deliver_texts, TextsArgs, 128) {
 
 #define ROW_WARPS 4u
 
-// A lane's parts: those of its head, then of its run and of its fragments by turns, the run's end
-// last.
+// How many parts a lane has.
+DEVICE u32 parts_of(const Pieces& pieces, u32 segment_count) {
+    u32 body = pieces.arena ? segment_count : 2 * segment_count + 1;
+    return body + (pieces.heads ? HEAD_PARTS : 0);
+}
+
+// A lane's parts: those of its head, then its stretches; or of its run and of its fragments by
+// turns, the run's end last.
 DEVICE Part part_of(const Pieces& pieces, u32 index, u32 part, u32 run_length, u32 segment_count) {
     u32 head = pieces.heads ? HEAD_PARTS : 0;
     if (part < head) return head_part(pieces, index, part);
+    if (pieces.arena) {
+        Stretch stretch = stretch_of(pieces, index, part - head);
+        u32 kind = stretch.length & ~STRETCH_BYTES_MAX;
+        const u8* from = kind == STRETCH_FRAGMENT ? pieces.fragment_bytes
+                         : kind == STRETCH_TEXT   ? pieces.arena
+                                                  : pieces.runs + u64(pieces.run_stride) * index;
+        return {from + stretch.offset, stretch.length & STRETCH_BYTES_MAX};
+    }
     u32 at = (part - head) / 2;
     if ((part - head) % 2 == 1) {
         Fragment fragment = pieces.fragments[segment_of(pieces, index, at).fragment];
@@ -202,7 +216,7 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(10)) {
     uint4* out = GLOBAL(reinterpret_cast<uint4*>(args.out + to));
     u32 run_length = result.run_length;
     u32 segment_count = args.runs_only ? 0 : result.segment_count;
-    u32 count = 2 * segment_count + 1 + (pieces.heads ? HEAD_PARTS : 0);
+    u32 count = parts_of(pieces, segment_count);
     u32 before = (1u << thread) - 1;
     // Bytes of the answer that are in earlier views; those of an unfinished unit are mixed[0].
     u32 done = 0;

@@ -75,6 +75,9 @@ struct Pieces {
     const Segment* segments;
     const Fragment* fragments;
     const u8* fragment_bytes;
+    // Where bodies are said in stretches, which stand where segments would: what those of texts are
+    // of; else null.
+    const u8* arena;
     // Heads of answers that go before their bodies, or null: what each has of its own in a
     // head_stride, its end before its lines, and the length of all of it; then what heads share.
     const u8* heads;
@@ -133,6 +136,12 @@ DEVICE u32 lanes_of(const Pieces& pieces) {
 // A lane's segment: those of one number lie side by side.
 DEVICE const Segment& segment_of(const Pieces& pieces, u32 index, u32 at) {
     return pieces.segments[u64(pieces.lanes) * at + index];
+}
+
+// A lane's stretch, likewise.
+DEVICE Stretch stretch_of(const Pieces& pieces, u32 index, u32 at) {
+    return GLOBAL(reinterpret_cast<const Stretch*>(
+        pieces.segments))[u64(pieces.lanes) * at + index];
 }
 
 // A part of what is rendered.

@@ -145,10 +145,15 @@ template <bool SPILLED> DEVICE void begin_filter(Lane<SPILLED>& lane, const Inst
 
 // A fragment goes here; of what puts something, the one before it, where there is one.
 template <bool SPILLED> DEVICE void segment(Lane<SPILLED>& lane, const Instruction& op) {
-    const Regions& regions = lane.args.regions;
-    u32 at = lane.segment_count++;
-    if (at < regions.segment_stride)
-        GLOBAL(regions.segments)[u64(lane.args.lanes) * at + lane.index] = {lane.written, op.d};
+    if (lane.args.stretches) {
+        lane.tell_run();
+        lane.stretch(op.d, op.e | STRETCH_FRAGMENT);
+    } else {
+        const Regions& regions = lane.args.regions;
+        u32 at = lane.segment_count++;
+        if (at < regions.segment_stride)
+            GLOBAL(regions.segments)[u64(lane.args.lanes) * at + lane.index] = {lane.written, op.d};
+    }
     lane.grow_body(op.e);
 }
 
@@ -163,6 +168,13 @@ template <bool SPILLED> DEVICE void put(Lane<SPILLED>& lane, const Instruction& 
         text = lane.text(op.b);
         length = lane.length(op.b);
         if (op.e != 0) segment(lane, op);
+        bool stays = op.code == CODE_PUT_TEXT || lane.is_plain(op.b);
+        if (lane.args.stretches && stays && length <= STRETCH_BYTES_MAX) {
+            if (length == 0) return;
+            lane.tell_run();
+            lane.stretch(u32(lane.reg(op.b)), length | STRETCH_TEXT);
+            return lane.grow_body(length);
+        }
     }
     Writer to = lane.run();
     if (op.code == CODE_PUT_HTML)
@@ -439,6 +451,9 @@ DEVICE void run_lanes(const StageArgs& args, u64* file, const Instruction* code)
 // More than one to a block: a multiprocessor takes 32 blocks, and other kernels want some, too.
 #define STAGE_WARPS 2u
 
+// Of a warp: the program's, what is left of limits, and how much of the run is told.
+DEVICE u32 register_words(const StageArgs& args) { return (args.register_count + 2) * WARP; }
+
 // A block's copy of the program: an instruction is waited for by all that comes after it.
 DEVICE void share_code(const StageArgs& args, Instruction* to) {
 #pragma unroll 1
@@ -449,7 +464,7 @@ DEVICE void share_code(const StageArgs& args, Instruction* to) {
 
 KERNEL(run_stage, StageArgs, STAGE_WARPS* WARP) {
     SHARED_DYNAMIC(u64, registers);
-    u32 words = (args.register_count + 1) * WARP;
+    u32 words = register_words(args);
     Instruction* code = reinterpret_cast<Instruction*>(registers + STAGE_WARPS * words);
     share_code(args, code);
     run_lanes<false>(args, registers + threadIdx.x / WARP * words, code);
@@ -460,7 +475,7 @@ KERNEL(run_stage_spilled, StageArgs, STAGE_WARPS* WARP) {
     SHARED_DYNAMIC(Instruction, code);
     share_code(args, code);
     u64 warp = global_thread() / WARP;
-    run_lanes<true>(args, args.registers + warp * (args.register_count + 1) * WARP, code);
+    run_lanes<true>(args, args.registers + warp * register_words(args), code);
 }
 
 KERNEL(decode_answers, DecodeArgs, 128) {

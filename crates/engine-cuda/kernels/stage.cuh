@@ -125,6 +125,21 @@ struct __align__(8) Fragment {
     u32 length;
 };
 
+// What a body has next, where answers stay on the device: nothing is copied that lies somewhere
+// already. It takes the place of a segment.
+struct __align__(8) Stretch {
+    // From where its kind lies.
+    u32 offset;
+    // Bytes, and in the upper two bits its kind.
+    u32 length;
+};
+
+#define STRETCH_BYTES_MAX 0x3fffffffu
+// Of the lane's run, of the fragments, of the arena.
+#define STRETCH_RUN 0u
+#define STRETCH_FRAGMENT 0x40000000u
+#define STRETCH_TEXT 0x80000000u
+
 // What each lane of a launch may use, and how large its share of each buffer is.
 struct Regions {
     // Output: runs (bytes, a multiple of 16) and segments. Those of one lane are as many apart as
@@ -152,8 +167,7 @@ struct StageArgs {
     const u8* fragment_bytes;
     const u8* case_tables;
     // Registers in global memory, where the block's shared memory is too small. A warp's share
-    // after the other: of each register 32 words, and as many for what is left of the lanes'
-    // limits.
+    // after the other: of each register 32 words, and of what else is kept there.
     u64* registers;
     // The lanes to run: lane_list[i], or i where there is no list; `lanes` of them, or *lane_count
     // if that is less.
@@ -175,5 +189,6 @@ struct StageArgs {
     u32 item_pitch;
     // Instructions that a block keeps in shared memory: all of them, or 0 where they are too many.
     u32 shared_code;
-    u32 unused;
+    // Bodies are said in stretches.
+    u32 stretches;
 };

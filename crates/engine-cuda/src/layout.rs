@@ -1,5 +1,6 @@
 //! The layouts that answers are made in on the device.
 
+use crate::program::Form;
 use rhythm_engine::device::FOLD_BYTES_MAX;
 use std::fmt;
 use std::str::FromStr;
@@ -62,15 +63,19 @@ impl Layout {
         matches!(self, Layout::A | Layout::B | Layout::C)
     }
 
-    /// Where answers stay on the device: fragments of at most so many bytes are folded into a
-    /// lane's run; longer ones are segments.
+    /// How stages say what bodies are, where answers stay on the device.
     ///
-    /// Before a segment the lanes of a column are brought level, which pads. Elsewhere a segment
-    /// costs little: those of neighbors lie side by side, while each word of a run is a store of
-    /// its own. For a host that sends, to which a segment is a piece more, it is the other way
-    /// round.
-    pub(crate) const fn folded_max(self) -> usize {
-        if self.is_column() { FOLD_BYTES_MAX } else { 8 }
+    /// Before a segment the lanes of a column are brought level, which pads: there short fragments
+    /// are folded into a lane's run. Elsewhere what is said instead of copied costs little: the
+    /// n-th stretches of neighbors lie side by side, while each word of a run is a store of its
+    /// own.
+    pub(crate) const fn form(self) -> Form {
+        match self.is_column() {
+            true => Form::Segments {
+                folded_max: FOLD_BYTES_MAX,
+            },
+            false => Form::Stretches,
+        }
     }
 
     /// Whether the backend runs on the device, too.

@@ -3,7 +3,7 @@
 use crate::abi::layout::{PAD, UNIT};
 use crate::abi::stage::{Constant, DecodedColumn, Fragment, Instruction};
 use crate::gpu::{DeviceBuffer, Extent, GpuError, SharedGpu, Slice, Stream};
-use crate::program::{Page, Stage};
+use crate::program::{Form, Page, Stage};
 use crate::upload::{Bundle, upload};
 use rhythm_engine::program::Service;
 
@@ -71,6 +71,8 @@ pub(crate) struct DeviceService {
     pub(crate) pages: Vec<DevicePage>,
     pub(crate) fragments: Extent<Fragment>,
     pub(crate) fragment_bytes: Extent<u8>,
+    /// How its stages say what their bodies are.
+    pub(crate) form: Form,
     memory: DeviceBuffer,
 }
 
@@ -79,7 +81,7 @@ impl DeviceService {
         gpu: &SharedGpu,
         stream: Stream,
         service: &Service,
-        folded_max: usize,
+        form: Form,
     ) -> Result<DeviceService, GpuError> {
         let mut bundle = Bundle::default();
         let mut bytes: Vec<u8> = Vec::new();
@@ -97,7 +99,7 @@ impl DeviceService {
         let fragment_bytes = bundle.push(&bytes);
         let programs = service.pages.iter();
         let pages = programs
-            .map(|program| DevicePage::push(&mut bundle, Page::encode(program, &table, folded_max)))
+            .map(|program| DevicePage::push(&mut bundle, Page::encode(program, &table, form)))
             .collect();
         // What is empty and stands last has an address within the buffer, too.
         bundle.reserve::<u8>(UNIT);
@@ -105,6 +107,7 @@ impl DeviceService {
             pages,
             fragments,
             fragment_bytes,
+            form,
             memory: upload(gpu, stream, bundle.bytes())?,
         })
     }

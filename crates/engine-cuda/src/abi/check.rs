@@ -154,6 +154,11 @@ fn of_stages() -> Assertions {
         .structs(stage::STRUCTS)
         .pointing::<stage::Regions<'_>>()
         .signatures(stage::SIGNATURES)
+        .holds("STRETCH_BYTES_MAX", stage::STRETCH_BYTES_MAX)
+        .holds("STRETCH_RUN", stage::STRETCH_RUN)
+        .holds("STRETCH_FRAGMENT", stage::STRETCH_FRAGMENT)
+        .holds("STRETCH_TEXT", stage::STRETCH_TEXT)
+        .holds("TEXT_PLAIN", stage::TEXT_PLAIN)
         .structs(case::STRUCTS)
         .numbers("CODE", stage::Code::NUMBERS)
         .numbers(

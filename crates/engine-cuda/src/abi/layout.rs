@@ -64,6 +64,8 @@ pointing! {
         segments: Slice<'m, Segment> [lanes * segment_stride],
         fragments: Slice<'m, Fragment>,
         fragment_bytes: Slice<'m, u8>,
+        /// Where bodies are said in stretches: what those of texts are of.
+        arena: Option<Slice<'m, u8>>,
         /// None: bodies without heads.
         heads: Option<Slice<'m, u8>> [lanes * head_stride],
         head_lengths: Option<Slice<'m, u32>> [lanes],

@@ -129,6 +129,14 @@ structs! {
         pub(crate) bits: u64,
     }
 
+    /// What a body has next. It takes the place of a segment.
+    pub(crate) struct Stretch {
+        /// From where its kind lies.
+        pub(crate) offset: u32,
+        /// Bytes, and in the upper two bits its kind.
+        pub(crate) length: u32,
+    }
+
     /// A fragment's place among the bytes of all fragments.
     pub(crate) struct Fragment {
         /// A multiple of 16.
@@ -191,6 +199,20 @@ impl Regions<'_> {
     }
 }
 
+/// Of a stretch's length: its bytes.
+pub(crate) const STRETCH_BYTES_MAX: u32 = (1 << 30) - 1;
+/// One of the lane's run.
+pub(crate) const STRETCH_RUN: u32 = 0;
+/// One of the fragments.
+pub(crate) const STRETCH_FRAGMENT: u32 = 1 << 30;
+/// One of the arena.
+#[cfg(test)]
+pub(crate) const STRETCH_TEXT: u32 = 2 << 30;
+
+/// In the length of a text that is a value: HTML changes nothing in it.
+#[cfg(test)]
+pub(crate) const TEXT_PLAIN: u32 = 1 << 31;
+
 /// Registers of a warp are kept in shared memory up to so many bytes; with more, fewer warps would
 /// run at a time than with global memory.
 const SHARED_REGISTERS_MAX: usize = 40 << 10;
@@ -218,9 +240,10 @@ pub(crate) fn shared_code(instructions: usize) -> u32 {
     }
 }
 
-/// Words of a warp's registers: the program's, and one for what is left of the lane's limits.
+/// Words of a warp's registers: the program's, one for what is left of the lane's limits, and one
+/// for how much of its run is told.
 fn register_words(registers: u32) -> usize {
-    (registers as usize + 1) * WARP
+    (registers as usize + 2) * WARP
 }
 
 /// Bytes of shared memory for a warp's registers; `None` where they are in global memory.
@@ -266,7 +289,7 @@ signatures! {
         turns_max: u32,
         item_pitch: u32,
         shared_code: u32,
-        unused: u32,
+        stretches: u32,
     }
     where { regions.lanes() >= lanes }
     launch Stage or StageSpilled if shared_registers(register_count.get() as u32).is_none() =>

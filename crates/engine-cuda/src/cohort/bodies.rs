@@ -4,6 +4,7 @@ use super::stages::DeviceCohort;
 use crate::abi::WARP;
 use crate::abi::layout::{ColumnArgs, HeadText, LaneOffsets, Pieces, RowArgs, TransposeArgs, UNIT};
 use crate::gpu::{GpuError, Queue, Slice};
+use crate::program::Form;
 use rhythm_engine::cohort::Segment;
 
 /// Tiles of columns: of each warp's lanes so many rows of units.
@@ -84,7 +85,10 @@ pub(crate) struct Bodies<'m> {
 impl<'m> Bodies<'m> {
     fn pieces(&self) -> Pieces<'m> {
         let DeviceCohort {
-            service, regions, ..
+            service,
+            regions,
+            arena,
+            ..
         } = &self.cohort;
         Pieces {
             results: regions.results,
@@ -92,6 +96,7 @@ impl<'m> Bodies<'m> {
             segments: regions.segments,
             fragments: service.at(service.fragments),
             fragment_bytes: service.at(service.fragment_bytes),
+            arena: (service.form == Form::Stretches).then_some(*arena),
             heads: self.heads.map(|heads| heads.places.own),
             head_lengths: self.heads.map(|heads| heads.places.lengths),
             head_texts: self.heads.map(|heads| heads.texts),
@@ -113,8 +118,12 @@ impl<'m> Bodies<'m> {
         runs_only: bool,
     ) -> Result<(), GpuError> {
         let (offsets, pitch) = to.starts.numbers();
+        let mut pieces = self.pieces();
+        if runs_only {
+            pieces.arena = None;
+        }
         queue.launch(RowArgs {
-            pieces: self.pieces(),
+            pieces,
             offsets,
             out: to.out,
             segments_out: to.segments,

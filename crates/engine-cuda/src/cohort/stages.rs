@@ -8,6 +8,7 @@ use crate::abi::Columns;
 use crate::abi::stage::{DecodeArgs, NO_SLOT, Regions, StageArgs, shared_code};
 use crate::besim::{ANSWER_BYTES, BesimCohort, BesimTables};
 use crate::gpu::{GpuError, Queue, Slice};
+use crate::program::Form;
 use crate::service::DeviceService;
 use rhythm_engine::device::LaneLimits;
 
@@ -131,7 +132,7 @@ impl<'m> DeviceCohort<'m> {
             turns_max: bounded(limits.turns_max),
             item_pitch: self.item_pitch,
             shared_code: shared_code(program.code.len()),
-            unused: 0,
+            stretches: u32::from(service.form == Form::Stretches),
         })
     }
 

@@ -27,6 +27,7 @@ use crate::case;
 use crate::cohort::room::Room;
 use crate::gpu::{GpuError, SharedGpu, Stream};
 use crate::layout::Layout;
+use crate::program::Form;
 use crate::service::DeviceService;
 use crate::upload::upload;
 use job::Job;
@@ -88,6 +89,18 @@ impl std::fmt::Debug for CudaExecutor {
     }
 }
 
+/// How stages say what bodies are. Of whole bodies nothing but they comes to the host; else it is
+/// as the host has it, which sends what comes: a short piece costs it more than a copy costs the
+/// device.
+fn form(layout: Layout) -> Form {
+    match layout {
+        Layout::Row => Form::Stretches,
+        _ => Form::Segments {
+            folded_max: FOLD_BYTES_MAX,
+        },
+    }
+}
+
 impl CudaExecutor {
     /// An executor on this GPU. `wake` is called, from any thread, when there is something to poll.
     ///
@@ -146,13 +159,11 @@ impl CudaExecutor {
             .retain(|known| known.service.strong_count() > 0);
         self.services.push(Known {
             service: Arc::downgrade(service),
-            // As the host has them: it sends what comes, and a short piece costs it more than a
-            // copy costs the device.
             device: Arc::new(DeviceService::new(
                 &self.gpu,
                 self.upload_stream,
                 service,
-                FOLD_BYTES_MAX,
+                form(self.shared.options.layout),
             )?),
             rooms: HashMap::new(),
         });

@@ -4,4 +4,4 @@ mod page;
 mod stage;
 
 pub(crate) use page::Page;
-pub(crate) use stage::Stage;
+pub(crate) use stage::{Form, Stage};

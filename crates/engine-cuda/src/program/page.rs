@@ -1,6 +1,6 @@
 //! A page's programs, and what the host must know of them.
 
-use super::stage::{Stage, bits};
+use super::stage::{Form, Stage, bits};
 use crate::abi::column_slots;
 use crate::abi::stage::{DecodedColumn, Fragment};
 use rhythm_engine::program::{CallResult, FieldType, PageProgram, Type};
@@ -30,10 +30,9 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Encodes a page's programs. `fragments` are where the service's are; those of at most
-    /// `folded_max` bytes are folded into runs.
+    /// Encodes a page's programs, with bodies in this form. `fragments` are where the service's are.
     #[must_use]
-    pub(crate) fn encode(program: &PageProgram, fragments: &[Fragment], folded_max: usize) -> Page {
+    pub(crate) fn encode(program: &PageProgram, fragments: &[Fragment], form: Form) -> Page {
         let (slots, _) = column_slots(program);
         let mut tables = Vec::new();
         let table_starts: Vec<u32> = program
@@ -45,9 +44,10 @@ impl Page {
                 start
             })
             .collect();
-        let stages = program.stages.iter().map(|stage| {
-            Stage::encode(program, stage, &slots, &table_starts, fragments, folded_max)
-        });
+        let stages = program
+            .stages
+            .iter()
+            .map(|stage| Stage::encode(program, stage, &slots, &table_starts, fragments, form));
         let decodings = program.calls.iter().map(|call| {
             let (spans, columns) = match &call.result {
                 CallResult::Rows(list) => {

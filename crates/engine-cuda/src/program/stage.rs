@@ -22,6 +22,30 @@ use rhythm_engine::program::{
     Type, Unary,
 };
 
+/// How a stage says what a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A run, and segments: where fragments go in it. Those of at most so many bytes are folded
+    /// into the run.
+    Segments {
+        /// Bytes; at least 8.
+        folded_max: usize,
+    },
+    /// Stretches of the run, of the fragments, and of texts where these lie: for answers that stay
+    /// on the device, whose texts stay there, too.
+    Stretches,
+}
+
+impl Form {
+    /// Fragments of at most so many bytes are folded into the run.
+    const fn folded_max(self) -> usize {
+        match self {
+            Form::Segments { folded_max } => folded_max,
+            Form::Stretches => 8,
+        }
+    }
+}
+
 /// A stage's program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stage {
@@ -50,15 +74,14 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Encodes a stage of a page, whose fields have their columns from these `slots` on, and whose
-    /// tables begin there; `fragments` are where the service's are, of which those of at most
-    /// `folded_max` bytes are folded into runs.
+    /// tables begin there; `fragments` are where the service's are.
     pub(super) fn encode(
         program: &PageProgram,
         stage: &StageProgram,
         slots: &[u32],
         table_starts: &[u32],
         fragments: &[Fragment],
-        folded_max: usize,
+        form: Form,
     ) -> Stage {
         let mut encoder = Encoder {
             program,
@@ -67,7 +90,7 @@ impl Stage {
             slots,
             table_starts,
             fragments,
-            folded_max,
+            form,
             landed: 0,
             stage: Stage {
                 registers: stage.registers.len() as u32,
@@ -111,7 +134,7 @@ struct Encoder<'a> {
     slots: &'a [u32],
     table_starts: &'a [u32],
     fragments: &'a [Fragment],
-    folded_max: usize,
+    form: Form,
     /// The last place that a jump leads to.
     landed: u32,
     stage: Stage,
@@ -345,11 +368,15 @@ impl Encoder<'_> {
     /// Static text: a short one goes into the run, a long one becomes a segment.
     fn fragment(&mut self, fragment: u32) {
         let Fragment { offset, length } = self.fragments[fragment as usize];
-        if length as usize <= self.folded_max {
+        if length as usize <= self.form.folded_max() {
             self.emit(Code::Fold, 0, 0, 0, offset, length);
         } else {
             self.stage.segments += 1;
-            self.emit(Code::Segment, 0, 0, 0, fragment, length);
+            let which = match self.form {
+                Form::Segments { .. } => fragment,
+                Form::Stretches => offset,
+            };
+            self.emit(Code::Segment, 0, 0, 0, which, length);
         }
     }
 

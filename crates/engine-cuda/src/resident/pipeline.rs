@@ -58,7 +58,7 @@ impl Resident {
         let contexts = (0..options.in_flight.max(1)).map(|_| Context::new(gpu));
         Ok(Resident {
             shared: Shared {
-                device: DeviceService::new(gpu, stream, service, options.layout.folded_max())?,
+                device: DeviceService::new(gpu, stream, service, options.layout.form())?,
                 tables: Arc::new(ParserTables::new(gpu, stream, service)?),
                 heads: Heads::new(gpu, stream, service, options.now)?,
                 sessions: sessions(gpu, &options)?,
@@ -328,15 +328,12 @@ impl Resident {
     /// The device failed.
     pub fn answers(&mut self, context: usize) -> Result<Vec<Answer>, ResidentError> {
         let Shared {
-            options,
-            device,
-            service,
-            ..
+            options, device, ..
         } = &self.shared;
         if options.layout == Layout::Runs {
             self.contexts[context].gather(&self.shared)?;
         }
-        Ok(self.contexts[context].answers(options.layout, device, &service.fragments)?)
+        Ok(self.contexts[context].answers(options.layout, device)?)
     }
 
     /// Bytes that the device writes for an answer of the page prepared for, with padding (layouts A

@@ -5,6 +5,7 @@ use super::answer::Answer;
 use super::context::Context;
 use super::memory::CohortMemory;
 use crate::abi::layout::{PAD, UNIT};
+use crate::abi::stage::{STRETCH_BYTES_MAX, STRETCH_FRAGMENT, STRETCH_RUN, Stretch};
 use crate::abi::{LaneResult, Outcome, WARP};
 use crate::cohort::bodies::Tiles;
 use crate::gpu::{Extent, Gpu, GpuError, PinnedBuffer, Slice, Stream, scope};
@@ -12,6 +13,7 @@ use crate::layout::Layout;
 use crate::plain::Plain;
 use crate::service::DeviceService;
 use rhythm_engine::cohort::Segment;
+use std::ops::Range;
 
 /// Brings what is in a context's memory to the host.
 struct Reader<'a> {
@@ -29,6 +31,17 @@ impl Reader<'_> {
         let bytes = self.back.host();
         Ok((0..from.len()).map(|index| to.read(bytes, index)).collect())
     }
+}
+
+/// A stretch, which stands where a segment would: its kind, and its bytes where that lies.
+fn stretch_of(at: &Segment) -> (u32, Range<usize>) {
+    let stretch = Stretch {
+        offset: at.run_end,
+        length: at.fragment,
+    };
+    let start = stretch.offset as usize;
+    let bytes = (stretch.length & STRETCH_BYTES_MAX) as usize;
+    (stretch.length & !STRETCH_BYTES_MAX, start..start + bytes)
 }
 
 /// Whether a lane has its answer.
@@ -62,13 +75,12 @@ impl Context {
         Ok((results, rows_needed.first().copied().unwrap_or_default()))
     }
 
-    /// The answers of the cohort just run, as they would be sent: stitched by the host where only
-    /// runs left the device, gathered where they are columns. For looking at them, not for speed.
+    /// The answers of the cohort just run, as they would be sent: stitched by the host where there
+    /// are runs alone, gathered where they are columns. For looking at them, not for speed.
     pub(super) fn answers(
         &mut self,
         layout: Layout,
         service: &DeviceService,
-        fragments: &[Box<[u8]>],
     ) -> Result<Vec<Answer>, GpuError> {
         let Some((memory, mut reader)) = self.reader() else {
             return Ok(Vec::new());
@@ -85,7 +97,12 @@ impl Context {
                 _ => reader.read(memory.out())?,
             },
             tile_rows: reader.read(memory.tiles().rows_used)?,
-            segments: reader.read(cohort.regions.segments)?,
+            stretches: reader.read(cohort.regions.segments)?,
+            arena: match layout {
+                Layout::Runs => reader.read(cohort.arena)?,
+                _ => Vec::new(),
+            },
+            fragment_bytes: reader.read(service.at(service.fragment_bytes))?,
             memory,
         };
         let lanes = results.iter().enumerate().take(count);
@@ -95,7 +112,7 @@ impl Context {
             bytes: match (is_finished(result), layout) {
                 (false, _) => Vec::new(),
                 (true, Layout::C) => written.column(lane),
-                (true, Layout::Runs) => written.stitched(lane, result, fragments),
+                (true, Layout::Runs) => written.stitched(lane, result),
                 (true, _) => written.row(lane, result.body_length).to_vec(),
             },
         });
@@ -130,17 +147,17 @@ impl Context {
             u64::from(*head) + u64::from(body)
         });
         let own = own.sum::<u64>() as f64 / count;
-        let segments = finished
+        let stretches = finished
             .iter()
             .map(|(result, _)| result.segment_count as usize);
-        let segments = (segments.sum::<usize>() * size_of::<Segment>()) as f64 / count;
+        let stretches = (stretches.sum::<usize>() * size_of::<Stretch>()) as f64 / count;
         let tile_rows = reader.read(memory.tiles().rows_used)?;
         let rows: u64 = tile_rows.iter().map(|rows| u64::from(*rows)).sum();
         let columns = (rows as usize * WARP * UNIT) as f64 / count;
         let written = match layout {
             Layout::Row => own,
-            // And where the fragments go.
-            Layout::Runs => own + segments,
+            // And what else there is, and where.
+            Layout::Runs => own + stretches,
             Layout::C => columns,
             Layout::A | Layout::B => columns + own,
         };
@@ -156,7 +173,11 @@ struct Written<'a> {
     /// Of layout C the tiles; else a stretch a lane.
     out: Vec<u8>,
     tile_rows: Vec<u32>,
-    segments: Vec<Segment>,
+    /// Of layouts without columns, by number and then by lane.
+    stretches: Vec<Segment>,
+    /// Of layout Runs alone.
+    arena: Vec<u8>,
+    fragment_bytes: Vec<u8>,
 }
 
 impl Written<'_> {
@@ -166,19 +187,19 @@ impl Written<'_> {
         &self.out[start..][..(self.heads[lane] + length) as usize]
     }
 
-    /// A lane's answer from its head and run, and the fragments.
-    fn stitched(&self, lane: usize, result: &LaneResult, fragments: &[Box<[u8]>]) -> Vec<u8> {
+    /// A lane's answer from its head and stretches.
+    fn stitched(&self, lane: usize, result: &LaneResult) -> Vec<u8> {
         let (head, run) = (self.row(lane, result.run_length)).split_at(self.heads[lane] as usize);
-        let segments = self.segments[lane..].iter().step_by(self.heads.len());
-        let segments = segments.take(result.segment_count as usize);
+        let stretches = self.stretches[lane..].iter().step_by(self.heads.len());
         let mut bytes = head.to_vec();
-        let mut at = 0;
-        for segment in segments {
-            bytes.extend_from_slice(&run[at..segment.run_end as usize]);
-            bytes.extend_from_slice(&fragments[segment.fragment as usize]);
-            at = segment.run_end as usize;
+        for stretch in stretches.take(result.segment_count as usize) {
+            let (kind, range) = stretch_of(stretch);
+            bytes.extend_from_slice(match kind {
+                STRETCH_RUN => &run[range],
+                STRETCH_FRAGMENT => &self.fragment_bytes[range],
+                _ => &self.arena[range],
+            });
         }
-        bytes.extend_from_slice(&run[at..]);
         bytes
     }
 

@@ -3,7 +3,7 @@
 use super::super::regions::LaneRegions;
 use super::super::room::Shares;
 use super::*;
-use crate::abi::stage::INTERLEAVED;
+use crate::abi::stage::{INTERLEAVED, TEXT_PLAIN};
 use crate::abi::{LANE_ACTIVE, LaneResult, NO_TEXT, Outcome};
 use crate::besim::deliver_text;
 use crate::gpu::emulated::{Emulated, LaneOrder};
@@ -200,7 +200,10 @@ fn decoded(
 ) -> (Vec<Option<Got>>, u32) {
     let gpu = &Emulated::new(order);
     let stream = gpu.stream().unwrap();
-    let on_device = DeviceService::new(gpu, stream, service, FOLD_BYTES_MAX).unwrap();
+    let form = crate::program::Form::Segments {
+        folded_max: FOLD_BYTES_MAX,
+    };
+    let on_device = DeviceService::new(gpu, stream, service, form).unwrap();
     let stride = lanes.iter().map(Vec::len).max().unwrap_or(0);
     let (results, views, arena) = laid_out(lanes, stride);
     let (arena, views) = (Items::new(gpu, &arena), Items::new(gpu, &views));
@@ -254,8 +257,13 @@ fn decoded(
     let columns: Vec<_> = columns.into_iter().map(Items::into_items).collect();
     let (results, arena) = (results.into_items(), arena.into_items());
     let text = |bits: u64| -> Vec<u8> {
-        let (offset, length) = (bits as u32 as usize, (bits >> 32) as usize);
-        (offset..offset + length).map(|at| arena[at]).collect()
+        let (offset, length) = (bits as u32 as usize, (bits >> 32) as u32);
+        let (is_plain, length) = (length & TEXT_PLAIN != 0, (length & !TEXT_PLAIN) as usize);
+        let text: Vec<u8> = (offset..offset + length).map(|at| arena[at]).collect();
+        // Where HTML changes nothing in it, that is said; what is empty may be a row refused.
+        let plain = !text.iter().any(|byte| b"<>&\"'/".contains(byte));
+        assert!(is_plain == plain || text.is_empty() && !is_plain);
+        text
     };
     let lane = |lane: usize| -> Option<Got> {
         match Outcome::of(results[lane].outcome) {
