@@ -356,6 +356,12 @@ DEVICE u64 eight_digits(u32 number) {
 
 // Appends a number in decimal.
 DEVICE void print_u64(Writer& to, u64 number) {
+    // Numbers of rows and turns, most of them.
+    if (number < 100) {
+        u32 low = static_cast<u32>(number), tens = low * 103 >> 10;
+        u32 digits = tens | (low - tens * 10) << 8 | '0' | '0' << 8;
+        return to.bytes8(tens == 0 ? digits >> 8 : digits, tens == 0 ? 1 : 2);
+    }
     // Groups of eight digits, the highest without its leading zeros. Most numbers are of one, and
     // need no division.
     u32 groups = 1, top = 0, middle = 0, low = static_cast<u32>(number);

@@ -268,11 +268,19 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(10)) {
                 // All of it, and perhaps more, is of one long part.
                 Whole whole = view.wholes[wholes_before - 1];
                 u64 from = whole.origin + unit * UNIT;
+                // Two at a time: the loads of both are under way before the first store.
 #pragma unroll 1
-                for (; chunk + WARP <= whole.end; chunk += WARP) {
+                for (; chunk + 2 * WARP <= whole.end; chunk += 2 * WARP) {
+                    uint4 first = load_unit(from, 0, UNIT);
+                    uint4 second = load_unit(from + WARP * UNIT, 0, UNIT);
+                    out[unit] = first;
+                    out[unit + WARP] = second;
+                    from += 2 * WARP * UNIT;
+                    unit += 2 * WARP;
+                }
+                if (chunk + WARP <= whole.end) {
                     out[unit] = load_unit(from, 0, UNIT);
-                    from += WARP * UNIT;
-                    unit += WARP;
+                    chunk += WARP;
                 }
                 continue;
             }

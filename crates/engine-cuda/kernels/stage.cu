@@ -462,7 +462,7 @@ DEVICE void share_code(const StageArgs& args, Instruction* to) {
     __syncthreads();
 }
 
-KERNEL(run_stage, StageArgs, STAGE_WARPS* WARP) {
+KERNEL(run_stage, StageArgs, STAGE_WARPS* WARP WITH_BLOCKS(18)) {
     SHARED_DYNAMIC(u64, registers);
     u32 words = register_words(args);
     Instruction* code = reinterpret_cast<Instruction*>(registers + STAGE_WARPS * words);

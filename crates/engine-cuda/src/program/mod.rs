@@ -1,6 +1,7 @@
 //! A page's stage programs as the kernels read them.
 
 mod page;
+mod registers;
 mod stage;
 
 pub(crate) use page::Page;

@@ -15,6 +15,7 @@
 //! With a filter all positions are tried before the first turn, as the reference does, and a bit
 //! each remembers which were kept.
 
+use super::registers;
 use crate::abi::stage::{Code, Constant as StageConstant, Fragment, Instruction, text_function};
 use rhythm_engine::program::{
     Arithmetic, Binary, Block, Call, Choice, Concat, Constant, ConstantItem, Conversion, Escape,
@@ -92,6 +93,7 @@ impl Stage {
             fragments,
             form,
             landed: 0,
+            codes: Vec::new(),
             stage: Stage {
                 registers: stage.registers.len() as u32,
                 constants: constants(stage),
@@ -100,6 +102,7 @@ impl Stage {
         };
         encoder.block(&stage.body);
         encoder.emit(Code::End, 0, 0, 0, 0, 0);
+        registers::give_out(&mut encoder.stage, &encoder.codes);
         encoder.stage
     }
 }
@@ -137,12 +140,15 @@ struct Encoder<'a> {
     form: Form,
     /// The last place that a jump leads to.
     landed: u32,
+    /// Of the instructions so far.
+    codes: Vec<Code>,
     stage: Stage,
 }
 
 impl Encoder<'_> {
     /// Appends an instruction and gives its place.
     fn emit(&mut self, code: Code, a: u16, b: u16, c: u16, d: u32, e: u32) -> usize {
+        self.codes.push(code);
         self.stage.code.push(Instruction {
             code: code as u16,
             a,
@@ -391,11 +397,9 @@ impl Encoder<'_> {
             (Type::Bool, _) => Code::PutBool,
         };
         let function = text_function(TextFunction::Escape(op.escape)) as u16;
-        let is_segment = |last: &mut Instruction| last.code == Code::Segment as u16;
-        let segment = match self.landed < self.here() {
-            true => self.stage.code.pop_if(is_segment),
-            false => None,
-        };
+        let follows = self.landed < self.here() && self.codes.last() == Some(&Code::Segment);
+        let segment = follows.then(|| (self.codes.pop(), self.stage.code.pop()));
+        let segment = segment.and_then(|(_, segment)| segment);
         let (fragment, length) = segment.map_or((0, 0), |segment| (segment.d, segment.e));
         self.emit(code, function, op.from, 0, fragment, length);
     }

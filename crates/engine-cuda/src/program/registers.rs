@@ -1,0 +1,251 @@
+//! Registers are given out anew: those of values that are not needed at the same time share one.
+//!
+//! The engine gives each value a register of its own. Here registers lie in shared memory, 256
+//! bytes a warp each, and how many a program has decides how many warps a multiprocessor keeps.
+//!
+//! A value is needed from the first instruction that has it to the last, in the order in which they
+//! stand: jumps lead forward, but for those of loops. What a loop has in common with what is
+//! outside, or reads before it writes, is needed in all of it. The state of a loop is registers one
+//! after the other. What nobody reads goes into one register for all such values.
+
+use super::stage::Stage;
+use crate::abi::stage::{Code, Instruction};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an instruction does with a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Reads,
+    Writes,
+    /// Reads and writes so many, from this one on: a loop's state.
+    Keeps(u16),
+}
+
+/// What instructions do with their operands `a`, `b` and `c`.
+fn uses(code: Code) -> [Option<Use>; 3] {
+    let (reads, writes) = (Some(Use::Reads), Some(Use::Writes));
+    let (keeps, filters) = (Some(Use::Keeps(3)), Some(Use::Keeps(4)));
+    match code {
+        Code::Segment
+        | Code::Fold
+        | Code::End
+        | Code::Finish
+        | Code::Jump
+        | Code::Status
+        | Code::SessionDestroy => [None; 3],
+        Code::PutText
+        | Code::PutHtml
+        | Code::PutEscaped
+        | Code::PutInt
+        | Code::PutFloat
+        | Code::PutBool => [None, reads, None],
+        Code::JumpUnless | Code::Query | Code::Header | Code::File | Code::SessionCreate => {
+            [reads, None, None]
+        }
+        Code::Concat | Code::Field | Code::Length => [writes, None, None],
+        Code::IntToText
+        | Code::FloatToText
+        | Code::BoolToText
+        | Code::Text
+        | Code::Copy
+        | Code::Item
+        | Code::ConstantItem
+        | Code::NegateInt
+        | Code::NegateFloat
+        | Code::AbsoluteInt
+        | Code::AbsoluteFloat
+        | Code::Not
+        | Code::TruthText
+        | Code::TruthInt
+        | Code::TruthFloat
+        | Code::IntToFloat
+        | Code::TextLength => [writes, reads, None],
+        // The last reads `c` where there is another value for what cannot be converted; else it is
+        // 0, which is some register.
+        Code::Replace
+        | Code::IntArithmetic
+        | Code::FloatArithmetic
+        | Code::CompareText
+        | Code::CompareInt
+        | Code::CompareFloat
+        | Code::TextTest
+        | Code::FloatToInt
+        | Code::TextToInt
+        | Code::TextToFloat => [writes, reads, reads],
+        Code::LoopBegin => [reads, keeps, writes],
+        Code::FilterBegin => [reads, filters, None],
+        Code::FilterNext => [writes, filters, None],
+        Code::FilterKeep => [reads, filters, None],
+        Code::FilterEnd => [None, filters, writes],
+        Code::Turn => [writes, keeps, writes],
+        Code::TurnKept => [writes, filters, writes],
+        // It has three of either, which the instruction that began the loop has, too.
+        Code::TurnEnd => [None, keeps, None],
+    }
+}
+
+/// Whether `c` is one, though it may be read.
+fn has_c(code: Code, instruction: &Instruction) -> bool {
+    let converts = matches!(code, Code::FloatToInt | Code::TextToInt | Code::TextToFloat);
+    !converts || instruction.d != 0
+}
+
+/// A value, by the register that the engine gave it.
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    /// The first and the last instruction that it is needed at.
+    first: usize,
+    last: usize,
+    is_read: bool,
+    /// Registers.
+    size: u16,
+}
+
+/// Calls for each register that a program's instruction has, which may be replaced.
+fn each_use(
+    code: Code,
+    instruction: &mut Instruction,
+    parts: &mut [u16],
+    mut call: impl FnMut(&mut u16, Use),
+) {
+    let has_c = has_c(code, instruction);
+    let [a, b, c] = uses(code);
+    // Reads come first: what is written may take the place of what was read before, never of what
+    // the same instruction still reads.
+    if code == Code::Concat {
+        let (start, count) = (instruction.d as usize, instruction.e as usize);
+        for part in &mut parts[start..start + count] {
+            call(part, Use::Reads);
+        }
+    }
+    if code == Code::Replace {
+        let mut by = instruction.d as u16;
+        call(&mut by, Use::Reads);
+        instruction.d = u32::from(by);
+    }
+    if let Some(b) = b {
+        call(&mut instruction.b, b);
+    }
+    if let Some(c) = c.filter(|_| has_c) {
+        call(&mut instruction.c, c);
+    }
+    if let Some(a) = a {
+        call(&mut instruction.a, a);
+    }
+}
+
+/// Gives out the registers of a program, whose instructions have these codes.
+pub(super) fn give_out(stage: &mut Stage, codes: &[Code]) {
+    let values = values(stage, codes);
+    let (places, count) = places(&values);
+    let Stage {
+        code,
+        parts,
+        constants,
+        ..
+    } = stage;
+    constants.retain_mut(|constant| {
+        let place = places.get(&(constant.reg as u16));
+        constant.reg = place.copied().unwrap_or(0).into();
+        place.is_some()
+    });
+    for (code, instruction) in codes.iter().zip(code) {
+        each_use(*code, instruction, parts, |register, _| {
+            *register = places[register];
+        });
+    }
+    stage.registers = u32::from(count);
+}
+
+/// The values of a program.
+fn values(stage: &mut Stage, codes: &[Code]) -> BTreeMap<u16, Value> {
+    let mut values: BTreeMap<u16, Value> = BTreeMap::new();
+    let mut uses: Vec<(usize, u16, Use)> = Vec::new();
+    for (at, (code, instruction)) in codes.iter().zip(&mut stage.code).enumerate() {
+        each_use(*code, instruction, &mut stage.parts, |register, what| {
+            uses.push((at, *register, what));
+        });
+    }
+    // A constant is there from the start, if somebody wants it.
+    let is_used = |register: u16| uses.iter().any(|(_, used, _)| *used == register);
+    let constants = stage.constants.iter().map(|constant| constant.reg as u16);
+    let constants = constants.filter(|register| is_used(*register));
+    let constants: Vec<_> = constants
+        .map(|register| (0, register, Use::Writes))
+        .collect();
+    for &(at, register, what) in constants.iter().chain(&uses) {
+        let reads = what != Use::Writes;
+        let value = values.entry(register).or_insert(Value {
+            first: at,
+            last: at,
+            is_read: false,
+            size: 1,
+        });
+        value.last = at;
+        value.is_read |= reads;
+        if let Use::Keeps(size) = what {
+            value.size = value.size.max(size);
+        }
+    }
+    // Inner loops first: they end first. What begins one is done once.
+    for (begin, end) in loops(codes) {
+        let first = begin + 1;
+        let inside = uses.iter().filter(|(at, ..)| (first..=end).contains(at));
+        let mut seen = BTreeMap::new();
+        for (_, register, what) in inside {
+            seen.entry(*register).or_insert(*what == Use::Reads);
+        }
+        for (register, begins_read) in seen {
+            let value = values.get_mut(&register).expect("it was used");
+            let shared = value.first < first || value.last > end;
+            if shared || begins_read {
+                value.first = value.first.min(first);
+                value.last = value.last.max(end);
+            }
+        }
+    }
+    values
+}
+
+/// Where loops begin and end, in the order of their ends.
+fn loops(codes: &[Code]) -> Vec<(usize, usize)> {
+    let mut open = Vec::new();
+    let mut all = Vec::new();
+    for (at, code) in codes.iter().enumerate() {
+        match code {
+            Code::LoopBegin | Code::FilterBegin => open.push(at),
+            Code::TurnEnd => all.extend(open.pop().map(|begin| (begin, at))),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// A register for each value, and how many there are.
+fn places(values: &BTreeMap<u16, Value>) -> (BTreeMap<u16, u16>, u16) {
+    let mut order: Vec<(&u16, &Value)> = values.iter().collect();
+    order.sort_by_key(|(_, value)| value.first);
+    let mut places = BTreeMap::new();
+    let mut count = 0;
+    let mut unread = None;
+    // Registers that are given away, and up to which instruction.
+    let mut given: BTreeSet<(usize, u16)> = BTreeSet::new();
+    for (register, value) in order {
+        given.retain(|(last, _)| *last >= value.first);
+        let taken: BTreeSet<u16> = given.iter().map(|(_, place)| *place).collect();
+        let is_free = |place: u16| (place..place + value.size).all(|own| !taken.contains(&own));
+        let free = (0..).find(|place| is_free(*place)).expect("there is one");
+        let place = match value.is_read {
+            true => free,
+            false => *unread.get_or_insert(free),
+        };
+        let last = match value.is_read {
+            true => value.last,
+            false => usize::MAX,
+        };
+        given.extend((place..place + value.size).map(|place| (last, place)));
+        count = count.max(place + value.size);
+        places.insert(*register, place);
+    }
+    (places, count)
+}
