@@ -128,19 +128,21 @@ DEVICE u32 parts_of(const Pieces& pieces, u32 segment_count) {
     return body + (pieces.heads ? HEAD_PARTS : 0);
 }
 
+// The part that a stretch of a lane is.
+DEVICE Part part_of(const Pieces& pieces, u32 index, Stretch stretch) {
+    u32 kind = stretch.length & ~STRETCH_BYTES_MAX;
+    const u8* from = kind == STRETCH_FRAGMENT ? pieces.fragment_bytes
+                     : kind == STRETCH_TEXT   ? pieces.arena
+                                              : pieces.runs + u64(pieces.run_stride) * index;
+    return {from + stretch.offset, stretch.length & STRETCH_BYTES_MAX};
+}
+
 // A lane's parts: those of its head, then its stretches; or of its run and of its fragments by
 // turns, the run's end last.
 DEVICE Part part_of(const Pieces& pieces, u32 index, u32 part, u32 run_length, u32 segment_count) {
     u32 head = pieces.heads ? HEAD_PARTS : 0;
     if (part < head) return head_part(pieces, index, part);
-    if (pieces.arena) {
-        Stretch stretch = stretch_of(pieces, index, part - head);
-        u32 kind = stretch.length & ~STRETCH_BYTES_MAX;
-        const u8* from = kind == STRETCH_FRAGMENT ? pieces.fragment_bytes
-                         : kind == STRETCH_TEXT   ? pieces.arena
-                                                  : pieces.runs + u64(pieces.run_stride) * index;
-        return {from + stretch.offset, stretch.length & STRETCH_BYTES_MAX};
-    }
+    if (pieces.arena) return part_of(pieces, index, stretch_of(pieces, index, part - head));
     u32 at = (part - head) / 2;
     if ((part - head) % 2 == 1) {
         Fragment fragment = pieces.fragments[segment_of(pieces, index, at).fragment];
@@ -181,10 +183,9 @@ DEVICE uint4 load_unit(u64 from, u32 first, u32 end) {
     return join(low, high, skip);
 }
 
-// Puts the bytes from `first` to before `end` of a unit, which lie as they do from `from` on, into
-// a unit of which others put the rest.
-DEVICE void mix(uint4& to, u64 from, u32 first, u32 end) {
-    uint4 unit = bytes_within_unit(load_unit(from, first, end), first, end);
+// Puts the bytes from `first` to before `end` of a unit into one of which others put the rest.
+DEVICE void mix(uint4& to, uint4 unit, u32 first, u32 end) {
+    unit = bytes_within_unit(unit, first, end);
     // Most pieces are short.
     if (unit.x) atomicOr(&to.x, unit.x);
     if (unit.y) atomicOr(&to.y, unit.y);
@@ -199,7 +200,7 @@ DEVICE void mix(uint4& to, u64 from, u32 first, u32 end) {
 // their part lies, by two loads, the others from shared memory. Which part, a warp finds by a bit
 // for each that begins within the 32 units. So what is many instructions (a piece of a unit) is
 // done for 32 parts at once, wherever they are, and what is done for each unit is few.
-KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(10)) {
+KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(12)) {
     SHARED_ARRAY(PartsInView, views, ROW_WARPS);
     const Pieces& pieces = args.pieces;
     u32 index = global_thread() / WARP, thread = warp_lane();
@@ -217,14 +218,19 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(10)) {
     u32 run_length = result.run_length;
     u32 segment_count = args.runs_only ? 0 : result.segment_count;
     u32 count = parts_of(pieces, segment_count);
+    u32 head_parts = pieces.heads ? HEAD_PARTS : 0;
     u32 before = (1u << thread) - 1;
+    // Of the next view, where bodies are said in stretches.
+    Stretch ahead = {0, 0};
     // Bytes of the answer that are in earlier views; those of an unfinished unit are mixed[0].
     u32 done = 0;
 #pragma unroll 1
     for (u32 first = 0; first < count; first += WARP) {
         Part part = {};
         if (first + thread < count)
-            part = part_of(pieces, index, first + thread, run_length, segment_count);
+            part = first > 0 && pieces.arena
+                       ? part_of(pieces, index, ahead)
+                       : part_of(pieces, index, first + thread, run_length, segment_count);
         u32 end = done + sum_to_here(part.length), start = end - part.length;
         u64 origin = reinterpret_cast<u64>(part.bytes) - start;
         u32 start_unit = start / UNIT, end_unit = end / UNIT;
@@ -239,11 +245,16 @@ KERNEL(render_row, RowArgs, ROW_WARPS* WARP WITH_BLOCKS(10)) {
         if (has_whole) view.wholes[__popc(wholes & before)] = {origin, end_unit, 0};
         __syncwarp(FULL_MASK);
         u32 at_start = __popc(mixes & before);
-        if (start % UNIT != 0 && part.length != 0)
-            mix(view.mixed[at_start], origin + start_unit * UNIT, start % UNIT,
-                smaller(UNIT, end - start_unit * UNIT));
-        if (begins_mixed)
-            mix(view.mixed[at_start + 1], origin + end_unit * UNIT, 0, end % UNIT);
+        bool has_start = start % UNIT != 0 && part.length != 0;
+        u32 start_end = smaller(UNIT, end - start_unit * UNIT);
+        // Both loads, and that of the next view's part, are under way together.
+        uint4 at_begin = make_uint4(0, 0, 0, 0), at_end = at_begin;
+        if (has_start) at_begin = load_unit(origin + start_unit * UNIT, start % UNIT, start_end);
+        if (begins_mixed) at_end = load_unit(origin + end_unit * UNIT, 0, end % UNIT);
+        if (pieces.arena && first + WARP + thread < count)
+            ahead = stretch_of(pieces, index, first + WARP + thread - head_parts);
+        if (has_start) mix(view.mixed[at_start], at_begin, start % UNIT, start_end);
+        if (begins_mixed) mix(view.mixed[at_start + 1], at_end, 0, end % UNIT);
         __syncwarp(FULL_MASK);
         u32 view_end = __shfl_sync(FULL_MASK, end, WARP - 1);
         // Whole units, and in the end what is left.
