@@ -30,7 +30,8 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Encodes a page's programs, with bodies in this form. `fragments` are where the service's are.
+    /// Encodes a page's programs, with bodies in this form. `fragments` are where those of the
+    /// service are.
     #[must_use]
     pub(crate) fn encode(program: &PageProgram, fragments: &[Fragment], form: Form) -> Page {
         let (slots, _) = column_slots(program);

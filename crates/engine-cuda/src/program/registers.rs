@@ -8,8 +8,7 @@
 //! outside, or reads before it writes, is needed in all of it. The state of a loop is registers one
 //! after the other. What nobody reads goes into one register for all such values.
 
-use super::stage::Stage;
-use crate::abi::stage::{Code, Instruction};
+use crate::abi::stage::{Code, Constant, Instruction};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What an instruction does with a register.
@@ -134,77 +133,84 @@ fn each_use(
     }
 }
 
-/// Gives out the registers of a program, whose instructions have these codes.
-pub(super) fn give_out(stage: &mut Stage, codes: &[Code]) {
-    let values = values(stage, codes);
-    let (places, count) = places(&values);
-    let Stage {
-        code,
-        parts,
-        constants,
-        ..
-    } = stage;
-    constants.retain_mut(|constant| {
-        let place = places.get(&(constant.reg as u16));
-        constant.reg = place.copied().unwrap_or(0).into();
-        place.is_some()
-    });
-    for (code, instruction) in codes.iter().zip(code) {
-        each_use(*code, instruction, parts, |register, _| {
-            *register = places[register];
-        });
-    }
-    stage.registers = u32::from(count);
+/// A program whose registers are given out.
+#[derive(Debug)]
+pub(super) struct Program<'a> {
+    pub(super) code: &'a mut [Instruction],
+    /// What each instruction is.
+    pub(super) codes: &'a [Code],
+    /// Operands of concatenations.
+    pub(super) parts: &'a mut [u16],
+    pub(super) constants: &'a mut Vec<Constant>,
 }
 
-/// The values of a program.
-fn values(stage: &mut Stage, codes: &[Code]) -> BTreeMap<u16, Value> {
-    let mut values: BTreeMap<u16, Value> = BTreeMap::new();
-    let mut uses: Vec<(usize, u16, Use)> = Vec::new();
-    for (at, (code, instruction)) in codes.iter().zip(&mut stage.code).enumerate() {
-        each_use(*code, instruction, &mut stage.parts, |register, what| {
-            uses.push((at, *register, what));
+impl Program<'_> {
+    /// Gives its registers out, and says how many it has then.
+    pub(super) fn give_out(mut self) -> u32 {
+        let values = self.values();
+        let (places, count) = places(&values);
+        self.constants.retain_mut(|constant| {
+            let place = places.get(&(constant.reg as u16));
+            constant.reg = place.copied().unwrap_or(0).into();
+            place.is_some()
         });
+        self.each(|_, register, _| *register = places[register]);
+        u32::from(count)
     }
-    // A constant is there from the start, if somebody wants it.
-    let is_used = |register: u16| uses.iter().any(|(_, used, _)| *used == register);
-    let constants = stage.constants.iter().map(|constant| constant.reg as u16);
-    let constants = constants.filter(|register| is_used(*register));
-    let constants: Vec<_> = constants
-        .map(|register| (0, register, Use::Writes))
-        .collect();
-    for &(at, register, what) in constants.iter().chain(&uses) {
-        let reads = what != Use::Writes;
-        let value = values.entry(register).or_insert(Value {
-            first: at,
-            last: at,
-            is_read: false,
-            size: 1,
-        });
-        value.last = at;
-        value.is_read |= reads;
-        if let Use::Keeps(size) = what {
-            value.size = value.size.max(size);
+
+    /// Calls for each register that an instruction has, which may be replaced.
+    fn each(&mut self, mut call: impl FnMut(usize, &mut u16, Use)) {
+        for (at, (code, instruction)) in self.codes.iter().zip(&mut *self.code).enumerate() {
+            each_use(*code, instruction, self.parts, |register, what| {
+                call(at, register, what);
+            });
         }
     }
-    // Inner loops first: they end first. What begins one is done once.
-    for (begin, end) in loops(codes) {
-        let first = begin + 1;
-        let inside = uses.iter().filter(|(at, ..)| (first..=end).contains(at));
-        let mut seen = BTreeMap::new();
-        for (_, register, what) in inside {
-            seen.entry(*register).or_insert(*what == Use::Reads);
-        }
-        for (register, begins_read) in seen {
-            let value = values.get_mut(&register).expect("it was used");
-            let shared = value.first < first || value.last > end;
-            if shared || begins_read {
-                value.first = value.first.min(first);
-                value.last = value.last.max(end);
+
+    /// Its values.
+    fn values(&mut self) -> BTreeMap<u16, Value> {
+        let mut values: BTreeMap<u16, Value> = BTreeMap::new();
+        let mut uses: Vec<(usize, u16, Use)> = Vec::new();
+        self.each(|at, register, what| uses.push((at, *register, what)));
+        // A constant is there from the start, if somebody wants it.
+        let is_used = |register: u16| uses.iter().any(|(_, used, _)| *used == register);
+        let constants = self.constants.iter().map(|constant| constant.reg as u16);
+        let constants = constants.filter(|register| is_used(*register));
+        let constants: Vec<_> = constants
+            .map(|register| (0, register, Use::Writes))
+            .collect();
+        for &(at, register, what) in constants.iter().chain(&uses) {
+            let value = values.entry(register).or_insert(Value {
+                first: at,
+                last: at,
+                is_read: false,
+                size: 1,
+            });
+            value.last = at;
+            value.is_read |= what != Use::Writes;
+            if let Use::Keeps(size) = what {
+                value.size = value.size.max(size);
             }
         }
+        // Inner loops first: they end first. What begins one is done once.
+        for (begin, end) in loops(self.codes) {
+            let first = begin + 1;
+            let inside = uses.iter().filter(|(at, ..)| (first..=end).contains(at));
+            let mut seen = BTreeMap::new();
+            for (_, register, what) in inside {
+                seen.entry(*register).or_insert(*what == Use::Reads);
+            }
+            for (register, begins_read) in seen {
+                let value = values.get_mut(&register).expect("it was used");
+                let shared = value.first < first || value.last > end;
+                if shared || begins_read {
+                    value.first = value.first.min(first);
+                    value.last = value.last.max(end);
+                }
+            }
+        }
+        values
     }
-    values
 }
 
 /// Where loops begin and end, in the order of their ends.
@@ -248,4 +254,97 @@ fn places(values: &BTreeMap<u16, Value>) -> (BTreeMap<u16, u16>, u16) {
         places.insert(*register, place);
     }
     (places, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program of these instructions (`a`, `b`, `c`), with constants in these registers; what
+    /// each has afterwards, and how many registers there are.
+    fn given_out(program: &[(Code, [u16; 3])], constants: &[u16]) -> (Vec<[u16; 3]>, u32) {
+        let mut code: Vec<Instruction> = Vec::new();
+        for (own, [a, b, c]) in program {
+            code.push(Instruction {
+                code: *own as u16,
+                a: *a,
+                b: *b,
+                c: *c,
+                d: 0,
+                e: 0,
+            });
+        }
+        let constants = constants.iter().map(|register| Constant {
+            reg: u32::from(*register),
+            unused: 0,
+            bits: 0,
+        });
+        let codes: Vec<Code> = program.iter().map(|(code, _)| *code).collect();
+        let program = Program {
+            code: &mut code,
+            codes: &codes,
+            parts: &mut [],
+            constants: &mut constants.collect(),
+        };
+        let count = program.give_out();
+        let operands = code.iter().map(|own| [own.a, own.b, own.c]);
+        (operands.collect(), count)
+    }
+
+    #[test]
+    fn values_that_are_not_needed_together_share_a_register() {
+        let (program, count) = given_out(
+            &[
+                (Code::Field, [7, 0, 0]),
+                (Code::PutInt, [0, 7, 0]),
+                (Code::Field, [8, 0, 0]),
+                (Code::Field, [9, 0, 0]),
+                (Code::CompareInt, [10, 8, 9]),
+                (Code::PutBool, [0, 10, 0]),
+            ],
+            &[],
+        );
+        assert_eq!(program[0][0], program[2][0]);
+        let [_, left, right] = program[4];
+        assert_ne!(left, right);
+        // What is written is no register that the same instruction reads.
+        assert!(![left, right].contains(&program[4][0]));
+        assert_eq!(count, 3);
+    }
+
+    #[test]
+    fn what_a_loop_needs_in_each_turn_is_not_given_away_in_it() {
+        let (program, count) = given_out(
+            &[
+                // The constant 20, the count 1, and 2 from before.
+                (Code::Length, [1, 0, 0]),
+                (Code::Field, [2, 0, 0]),
+                (Code::LoopBegin, [1, 10, 3]),
+                (Code::Turn, [4, 10, 5]),
+                (Code::PutInt, [0, 2, 0]),
+                (Code::Item, [6, 4, 0]),
+                (Code::PutInt, [0, 6, 0]),
+                // Carried from turn to turn.
+                (Code::PutInt, [0, 9, 0]),
+                (Code::IntArithmetic, [9, 20, 20]),
+                (Code::TurnEnd, [0, 10, 0]),
+                (Code::Field, [30, 0, 0]),
+                (Code::PutInt, [0, 30, 0]),
+            ],
+            &[20, 21],
+        );
+        let state = program[3][1];
+        let (before, constant, carried) = (program[4][1], program[8][1], program[8][0]);
+        let (position, item) = (program[3][0], program[5][0]);
+        let mut needed = vec![state, state + 1, state + 2, before, constant, carried];
+        needed.extend([position, item]);
+        let distinct: BTreeSet<u16> = needed.iter().copied().collect();
+        assert_eq!(distinct.len(), needed.len(), "{needed:?}");
+        assert_eq!(program[9][1], state);
+        // The length and the index, which nobody reads, are in one; the count needs none of its
+        // own, as the constant that nobody has.
+        assert_eq!(program[2][2], program[3][2]);
+        assert!(!distinct.contains(&program[3][2]));
+        assert!(count <= 10, "{count}");
+    }
 }

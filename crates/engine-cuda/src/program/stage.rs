@@ -102,8 +102,17 @@ impl Stage {
         };
         encoder.block(&stage.body);
         encoder.emit(Code::End, 0, 0, 0, 0, 0);
-        registers::give_out(&mut encoder.stage, &encoder.codes);
-        encoder.stage
+        let Encoder {
+            codes, mut stage, ..
+        } = encoder;
+        let program = registers::Program {
+            code: &mut stage.code,
+            codes: &codes,
+            parts: &mut stage.parts,
+            constants: &mut stage.constants,
+        };
+        stage.registers = program.give_out();
+        stage
     }
 }
 

@@ -151,19 +151,27 @@ impl<W: Wire> ConnectionPool<W> {
     /// waits for its answer or its deadline by itself; or like them for a pipe of its own, where
     /// its asker holds enough.
     pub(super) fn move_behind(&mut self, port: &mut dyn Port, at: usize, now: Time) {
-        self.pace.stalled();
-        if !self.renewals.is_left(now) {
-            self.pipes[at].moves_after = self.renewals.next_at();
+        if !self.pipes[at].was_put_off() {
+            self.pace.stalled();
+        }
+        let is_beyond_share = self.is_beyond_share(at);
+        let is_taken = is_beyond_share || self.is_slow_beyond_share(at, now);
+        let left = match is_taken {
+            true => &self.renewals,
+            false => &self.moves,
+        };
+        if !left.is_left(now) {
+            self.pipes[at].moves_after = left.next_at();
             return;
         }
-        if self.is_beyond_share(at) {
+        if is_beyond_share {
             return self.renew(port, at, now);
         }
-        if self.is_slow_beyond_share(at, now) {
+        if is_taken {
             return self.take_from_slow(port, at, now);
         }
         // What it still owes then is of no use to anybody.
-        self.renewals.take(now);
+        self.moves.take(now);
         let (waiting, counts) = (&mut self.waiting, &mut self.done.counts);
         let retries_max = self.options.retries_max;
         self.pipes[at].awaited.move_behind_first(|mut query| {

@@ -115,7 +115,9 @@ pub struct ConnectionPool<W: Wire> {
     overload: Overload,
     waiting: Waiting,
     pace: Pace,
+    /// Of connections that are given up, and of what goes elsewhere from behind a slow query.
     renewals: Renewals,
+    moves: Renewals,
     pipes: Vec<Pipe<W>>,
     circuit: Circuit,
     /// Connections that could not be opened since one could.
@@ -164,6 +166,7 @@ impl<W: Wire> ConnectionPool<W> {
             waiting: Waiting::default(),
             pace: Pace::new(options.depth_max),
             renewals: Renewals::new(options.connections_max, options.timeout),
+            moves: Renewals::new(options.connections_max, options.timeout),
             pipes: Vec::new(),
             circuit: Circuit::new(name, options.circuit),
             connect_failures: 0,

@@ -136,6 +136,12 @@ impl<W: Wire> Pipe<W> {
             .map(|(_, since)| (since + PATIENCE).max(self.moves_after))
     }
 
+    /// Whether they would have been moved before, had it not been too often by then.
+    pub(super) fn was_put_off(&self) -> bool {
+        let since = self.owed().map(|(_, since)| since);
+        since.is_some_and(|since| self.moves_after > since + PATIENCE)
+    }
+
     /// The query that holds it: the oldest that somebody waits for.
     pub(super) fn oldest(&self) -> Option<&Taken> {
         Some(&self.awaited.wanted().next()?.query)

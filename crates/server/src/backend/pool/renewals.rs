@@ -6,8 +6,9 @@
 //! than it can, its longer calls look the same, and to ask them again leaves it less time for all.
 //! So connections may be renewed as often as there are, and from then on a few within a time-out.
 //!
-//! What stands behind a slow query and goes elsewhere is counted, too: its connection still has to
-//! answer it, to nobody.
+//! What stands behind a slow query and goes elsewhere is bounded likewise, by itself: its
+//! connection still has to answer it, to nobody. Of one number for both, a backend that is busy for
+//! moments would leave nothing to take connections back with from calls that hang.
 
 use rhythm_net::Time;
 use std::time::Duration;
