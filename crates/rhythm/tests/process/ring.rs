@@ -16,7 +16,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -119,6 +119,17 @@ impl<'a> Ring<'a> {
         self.folder.join(NAMES[node]).with_extension("log")
     }
 
+    /// What the nodes have said, each at the end.
+    fn told(&self) -> String {
+        let end = |node: usize| {
+            let said = fs::read_to_string(self.log(node)).unwrap_or_default();
+            let lines: Vec<&str> = said.lines().rev().take(8).collect();
+            let lines = lines.into_iter().rev().map(|line| format!("\n  {line}"));
+            format!("\n{} said:{}", NAMES[node], lines.collect::<String>())
+        };
+        (0..3).map(end).collect()
+    }
+
     pub(crate) fn begin(&mut self, node: usize) {
         let mut command = (self.command)(node);
         command.args(["--ring", &self.of, "-t", "2"]);
@@ -189,7 +200,7 @@ impl<'a> Ring<'a> {
             if output.status.success() && nodes.into_iter().all(|(_, name)| is_asked(name)) {
                 return;
             }
-            assert!(start.elapsed() < NEVER, "{said}");
+            assert!(start.elapsed() < NEVER, "{said}{}", self.told());
             thread::sleep(Duration::from_millis(50));
         }
     }
@@ -217,10 +228,23 @@ fn command_here(_: usize) -> Command {
 
 /// Places where nobody listens.
 pub(crate) fn free_places(count: usize) -> Vec<SocketAddr> {
-    let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let listeners: Vec<TcpListener> = (0..count).map(|_| free()).collect();
-    let places = listeners.iter().map(|one| one.local_addr().expect("bound"));
-    places.collect()
+    // Below those that Linux gives to whoever connects, and to who asks for any: one of these could
+    // be taken by another test before the node has it.
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 22_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id() * 64 % COUNT;
+    let mut places = Vec::new();
+    while places.len() < count {
+        let at = NEXT.fetch_add(1, Ordering::Relaxed);
+        assert!(at < COUNT, "no place is free");
+        let port = FIRST + (begin + at) % COUNT;
+        let place = SocketAddr::from(([127, 0, 0, 1], port as u16));
+        if TcpListener::bind(place).is_ok() {
+            places.push(place);
+        }
+    }
+    places
 }
 
 /// A client of all nodes.
