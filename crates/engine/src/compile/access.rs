@@ -109,21 +109,34 @@ impl<'a> Compiler<'_, 'a> {
         })
     }
 
-    /// Whether the column that an expression names is null; `None` where it names none of which
-    /// that is told.
-    pub(super) fn is_null(&mut self, expression: &Expr<'_>) -> Result<Option<Operand>> {
-        let Expr::GetAttr(node) = expression else {
-            return Ok(None);
-        };
-        let place = self.place_of(expression);
-        let base = self.expression(&node.expr)?;
-        match self.attribute(&base, &null_of(node.name))? {
-            Some(null) => {
-                let is_null = self.compare(Comparison::NotEqual, &null, &Operand::int(0), place);
-                is_null.map(Some)
+    /// Whether a value is null; `None` where that is not told of it.
+    pub(super) fn is_null(&mut self, value: &Operand, place: Place<'a>) -> Result<Option<Operand>> {
+        let null = match value {
+            Operand::Column {
+                list,
+                column,
+                position,
+            } => {
+                let name = list.columns.get(usize::from(*column)).map(|(name, _)| name);
+                let null = name.and_then(|name| list.column_of(&null_of(name)));
+                null.map(|null| Operand::Column {
+                    list: list.clone(),
+                    column: index_of(null),
+                    position: *position,
+                })
             }
-            None => Ok(None),
-        }
+            Operand::Field { field, .. } => {
+                let null = self.page.nulls.get(field);
+                null.map(|null| Operand::Field {
+                    field: *null,
+                    kind: Type::Int,
+                })
+            }
+            _ => None,
+        };
+        let is_not = Operand::int(0);
+        null.map(|null| self.compare(Comparison::NotEqual, &null, &is_not, place))
+            .transpose()
     }
 
     /// A field of the session.
@@ -155,9 +168,7 @@ impl<'a> Compiler<'_, 'a> {
         let is_like = |known| did_you_mean(name, [known]).starts_with("did you mean");
         let hint = match base {
             Operand::Record(names) | Operand::Module(names) | Operand::Errors { of: names, .. } => {
-                let names = names.keys().map(String::as_str);
-                let names = names.filter(|name| is_of_column(name));
-                did_you_mean_or(name, names, "it defines nothing")
+                did_you_mean_or(name, names.keys().map(String::as_str), "it defines nothing")
             }
             Operand::Row { list, .. } => {
                 let names = list.columns.iter().map(|(name, _)| name.as_str());
@@ -266,7 +277,8 @@ impl<'a> Compiler<'_, 'a> {
                 return Err(self.error(place, message, hint));
             }
         };
-        match self.attribute(&base, &name)? {
+        let is_hidden = matches!(base, Operand::Row { .. }) && !is_of_column(&name);
+        match self.attribute(&base, &name)?.filter(|_| !is_hidden) {
             Some(operand) => Ok(Element::Value(operand)),
             None => Err(self.no_attribute(&base, &name, place)),
         }

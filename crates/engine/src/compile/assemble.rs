@@ -513,8 +513,8 @@ impl<'a> Assembly<'_, 'a> {
                 let (column, kind) = (null_of(&columns[*at].0), Type::Int);
                 let field_name = format!("{}.{column}", name.value);
                 let field = (page.parts).field(field_name, FieldType::Scalar(kind));
+                page.parts.nulls.insert(fields[*at], field);
                 fields.push(field);
-                record.insert(column, Operand::Field { field, kind });
             }
             records.push((name, record));
         }

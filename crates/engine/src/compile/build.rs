@@ -69,6 +69,8 @@ pub(crate) struct PageParts {
     pub(crate) token: Option<FieldId>,
     /// Parameters that are paths within the service.
     pub(crate) paths: Vec<FieldId>,
+    /// Of fields that may be null, the one that says so.
+    pub(crate) nulls: HashMap<FieldId, FieldId>,
 }
 
 impl PageParts {

@@ -5,7 +5,7 @@ use super::compiler::{Compiler, Result};
 use super::default::Element;
 use super::format::FORMATTED_MAX;
 use super::parts::MAPPED_MAX;
-use super::value::{Chosen, List, Literal, Operand};
+use super::value::{Chosen, List, Literal, Operand, is_of_column};
 use crate::diagnostic::{Place, Reported, did_you_mean};
 use crate::program::{
     Binary, Comparison, Concat, Conversion, Escape, Op, Replace, TextFunction, Type, Unary,
@@ -499,8 +499,10 @@ impl<'a> Compiler<'_, 'a> {
                 }
             },
         };
-        let Some(column) = list.columns.iter().position(|(name, _)| *name == column) else {
-            let columns = || list.columns.iter().map(|(name, _)| name.as_str());
+        let named = list.column_of(&column);
+        let Some(column) = named.filter(|_| is_of_column(&column)) else {
+            let columns = list.columns.iter().map(|(name, _)| name.as_str());
+            let columns = || columns.clone().filter(|name| is_of_column(name));
             let hint = match columns().next() {
                 Some("") => "the items are plain values: |join(\", \")".to_owned(),
                 Some(first) if column.is_empty() => {

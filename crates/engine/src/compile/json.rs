@@ -6,7 +6,7 @@
 
 use super::compiler::{Compiler, Result};
 use super::step::with_expression;
-use super::value::{List, Literal, Operand, is_of_column, null_of};
+use super::value::{List, Literal, Operand, is_of_column};
 use crate::diagnostic::{Place, Reported};
 use crate::program::{Arithmetic, Comparison, Escape, Type};
 use crate::source::PageFile;
@@ -17,6 +17,18 @@ use std::rc::Rc;
 impl<'a> Compiler<'_, 'a> {
     /// Writes a value as JSON.
     pub(super) fn json(&mut self, operand: &Operand, place: Place<'a>) -> Result<()> {
+        match self.is_null(operand, place)? {
+            Some(is_null) => self.branch(
+                is_null,
+                |this| write(this, "null"),
+                |this| this.json_of(operand, place),
+            ),
+            None => self.json_of(operand, place),
+        }
+    }
+
+    /// Writes a value that is there as JSON.
+    fn json_of(&mut self, operand: &Operand, place: Place<'a>) -> Result<()> {
         match operand {
             Operand::None | Operand::Undefined => self.stage.write_text("null"),
             Operand::Literal(Literal::Bool(value)) => self.stage.write_text(truth(*value)),
@@ -30,13 +42,12 @@ impl<'a> Compiler<'_, 'a> {
             }
             Operand::Record(names) | Operand::Errors { of: names, .. } => {
                 let names = names.iter();
-                let names = names.map(|(name, operand)| (name.clone(), operand.clone()));
-                let members = with_nulls(names.collect());
-                return self.json_object(&members, place);
+                let members = names.map(|(name, operand)| (name.clone(), operand.clone()));
+                return self.json_object(&members.collect::<Vec<_>>(), place);
             }
             Operand::Map(pairs) => {
                 let members: Vec<_> = (pairs.iter())
-                    .map(|(key, operand)| Member::of(key.print().to_string(), operand.clone()))
+                    .map(|(key, operand)| (key.print().to_string(), operand.clone()))
                     .collect();
                 return self.json_object(&members, place);
             }
@@ -47,15 +58,15 @@ impl<'a> Compiler<'_, 'a> {
                 });
                 let present = self.compare(Comparison::NotEqual, &present, &Operand::int(0), place);
                 let mut members = vec![
-                    Member::of("present".to_owned(), present?),
-                    Member::of("userid".to_owned(), user),
+                    ("present".to_owned(), present?),
+                    ("userid".to_owned(), user),
                 ];
                 let stored = self.page.fields_of_sessions.clone();
                 for (index, field) in (0..).zip(&*stored) {
                     let value = self.stored(index, field.kind)?;
-                    members.push(Member::of(field.name.clone(), value));
+                    members.push((field.name.clone(), value));
                 }
-                members.sort_by(|one, other| one.name.cmp(&other.name));
+                members.sort_by(|(one, _), (other, _)| one.cmp(other));
                 return self.json_object(&members, place);
             }
             _ => match operand.scalar() {
@@ -158,34 +169,24 @@ impl<'a> Compiler<'_, 'a> {
         self.stage.write_text(&format!("\"{name}\":"));
     }
 
-    fn json_object(&mut self, members: &[Member], place: Place<'a>) -> Result<()> {
+    fn json_object(&mut self, members: &[(String, Operand)], place: Place<'a>) -> Result<()> {
         if members.is_empty() {
             self.stage.write_text("{}");
             return Ok(());
         }
-        for (at, Member { name, value, null }) in members.iter().enumerate() {
+        for (at, (name, value)) in members.iter().enumerate() {
             self.stage.write_text(if at == 0 { "{" } else { "," });
             self.json_name(name);
-            match null {
-                None => self.json(value, place)?,
-                Some(null) => {
-                    let none = Operand::int(0);
-                    let is_null = self.compare(Comparison::NotEqual, null, &none, place)?;
-                    self.branch(
-                        is_null,
-                        |this| write(this, "null"),
-                        |this| this.json(value, place),
-                    )?;
-                }
-            }
+            self.json(value, place)?;
         }
         self.stage.write_text("}");
         Ok(())
     }
 
     /// The columns of an item of a list.
-    fn members_of_row(&self, list: &Rc<List>, position: u16) -> Vec<Member> {
+    fn members_of_row(&self, list: &Rc<List>, position: u16) -> Vec<(String, Operand)> {
         let columns = (0..).zip(&list.columns);
+        let columns = columns.filter(|(_, (name, _))| is_of_column(name));
         let member = |(column, (name, _)): (u16, &(String, Type))| {
             let operand = Operand::Column {
                 list: list.clone(),
@@ -194,7 +195,7 @@ impl<'a> Compiler<'_, 'a> {
             };
             (name.clone(), operand)
         };
-        with_nulls(columns.map(member).collect())
+        columns.map(member).collect()
     }
 
     fn json_array(&mut self, list: &Rc<List>, place: Place<'a>) -> Result<()> {
@@ -227,37 +228,6 @@ impl<'a> Compiler<'_, 'a> {
         let item = self.item(&Operand::List(list.clone()), position)?;
         self.json(&item, place)
     }
-}
-
-/// A member of an object.
-struct Member {
-    name: String,
-    value: Operand,
-    /// What says whether it is null, where that is told.
-    null: Option<Operand>,
-}
-
-impl Member {
-    fn of(name: String, value: Operand) -> Member {
-        let null = None;
-        Member { name, value, null }
-    }
-}
-
-/// Members by their names, some of which tell whether others are null.
-fn with_nulls(named: Vec<(String, Operand)>) -> Vec<Member> {
-    let null = |name: &str| {
-        let null = null_of(name);
-        let found = named.iter().find(|(of, _)| *of == null);
-        found.map(|(_, operand)| operand.clone())
-    };
-    let columns = named.iter().filter(|(name, _)| is_of_column(name));
-    let member = |(name, value): &(String, Operand)| Member {
-        name: name.clone(),
-        value: value.clone(),
-        null: null(name),
-    };
-    columns.map(member).collect()
 }
 
 fn write(compiler: &mut Compiler<'_, '_>, text: &str) -> Result<()> {

@@ -64,7 +64,7 @@ impl<'a> Compiler<'_, 'a> {
         name: &str,
         place: Place<'a>,
     ) -> Result<Rc<List>> {
-        match list.column_of(name) {
+        match list.column_of(name).filter(|_| is_of_column(name)) {
             Some(column) if !list.is_plain() => Ok(Rc::new(list.column(column))),
             _ => {
                 let columns = list.columns.iter().map(|(name, _)| name.as_str());

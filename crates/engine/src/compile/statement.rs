@@ -5,7 +5,7 @@
 
 use super::compiler::{Compiler, Left, MacroDefinition, Result};
 use super::scope::Frame;
-use super::value::Operand;
+use super::value::{Operand, is_of_column};
 use crate::diagnostic::{Place, Reported};
 use crate::program::{Csrf, Escape, Type};
 use minijinja::machinery::Span;
@@ -373,5 +373,9 @@ fn span_of(statement: &Stmt<'_>) -> Span {
 }
 
 fn join<'n>(names: impl Iterator<Item = &'n String>) -> String {
-    names.map(String::as_str).collect::<Vec<_>>().join(", ")
+    let names = names.map(String::as_str);
+    names
+        .filter(|name| is_of_column(name))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -68,12 +68,12 @@ impl<'a> Compiler<'_, 'a> {
                 (value == Operand::Undefined) == (name == "undefined"),
             ));
         }
+        let value = self.expression(&node.expr)?;
         if name == "none"
-            && let Some(is_null) = self.is_null(&node.expr)?
+            && let Some(is_null) = self.is_null(&value, place)?
         {
             return Ok(is_null);
         }
-        let value = self.expression(&node.expr)?;
         let given = match arguments.first() {
             Some(argument) => self.given(name, *argument, place)?,
             None => Given::Nothing,

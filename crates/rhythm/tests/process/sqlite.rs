@@ -267,6 +267,48 @@ fn a_transaction_is_done_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_null_is_told_wherever_it_goes() {
+    let folder = notes("notes_nulls", "");
+    let page = r#"+++
+route        = "GET /nulls"
+content_type = "text/plain"
+[[step]]
+call  = "board"
+query = "select 1, 2.5 union all select 2, null"
+rows  = "items(id:int, price:float?)"
+[[step]]
+call  = "board"
+query = "select null, 'x'"
+row   = "one(day:int?, name?)"
++++
+{% macro shown(price) %}{{ "-" if price is none else price }}{% endmacro -%}
+{% for item in items %}{% set price = item.price -%}
+{{ price is none }} {{ item["price"] is none }} {{ shown(item.price) }} {{ price|tojson }}
+{% endfor %}{{ one.day is none }} {{ one["name"] is none }} {{ one.day|tojson }} {{ one|tojson }}"#;
+    fs::write(folder.join("pages/nulls.html"), page).unwrap();
+    let page = r#"+++
+route        = "GET /nulls.json"
+content_type = "application/json"
+[[step]]
+call  = "board"
+query = "select null, 3.5"
+row   = "one(day:int?, price:float?)"
+[json]
+day   = "one.day"
+price = "one.price"
++++
+"#;
+    fs::write(folder.join("pages/nulls_json.html"), page).unwrap();
+    let server = Server::start(&folder, &[]);
+    assert_eq!(
+        get(&server, "/nulls").1,
+        "False False 2.5 2.5\nTrue True - null\n\
+         True False null {\"day\":null,\"name\":\"x\",\"status\":0}"
+    );
+    assert_eq!(get(&server, "/nulls.json").1, r#"{"day":null,"price":3.5}"#);
+}
+
+#[test]
 fn statements_are_checked_where_they_stand() {
     let folder = notes("notes_check", "");
     let check = || {

@@ -537,6 +537,16 @@ fn statements_are_checked_where_they_stand() {
             "`a` is no integer",
         ),
         (
+            "query = \"select true\"",
+            "rows = \"a(a:float)\"",
+            "`a` is no float",
+        ),
+        (
+            "query = \"select 1.5::float8\"",
+            "rows = \"a(a:bool)\"",
+            "`a` is no truth value",
+        ),
+        (
             "query = \"delete from note\"",
             "rows = \"a(a)\"",
             "this statement changes something",

@@ -1,6 +1,7 @@
 //! Cells, of the text that the server writes, by the types of their columns; and values, as texts.
 
 use rhythm_engine::cohort::{Argument, Cell};
+use rhythm_engine::program::Type;
 use rhythm_protocol::calendar::day_of;
 use std::io::Write;
 
@@ -19,12 +20,15 @@ pub(super) mod oid {
     pub(in super::super) const NUMERIC: u32 = 1700;
 }
 
-/// Whether a column of this type never is an integer to a page.
-pub(super) fn is_never_int(kind: u32) -> bool {
-    matches!(
-        kind,
-        oid::BYTEA | oid::FLOAT4 | oid::FLOAT8 | oid::TIMESTAMP | oid::TIMESTAMPTZ
-    )
+/// Whether a column of this type never is what a page has it as.
+pub(super) fn is_never(kind: u32, wanted: Type) -> bool {
+    let is_float = matches!(kind, oid::FLOAT4 | oid::FLOAT8);
+    let is_other = matches!(kind, oid::BYTEA | oid::TIMESTAMP | oid::TIMESTAMPTZ);
+    match wanted {
+        Type::Int | Type::Bool => is_float || is_other,
+        Type::Float => kind == oid::BOOL || is_other,
+        Type::Text => false,
+    }
 }
 
 /// The cell that a text is. What its type does not have otherwise (`NaN`, `infinity`, days before

@@ -2,7 +2,7 @@
 //! that cannot be, a warning says so, and pages that fail say the rest.
 
 use super::access::Access;
-use super::cells::is_never_int;
+use super::cells::is_never;
 use super::client::{Client, Described};
 use super::greeting::Refusal;
 use super::messages::ServerError;
@@ -67,10 +67,15 @@ pub(super) fn check(call: &PageCall<'_>) -> Option<CallMistake> {
         return unlike;
     }
     let wrong = (call.columns.iter().zip(&described.columns))
-        .find(|((_, kind), answered)| *kind == Type::Int && is_never_int(**answered));
-    wrong.map(|((name, _), _)| {
-        let message = format!("`{name}` is no integer");
-        let hint = format!("`{name}` without `:int`, or a cast in the statement, as `x::bigint`");
+        .find(|((_, kind), answered)| is_never(**answered, *kind));
+    wrong.map(|((name, kind), _)| {
+        let (what, suffix, cast) = match kind {
+            Type::Bool => ("truth value", "bool", "boolean"),
+            Type::Float => ("float", "float", "float8"),
+            Type::Int | Type::Text => ("integer", "int", "bigint"),
+        };
+        let message = format!("`{name}` is no {what}");
+        let hint = format!("`{name}` without `:{suffix}`, or a cast in the statement: `x::{cast}`");
         mistake(CallPart::Columns, message, hint)
     })
 }
