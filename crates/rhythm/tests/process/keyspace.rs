@@ -4,12 +4,13 @@
 //!
 //! `RHYTHM_KILLS=20` ends so many; without it, two.
 
+use crate::ring::free_places;
 use crate::server::NEVER;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,10 +36,7 @@ impl Nodes {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder can be made");
         // Each has to know all addresses before any of them listens.
-        let free = || TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let listeners: Vec<TcpListener> = (0..6).map(|_| free()).collect();
-        let places = listeners.iter().map(|one| one.local_addr().expect("bound"));
-        let places: Vec<SocketAddr> = places.collect();
+        let places = free_places(6);
         let text = NAMES.iter().enumerate().map(|(node, name)| {
             let (client, backbone) = (places[node], places[node + 3]);
             format!(
@@ -47,7 +45,6 @@ impl Nodes {
         });
         let file = folder.join("keyspace.toml");
         fs::write(file, text.collect::<String>()).expect("a file can be written");
-        drop(listeners);
         let mut nodes = Nodes {
             folder,
             clients: places[..3].to_vec(),

@@ -6,9 +6,10 @@
 use super::server::{NEVER, Server};
 use super::site::{Site, check, until};
 use super::sqlite::{get, post};
+use crate::ring::free_places;
 use rustix::process::geteuid;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -24,9 +25,7 @@ pub(crate) struct Cache {
 impl Cache {
     /// Starts memcached, or `rhythm kv`.
     pub(crate) fn start(is_memcached: bool) -> Cache {
-        let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = socket.local_addr().expect("it is bound").port();
-        drop(socket);
+        let port = free_places(1)[0].port();
         let mut cache = Cache {
             is_memcached,
             port,

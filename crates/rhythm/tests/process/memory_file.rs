@@ -2,10 +2,11 @@
 //! sees is compared with Debian's memcached, which needs to be there.
 
 use super::server::NEVER;
+use crate::ring::free_places;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -25,8 +26,7 @@ impl Cache {
         // What an earlier run left is no part of this one.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder can be made");
-        let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = socket.local_addr().expect("it is bound").port();
+        let port = free_places(1)[0].port();
         Cache {
             is_memcached,
             file: folder.join("items"),

@@ -1,10 +1,10 @@
 //! A PostgreSQL of a test's own.
 
 use super::super::NEVER;
+use crate::ring::free_places;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -91,9 +91,7 @@ impl Database {
             .stdout(Stdio::null());
         let made = ordinary(&mut initdb).status().expect("PostgreSQL is there");
         assert!(made.success());
-        let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = socket.local_addr().expect("it is bound").port();
-        drop(socket);
+        let port = free_places(1)[0].port();
         let mut database = Database {
             folder,
             port,

@@ -1,8 +1,8 @@
 //! A Redis of a test's own.
 
 use super::super::NEVER;
+use crate::ring::free_places;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -25,9 +25,7 @@ impl Keeper {
         // What an earlier run has left.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder can be made");
-        let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = socket.local_addr().expect("it is bound").port();
-        drop(socket);
+        let port = free_places(1)[0].port();
         let flag = |name| flags.iter().skip_while(|flag| **flag != name).nth(1);
         let mut keeper = Keeper {
             folder,
