@@ -2,8 +2,7 @@
 // limits.
 //
 // It lives in the registers of its thread, and those decide how many warps a multiprocessor keeps:
-// 64 are the most with which they are as many as there can be blocks. So what few instructions
-// touch is elsewhere.
+// with 56 they are 36. So what few instructions touch is elsewhere.
 #pragma once
 #include "number.cuh"
 #include "stage.cuh"

@@ -9,8 +9,9 @@
 // fragment and then a value, is one instruction.
 //
 // Where the paper compiles each page to kernels of its own and writes whole padded responses
-// (4.3.2), a lane here writes its run, the bytes that differ, and notes where the fragments go;
-// layout.cu makes bodies of them in whatever layout is wanted.
+// (4.3.2), a lane here writes its run, the bytes that differ, and notes where the fragments go, or
+// in stretches what else lies somewhere already; layout.cu makes bodies of them in whatever layout
+// is wanted.
 #include "case.cuh"
 #include "decode.cuh"
 #include "lane.cuh"
@@ -120,8 +121,8 @@ DEVICE u64 next_kept(const u8* bits, u64 from, u64 count) {
     return count;
 }
 
-// The states of loops are four registers: count, position, turn (or number kept), and where the
-// bits are.
+// The states of loops are three registers: count, position, turn (or number kept); with a filter
+// alone a fourth says where the bits are.
 #define LOOP_COUNT(op) lane.reg(op.b)
 #define LOOP_AT(op) lane.reg(op.b + 1)
 #define LOOP_TURN(op) lane.reg(op.b + 2)

@@ -63,18 +63,19 @@ impl Layout {
         matches!(self, Layout::A | Layout::B | Layout::C)
     }
 
-    /// How stages say what bodies are, where answers stay on the device.
+    /// How stages say what bodies are, where a host sends them or not.
     ///
-    /// Before a segment the lanes of a column are brought level, which pads: there short fragments
-    /// are folded into a lane's run. Elsewhere what is said instead of copied costs little: the
-    /// n-th stretches of neighbors lie side by side, while each word of a run is a store of its
-    /// own.
-    pub(crate) const fn form(self) -> Form {
-        match self.is_column() {
-            true => Form::Segments {
+    /// Before a segment the lanes of a column are brought level, which pads; and to a host that
+    /// sends, a short piece costs more than a copy costs the device: there short fragments are
+    /// folded into a lane's run. Elsewhere what is said instead of copied costs little: the n-th
+    /// stretches of neighbors lie side by side, while each word of a run is a store of its own.
+    pub(crate) const fn form(self, host_sends: bool) -> Form {
+        match self {
+            Layout::Row => Form::Stretches,
+            Layout::Runs if !host_sends => Form::Stretches,
+            _ => Form::Segments {
                 folded_max: FOLD_BYTES_MAX,
             },
-            false => Form::Stretches,
         }
     }
 

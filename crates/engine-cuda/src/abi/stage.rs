@@ -107,15 +107,16 @@ structs! {
     pub(crate) struct Instruction {
         /// Which one: see [`Code`].
         pub(crate) code: u16,
-        /// Registers, or nothing.
+        /// A register, or nothing; of what puts a value, how it is escaped.
         pub(crate) a: u16,
-        /// Likewise.
+        /// A register, or nothing.
         pub(crate) b: u16,
         /// Likewise.
         pub(crate) c: u16,
-        /// A jump's target, a slot, a number.
+        /// A jump's target, a slot, a number, or one more register (`Replace`); of what puts a
+        /// value, the fragment before it.
         pub(crate) d: u32,
-        /// Likewise.
+        /// A number; of what puts a value, that fragment's bytes, or 0.
         pub(crate) e: u32,
     }
 

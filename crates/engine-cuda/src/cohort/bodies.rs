@@ -120,6 +120,7 @@ impl<'m> Bodies<'m> {
         let (offsets, pitch) = to.starts.numbers();
         let mut pieces = self.pieces();
         if runs_only {
+            // A head and a run are as in segments, of which there are none.
             pieces.arena = None;
         }
         queue.launch(RowArgs {

@@ -27,14 +27,13 @@ use crate::case;
 use crate::cohort::room::Room;
 use crate::gpu::{GpuError, SharedGpu, Stream};
 use crate::layout::Layout;
-use crate::program::Form;
 use crate::service::DeviceService;
 use crate::upload::upload;
 use job::Job;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::host::HostExecutor;
-use rhythm_engine::device::{Executor, FOLD_BYTES_MAX, Refusal, Work};
+use rhythm_engine::device::{Executor, Refusal, Work};
 use rhythm_engine::program::Service;
 use rhythm_protocol::scan::Level;
 use slot::{Shared, Slot, Wake};
@@ -86,18 +85,6 @@ impl std::fmt::Debug for CudaExecutor {
             .field("gpu", &self.gpu)
             .field("options", &self.shared.options)
             .finish_non_exhaustive()
-    }
-}
-
-/// How stages say what bodies are. Of whole bodies nothing but they comes to the host; else it is
-/// as the host has it, which sends what comes: a short piece costs it more than a copy costs the
-/// device.
-fn form(layout: Layout) -> Form {
-    match layout {
-        Layout::Row => Form::Stretches,
-        _ => Form::Segments {
-            folded_max: FOLD_BYTES_MAX,
-        },
     }
 }
 
@@ -163,7 +150,7 @@ impl CudaExecutor {
                 &self.gpu,
                 self.upload_stream,
                 service,
-                form(self.shared.options.layout),
+                self.shared.options.layout.form(true),
             )?),
             rooms: HashMap::new(),
         });

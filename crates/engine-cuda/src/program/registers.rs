@@ -7,6 +7,9 @@
 //! stand: jumps lead forward, but for those of loops. What a loop has in common with what is
 //! outside, or reads before it writes, is needed in all of it. The state of a loop is registers one
 //! after the other. What nobody reads goes into one register for all such values.
+//!
+//! That relies on what the engine's compiler does: in each turn of a loop a value of that loop
+//! alone is written before it is read, or read first in the order of the program.
 
 use crate::abi::stage::{Code, Constant, Instruction};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,8 +62,8 @@ fn uses(code: Code) -> [Option<Use>; 3] {
         | Code::TruthFloat
         | Code::IntToFloat
         | Code::TextLength => [writes, reads, None],
-        // The last reads `c` where there is another value for what cannot be converted; else it is
-        // 0, which is some register.
+        // The last three read `c` where there is another value for what cannot be converted; else
+        // it is 0, which is some register.
         Code::Replace
         | Code::IntArithmetic
         | Code::FloatArithmetic
@@ -109,8 +112,6 @@ fn each_use(
 ) {
     let has_c = has_c(code, instruction);
     let [a, b, c] = uses(code);
-    // Reads come first: what is written may take the place of what was read before, never of what
-    // the same instruction still reads.
     if code == Code::Concat {
         let (start, count) = (instruction.d as usize, instruction.e as usize);
         for part in &mut parts[start..start + count] {
@@ -173,9 +174,9 @@ impl Program<'_> {
         let mut uses: Vec<(usize, u16, Use)> = Vec::new();
         self.each(|at, register, what| uses.push((at, *register, what)));
         // A constant is there from the start, if somebody wants it.
-        let is_used = |register: u16| uses.iter().any(|(_, used, _)| *used == register);
+        let used: BTreeSet<u16> = uses.iter().map(|(_, register, _)| *register).collect();
         let constants = self.constants.iter().map(|constant| constant.reg as u16);
-        let constants = constants.filter(|register| is_used(*register));
+        let constants = constants.filter(|register| used.contains(register));
         let constants: Vec<_> = constants
             .map(|register| (0, register, Use::Writes))
             .collect();
@@ -195,9 +196,9 @@ impl Program<'_> {
         // Inner loops first: they end first. What begins one is done once.
         for (begin, end) in loops(self.codes) {
             let first = begin + 1;
-            let inside = uses.iter().filter(|(at, ..)| (first..=end).contains(at));
+            let up_to = |place: usize| uses.partition_point(|(at, ..)| *at < place);
             let mut seen = BTreeMap::new();
-            for (_, register, what) in inside {
+            for (_, register, what) in &uses[up_to(first)..up_to(end + 1)] {
                 seen.entry(*register).or_insert(*what == Use::Reads);
             }
             for (register, begins_read) in seen {
@@ -232,28 +233,25 @@ fn places(values: &BTreeMap<u16, Value>) -> (BTreeMap<u16, u16>, u16) {
     let mut order: Vec<(&u16, &Value)> = values.iter().collect();
     order.sort_by_key(|(_, value)| value.first);
     let mut places = BTreeMap::new();
-    let mut count = 0;
     let mut unread = None;
-    // Registers that are given away, and up to which instruction.
-    let mut given: BTreeSet<(usize, u16)> = BTreeSet::new();
+    // From which instruction on each register is free.
+    let mut free_from: Vec<usize> = Vec::new();
     for (register, value) in order {
-        given.retain(|(last, _)| *last >= value.first);
-        let taken: BTreeSet<u16> = given.iter().map(|(_, place)| *place).collect();
-        let is_free = |place: u16| (place..place + value.size).all(|own| !taken.contains(&own));
-        let free = (0..).find(|place| is_free(*place)).expect("there is one");
-        let place = match value.is_read {
-            true => free,
-            false => *unread.get_or_insert(free),
+        let size = usize::from(value.size);
+        let is_free = |place: &usize| {
+            let own = free_from.iter().skip(*place).take(size);
+            own.copied().all(|from| from <= value.first)
         };
-        let last = match value.is_read {
-            true => value.last,
-            false => usize::MAX,
+        let free = || (0..).find(is_free).expect("there is one");
+        let (place, last) = match value.is_read {
+            true => (free(), value.last),
+            false => (*unread.get_or_insert_with(free), usize::MAX - 1),
         };
-        given.extend((place..place + value.size).map(|place| (last, place)));
-        count = count.max(place + value.size);
-        places.insert(*register, place);
+        free_from.resize(free_from.len().max(place + size), 0);
+        free_from[place..place + size].fill(last + 1);
+        places.insert(*register, place as u16);
     }
-    (places, count)
+    (places, free_from.len() as u16)
 }
 
 #[cfg(test)]

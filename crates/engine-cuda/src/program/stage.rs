@@ -3,8 +3,8 @@
 //! The engine's operations nest; a warp wants a program counter. Branches and loops become jumps,
 //! laid out so that among lanes at different places the one with the lowest counter is never past a
 //! place where the others will join it: the kernel always runs the lowest one, and lanes that
-//! parted meet again where their branches end. A loop keeps its state in four registers of its own
-//! (count, position, turn, and where the bits of the positions kept are).
+//! parted meet again where their branches end. A loop keeps its state in registers of its own:
+//! count, position, turn, and with a filter where the bits of the positions kept are.
 //!
 //! ```text
 //!   if c {then} else {otherwise}

@@ -58,7 +58,7 @@ impl Resident {
         let contexts = (0..options.in_flight.max(1)).map(|_| Context::new(gpu));
         Ok(Resident {
             shared: Shared {
-                device: DeviceService::new(gpu, stream, service, options.layout.form())?,
+                device: DeviceService::new(gpu, stream, service, options.layout.form(false))?,
                 tables: Arc::new(ParserTables::new(gpu, stream, service)?),
                 heads: Heads::new(gpu, stream, service, options.now)?,
                 sessions: sessions(gpu, &options)?,

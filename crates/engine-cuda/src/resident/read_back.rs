@@ -170,7 +170,7 @@ struct Written<'a> {
     memory: &'a CohortMemory,
     /// Lengths of heads.
     heads: Vec<u32>,
-    /// Of layout C the tiles; else a stretch a lane.
+    /// Of layout C the tiles; else a lane's bytes every so many.
     out: Vec<u8>,
     tile_rows: Vec<u32>,
     /// Of layouts without columns, by number and then by lane.
