@@ -100,6 +100,7 @@ fn a_killed_controller_leaves_all_cpus() {
         controller.kill().expect("it runs");
         controller.wait().expect("it ended");
         until("it has all its CPUs again", || server.cpus() == all);
+        // The next round's controller may come while the guardian has not yet ended.
         until("nothing is left to put back", || !state.exists());
     }
 }

@@ -14,13 +14,6 @@ use super::state::{State, StateError};
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
-
-/// Between two tries to take the file.
-const TRY_AGAIN: Duration = Duration::from_millis(5);
-/// So many tries.
-const TRIES: usize = 40;
 
 /// The guardian's own work: returns when `input` ends and what was left is put back; says how much
 /// that was.
@@ -38,16 +31,11 @@ pub fn guard(state: &Path, mut input: impl Read) -> Result<usize, StateError> {
             _ => {}
         }
     }
-    // The kernel may close the pipe a moment before it gives up the lock.
-    for _ in 0..TRIES {
-        match State::take(state) {
-            Err(StateError::Held(_)) => sleep(TRY_AGAIN),
-            Err(error) => return Err(error),
-            Ok(state) => return state.put_back(),
-        }
+    match State::take(state) {
+        // A controller has been started since, and has put it back.
+        Err(StateError::Held(_)) => Ok(0),
+        taken => taken?.put_back(),
     }
-    // A controller has been started since, and has put it back.
-    Ok(0)
 }
 
 /// A guardian that runs as long as this process does.

@@ -15,9 +15,15 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Most bytes of a file that is read: 65,536 processes.
 const FILE_MAX: u64 = 4 << 20;
+/// So long a file that another process has is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Between two tries to take it.
+const TRY_AGAIN: Duration = Duration::from_millis(5);
 
 /// Why what has to be put back is not known.
 #[derive(Debug, thiserror::Error)]
@@ -58,11 +64,23 @@ pub struct State {
 }
 
 impl State {
-    /// Takes the file for this process.
+    /// Takes the file for this process. Who has it may be about to let it go, so it is waited for a
+    /// moment: a controller that was killed has closed the pipe to its guardian before the kernel
+    /// lets go of its lock, and the next controller may come while the guardian puts back.
     ///
     /// # Errors
-    /// When another one has it, or there is no folder for it.
+    /// When another one keeps it, or there is no folder for it.
     pub fn take(path: &Path) -> Result<State, StateError> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match State::try_take(path) {
+                Err(StateError::Held(_)) if Instant::now() < end => sleep(TRY_AGAIN),
+                result => return result,
+            }
+        }
+    }
+
+    fn try_take(path: &Path) -> Result<State, StateError> {
         let error = |source| StateError::File {
             path: path.to_owned(),
             source,
