@@ -6,9 +6,11 @@ mod common;
 use common::{ORDERS, banking, emulated, executor};
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::Cohort;
+use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
-use rhythm_engine::device::conformance::{check, check_with_backend, make_service};
+use rhythm_engine::device::conformance::{BESIM, check, check_with_backend, make_service};
 use rhythm_engine::program::{PageProgram, Type};
+use rhythm_engine::source::Sources;
 use rhythm_engine_cuda::besim::answer_queries;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
 use rhythm_engine_cuda::gpu::emulated::{Emulated, LaneOrder};
@@ -114,6 +116,57 @@ fn every_page_with_the_backend_on_the_device() {
                     check_with_backend(&mut executor, &service, page, lanes, 5, LIMITS, &backend)
                         .unwrap_or_else(|difference| panic!("{layout}, {order:?}: {difference}"));
                 }
+            }
+            assert_on_device(&executor, 0);
+        }
+    }
+}
+
+/// A page of two calls whose last stage shows what both answered.
+const TWO_CALLS: &str = r#"+++
+route = "GET /both"
+
+[params]
+user = { in = "query", type = "int" }
+
+[[step]]
+call    = "besim"
+request = "1&9&{{ user % 500 + 500 }}"
+row     = "profile(street, city, state, zip, email, phone)"
+
+[[step]]
+call    = "besim"
+request = "1&2&{{ user % 500 + 500 }}"
+rows    = "accounts(account, kind, balance)"
++++
+{{ profile.status }} {{ profile.street }}, {{ profile.email }}: {{ accounts.status }}
+{% for a in accounts %}{{ a.account }} {{ a.balance }} of {{ profile.city }}
+{% endfor %}{{ profile.phone }}
+"#;
+
+/// What the first call answered lies where it did when the second one has been answered, too.
+#[test]
+fn every_call_has_its_own_answers_on_the_device() {
+    let mut sources = Sources::default();
+    let toml = "[service]\nname = \"two\"\n[backend.besim]\nkind = \"besim\"\nusers = 1000\n";
+    let files = [("service.toml", toml), ("pages/both.html", TWO_CALLS)];
+    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    sources.files.extend(files);
+    let service = Arc::new(compile(&sources, BESIM).expect("it compiles"));
+    let bank = Bank::new(1000);
+    let backend =
+        |program: &PageProgram, cohort: &mut Cohort| answer_queries(&bank, program, cohort);
+    for layout in [Layout::B, Layout::C, Layout::Row, Layout::Runs] {
+        for order in ORDERS {
+            let options = Options {
+                layout,
+                besim_users: Some(1000),
+                ..Options::default()
+            };
+            let mut executor = executor(Emulated::new(order), options);
+            for &lanes in LANES {
+                check_with_backend(&mut executor, &service, 0, lanes, 5, LIMITS, &backend)
+                    .unwrap_or_else(|difference| panic!("{layout}, {order:?}: {difference}"));
             }
             assert_on_device(&executor, 0);
         }

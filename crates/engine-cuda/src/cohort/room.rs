@@ -42,7 +42,7 @@ impl Room {
     pub(crate) const REMEMBERED_MAX: Room = Room {
         shares: Shares {
             run: 64 << 10,
-            segments: 1 << 10,
+            segments: 4 << 10,
             text: 16 << 10,
             queries: 256,
             headers: 64,
@@ -163,7 +163,7 @@ mod tests {
         let shares = room.shares;
         assert!(room.items <= 256 && room.rows <= 16 << 10 && room.body <= 256 << 10);
         assert!(shares.run <= 64 << 10 && shares.text <= 16 << 10 && room.texts <= 16 << 10);
-        assert!(shares.segments <= 1 << 10 && shares.queries <= 256 && shares.headers <= 64);
+        assert!(shares.segments <= 4 << 10 && shares.queries <= 256 && shares.headers <= 64);
         // The kernels store whole units.
         assert!(
             [shares.run, shares.text]

@@ -25,7 +25,8 @@ pub(crate) struct DeviceCohort<'m> {
     pub(crate) lane_count: Option<Slice<'m, u32>>,
     pub(crate) columns: Columns<'m>,
     pub(crate) arena: Slice<'m, u8>,
-    /// Where in the arena the texts go that its lanes make, and the answers that the device gives.
+    /// Where in the arena the texts go that its lanes make, and the answers that the device gives:
+    /// each call's behind those of the call before, since columns go on pointing to them.
     pub(crate) text_base: usize,
     pub(crate) answer_base: usize,
     /// Rows that a lane may have in the pools of decoded items, and lanes that a pool's lines are
@@ -41,6 +42,11 @@ impl<'m> DeviceCohort<'m> {
     /// How many lanes.
     pub(crate) fn lanes(&self) -> usize {
         self.regions.results.len()
+    }
+
+    /// Where in the arena the answers of a call go, counted from the first that it has them of.
+    pub(crate) fn answers_of(&self, call: usize) -> usize {
+        self.answer_base + call * self.regions.answers.len() * ANSWER_BYTES as usize
     }
 
     /// The regions as kernels take them.
@@ -136,14 +142,22 @@ impl<'m> DeviceCohort<'m> {
         })
     }
 
-    /// Answers the queries that a stage asked, on the device.
-    pub(crate) fn answer(&self, queue: &Queue<'m>, besim: &'m BesimTables) -> Result<(), GpuError> {
+    /// Answers the queries of a call that a stage asked, on the device.
+    pub(crate) fn answer(
+        &self,
+        queue: &Queue<'m>,
+        besim: &'m BesimTables,
+        call: usize,
+    ) -> Result<(), GpuError> {
+        // Views have 32 bits.
+        let base = self.answers_of(call);
+        let base = u32::try_from(base).map_err(|_| GpuError::OutOfMemory(base))?;
         let cohort = BesimCohort {
             results: self.regions.results,
             queries: self.regions.queries,
             answers: self.regions.answers,
             arena: self.arena,
-            answer_base: self.answer_base as u32,
+            answer_base: base,
             answer_stride: ANSWER_BYTES,
         };
         besim.launch(queue, &cohort)

@@ -63,7 +63,7 @@ pub(crate) struct Stage {
     pub(crate) queries: u32,
     /// Headers, likewise.
     pub(crate) headers: u32,
-    /// Fragments that become segments, likewise.
+    /// Segments or stretches, likewise.
     pub(crate) segments: u32,
     /// Whether it makes texts, which need room.
     pub(crate) makes_texts: bool,
@@ -405,6 +405,10 @@ impl Encoder<'_> {
             (Type::Float, _) => Code::PutFloat,
             (Type::Bool, _) => Code::PutBool,
         };
+        if self.form == Form::Stretches && matches!(code, Code::PutText | Code::PutHtml) {
+            // The text, and what of the run is before it.
+            self.stage.segments += 2;
+        }
         let function = text_function(TextFunction::Escape(op.escape)) as u16;
         let follows = self.landed < self.here() && self.codes.last() == Some(&Code::Segment);
         let segment = follows.then(|| (self.codes.pop(), self.stage.code.pop()));

@@ -190,9 +190,10 @@ impl<'env> Launcher<'env> {
             if stage < last {
                 if crosses {
                     let (offsets, bank) = (memory.offsets(), &shared.bank);
-                    (self.backend).answer(&queue, &cohort, offsets, bank, self.crossed)?;
+                    let call = (&cohort, stage);
+                    (self.backend).answer(&queue, call, offsets, bank, self.crossed)?;
                 } else {
-                    cohort.answer(&queue, &shared.besim)?;
+                    cohort.answer(&queue, &shared.besim, stage)?;
                 }
             }
         }

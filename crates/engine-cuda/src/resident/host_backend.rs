@@ -57,12 +57,12 @@ impl HostBackend {
         Ok(HostBackend { pinned })
     }
 
-    /// Answers the queries that a stage asked: waits for them, and copies the answers to the
+    /// Answers the queries of a cohort's call: waits for them, and copies the answers to the
     /// device. Adds to what has crossed.
     pub(super) fn answer(
         &mut self,
         queue: &Queue<'_>,
-        cohort: &DeviceCohort<'_>,
+        (cohort, call): (&DeviceCohort<'_>, usize),
         offsets: Slice<'_, LaneOffsets>,
         bank: &Bank,
         crossed: &mut Crossed,
@@ -81,8 +81,9 @@ impl HostBackend {
             };
             cohort.deliver(queue, &to, true)
         })?;
-        let used = mail.answer(self.pinned.host(), cohort, bank, crossed)?;
-        let answers = cohort.answer_base..cohort.answer_base + used;
+        let base = cohort.answers_of(call);
+        let used = mail.answer(self.pinned.host(), cohort, base, bank, crossed)?;
+        let answers = base..base + used;
         let pinned = &self.pinned;
         queue.scope(|queue| {
             queue.copy(cohort.regions.answers, pinned.slice(mail.views))?;
@@ -93,11 +94,13 @@ impl HostBackend {
 }
 
 impl Mail {
-    /// Answers what came, lane by lane, each answer at a multiple of 16; gives their bytes.
+    /// Answers what came, lane by lane, each answer at a multiple of 16 from `base` in the arena
+    /// on; gives their bytes.
     fn answer(
         &self,
         memory: &mut [u8],
         cohort: &DeviceCohort<'_>,
+        base: usize,
         bank: &Bank,
         crossed: &mut Crossed,
     ) -> Result<usize, GpuError> {
@@ -137,7 +140,7 @@ impl Mail {
                     &mut body,
                 );
                 *view = View {
-                    offset: (cohort.answer_base + used) as u32,
+                    offset: (base + used) as u32,
                     length: body.len() as u32,
                 };
                 go[self.answers.start() - gone + used..][..body.len()].copy_from_slice(&body);

@@ -76,7 +76,8 @@ impl MemoryExtents {
         let text_base = program.texts.len().next_multiple_of(UNIT);
         let made_base = text_base + lanes * needs.param_text as usize;
         let answer_base = made_base + lanes * shares.text as usize;
-        let answer_bytes = lanes * shares.queries as usize * ANSWER_BYTES as usize;
+        let calls = page.stages.len() - 1;
+        let answer_bytes = calls * lanes * shares.queries as usize * ANSWER_BYTES as usize;
         let all = MemoryExtents {
             present: program.session_fields.map(|fields| slot(fields.present)),
             users: program.session_fields.map(|fields| slot(fields.user)),

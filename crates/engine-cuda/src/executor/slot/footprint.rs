@@ -43,12 +43,8 @@ impl Footprint {
         let registers = registers.unwrap_or(0);
         let shares = job.room.shares;
         // Answers made on the device; those of the host are in the arena already.
-        let answers = if job.first < job.last {
-            shares.queries as usize
-        } else {
-            0
-        };
-        let answer_bytes = answers * ANSWER_BYTES as usize;
+        let calls = job.last - job.first;
+        let answer_bytes = calls * shares.queries as usize * ANSWER_BYTES as usize;
         let text_base = job.work.cohort.arena.bytes().len().next_multiple_of(UNIT);
         let delivered_bytes = delivered_bytes(&job.room, layout);
         let lane_bytes = regions_bytes(&job.room, layout) + delivered_bytes + answer_bytes;

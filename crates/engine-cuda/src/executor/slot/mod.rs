@@ -166,7 +166,7 @@ impl Memory {
             }
             cohort.run(queue, stage, job.limits, case_tables)?;
             if let (true, Some(besim)) = (stage < job.last, &shared.besim) {
-                cohort.answer(queue, besim)?;
+                cohort.answer(queue, besim, stage - job.first)?;
             }
         }
         let offsets = self.regions.slice(footprint.offsets);
