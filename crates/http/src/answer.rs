@@ -4,7 +4,7 @@ pub(crate) mod body;
 pub(crate) mod error_page;
 pub(crate) mod framing;
 
-use rhythm_net::{Client, ConnectionId};
+use rhythm_net::{Client, ConnectionId, Role};
 use rhythm_protocol::http::encoding::Encodings;
 
 /// Names the answer owed to one request: its connection, and its place in the order of that
@@ -56,6 +56,8 @@ pub struct Owed {
     pub shape: AnswerShape,
     /// Where the client is.
     pub peer: Client,
+    /// What the listener is for at which it came in.
+    pub role: Role,
 }
 
 /// An answer of a host that is over, or what was sent of one that was cut off; `None` where nothing

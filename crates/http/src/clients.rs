@@ -34,7 +34,7 @@ use crate::clients::quantum::Quantum;
 use crate::clients::stall::Stall;
 use crate::clients::upkeep::Upkeep;
 use crate::limits::ClientLimits;
-use rhythm_net::{Client, ConnectionId, ConnectionTable, Ended, Port, Time};
+use rhythm_net::{Accepted, Client, ConnectionId, ConnectionTable, Ended, Port, Role, Time};
 use rhythm_protocol::http::request::{HeadTemplate, RequestHead};
 
 /// Connections closed at a time, where others need their places or their time is over.
@@ -114,12 +114,20 @@ impl Clients {
     }
 
     /// A connection was accepted.
-    pub fn opened(&mut self, id: ConnectionId, peer: Client, now: Time) {
-        let connection = Connection::new(peer, now);
+    pub fn opened(&mut self, accepted: Accepted, now: Time) {
+        let id = accepted.connection;
+        let connection = Connection::new(accepted, now);
         let old = self.connections.insert(id, connection);
         debug_assert!(old.is_none(), "a driver tells of a connection's end");
         let deadline = self.upkeep.deadline(Waiting::First, now);
         self.upkeep.timers.set(id.slot(), deadline);
+    }
+
+    /// What the listener is for at which a client came in, and where the client is; of a
+    /// connection that is open.
+    pub fn came_by(&self, id: ConnectionId) -> Option<(Role, Client)> {
+        let connection = self.connections.get(id)?;
+        Some((connection.role, connection.peer))
     }
 
     /// The client sends no more, or its connection has failed. Whether it is an open connection of
@@ -230,8 +238,7 @@ impl Clients {
             ..AnswerShape::default()
         };
         port.pause(id);
-        let peer = connection.peer;
-        Some(Owed { slot, shape, peer })
+        Some(connection.owe(slot, shape))
     }
 
     /// Whether one of the lists has one to give: [`Clients::next_unstalled`] and those below.

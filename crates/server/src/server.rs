@@ -16,6 +16,7 @@ use self::listeners::{Entrances, Places};
 use crate::answer::sessions::Visitors;
 use crate::host::admin::{self, PageServer};
 use crate::host::disk::Readers;
+use crate::intake::https;
 use crate::limits::open_files;
 use crate::limits::options::ServerOptions;
 use crate::observe::access_log::{FINISH_MAX, LogOpener, LogWriter};
@@ -203,6 +204,7 @@ impl Server {
             admin,
         } = parts.inherited;
         let speaks_tls = !tls_clients.is_empty() || !options.tls_listen.is_empty();
+        check_redirects(&sites, speaks_tls).map_err(|error| StartError::Tls { error })?;
         let acceptor = speaks_tls.then(|| acceptor_of(&sites)).transpose()?;
         let Entrances {
             local,
@@ -249,7 +251,7 @@ impl Server {
         let started_workers = match acceptor.clone() {
             None => workers::start(&worker_options, entrances, make),
             Some(acceptor) => workers::start(&worker_options, entrances, move |thread| {
-                let tls = Tls::new(listeners::TLS, acceptor.clone());
+                let tls = Tls::new(https::TLS, acceptor.clone());
                 let now = clock::monotonic();
                 make(thread).map(|pipeline| Layer::new(pipeline, tls, TLS_LINGER, now))
             }),
@@ -329,6 +331,15 @@ fn certificates_of(sites: &Sites) -> Result<Vec<Certificate>, String> {
              (--tls-certificate, --tls-key); `rhythm cert` makes one to try it"
                 .to_owned(),
         ),
+    }
+}
+
+/// Whether clients are sent on to https only where somebody speaks it.
+fn check_redirects(sites: &Sites, speaks_tls: bool) -> Result<(), String> {
+    let mut sites = sites.all().iter();
+    match speaks_tls || sites.all(|site| site.settings.https_port.is_none()) {
+        true => Ok(()),
+        false => Err("tls.redirect_port sends clients to where nobody speaks TLS".to_owned()),
     }
 }
 
@@ -526,6 +537,8 @@ fn serve(
     if all.len() > failed.len() {
         let sites = Sites::new(all).map(Arc::new);
         let sites = sites.inspect_err(|error| say_not_reloaded(None, error))?;
+        let checked = check_redirects(&sites, acceptor.is_some());
+        checked.inspect_err(|error| say_not_reloaded(None, error))?;
         if let Some(acceptor) = acceptor {
             let shown = certificates_of(&sites).and_then(|all| acceptor.replace(&all));
             shown.inspect_err(|error| say_not_reloaded(None, error))?;

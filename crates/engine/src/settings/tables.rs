@@ -87,6 +87,10 @@ section! {
             file().or_none("no certificate").flag("tls-certificate"),
         /// The file of its private key (PEM).
         key: Option<PathBuf> = None; file().or_none("no key").flag("tls-key"),
+        /// Send clients that do not speak TLS on to https (308), at this port; 443 goes without
+        /// saying. Not those that come through a Unix socket. It needs `server.tls_listen`.
+        redirect_port: Option<NonZeroU32> = None;
+            count(1, 65_535).or_none("they are answered").flag("tls-redirect-port"),
     }
 }
 

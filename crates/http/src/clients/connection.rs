@@ -1,12 +1,12 @@
 //! A client's connection: what is kept of it between two events.
 
 use crate::answer::framing::Framing;
-use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
+use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
 use crate::clients::input::Input;
 use crate::clients::no_room::Expected;
 use crate::clients::stall::Stall;
 use crate::limits::ClientLimits;
-use rhythm_net::{Client, ConnectionId, Outgoing, Time};
+use rhythm_net::{Accepted, Client, ConnectionId, Outgoing, Role, Time};
 use rhythm_protocol::http::request::{Method, RequestHead};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -116,6 +116,8 @@ impl Pending {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) peer: Client,
+    /// That of the listener at which it arrived.
+    pub(crate) role: Role,
     /// Input that no whole request was made of yet.
     pub(crate) input: Option<Box<Input>>,
     /// Its input is being read, and there is some behind the last request that was taken.
@@ -163,9 +165,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(peer: Client, now: Time) -> Connection {
+    pub(crate) fn new(accepted: Accepted, now: Time) -> Connection {
         Connection {
-            peer,
+            peer: accepted.peer,
+            role: accepted.role,
             input: None,
             more: false,
             asks_ahead: false,
@@ -189,6 +192,17 @@ impl Connection {
             took_at: Time::ZERO,
             since: now,
             since_requests: 0,
+        }
+    }
+
+    /// What it is owed there.
+    #[inline]
+    pub(crate) fn owe(&self, slot: AnswerSlot, shape: AnswerShape) -> Owed {
+        Owed {
+            slot,
+            shape,
+            peer: self.peer,
+            role: self.role,
         }
     }
 

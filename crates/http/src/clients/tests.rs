@@ -8,7 +8,7 @@ use crate::clients::connection::Begun;
 use crate::clients::input::{Next, Reading};
 use crate::clients::no_room::{Expected, KnownBy};
 use crate::clients::stream::Flow;
-use crate::clients::turns::tests::ID;
+use crate::clients::turns::tests::{ID, accepted};
 use crate::limits::RequestLimits;
 use rhythm_net::TURN_MAX;
 use rhythm_net::testing::TestPort;
@@ -26,7 +26,7 @@ fn asked(limits: ClientLimits, requests: usize, port: &mut TestPort) -> (Clients
 
 /// Opens a connection and takes so many requests of it.
 fn ask(clients: &mut Clients, id: ConnectionId, count: usize, port: &mut TestPort) -> Vec<Owed> {
-    clients.opened(id, Client::At(([127, 0, 0, 1], 1).into()), Time::ZERO);
+    clients.opened(accepted(id), Time::ZERO);
     let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(count);
     let limits = RequestLimits::default();
     let mut owed = Vec::new();
@@ -131,7 +131,7 @@ fn who_is_in_the_midst_of_a_request_or_asks_ahead_is_not_answered() {
     const BODY_BEGUN: &[u8] = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n-";
     let mut port = TestPort::with(ID, usize::MAX);
     let mut clients = Clients::new(ClientLimits::within(Duration::from_secs(1)), Time::ZERO);
-    clients.opened(ID, Client::At(([127, 0, 0, 1], 1).into()), Time::ZERO);
+    clients.opened(accepted(ID), Time::ZERO);
     let limits = RequestLimits {
         body_max: 2,
         ..RequestLimits::default()
@@ -265,7 +265,7 @@ fn asks(
     requests: usize,
 ) -> Vec<Owed> {
     port.accept(id);
-    clients.opened(id, Client::At(([127, 0, 0, 1], 1).into()), Time::ZERO);
+    clients.opened(accepted(id), Time::ZERO);
     let input = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(requests);
     let reading = clients.read(id, &input).expect("it is open").pause();
     taken(clients, port, reading, 0).0
@@ -385,7 +385,7 @@ fn long_answers_wait_for_room_and_are_not_made_to_be_thrown_away() {
         let mut clients = Clients::new(limits, Time::ZERO);
         let ask = |clients: &mut Clients, port: &mut TestPort, id: ConnectionId| {
             port.accept(id);
-            clients.opened(id, Client::At(([127, 0, 0, 1], 1).into()), Time::ZERO);
+            clients.opened(accepted(id), Time::ZERO);
             let reader = clients.read(id, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
             let reading = reader.expect("it is open").pause();
             clients.turn_is_over(Duration::ZERO);
@@ -432,7 +432,7 @@ fn waits_for(
     expected: Expected,
 ) -> Option<Stall> {
     port.accept(id);
-    clients.opened(id, Client::At(([127, 0, 0, 1], 1).into()), Time::ZERO);
+    clients.opened(accepted(id), Time::ZERO);
     let reader = clients.read(id, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     let reading = reader.expect("it is open").pause();
     taken_as(clients, port, reading, expected).1

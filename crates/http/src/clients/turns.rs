@@ -307,12 +307,21 @@ pub(super) mod tests {
     use crate::answer::body::Pieces;
     use crate::clients::input::Next;
     use crate::limits::{ClientLimits, RequestLimits};
-    use rhythm_net::Client;
     use rhythm_net::testing::TestPort;
+    use rhythm_net::{Accepted, Client, Role};
     use std::sync::Arc;
     use std::time::Duration;
 
     pub(crate) const ID: ConnectionId = ConnectionId::new(0, 1);
+
+    /// A client with a connection of this name.
+    pub(crate) fn accepted(connection: ConnectionId) -> Accepted {
+        Accepted {
+            connection,
+            role: Role::default(),
+            peer: Client::At(([127, 0, 0, 1], 1).into()),
+        }
+    }
 
     struct Page<'a>(&'a [&'a [u8]]);
 
@@ -370,7 +379,7 @@ pub(super) mod tests {
                 body.write(&mut whole);
                 let limits = ClientLimits::within(Duration::from_secs(1));
                 let mut clients = Clients::new(limits, Time::ZERO);
-                clients.opened(ID, Client::At(([127, 0, 0, 1], 1).into()), Time::ZERO);
+                clients.opened(accepted(ID), Time::ZERO);
                 // And when the socket takes less than all, wherever it stops.
                 for room in [usize::MAX, 3, 10, 4500, 9020] {
                     let mut port = TestPort::with(ID, room);

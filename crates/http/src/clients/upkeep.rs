@@ -97,8 +97,7 @@ impl Upkeep {
             connection: id,
             ordinal: connection.take_request(shape.close),
         };
-        let peer = connection.peer;
-        Owed { slot, shape, peer }
+        connection.owe(slot, shape)
     }
 
     /// After anything that happened to a connection: closes it when it is done, takes note of what

@@ -132,7 +132,9 @@ impl Hosts {
         owed: Owed,
         content: Content<'_>,
     ) {
-        let Owed { slot, shape, peer } = owed;
+        let Owed {
+            slot, shape, peer, ..
+        } = owed;
         let (host, mut answers) = self.of(id, event);
         let request = Request {
             slot,

@@ -133,7 +133,7 @@ impl HostServer {
 
 impl Handler for HostServer {
     fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, now: Time) {
-        self.clients.opened(accepted.connection, accepted.peer, now);
+        self.clients.opened(accepted, now);
     }
 
     fn crowded(&mut self, port: &mut dyn Port, now: Time) {

@@ -224,6 +224,11 @@ fn what_is_missing_is_said() {
     };
     let [certificate, key] =
         [&trusted, &other.with_file_name("key.pem")].map(|path| path.display().to_string());
+    let nobody = said(&["--tls-listen", "none", "--tls-redirect-port", "443"]);
+    assert!(
+        nobody.contains("--tls-listen") && nobody.contains("tls.redirect_port"),
+        "{nobody}"
+    );
     let none = said(&[]);
     assert!(
         none.contains("--tls-listen") && none.contains("--tls-certificate"),
@@ -241,4 +246,60 @@ fn what_is_missing_is_said() {
         gone.contains("cannot read") && gone.contains("none.pem"),
         "{gone}"
     );
+}
+
+#[test]
+fn who_speaks_no_tls_is_sent_on_to_https() {
+    let (folder, trusted) = service_of("tls_redirect", "", &["localhost"]);
+    let path = folder.join("socket");
+    let listen = format!("unix:{}", path.display());
+    let port = ["--tls-redirect-port", "8443"];
+    let flags = [&LISTEN[..], &["--listen", &listen], &port].concat();
+    let server = Server::start(&folder, &flags);
+    let [plain, tls] = server.places()[..] else {
+        panic!("two with addresses: {:?}", server.places());
+    };
+    let mut in_the_clear = Client::new(plain);
+    for (method, path, form) in [
+        ("GET", "/hello?name=a&b", ""),
+        ("POST", "/hello", "name=form"),
+        ("GET", "/none", ""),
+    ] {
+        let answer = in_the_clear.ask(method, path, form).expect("an answer");
+        let to = answer.location.unwrap_or_default();
+        assert_eq!(
+            (answer.status, to),
+            (308, format!("https://localhost:8443{path}"))
+        );
+        assert!(!answer.body.contains("Hello"));
+    }
+    for (asked, status, location) in [
+        (
+            "GET / HTTP/1.1\r\nHost: [::1]:80",
+            308,
+            "https://[::1]:8443/",
+        ),
+        (
+            "GET http://localhost:8/?q HTTP/1.1\r\nHost: x",
+            308,
+            "https://localhost:8443/?q",
+        ),
+        ("OPTIONS * HTTP/1.1\r\nHost: localhost", 204, ""),
+        // Without a host nobody knows where to.
+        ("GET /hello HTTP/1.0\r\nConnection: keep-alive", 400, ""),
+    ] {
+        in_the_clear
+            .send(&format!("{asked}\r\n\r\n"))
+            .expect("it is read");
+        let answer = in_the_clear.answer().expect("an answer");
+        let to = answer.location.unwrap_or_default();
+        assert_eq!((answer.status, &*to), (status, location), "{asked}");
+    }
+    // Those who speak it are answered, and a proxy beside, which has spoken it.
+    for mut client in [client(tls, &trusted), Client::at(&path)] {
+        let answer = client.ask("GET", "/hello?name=x", "").expect("an answer");
+        assert_eq!(answer.body, "<h1>Hello, x</h1>");
+    }
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
 }

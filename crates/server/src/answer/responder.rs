@@ -393,7 +393,12 @@ impl Responder {
         answer: SiteAnswer,
         now: Time,
     ) {
-        let (request, Owed { slot, shape, peer }) = (reading.request(), reading.owed());
+        let (
+            request,
+            Owed {
+                slot, shape, peer, ..
+            },
+        ) = (reading.request(), reading.owed());
         let site = &*epoch.site;
         let refusals = &mut self.refusals[epoch.index];
         let refused = Refused {
@@ -434,7 +439,12 @@ impl Responder {
         reading: &Reading<'_>,
         now: Time,
     ) {
-        let (request, Owed { slot, shape, peer }) = (reading.request(), reading.owed());
+        let (
+            request,
+            Owed {
+                slot, shape, peer, ..
+            },
+        ) = (reading.request(), reading.owed());
         let (date, mut answered) = (&self.date, Answered::bare(MISDIRECTED));
         clients.answer(port, slot, shape, now, |shape, out| {
             answered = refusal(None, out, MISDIRECTED, shape, date);
@@ -457,7 +467,10 @@ impl Responder {
         status: u16,
         now: Time,
     ) {
-        let Some(Owed { slot, shape, peer }) = clients.accept_last(port, id) else {
+        let Some(Owed {
+            slot, shape, peer, ..
+        }) = clients.accept_last(port, id)
+        else {
             return;
         };
         let (date, mut answered) = (&self.date, Answered::bare(status));

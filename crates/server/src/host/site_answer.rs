@@ -47,6 +47,9 @@ pub(crate) fn write<'s>(
                 head.header(LOCATION, location.as_bytes());
             })
         }
+        SiteAnswer::OnHttps(location) => write_error(out, 308, None, shape, date, "", |head| {
+            head.header(LOCATION, location);
+        }),
         SiteAnswer::Options(methods) => {
             let mut head = ResponseWriter::new(out, 204);
             head.allow([methods.as_str()]);
@@ -95,7 +98,9 @@ impl SiteAnswer {
             SiteAnswer::NoToken(_) => Source::Memory(site.error_bytes(403)),
             SiteAnswer::OtherMethod(_) => Source::Memory(site.error_bytes(405)),
             SiteAnswer::TooMany(_) => Source::Memory(site.error_bytes(429)),
-            SiteAnswer::Redirect(_) | SiteAnswer::Options(_) => Source::Memory(0),
+            SiteAnswer::Redirect(_) | SiteAnswer::OnHttps(_) | SiteAnswer::Options(_) => {
+                Source::Memory(0)
+            }
         }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) enum SiteAnswer {
     File(u32),
     /// A redirect, by its index.
     Redirect(u32),
+    /// A redirect to https: this is where.
+    OnHttps(Vec<u8>),
     /// `OPTIONS`: these are the methods.
     Options(String),
     /// 405: these are the methods.

@@ -10,7 +10,7 @@ impl Handler for Pipeline {
         self.begin(port, now);
         self.gauges.touch();
         self.metrics.accepted.add(1);
-        self.clients.opened(accepted.connection, accepted.peer, now);
+        self.clients.opened(accepted, now);
     }
 
     fn crowded(&mut self, port: &mut dyn Port, now: Time) {

@@ -27,7 +27,10 @@ impl Pipeline {
 
     /// Hands a request over whose content is yet to come, if its host takes that in pieces.
     pub(super) fn take_early(&mut self, port: &mut dyn Port, reading: &mut Reading<'_>, now: Time) {
-        if let Some((site, host)) = self.intake.host(&self.epochs, reading.request()) {
+        let Some(came_by) = self.clients.came_by(reading.connection()) else {
+            return;
+        };
+        if let Some((site, host)) = self.intake.host(&self.epochs, came_by, reading.request()) {
             self.responder.keep_line(Some(site), reading.request());
             self.ask_host(port, now, |hosts, event| {
                 hosts.take_early(host, event, reading)

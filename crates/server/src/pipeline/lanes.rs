@@ -12,6 +12,7 @@ use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::host::site_answer::Source;
 use crate::intake::csrf::Tokens;
 use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
+use crate::intake::https;
 use crate::intake::parser::{Parser, cookie_of};
 use crate::seal::Sealer;
 use crate::site::epoch::Epoch;
@@ -19,7 +20,7 @@ use crate::site::epochs::Epochs;
 use crate::site::lengths::RequestKey;
 use crate::site::routes::{Found, PatternId, Target};
 use rhythm_http::{Expected, HostId, Incoming, Owed, Reader, Stall};
-use rhythm_net::Time;
+use rhythm_net::{Client, Role, Time};
 use rhythm_protocol::http::conditional::Conditions;
 use rhythm_protocol::http::local_path::is_local;
 use rhythm_protocol::http::request::{Method, RequestHead};
@@ -114,10 +115,15 @@ impl Intake {
     pub(super) fn host(
         &mut self,
         epochs: &Epochs,
+        (role, peer): (Role, Client),
         request: Incoming<'_>,
     ) -> Option<(usize, HostId)> {
         let Incoming { head, bytes, .. } = request;
         let epoch = epochs.of(request)?;
+        if https::port_for(&epoch.site, role, peer).is_some() {
+            // Nobody takes its content.
+            return None;
+        }
         match self.parser.route(&epoch.site, head, bytes) {
             Found::Target(Target::Host(route), _) => {
                 Some((epoch.index, epoch.hosts[route as usize]))
@@ -150,7 +156,12 @@ impl Intake {
         }
         let request = reader.reading.request();
         let Incoming { head, bytes, .. } = request;
-        let taken = match dispatch(&epoch.site, found, head, bytes) {
+        let Owed { role, peer, .. } = reader.reading.owed();
+        let sent_on = https::port_for(&epoch.site, role, peer)
+            .and_then(|port| https::send_on(port, head, bytes))
+            .map(Way::Site);
+        let way = sent_on.unwrap_or_else(|| dispatch(&epoch.site, found, head, bytes));
+        let taken = match way {
             Way::Lane(page, pattern) => {
                 match self.tokens[epoch.index].check(&epoch.site, page, request) {
                     Ok(()) => self.take_lane(reader, lanes, epoch, (page, pattern), now),
@@ -208,7 +219,9 @@ impl Intake {
             .headers()
             .last()
             .map_or(head.target(), |last| last.value);
-        let Owed { slot, shape, peer } = reader.reading.owed();
+        let Owed {
+            slot, shape, peer, ..
+        } = reader.reading.owed();
         if info.begins_session
             && let Err(too_many) = responder.may_try(site, peer, now)
         {

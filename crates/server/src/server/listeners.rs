@@ -2,15 +2,13 @@
 //! before.
 
 use super::start_error::StartError;
+use crate::intake::https::TLS;
 use crate::limits::options::ServerOptions;
 use rhythm_engine::settings::ListenAt;
 use rhythm_net::workers::Entrance;
 use rhythm_net::{ListenError, ListenOptions, Listener, Role};
 use std::fmt;
 use std::net::SocketAddr;
-
-/// The role of listeners whose clients speak TLS.
-pub(super) const TLS: Role = Role(1);
 
 /// Where clients come in.
 pub(super) struct Entrances {

@@ -21,6 +21,8 @@ pub struct SiteSettings {
     pub cookie: String,
     /// Whether the cookie is for encrypted connections only (`Secure`).
     pub cookie_secure: bool,
+    /// The port of https that clients are sent on to which do not speak TLS, if they are.
+    pub https_port: Option<u16>,
     /// Whether requests of other sites' pages are refused that could do something in a session.
     pub origin_check: bool,
     /// Origins that are this service's besides that of the Host header.
@@ -59,6 +61,7 @@ impl SiteSettings {
             statics,
             headers,
             gzip,
+            tls,
             ..
         } = &service.config;
         let backend = |backend: &BackendConfig| BackendSettings {
@@ -73,6 +76,9 @@ impl SiteSettings {
                 .collect(),
             cookie: session.cookie.clone(),
             cookie_secure: session.cookie_secure,
+            https_port: tls
+                .redirect_port
+                .and_then(|port| u16::try_from(port.get()).ok()),
             origin_check: session.origin_check,
             origins: (session.origins.split_ascii_whitespace())
                 .map(str::to_owned)
