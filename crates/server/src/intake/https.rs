@@ -5,6 +5,7 @@
 
 use crate::intake::dispatch::SiteAnswer;
 use crate::site::Site;
+use crate::site::sites::without_port;
 use rhythm_net::{Client, Role};
 use rhythm_protocol::http::request::RequestHead;
 
@@ -46,15 +47,6 @@ pub(crate) fn send_on(port: u16, head: &RequestHead, bytes: &[u8]) -> Option<Sit
 
 /// The port that goes without saying.
 const HTTPS: u16 = 443;
-
-/// A host's name or address alone.
-fn without_port(host: &[u8]) -> &[u8] {
-    // An address of IPv6 has colons of its own, in brackets.
-    match memchr::memrchr2(b':', b']', host) {
-        Some(at) if host[at] == b':' => &host[..at],
-        _ => host,
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -144,12 +144,17 @@ impl Sites {
 
 /// A host without port and without the dot at its end.
 fn bare(host: &[u8]) -> &[u8] {
+    let name = without_port(host);
+    name.strip_suffix(b".").unwrap_or(name)
+}
+
+/// A host's name or address alone.
+pub(crate) fn without_port(host: &[u8]) -> &[u8] {
     let end = match host.first() {
         Some(b'[') => memchr::memchr(b']', host).map(|at| at + 1),
         _ => memchr::memchr(b':', host),
     };
-    let name = &host[..end.unwrap_or(host.len())];
-    name.strip_suffix(b".").unwrap_or(name)
+    &host[..end.unwrap_or(host.len())]
 }
 
 /// What either takes.
