@@ -47,6 +47,7 @@ impl LocalListener {
         Peer {
             address: PeerAddress::Local(self.name.clone()),
             name: name.into(),
+            seal: None,
         }
     }
 

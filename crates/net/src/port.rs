@@ -11,7 +11,9 @@
 //! port in any of these calls, and a port never calls the handler back from inside one of its own.
 
 use crate::slab::Key;
+use std::any::Any;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::{Add, AddAssign};
@@ -195,6 +197,46 @@ pub struct Peer {
     /// Who it is to be: what a certificate must say, and what logs call it. A driver makes nothing
     /// of it; a [layer](crate::layer) may.
     pub name: Arc<str>,
+    /// How what goes there is sealed, for a layer that knows how. Where nobody seals it no
+    /// connection is begun: nothing that is to be sealed goes out as it is.
+    pub seal: Option<Seal>,
+}
+
+/// What a layer seals the bytes of a connection with: its own to make something of.
+#[derive(Clone)]
+pub struct Seal(Arc<dyn Any + Send + Sync>);
+
+impl Seal {
+    /// With this.
+    pub fn with<T: Send + Sync + 'static>(by: Arc<T>) -> Seal {
+        Seal(by)
+    }
+
+    /// What it is, if it is of this type.
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.0.clone().downcast().ok()
+    }
+}
+
+impl PartialEq for Seal {
+    /// Whether it is the same one.
+    fn eq(&self, other: &Seal) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Seal {}
+
+impl Hash for Seal {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).cast::<()>().hash(state);
+    }
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seal(..)")
+    }
 }
 
 /// Where a peer is.
@@ -214,6 +256,7 @@ impl Peer {
         Peer {
             address: PeerAddress::Tcp(address),
             name: name.into(),
+            seal: None,
         }
     }
 
@@ -222,7 +265,15 @@ impl Peer {
         Peer {
             address: PeerAddress::Unix(path.into()),
             name: path.to_string_lossy().into(),
+            seal: None,
         }
+    }
+
+    /// The same one, to which what goes there is sealed so.
+    #[must_use]
+    pub fn sealed(mut self, seal: Option<Seal>) -> Peer {
+        self.seal = seal;
+        self
     }
 }
 
@@ -361,8 +412,9 @@ pub trait Port {
     /// # Errors
     ///
     /// When it fails at once: `QuotaExceeded` where this side has no more, whoever the peer is: as
-    /// many outgoing connections as allowed are open, or files, ports or memory are used up; else
-    /// what the system said.
+    /// many outgoing connections as allowed are open, or files, ports or memory are used up;
+    /// `Unsupported` where what goes there is to be sealed and nobody here does; else what the
+    /// system said.
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId>;
 
     /// Sends what the socket takes now, and returns how many of the datagrams that were; the others

@@ -275,15 +275,22 @@ impl Opened {
         wake: Wake,
     ) -> Result<Box<dyn Executor>, String> {
         let Some(cuda) = &self.cuda else {
-            return Ok(match self.device {
-                Device::Scalar => Box::new(ScalarExecutor::new(limits)),
-                _ => {
-                    Box::new(HostExecutor::new(limits, Level::active()).in_passes_of(PASS_WORK_MAX))
-                }
-            });
+            return Ok(self.on_cpu(limits, PASS_WORK_MAX));
         };
         let executor = cuda.executor(cuda.server_options(limits), wake);
         Ok(Box::new(executor.map_err(|why| self.refusal(&why))?))
+    }
+
+    /// Makes an executor of a device without kernels that ends a pass of a stage when it has done
+    /// so much work; with `usize::MAX` a stage is one pass, where there is memory.
+    pub(crate) fn on_cpu(&self, limits: LaneLimits, pass_work_max: usize) -> Box<dyn Executor> {
+        match self.device {
+            Device::Scalar => Box::new(ScalarExecutor::new(limits)),
+            _ => {
+                let host = HostExecutor::new(limits, Level::active());
+                Box::new(host.in_passes_of(pass_work_max))
+            }
+        }
     }
 
     /// Most memory of the host, in bytes, that such an executor has for what goes to a GPU and

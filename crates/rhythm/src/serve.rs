@@ -83,6 +83,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let config = &services[0].config;
     logs::start(config.server.log_format).context("cannot log")?;
     all.iter().for_each(|site| warn(site));
+    let has_tls = config.server.tls_listen.is_some() || !inherited.tls.is_empty();
+    all.iter().for_each(|site| warn_of_tls(site, has_tls));
     if let Some(mistake) = simd_mistake() {
         tracing::warn!("{mistake}");
     }
@@ -347,6 +349,25 @@ fn warn(site: &Site) {
         && !of_file(&mistake.message)
     {
         tracing::warn!(service = label, "{}; {}", mistake.message, mistake.hint);
+    }
+}
+
+/// Tells what of a site looks as if its clients were to speak TLS, and they do not.
+fn warn_of_tls(site: &Site, has_tls: bool) {
+    let (config, label) = (&site.service().config, site.settings().label.as_deref());
+    if config.tls.certificate.is_some() && !has_tls {
+        tracing::warn!(
+            service = label,
+            "nobody listens with the certificate of [tls]: say where, `tls_listen` in [server] \
+             (--tls-listen)"
+        );
+    }
+    if config.tls.redirect_port.is_some() && !config.session.cookie_secure {
+        tracing::warn!(
+            service = label,
+            "clients are sent on to https, but browsers send the session's cookie to http, too, \
+             where others may read it: `cookie_secure = true` in [session] (--secure-cookie)"
+        );
     }
 }
 

@@ -141,6 +141,14 @@ fn a_device_is_compared_with_the_reference() {
     }
 }
 
+#[test]
+fn what_a_server_runs_in_passes_is_compared_whole() {
+    let fortunes = concat!(env!("CARGO_MANIFEST_DIR"), "/../../services/fortunes");
+    let output = rhythm(&["check", fortunes, "--device", "host"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+}
+
 #[cfg(feature = "cuda-emulation")]
 #[test]
 fn the_emulation_is_a_device() {

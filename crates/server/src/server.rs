@@ -248,13 +248,17 @@ impl Server {
             .transpose()?;
         let worker_options = worker_options(&options);
         let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
-        let started_workers = match acceptor.clone() {
-            None => workers::start(&worker_options, entrances, make),
-            Some(acceptor) => workers::start(&worker_options, entrances, move |thread| {
+        let has_layer =
+            acceptor.is_some() || current.sites().all().iter().any(|site| asks_tls(site));
+        let started_workers = if has_layer {
+            let acceptor = acceptor.clone();
+            workers::start(&worker_options, entrances, move |thread| {
                 let tls = Tls::new(https::TLS, acceptor.clone());
                 let now = clock::monotonic();
                 make(thread).map(|pipeline| Layer::new(pipeline, tls, TLS_LINGER, now))
-            }),
+            })
+        } else {
+            workers::start(&worker_options, entrances, make)
         };
         let workers = match started_workers {
             Ok(workers) => workers,
@@ -277,6 +281,13 @@ impl Server {
             all.map(|((site, before), sessions_max)| {
                 let site = site?;
                 may_follow(before, &site, *sessions_max)?;
+                if asks_tls(&site) && !has_layer {
+                    return Err(
+                        "a backend is asked over TLS now, and no other was as the server started: \
+                         restart it"
+                            .to_owned(),
+                    );
+                }
                 site.check_hosts(names).map(|()| site)
             })
             .collect()
@@ -332,6 +343,12 @@ fn certificates_of(sites: &Sites) -> Result<Vec<Certificate>, String> {
                 .to_owned(),
         ),
     }
+}
+
+/// Whether a site asks a backend over TLS.
+fn asks_tls(site: &Site) -> bool {
+    let mut peers = site.settings.backends.iter().flat_map(|it| &it.peers);
+    peers.any(|peer| peer.seal.is_some())
 }
 
 /// Whether clients are sent on to https only where somebody speaks it.

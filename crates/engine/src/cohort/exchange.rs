@@ -4,7 +4,7 @@ use super::Cohort;
 use super::column::{Column, Span};
 use super::error::{LaneError, LaneState};
 use super::queries::Queries;
-use super::rows::{Misfit, QueryAnswer, Rows};
+use super::rows::{Misfit, QueryAnswer, Rows, spared};
 use crate::program::{Call, CallResult, PageProgram};
 
 impl Cohort {
@@ -92,7 +92,7 @@ impl Cohort {
             }
             let own = &answers[first..at];
             // Nearly always there is one query, and it is answered.
-            let (mut rows, status, contiguous) = match own {
+            let (mut rows, mut status, contiguous) = match own {
                 [Some(QueryAnswer { status, rows })] => (*rows, *status, true),
                 _ => match joined(own) {
                     Some(all) => all,
@@ -103,12 +103,15 @@ impl Cohort {
                 },
             };
             // Who has asked nothing has no row.
-            let has_row = !own.is_empty() && status == 0;
+            let mut has_row = !own.is_empty() && status == 0;
             if wants_one && has_row && rows.length != 1 {
-                not_one += 1;
-                misfits.push((lane, Misfit::NotOneRow));
-                *state = LaneState::Failed(LaneError::BadAnswer);
-                continue;
+                let Some(spared) = spared(call, LaneError::BadAnswer) else {
+                    not_one += 1;
+                    misfits.push((lane, Misfit::NotOneRow));
+                    *state = LaneState::Failed(LaneError::BadAnswer);
+                    continue;
+                };
+                (status, has_row) = (spared, false);
             }
             fields[usize::from(call.status)].set_int(lane, status);
             if let CallResult::Row(ids) = &call.result

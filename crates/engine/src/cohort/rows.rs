@@ -159,13 +159,16 @@ impl<'a> Rows<'a> {
             misfit: None,
         };
         let status = write(&mut answer);
-        let (error, mut length) = (answer.error, answer.rows);
+        let (mut error, mut status, mut length) = (answer.error, status, answer.rows);
         if let Some(misfit) = answer.misfit {
             self.misfits.push((lane, misfit));
         }
         if error.is_some() || status != 0 {
             answer.undo(start);
             length = 0;
+        }
+        if let Some(spared) = error.and_then(|error| spared(self.call, error)) {
+            (error, status) = (None, spared);
         }
         let start = start as u32;
         self.answers[query] = Some(QueryAnswer {
@@ -281,13 +284,40 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// A query has no answer: its lane fails.
-    pub fn fail(&mut self, query: usize, error: LaneError) {
-        let state = &mut self.lanes[self.asked[query] as usize];
-        if *state == LaneState::Active {
-            *state = LaneState::Failed(error);
+    /// A query has no answer: its lane fails, where its page cannot do without; which, if it does.
+    pub fn fail(&mut self, query: usize, error: LaneError) -> Option<usize> {
+        let lane = self.asked[query] as usize;
+        let state = &mut self.lanes[lane];
+        if *state != LaneState::Active {
+            return None;
+        }
+        match spared(self.call, error) {
+            Some(status) => {
+                self.answers[query] = Some(QueryAnswer {
+                    status,
+                    rows: Span::default(),
+                });
+                None
+            }
+            None => {
+                *state = LaneState::Failed(error);
+                Some(lane)
+            }
         }
     }
+}
+
+/// The status that a call has in place of failing its lane: of an optional one that the backend has
+/// not answered, or not as the page has it.
+pub(super) fn spared(call: &Call, error: LaneError) -> Option<i64> {
+    let is_of_backend = matches!(
+        error,
+        LaneError::BadAnswer
+            | LaneError::BackendFailed
+            | LaneError::BackendRefused
+            | LaneError::BackendTimeout
+    );
+    (call.optional && is_of_backend).then(|| i64::from(error.status()))
 }
 
 /// The columns that a query's rows go to.

@@ -42,6 +42,7 @@ fn page() -> PageProgram {
             result: CallResult::Rows(1),
             status: 2,
             idempotent: true,
+            optional: false,
             shared: false,
             merged: false,
             particulars: Default::default(),

@@ -315,6 +315,7 @@ impl<'a> Assembly<'_, 'a> {
                 Asking::Query => true,
                 Asking::Exec | Asking::Transaction => false,
             }),
+            optional: declaration.optional,
             shared,
             merged,
         });

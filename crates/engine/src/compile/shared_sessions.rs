@@ -94,6 +94,7 @@ fn store_of(
         statements: Box::default(),
         document: None,
         idempotent: is_idempotent,
+        optional: false,
         shared: asking == Asking::Query,
         merged: false,
         particulars: Default::default(),

@@ -106,11 +106,12 @@ impl fmt::Display for Listing<'_> {
                 }
             };
             let retried = if call.idempotent { ", retried" } else { "" };
+            let optional = if call.optional { ", optional" } else { "" };
             let shared = if call.shared { ", shared" } else { "" };
             let merged = if call.merged { ", merged" } else { "" };
             writeln!(
                 f,
-                "  call {id} {backend}: {into}; {}{retried}{shared}{merged}",
+                "  call {id} {backend}: {into}; {}{retried}{optional}{shared}{merged}",
                 self.field(call.status)
             )?;
         }

@@ -47,6 +47,9 @@ pub struct Call {
     pub document: Option<Box<Document>>,
     /// May the query be sent again after a failure that leaves open whether it was carried out?
     pub idempotent: bool,
+    /// Does the page go on where it fails? Then it has no row, and its status is that of HTTP's
+    /// which the page would have been answered with.
+    pub optional: bool,
     /// May one answer be that of all queries of a cohort that ask the same?
     pub shared: bool,
     /// May several of them be asked as one, by a kind that can?

@@ -196,6 +196,12 @@ section! {
         referrer_policy: String = "same-origin".to_owned(); text(header_value),
         /// X-Content-Type-Options; empty: none is sent.
         content_type_options: String = "nosniff".to_owned(); text(header_value),
+        /// Strict-Transport-Security, such as `max-age=31536000`: browsers that were here over TLS
+        /// come over nothing else for so many seconds. Empty: none is sent. Begin with few: what
+        /// browsers have been told is theirs to keep.
+        strict_transport_security: String = String::new(); text(header_value),
+        /// Permissions-Policy, such as `camera=(), geolocation=()`; empty: none is sent.
+        permissions_policy: String = String::new(); text(header_value),
     }
 }
 
@@ -399,6 +405,14 @@ impl HeaderSettings {
             (
                 const { name("X-Content-Type-Options") },
                 &self.content_type_options,
+            ),
+            (
+                const { name("Strict-Transport-Security") },
+                &self.strict_transport_security,
+            ),
+            (
+                const { name("Permissions-Policy") },
+                &self.permissions_policy,
             ),
         ];
         let all = all.map(|(name, value)| (name, value.as_str()));

@@ -13,8 +13,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The keys of every call.
-pub(super) const KEYS: [&str; 8] = [
-    "call", "rows", "row", "each", "retry", "share", "merge", "when",
+pub(super) const KEYS: [&str; 9] = [
+    "call", "rows", "row", "each", "retry", "optional", "share", "merge", "when",
 ];
 
 /// How a step that is a call says what is asked. Of a backend that is not there it may be told by
@@ -301,6 +301,14 @@ pub(super) fn read_call<'a>(
         Some(text) => read_each(&text, report).map(Some),
     };
     let retry = keys.bool("retry", report);
+    let optional = keys.bool("optional", report) == Some(true);
+    if optional && matches!(asks, Asks::Template(_)) {
+        report.error(
+            keys.place_of("optional"),
+            "a call of this kind of backends is never optional",
+            "remove it: a GPU may have the backend, and knows nothing of it",
+        );
+    }
     let share = keys.bool("share", report);
     let merge = keys.bool("merge", report);
     let backend = keys.text("call", report);
@@ -345,6 +353,7 @@ pub(super) fn read_call<'a>(
         nulls,
         one_row,
         retry,
+        optional,
         share: share.map(|share| (share, keys.place_of("share"))),
         merge: merge.map(|merge| (merge, keys.place_of("merge"))),
     })

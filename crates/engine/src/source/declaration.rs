@@ -18,9 +18,9 @@ pub(super) const PAGE_KEYS: [&str; 8] = [
 ];
 
 /// The keys of steps, but those of calls that say what is asked, which are their kinds'.
-pub(super) const STEP_KEYS: [&str; 20] = [
-    "call", "rows", "row", "each", "retry", "share", "merge", "check", "else", "with", "status",
-    "session", "user", "set", "redirect", "file", "headers", "cookies", "flash", "when",
+pub(super) const STEP_KEYS: [&str; 21] = [
+    "call", "rows", "row", "each", "retry", "optional", "share", "merge", "check", "else", "with",
+    "status", "session", "user", "set", "redirect", "file", "headers", "cookies", "flash", "when",
 ];
 
 /// A page's header.
@@ -248,6 +248,8 @@ pub(crate) struct CallDecl<'a> {
     /// `row` rather than `rows`.
     pub(crate) one_row: bool,
     pub(crate) retry: Option<bool>,
+    /// The page goes on where it fails.
+    pub(crate) optional: bool,
     pub(crate) share: Option<(bool, Place<'a>)>,
     pub(crate) merge: Option<(bool, Place<'a>)>,
 }

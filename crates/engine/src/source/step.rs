@@ -247,8 +247,8 @@ fn refuse_headless(toml: TomlText<'_>, table: &DeTable<'_>, offset: usize, repor
                 "flash" => "redirect = \"...\"",
                 "else" | "with" => "check = \"...\"",
                 "user" => "session = \"create\"",
-                "rows" | "row" | "each" | "retry" | "share" | "merge" | "query" | "exec"
-                | "args" => "call = \"...\"",
+                "rows" | "row" | "each" | "retry" | "optional" | "share" | "merge" | "query"
+                | "exec" | "args" => "call = \"...\"",
                 _ => "call, check, session, set, redirect, headers, cookies, status or file",
             };
             let message = format!("this step has `{key}`, but nothing says what it does");

@@ -437,6 +437,9 @@ impl Port for Sockets {
     }
 
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
+        if peer.seal.is_some() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         if self.outgoing >= self.outgoing_max {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }

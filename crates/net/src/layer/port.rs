@@ -89,10 +89,12 @@ impl<S: Codecs> Port for LayerPort<'_, S> {
     }
 
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
-        let id = self.port.connect(peer)?;
-        if let Some(codec) = self.state.codecs.connecting(peer) {
-            self.state.add(id, codec, Phase::Connecting);
-        }
+        let Some(codec) = self.state.codecs.connecting(peer) else {
+            // Where it is to be sealed all the same, the driver refuses it.
+            return self.port.connect(peer);
+        };
+        let id = self.port.connect(&peer.clone().sealed(None))?;
+        self.state.add(id, codec, Phase::Connecting);
         Ok(id)
     }
 

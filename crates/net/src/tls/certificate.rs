@@ -18,6 +18,15 @@ pub enum CertificateError {
         "there is no private key in it: PEM is expected, such as `-----BEGIN PRIVATE KEY-----`"
     )]
     NoKey,
+    /// The first certificate is there, and cannot be used.
+    #[error("its first certificate cannot be read: {0} (X.509 of version 3 is expected)")]
+    Unreadable(String),
+    /// The key is encrypted.
+    #[error(
+        "its private key is encrypted: `openssl pkey` decrypts it, into a file that nobody else \
+         reads"
+    )]
+    Encrypted,
     /// The key is of a kind that is not supported.
     #[error("its private key cannot be used: {0}")]
     Unsupported(String),
@@ -46,7 +55,14 @@ impl Certificate {
         let chain = chain.map_err(|_| CertificateError::NoCertificate)?;
         let first = chain.first().ok_or(CertificateError::NoCertificate)?;
         let names = names_of(first)?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| CertificateError::NoKey)?;
+        let is_encrypted = || {
+            let text = String::from_utf8_lossy(key);
+            text.contains("ENCRYPTED")
+        };
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| match is_encrypted() {
+            true => CertificateError::Encrypted,
+            false => CertificateError::NoKey,
+        })?;
         let provider = aws_lc_rs::default_provider();
         let key = CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => CertificateError::NotItsKey,
@@ -75,6 +91,6 @@ impl fmt::Debug for Certificate {
 
 fn names_of(certificate: &CertificateDer<'_>) -> Result<Vec<String>, CertificateError> {
     let parsed = webpki::EndEntityCert::try_from(certificate);
-    let parsed = parsed.map_err(|_| CertificateError::NoCertificate)?;
+    let parsed = parsed.map_err(|why| CertificateError::Unreadable(format!("{why:?}")))?;
     Ok(parsed.valid_dns_names().map(str::to_lowercase).collect())
 }

@@ -4,25 +4,27 @@
 //! at once, what it seals is given away at once.
 
 use super::acceptor::Acceptor;
+use super::connector::{Begins, Connector, Failure};
 use crate::layer::{Codec, Codecs};
 use crate::port::{Accepted, Peer, Role};
-use rustls::ServerConnection;
+use rustls::{ClientConnection, Connection, ServerConnection};
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 
 /// Bytes of a record at most (RFC 8446, section 5.1).
 const RECORD_MAX: usize = 1 << 14;
 
-/// A worker's: the clients of one listener speak TLS, all others do not.
+/// A worker's: the clients of one listener speak TLS, and the servers whose peers are sealed with
+/// a [`Connector`]; all others do not.
 #[derive(Debug)]
 pub struct Tls {
     role: Role,
-    acceptor: Arc<Acceptor>,
+    acceptor: Option<Arc<Acceptor>>,
 }
 
 impl Tls {
-    /// For clients of the listener that has this role.
-    pub fn new(role: Role, acceptor: Arc<Acceptor>) -> Tls {
+    /// For clients of the listener that has this role, if there are any.
+    pub fn new(role: Role, acceptor: Option<Arc<Acceptor>>) -> Tls {
         Tls { role, acceptor }
     }
 }
@@ -31,27 +33,105 @@ impl Codecs for Tls {
     type Codec = TlsCodec;
 
     fn accepted(&mut self, accepted: &Accepted) -> Option<TlsCodec> {
+        let acceptor = self.acceptor.as_ref()?;
         (accepted.role == self.role).then(|| TlsCodec {
             // Where there is none, what comes is an error: never is anything passed on as it is.
-            connection: ServerConnection::new(self.acceptor.config()).ok(),
+            connection: (ServerConnection::new(acceptor.config()).ok()).map(Connection::Server),
             has_ended: false,
+            begins: Begins::AtOnce,
+            connector: None,
         })
     }
 
-    fn connecting(&mut self, _: &Peer) -> Option<TlsCodec> {
-        None
+    fn connecting(&mut self, peer: &Peer) -> Option<TlsCodec> {
+        let connector = peer.seal.as_ref()?.get::<Connector>()?;
+        Some(connector.codec())
     }
 }
 
 /// See the module's text.
 #[derive(Debug)]
 pub struct TlsCodec {
-    connection: Option<ServerConnection>,
+    connection: Option<Connection>,
     has_ended: bool,
+    /// What is still to be asked, or answered, before TLS begins.
+    begins: Begins,
+    /// Of a connection of ours.
+    connector: Option<Arc<Connector>>,
+}
+
+impl TlsCodec {
+    /// A connection of ours.
+    pub(super) fn connecting(
+        connection: Option<ClientConnection>,
+        connector: Arc<Connector>,
+    ) -> TlsCodec {
+        TlsCodec {
+            connection: connection.map(Connection::Client),
+            has_ended: false,
+            begins: connector.begins(),
+            connector: Some(connector),
+        }
+    }
+
+    /// Has a server that is to be asked for TLS say whether it speaks it; gives what came behind
+    /// its answer, nothing where that has not come.
+    fn ask<'a>(&mut self, input: &'a [u8], out: &mut Vec<u8>) -> Result<&'a [u8], Failure> {
+        match (self.begins, input) {
+            (Begins::Asked { request, .. }, []) => out.extend_from_slice(request),
+            (Begins::Asked { agrees, .. }, [answer, rest @ ..]) if *answer == agrees => {
+                self.begins = Begins::AtOnce;
+                return Ok(rest);
+            }
+            (Begins::Asked { .. }, _) => return Err(Failure::Refused),
+            (Begins::AtOnce, _) => {}
+        }
+        Ok(input)
+    }
+
+    /// As [`Codec::open`], and says why not.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn take_in(
+        &mut self,
+        input: &[u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        let mut input = self.ask(input, out)?;
+        if self.begins != Begins::AtOnce {
+            return Ok(());
+        }
+        let connection = self.connection.as_mut().ok_or(Failure::NoRandomNumbers)?;
+        let nonsense = || Failure::Tls(rustls::Error::General("it makes no sense".to_owned()));
+        while !input.is_empty() && !self.has_ended {
+            // As much as it has room for.
+            let taken = connection.read_tls(&mut input);
+            let state = match connection.process_new_packets() {
+                Ok(state) => state,
+                Err(why) => {
+                    // It says what is wrong.
+                    give(connection, out);
+                    return Err(Failure::Tls(why));
+                }
+            };
+            let before = plain.len();
+            plain.resize(before + state.plaintext_bytes_to_read(), 0);
+            let read = connection.reader().read_exact(&mut plain[before..]);
+            read.map_err(|_| nonsense())?;
+            self.has_ended = state.peer_has_closed();
+            if !matches!(taken, Ok(taken) if taken > 0) {
+                return Err(nonsense());
+            }
+        }
+        give(connection, out);
+        Ok(())
+    }
 }
 
 /// Appends what is to be sent.
-fn give(connection: &mut ServerConnection, out: &mut Vec<u8>) {
+fn give(connection: &mut Connection, out: &mut Vec<u8>) {
     while connection.wants_write() {
         // Writing to memory cannot fail.
         if !matches!(connection.write_tls(out), Ok(sent) if sent > 0) {
@@ -73,36 +153,22 @@ impl Codec for TlsCodec {
 
     fn open(
         &mut self,
-        mut input: &[u8],
+        input: &[u8],
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<(), ErrorKind> {
-        let connection = self.connection.as_mut().ok_or(ErrorKind::Other)?;
-        while !input.is_empty() && !self.has_ended {
-            // As much as it has room for.
-            let taken = connection.read_tls(&mut input);
-            let state = connection.process_new_packets();
-            let Ok(state) = state else {
-                // It says what is wrong.
-                give(connection, out);
-                return Err(ErrorKind::InvalidData);
-            };
-            let before = plain.len();
-            plain.resize(before + state.plaintext_bytes_to_read(), 0);
-            let read = connection.reader().read_exact(&mut plain[before..]);
-            read.map_err(|_| ErrorKind::InvalidData)?;
-            self.has_ended = state.peer_has_closed();
-            if !matches!(taken, Ok(taken) if taken > 0) {
-                return Err(ErrorKind::InvalidData);
-            }
-        }
-        give(connection, out);
-        Ok(())
+        let opened = self.take_in(input, plain, out);
+        opened.map_err(|why| match &self.connector {
+            Some(connector) => connector.failed(&why),
+            // Clients send what they like.
+            None => ErrorKind::InvalidData,
+        })
     }
 
     fn is_ready(&self) -> bool {
         let connection = self.connection.as_ref();
-        connection.is_some_and(|connection| !connection.is_handshaking())
+        let has_begun = self.begins == Begins::AtOnce;
+        has_begun && connection.is_some_and(|connection| !connection.is_handshaking())
     }
 
     fn has_ended(&self) -> bool {
@@ -110,7 +176,9 @@ impl Codec for TlsCodec {
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
-        if let Some(connection) = &mut self.connection {
+        if let Some(connection) = &mut self.connection
+            && self.begins == Begins::AtOnce
+        {
             connection.send_close_notify();
             give(connection, out);
         }

@@ -1,12 +1,14 @@
-//! TLS (1.3, RFC 8446; 1.2, RFC 5246) for the connections of clients: rustls behind a [`Codec`] of
-//! a [`Layer`](crate::Layer), so that neither the driver nor a handler knows of it.
+//! TLS (1.3, RFC 8446; 1.2, RFC 5246), of clients with us and of us with servers: rustls behind a
+//! [`Codec`] of a [`Layer`](crate::Layer), so that neither the driver nor a handler knows of it.
 //!
 //! ```text
 //!   Certificate   a chain and its key, from PEM; the names that it is for        certificate.rs
 //!       v
 //!   Acceptor      what all connections have in common, replaced as a whole       acceptor.rs
 //!       v         by a reload: certificates by name (SNI), keys of tickets
-//!   Tls           a worker's: which listener's connections speak it              codec.rs
+//!   Connector     what all connections to a server have in common: whom it       connector.rs
+//!       v         must be, by whose word (Trusted, trusted.rs), and who we are
+//!   Tls           a worker's: which connections speak it                         codec.rs
 //!       v
 //!   TlsCodec      one connection: records in, bytes out, and back
 //! ```
@@ -19,9 +21,13 @@
 mod acceptor;
 mod certificate;
 mod codec;
+mod connector;
 #[cfg(test)]
 mod tests;
+mod trusted;
 
 pub use acceptor::Acceptor;
 pub use certificate::{Certificate, CertificateError};
 pub use codec::{Tls, TlsCodec};
+pub use connector::{Begins, Connector, Failure};
+pub use trusted::Trusted;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::layer::{Codec, Codecs};
-use crate::port::{Accepted, Client, ConnectionId, Role};
+use crate::port::{Accepted, Client, ConnectionId, Peer, Role};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
@@ -57,7 +57,7 @@ fn accepted(role: Role) -> Accepted {
 }
 
 fn codec(acceptor: &Arc<Acceptor>) -> TlsCodec {
-    let mut tls = Tls::new(TLS, acceptor.clone());
+    let mut tls = Tls::new(TLS, Some(acceptor.clone()));
     tls.accepted(&accepted(TLS)).expect("its role")
 }
 
@@ -212,7 +212,7 @@ fn a_name_chooses_the_certificate_and_the_first_is_for_all_others() {
 #[test]
 fn other_listeners_do_not_speak_it() {
     let acceptor = acceptor(&[certificate(&pem(&["localhost"]))]);
-    let mut tls = Tls::new(TLS, acceptor);
+    let mut tls = Tls::new(TLS, Some(acceptor));
     assert!(tls.accepted(&accepted(Role::default())).is_none());
 }
 
@@ -249,6 +249,134 @@ fn files_that_are_no_use_are_told_apart() {
     assert_eq!(error(&chain, ""), CertificateError::NoKey);
     assert_eq!(error(&chain, &chain), CertificateError::NoKey);
     assert_eq!(error(&other, &key), CertificateError::NotItsKey);
+    let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+    assert_eq!(error(&chain, &encrypted), CertificateError::Encrypted);
+    let no_x509 = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+    let told = error(no_x509, &key);
+    assert!(matches!(told, CertificateError::Unreadable(_)), "{told}");
     let shown = format!("{:?}", certificate(&(chain, key)));
     assert_eq!(shown, "Certificate { names: [\"localhost\"], .. }");
+}
+
+/// What asks a server for TLS, and what agrees.
+const ASKED: Begins = Begins::Asked {
+    request: b"TLS?",
+    agrees: b'S',
+};
+
+fn connector(name: &str, trusted: &(String, String), begins: Begins) -> Arc<Connector> {
+    let trusted = Trusted::from_pem(trusted.0.as_bytes()).expect("a certificate");
+    let connector = Connector::new(name, &trusted, None, &[b"http/1.1"], begins);
+    Arc::new(connector.expect("a name"))
+}
+
+/// Lets a connection of ours and one of a client's talk, so many bytes at a time, until both are
+/// ready; what came of it at our end.
+fn talk(ours: &mut TlsCodec, theirs: &mut TlsCodec, step: usize) -> Result<(), Failure> {
+    let mut to_them = Vec::new();
+    ours.take_in(b"", &mut Vec::new(), &mut to_them)?;
+    while !to_them.is_empty() {
+        let mut to_us = Vec::new();
+        for part in to_them.chunks(step) {
+            // What they make of an alert is theirs.
+            let _ = theirs.take_in(part, &mut Vec::new(), &mut to_us);
+        }
+        to_them.clear();
+        for part in to_us.chunks(step) {
+            ours.take_in(part, &mut Vec::new(), &mut to_them)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn servers_are_greeted_however_the_bytes_are_cut() {
+    let pem = pem(&["db.test"]);
+    let acceptor = acceptor(&[certificate(&pem)]);
+    let connector = connector("db.test", &pem, Begins::AtOnce);
+    for step in [1, 3, 1000, usize::MAX] {
+        let (mut ours, mut theirs) = (connector.codec(), codec(&acceptor));
+        assert_eq!(ours.seal(b"early", &mut Vec::new()), 0);
+        talk(&mut ours, &mut theirs, step).expect("it is whom it says");
+        assert!(ours.is_ready() && theirs.is_ready());
+        for (from, to) in [(0, 1), (1, 0)] {
+            let mut ends = [&mut ours, &mut theirs];
+            let (mut record, mut plain) = (Vec::new(), Vec::new());
+            assert_eq!(ends[from].seal(b"select 1", &mut record), 8);
+            ends[to]
+                .open(&record, &mut plain, &mut Vec::new())
+                .expect("a record");
+            assert_eq!(plain, b"select 1");
+        }
+    }
+}
+
+#[test]
+fn who_is_not_whom_we_ask_gets_nothing_from_us() {
+    let [right, other] = [&["db.test"], &["elsewhere.test"]].map(|names| pem(names));
+    for (shown, trusted, name) in [
+        (&other, &other, "db.test"),
+        (&right, &other, "db.test"),
+        (&right, &right, "127.0.0.1"),
+    ] {
+        let acceptor = acceptor(&[certificate(shown)]);
+        let mut ours = connector(name, trusted, Begins::AtOnce).codec();
+        let told = talk(&mut ours, &mut codec(&acceptor), usize::MAX);
+        let is_certificate = matches!(
+            told,
+            Err(Failure::Tls(rustls::Error::InvalidCertificate(_)))
+        );
+        assert!(is_certificate, "{name}: {told:?}");
+        assert!(!ours.is_ready());
+        assert_eq!(ours.seal(b"secret", &mut Vec::new()), 0);
+    }
+}
+
+#[test]
+fn a_server_is_asked_first_where_it_wants_to_be() {
+    let pem = pem(&["db.test"]);
+    let acceptor = acceptor(&[certificate(&pem)]);
+    let connector = connector("db.test", &pem, ASKED);
+    let (mut ours, mut theirs) = (connector.codec(), codec(&acceptor));
+    let (mut plain, mut out) = (Vec::new(), Vec::new());
+    ours.take_in(b"", &mut plain, &mut out).expect("it asks");
+    assert_eq!((&out[..], ours.is_ready()), (&b"TLS?"[..], false));
+    out.clear();
+    ours.take_in(b"S", &mut plain, &mut out)
+        .expect("it is agreed");
+    let mut answer = Vec::new();
+    theirs
+        .take_in(&out, &mut plain, &mut answer)
+        .expect("a greeting");
+    out.clear();
+    ours.take_in(&answer, &mut plain, &mut out)
+        .expect("a greeting");
+    assert!(ours.is_ready());
+    for answer in [&b"N"[..], b"E", b"no"] {
+        let mut ours = connector.codec();
+        ours.take_in(b"", &mut plain, &mut out).expect("it asks");
+        let told = ours.take_in(answer, &mut plain, &mut out);
+        assert_eq!(told, Err(Failure::Refused));
+        assert_eq!(ours.seal(b"secret", &mut Vec::new()), 0);
+    }
+    // What was put behind the answer is no TLS.
+    let mut ours = connector.codec();
+    ours.take_in(b"", &mut plain, &mut out).expect("it asks");
+    let told = ours.take_in(b"SR\0\0\0\x08\0\0\0\0", &mut plain, &mut out);
+    assert!(matches!(told, Err(Failure::Tls(_))), "{told:?}");
+    assert!(plain.is_empty());
+}
+
+#[test]
+fn what_is_sealed_goes_nowhere_unsealed() {
+    let pem = pem(&["db.test"]);
+    let connector = connector("db.test", &pem, Begins::AtOnce);
+    let address = "127.0.0.1:1".parse().expect("an address");
+    let peer = Peer::tcp("db.test", address).sealed(Some(connector.seal()));
+    let mut tls = Tls::new(TLS, None);
+    assert!(tls.connecting(&peer).is_some());
+    assert!(tls.connecting(&peer.clone().sealed(None)).is_none());
+    assert!(tls.accepted(&accepted(TLS)).is_none());
+    assert_eq!(peer, peer.clone());
+    assert_ne!(peer, peer.clone().sealed(None));
 }

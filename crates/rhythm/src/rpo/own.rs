@@ -39,6 +39,7 @@ enum How {
 
 /// What `rhythm serve` is told of it.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Choosing between hardware threads")]
 pub(crate) struct OwnArgs {
     /// Choose between all hardware threads and one a core for the workers, by the pages that are
     /// asked for (docs/rpo.md)

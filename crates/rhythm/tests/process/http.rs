@@ -318,6 +318,53 @@ fn what_is_typed_stays_in_its_place() {
 }
 
 #[test]
+fn a_page_does_without_an_optional_call() {
+    let mut api = Api::start(obedient);
+    let site = site("http_optional", api.port, "timeout = \"400ms\"");
+    for (name, status) in [
+        ("items", "0"),
+        ("gone", "404"),
+        ("broken", "502"),
+        ("typed", "502"),
+        ("says-nothing", "502"),
+        ("hangs", "504"),
+    ] {
+        let step = format!("get = \"/{name}\"\n{ROWS}\noptional = true");
+        site.page(name, &step, "{{ items.status }} {{ items|length }}");
+        let count = if status == "0" { 2 } else { 0 };
+        let row = "at = \"$.data.items[0]\"\nrow = \"it(id:int, title)\"";
+        let step = format!("get = \"/{name}\"\n{row}\noptional = true");
+        let page = format!("{name}-row");
+        site.page(&page, &step, "{{ it.status }} {{ it.id }}[{{ it.title }}]");
+        if name == "items" {
+            let server = Server::start(&site.folder, &[]);
+            let row = get(&server, "/items-row");
+            assert_eq!(row, (200, "0 1[a\u{e9}&lt;]".to_owned()));
+            continue;
+        }
+        let server = Server::start(&site.folder, &[]);
+        let shown = (200, format!("{status} {count}"));
+        assert_eq!(get(&server, &format!("/{name}")), shown, "{name}");
+        if name != "typed" {
+            let shown = (200, format!("{status} 0[]"));
+            assert_eq!(get(&server, &format!("/{page}")), shown, "{name}");
+        }
+        if name != "gone" {
+            let said = server.said("an optional call failed");
+            let fields = &said["fields"];
+            assert_eq!(
+                (&fields["page"], &fields["backend"]),
+                (&name.into(), &"asked".into())
+            );
+        }
+    }
+    api.stop();
+    let server = Server::start(&site.folder, &[]);
+    assert_eq!(get(&server, "/items"), (200, "502 0".to_owned()));
+    assert_eq!(get(&server, "/items-row"), (200, "502 0[]".to_owned()));
+}
+
+#[test]
 fn a_site_answers_json_to_another_and_a_token_is_sent() {
     let inner = Site::new("http_inner", "kind = \"besim\"");
     inner.write(

@@ -20,6 +20,7 @@ mod reproduce;
 mod ring;
 mod ring_floods;
 mod rpo;
+mod secured;
 mod server;
 mod sessions;
 mod site;

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// A new certificate for these names, in a folder below that of a service; its file.
-fn make(folder: &Path, name: &str, names: &[&str]) -> PathBuf {
+pub(crate) fn make(folder: &Path, name: &str, names: &[&str]) -> PathBuf {
     let into = folder.join(name);
     let _ = fs::remove_dir_all(&into);
     let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));

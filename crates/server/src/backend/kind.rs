@@ -5,7 +5,9 @@ use super::http_client::UrlPlace;
 use rhythm_engine::kind::BackendKind;
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::Peer;
+use rhythm_net::tls::Connector;
 use std::net::ToSocketAddrs;
+use std::sync::Arc;
 
 /// A backend for one worker, or in words what is wrong with its configuration.
 pub type Opened = Result<Box<dyn Backend>, String>;
@@ -31,15 +33,18 @@ pub struct Kind {
     pub open: fn(&BackendConfig, &[Peer]) -> Opened,
 }
 
-/// The peers that are at a place: a host's addresses, of its name, or a socket.
-pub(super) fn peers(place: &UrlPlace) -> Result<Vec<Peer>, String> {
+/// The peers that are at a place: a host's addresses, of its name, or a socket; what goes there is
+/// sealed, if it is to be.
+pub(super) fn peers(place: &UrlPlace, tls: Option<&Arc<Connector>>) -> Result<Vec<Peer>, String> {
+    let seal = tls.map(Connector::seal);
     match place {
         UrlPlace::Port { host, port } => {
             let found = (&**host, *port).to_socket_addrs();
             let found =
                 found.map_err(|error| format!("cannot find the address of {host}: {error}"))?;
-            Ok(found.map(|address| Peer::tcp(&**host, address)).collect())
+            let peer = |address| Peer::tcp(&**host, address).sealed(seal.clone());
+            Ok(found.map(peer).collect())
         }
-        UrlPlace::Socket(path) => Ok(vec![Peer::unix(path)]),
+        UrlPlace::Socket(path) => Ok(vec![Peer::unix(path).sealed(seal)]),
     }
 }

@@ -1,8 +1,8 @@
 //! Passwords of backends: read from files as a service is loaded, and shown by nothing.
 
+use super::files::open_regular;
 use rhythm_engine::settings::BackendConfig;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +21,7 @@ const FILE_MAX: u64 = 4096;
 pub fn first_line(path: &Path) -> Result<String, String> {
     let read = || {
         let mut text = String::new();
-        let file = File::open(path)?;
+        let file = open_regular(path)?;
         file.take(FILE_MAX).read_to_string(&mut text)?;
         let line = text.lines().next().unwrap_or_default();
         match line.is_empty() {
@@ -100,7 +100,7 @@ mod tests {
         assert!(read("\nmore").is_err());
         std::fs::remove_file(&path).unwrap();
         // One without an end.
-        assert!(first_line(Path::new("/dev/zero")).is_ok());
+        assert!(first_line(Path::new("/dev/zero")).is_err());
         assert!(first_line(Path::new("/nowhere")).is_err());
     }
 }

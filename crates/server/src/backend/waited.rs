@@ -3,10 +3,12 @@
 
 use super::http_client::UrlPlace;
 use rhythm_engine::settings::BackendConfig;
+use rhythm_net::Codec;
+use rhythm_net::tls::{Connector, TlsCodec};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long opening a connection and asking may take.
@@ -38,6 +40,7 @@ impl Stream for UnixStream {
 pub(super) struct Waited {
     stream: Box<dyn Stream>,
     until: Instant,
+    tls: Option<TlsCodec>,
 }
 
 impl Waited {
@@ -45,19 +48,42 @@ impl Waited {
     ///
     /// # Errors
     /// Why it cannot be opened.
-    pub(super) fn open(place: &UrlPlace) -> io::Result<Waited> {
+    pub(super) fn open(place: &UrlPlace, tls: Option<&Arc<Connector>>) -> io::Result<Waited> {
         let stream = connect(place)?;
         stream.wait_at_most(PATIENCE)?;
-        let until = Instant::now() + PATIENCE;
-        Ok(Waited { stream, until })
+        let mut opened = Waited {
+            stream,
+            until: Instant::now() + PATIENCE,
+            tls: tls.map(Connector::codec),
+        };
+        let mut plain = Vec::new();
+        opened.take_in(&[], &mut plain)?;
+        while opened.tls.as_ref().is_some_and(|tls| !tls.is_ready()) {
+            opened.read(&mut plain)?;
+        }
+        // Nobody speaks who was not asked.
+        match plain.is_empty() {
+            true => Ok(opened),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 
     /// Sends all of this.
     ///
     /// # Errors
     /// The connection fails.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+    pub(super) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else {
+            return self.stream.write_all(bytes);
+        };
+        let mut sealed = Vec::new();
+        while !bytes.is_empty() {
+            match tls.seal(bytes, &mut sealed) {
+                0 => return Err(io::ErrorKind::BrokenPipe.into()),
+                taken => bytes = &bytes[taken..],
+            }
+        }
+        self.stream.write_all(&sealed)
     }
 
     /// Appends what comes next.
@@ -73,10 +99,23 @@ impl Waited {
         let mut bytes = [0; 4096];
         match self.stream.read(&mut bytes)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            count => {
-                input.extend_from_slice(&bytes[..count]);
-                Ok(())
-            }
+            count => self.take_in(&bytes[..count], input),
+        }
+    }
+
+    /// Appends what bytes say, and answers what is to be answered of greetings.
+    fn take_in(&mut self, bytes: &[u8], input: &mut Vec<u8>) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else {
+            input.extend_from_slice(bytes);
+            return Ok(());
+        };
+        let mut answer = Vec::new();
+        let taken = tls.take_in(bytes, input, &mut answer);
+        self.stream.write_all(&answer)?;
+        match taken {
+            Err(why) => Err(io::Error::other(format!("TLS with it failed: {why}"))),
+            Ok(()) if tls.has_ended() => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(()) => Ok(()),
         }
     }
 }
@@ -109,8 +148,9 @@ pub(super) fn in_words(why: &io::Error) -> String {
 ///
 /// # Errors
 /// Why none can be connected to, in words.
-pub(super) fn reach(place: &UrlPlace) -> Result<(), String> {
-    connect(place).map(drop).map_err(|why| in_words(&why))
+pub(super) fn reach(place: &UrlPlace, tls: Option<&Arc<Connector>>) -> Result<(), String> {
+    let opened = Waited::open(place, tls);
+    opened.map(drop).map_err(|why| in_words(&why))
 }
 
 /// A server that could not be asked, since when, and why.

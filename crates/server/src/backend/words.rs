@@ -17,6 +17,18 @@ pub(super) fn of_command(form: &Form) -> String {
     words.join(" ")
 }
 
+/// Bytes of a statement, or of what a server says of it, in a line.
+const TOLD_MAX: usize = 1000;
+
+/// The beginning of a text that may be long, since it is a server's, or has what somebody typed.
+fn shortened(text: &str) -> &str {
+    let mut end = text.len().min(TOLD_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Words {
@@ -37,6 +49,7 @@ impl Words {
 
     /// A line about a statement.
     pub(super) fn tell(&self, statement: &str, cause: &str) {
+        let (statement, cause) = (shortened(statement), shortened(cause));
         if let Some(left_out) = self.line(statement) {
             let backend = &*self.backend;
             tracing::warn!(backend, statement, cause, left_out, "a statement failed");
@@ -45,6 +58,7 @@ impl Words {
 
     /// A line about connections, and what helps.
     pub(super) fn refused(&self, cause: &str, cure: &str) {
+        let cause = shortened(cause);
         if let Some(left_out) = self.line(cause) {
             let backend = &*self.backend;
             tracing::warn!(
@@ -58,6 +72,7 @@ impl Words {
 
     /// A line about a connection that the server ends.
     pub(super) fn ended(&self, cause: &str) {
+        let cause = shortened(cause);
         if let Some(left_out) = self.line(cause) {
             let backend = &*self.backend;
             tracing::warn!(

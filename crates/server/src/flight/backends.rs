@@ -31,7 +31,7 @@ use crate::site::{BackendSettings, Site};
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::{Alike, Argument, Cohort, LaneError, LaneState, Queries};
 use rhythm_engine::program::PageProgram;
-use rhythm_net::sparse::Sparse;
+use rhythm_net::sparse::{Sparse, SparseByKind};
 use rhythm_net::{Key, Port, Slab, Time};
 use std::collections::VecDeque;
 use std::iter;
@@ -89,6 +89,8 @@ pub(crate) struct Backends {
     complete: VecDeque<ContextId>,
     /// What the store of sessions is told beside.
     tellings: Tellings,
+    /// Lines of the log about calls that failed and are optional.
+    spared: Spared,
     // Memory kept from call to call.
     alike: Alike,
     order: Vec<u32>,
@@ -108,6 +110,7 @@ impl Backends {
             pending: Slab::new(),
             complete: VecDeque::new(),
             tellings: Tellings::default(),
+            spared: Spared::default(),
             alike: Alike::default(),
             order: Vec::new(),
             asks: Vec::new(),
@@ -291,6 +294,7 @@ impl Backends {
         let mut any = false;
         for (backend, slot) in self.slots.iter_mut() {
             let (metrics, together) = (&slot.metrics, &mut slot.together);
+            let (settings, spared) = (&slot.settings, &mut self.spared);
             let mut tell =
                 |together: &mut Together, key: u64, answer: Result<Told<'_>, Failure>| {
                     let all = iter::once(Key::from_u64(key)).chain(together.take_followers(key));
@@ -299,7 +303,8 @@ impl Backends {
                     self.answered.clear();
                     self.answered.extend(waited_for);
                     for of_cohort in self.answered.chunk_by(|a, b| a.context == b.context) {
-                        let is_complete = deliver(cohorts, metrics, of_cohort, answer, now);
+                        let to = (settings, &**metrics, &mut *spared);
+                        let is_complete = deliver(cohorts, to, of_cohort, answer, now);
                         self.complete.extend(is_complete);
                     }
                 };
@@ -369,7 +374,8 @@ impl Backends {
             for (key, pending) in self.waiting.drain(..) {
                 self.pending.remove(key);
                 let why = Err(LaneError::MemoryShort.into());
-                let is_complete = deliver(cohorts, &slot.metrics, &[pending], why, now);
+                let to = (&slot.settings, &*slot.metrics, &mut self.spared);
+                let is_complete = deliver(cohorts, to, &[pending], why, now);
                 self.complete.extend(is_complete);
             }
             return;
@@ -440,9 +446,11 @@ impl Backends {
 
     /// Fails the lanes whose queries are past their deadline.
     fn give_up(&mut self, cohorts: &mut Cohorts, id: ContextId, heard: Time) {
+        let page = cohorts.pool.key(id).page;
         let (cohort, flight) = cohorts.pair_mut(id);
         let mut next = Time::NEVER;
-        let mut given_up = 0;
+        let mut given_up = Vec::new();
+        let mut backend = None;
         for (query, key) in flight.asked.iter().enumerate() {
             let Some(pending) = self.pending.get_mut(*key) else {
                 continue;
@@ -454,17 +462,30 @@ impl Backends {
             let slot = self.slots.get(pending.backend);
             let slot = slot.expect("the backends of a cohort's epoch are kept");
             slot.metrics.failures.add(1);
+            backend = Some(&slot.settings.name);
             self.pending.remove(*key);
-            let lane = cohort.queries.lanes()[query] as usize;
-            cohort.fail(lane, LaneError::BackendTimeout);
-            flight.requests.keep_failure(lane, Cause::Late.at(None));
-            given_up += 1;
+            given_up.push(query);
         }
         let wait = flight.wait_mut();
-        wait.unanswered -= given_up;
+        wait.unanswered -= given_up.len();
         wait.deadline = next;
         // Those that are over have waited long enough for the others.
         wait.asked = wait.since;
+        let Some(backend) = backend else {
+            return;
+        };
+        let late = Cause::Late.at(None);
+        let program = flight.epoch().program(page);
+        let (_, mut rows) = cohort.exchange(program);
+        if rows.call().optional {
+            self.spared.say(backend, &program.name, late, heard);
+        }
+        let failed: Vec<usize> = (given_up.into_iter())
+            .filter_map(|query| rows.fail(query, late.error))
+            .collect();
+        for lane in failed {
+            flight.requests.keep_failure(lane, late);
+        }
     }
 
     /// A cohort's queries are answered, given up or moved: it waits for them no more, and its
@@ -532,7 +553,7 @@ impl Backends {
 /// Gives queries of one cohort their answer, the same for all. The cohort, if it misses no more.
 fn deliver(
     cohorts: &mut Cohorts,
-    metrics: &BackendMetrics,
+    (settings, metrics, spared): (&BackendSettings, &BackendMetrics, &mut Spared),
     queries: &[PendingQuery],
     answer: Result<Told<'_>, Failure>,
     now: Time,
@@ -543,19 +564,33 @@ fn deliver(
     let at = cohorts.pool.key(context);
     let (cohort, flight) = cohorts.pair_mut(context);
     let (_, mut rows) = cohort.exchange(flight.epoch().program(at.page));
+    let is_optional = rows.call().optional;
     let numbers = queries.iter().map(|pending| pending.query as usize);
     match answer {
         Ok(told) => {
             rows.answer_all(numbers, |answer| told.deliver(answer));
-            keep_misfits(cohort, &mut flight.requests);
+            for (lane, misfit) in cohort.take_misfits() {
+                let failure = Cause::Misfit(misfit).into();
+                match is_optional {
+                    true => {
+                        let page = &flight.epoch().program(at.page).name;
+                        spared.say(&settings.name, page, failure, now);
+                    }
+                    false => flight.requests.keep_failure(lane, failure),
+                }
+            }
         }
         Err(failure) => {
             metrics.failures.add(queries.len() as u64);
-            numbers
-                .clone()
-                .for_each(|query| rows.fail(query, failure.error));
-            for lane in numbers.map(|query| cohort.queries.lanes()[query] as usize) {
+            let failed: Vec<usize> = numbers
+                .filter_map(|query| rows.fail(query, failure.error))
+                .collect();
+            for lane in failed {
                 flight.requests.keep_failure(lane, failure);
+            }
+            if is_optional {
+                let page = &flight.epoch().program(at.page).name;
+                spared.say(&settings.name, page, failure, now);
             }
         }
     }
@@ -579,6 +614,25 @@ fn asker_of(cohorts: &mut Cohorts, pending: PendingQuery) -> Asker {
 fn keep_misfits(cohort: &mut Cohort, requests: &mut LaneRequests) {
     for (lane, misfit) in cohort.take_misfits() {
         requests.keep_failure(lane, Cause::Misfit(misfit).into());
+    }
+}
+
+/// What the log is told of calls that fail, and that their pages can do without.
+#[derive(Default)]
+struct Spared(SparseByKind<(String, String, Failure)>);
+
+impl Spared {
+    fn say(&mut self, backend: &str, page: &str, failure: Failure, now: Time) {
+        let kind = (backend.to_owned(), page.to_owned(), failure);
+        if let Some(left_out) = self.0.line(kind, now) {
+            tracing::warn!(
+                page,
+                backend,
+                cause = failure.cause.map(|cause| cause.to_string()),
+                left_out,
+                "an optional call failed, and its page went on: {failure}"
+            );
+        }
     }
 }
 

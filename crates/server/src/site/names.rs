@@ -156,7 +156,9 @@ impl Named {
             tracing::info!(backend, name, "the name of a backend is found again");
         }
         let name: Arc<str> = name.into();
-        let peer = |address: &SocketAddr| Peer::tcp(name.clone(), *address);
+        // How what goes there is sealed is not the addresses' matter.
+        let seal = self.peers.iter().find_map(|peer| peer.seal.clone());
+        let peer = |address: &SocketAddr| Peer::tcp(name.clone(), *address).sealed(seal.clone());
         let peers: Vec<Peer> = found.iter().map(peer).collect();
         let without = |of: &[Peer], others: &[Peer]| -> Vec<Peer> {
             let of = of.iter().filter(|peer| !others.contains(peer));

@@ -44,6 +44,7 @@ fn page(columns: &[Type]) -> PageProgram {
             result: CallResult::Rows(0),
             status: 1,
             idempotent: true,
+            optional: false,
             shared: false,
             merged: false,
             particulars: Default::default(),

@@ -647,6 +647,7 @@ fn make(seed: u64, has_rows: bool) -> Arc<Service> {
             result: CallResult::Rows(ROWS_FIELD),
             status: STATUS_FIELD,
             idempotent: true,
+            optional: false,
             shared: false,
             merged: false,
             particulars: Default::default(),

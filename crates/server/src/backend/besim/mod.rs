@@ -9,7 +9,7 @@ mod wire;
 pub use embedded::EmbeddedBesim;
 pub use wire::BesimWire;
 
-use crate::backend::http_client::{BackendUrl, ResponseLimits, UrlError};
+use crate::backend::http_client::{BackendUrl, ResponseLimits};
 use crate::backend::kind::{Kind, Opened, peers};
 use crate::backend::waited;
 use crate::backend::{ConnectionPool, InProcess, PoolOptions};
@@ -58,7 +58,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
 
 fn check_url(url: &Setting) -> bool {
     let url = url.text();
-    url == EMBEDDED || url.parse::<BackendUrl>().is_ok()
+    url == EMBEDDED || url.parse::<BackendUrl>().is_ok_and(|url| !url.speaks_tls)
 }
 
 fn check_users(users: &Setting) -> bool {
@@ -139,7 +139,7 @@ fn so_many(wanted: usize, thing: &str, given: usize) -> String {
 fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
     match remote(config)? {
         None => Ok(Vec::new()),
-        Some(url) => peers(&url.place),
+        Some(url) => peers(&url.place, None),
     }
 }
 
@@ -167,7 +167,7 @@ fn open(config: &BackendConfig, peers: &[Peer]) -> Opened {
 
 fn reach(config: &BackendConfig) -> Result<(), String> {
     match remote(config)? {
-        Some(url) => waited::reach(&url.place),
+        Some(url) => waited::reach(&url.place, None),
         None => Ok(()),
     }
 }
@@ -176,7 +176,10 @@ fn reach(config: &BackendConfig) -> Result<(), String> {
 fn remote(config: &BackendConfig) -> Result<Option<BackendUrl>, String> {
     match config.text("url") {
         EMBEDDED => Ok(None),
-        url => (url.parse().map(Some))
-            .map_err(|why: UrlError| format!("{}: {why}", config.shown_text("url"))),
+        url => match url.parse::<BackendUrl>() {
+            Ok(url) if url.speaks_tls => Err("TLS is not spoken with BeSim".to_owned()),
+            Ok(url) => Ok(Some(url)),
+            Err(why) => Err(format!("{}: {why}", config.shown_text("url"))),
+        },
     }
 }

@@ -55,6 +55,7 @@ fn page(form: Form, columns: u16) -> PageProgram {
             result: CallResult::Rows(0),
             status: 1,
             idempotent: true,
+            optional: false,
             shared: false,
             merged: false,
             particulars: Default::default(),
@@ -144,7 +145,7 @@ impl Embedded for Remote {
             answers.push(0, verdict.outcome.map_err(Failure::from));
             answers.tell(&mut |_, told| match told {
                 Ok(told) => rows.answer(query, |answer| told.deliver(answer)),
-                Err(failure) => rows.fail(query, failure.error),
+                Err(failure) => drop(rows.fail(query, failure.error)),
             });
         }
     }

@@ -14,8 +14,8 @@ mod tests;
 mod wire;
 
 use crate::backend::http_client::{BackendUrl, ResponseLimits};
-use crate::backend::kind::{Kind, Opened, peers};
-use crate::backend::waited;
+use crate::backend::kind::{Kind, Opened};
+use crate::backend::{secured, waited};
 use crate::backend::{ConnectionPool, PoolOptions};
 use access::Access;
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind};
@@ -27,20 +27,20 @@ use wire::HttpWire;
 /// sent all of an answer, and some that take several answer none.
 const DEPTH_MAX: usize = 1;
 
-/// The kind. Its table in service.toml has `url` and `token_file`, its calls are requests.
+/// The kind. Its table in service.toml has `url`, `token_file` and those of TLS, its calls are
+/// requests.
 pub(in crate::backend) const KIND: Kind = Kind {
     declaration: BackendKind {
         name: "http",
         keys: &[
             BackendKey {
                 name: "url",
-                about: "`http://HOST:PORT/PATH`, or at a Unix socket \
+                about: "`http://HOST:PORT/PATH` or `https://...`, or at a Unix socket \
                         `http://unix:/SOCKET:/PATH`; paths of calls are put behind it",
                 default: Setting::Text("http://localhost:8080"),
                 check: |url| url.text().parse::<BackendUrl>().is_ok(),
                 wrong: "this is no address of a server",
-                hint: "such as \"http://127.0.0.1:8080/v1\"; TLS (https) is not spoken: put a \
-                       proxy that speaks it between",
+                hint: "such as \"http://127.0.0.1:8080/v1\" or \"https://api.example.com\"",
             },
             BackendKey {
                 name: "token_file",
@@ -51,20 +51,22 @@ pub(in crate::backend) const KIND: Kind = Kind {
                 wrong: "",
                 hint: "",
             },
+            secured::TRUSTED,
+            secured::CERTIFICATE,
+            secured::KEY,
         ],
         asks: Asks::Http,
         check: check::check,
         keeps_sessions: None,
     },
-    locate,
-    reach: |config| waited::reach(&Access::of(config)?.url.place),
+    locate: Access::locate,
+    reach: |config| {
+        let access = Access::of(config)?;
+        waited::reach(&access.url.place, access.tls.as_ref())
+    },
     query_bytes_max,
     open,
 };
-
-fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
-    peers(&Access::locate(config)?.url.place)
-}
 
 fn query_bytes_max(config: &BackendConfig) -> usize {
     let options = options(config);
@@ -72,7 +74,8 @@ fn query_bytes_max(config: &BackendConfig) -> usize {
     let requests = options.depth_max.saturating_mul(4 * options.query_max);
     // The beginning of an answer on each, in memory that grows by doubling.
     let answers = 3 * ResponseLimits::default().body_max;
-    let connections = options.connections_max.saturating_mul(requests + answers);
+    let one = requests + answers + secured::CONNECTION_BYTES;
+    let connections = options.connections_max.saturating_mul(one);
     options.query_bytes_max().saturating_add(connections)
 }
 

@@ -15,7 +15,6 @@ use rhythm_engine::program::{
 };
 use rhythm_engine::settings::{BackendConfig, PoolSettings, Setting};
 use serde_json::Value;
-use std::sync::Arc;
 
 /// A column of this name, or at this path.
 fn column(name: &str, kind: Type, path: Option<&str>) -> DocumentColumn {
@@ -50,6 +49,7 @@ fn call(words: &str, kinds: &[Type], at: &str, columns: Vec<DocumentColumn>) -> 
             columns: columns.into(),
         })),
         idempotent: true,
+        optional: false,
         shared: false,
         merged: false,
         particulars: Default::default(),
@@ -62,13 +62,15 @@ fn wire(url: &str) -> HttpWire {
         kind: "http",
         folder: Default::default(),
         pool: PoolSettings::default(),
-        own: [("url", url), ("token_file", "")]
+        own: ["tls_ca", "tls_certificate", "tls_key", "token_file"]
+            .map(|key| (key, ""))
+            .into_iter()
+            .chain([("url", url)])
             .map(|(key, text)| (key, Setting::Text(text.to_owned())))
-            .into(),
+            .collect(),
         written: Default::default(),
     };
-    let access: Arc<Access> = Access::locate(&config).unwrap();
-    HttpWire::new(access)
+    HttpWire::new(Access::of(&config).unwrap().into())
 }
 
 fn sent(words: &str, arguments: &[Argument<'_>]) -> String {

@@ -1,5 +1,5 @@
-//! Where a remote backend is: `http://host:port/path` (RFC 3986, section 3; RFC 9110, section
-//! 4.2.1), or `http://unix:/socket:/path` for a socket of the file system.
+//! Where a remote backend is: `http://host:port/path` or `https://...` (RFC 3986, section 3;
+//! RFC 9110, section 4.2), or `http://unix:/socket:/path` for a socket of the file system.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use std::str::FromStr;
 /// Why a text is no backend's URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It does not begin with `http://`.
-    #[error("only http:// is supported")]
+    /// It begins with neither `http://` nor `https://`.
+    #[error("it begins with neither http:// nor https://")]
     Scheme,
     /// The host is missing or holds what no host can.
     #[error("no valid host")]
@@ -32,7 +32,7 @@ pub enum UrlPlace {
     Port {
         /// A name or an address; an IPv6 address without its brackets.
         host: String,
-        /// The port: 80 unless given.
+        /// The port: that of the scheme unless given.
         port: u16,
     },
     /// At a Unix socket of this path.
@@ -47,6 +47,8 @@ const SOCKET_BYTES_MAX: usize = 107;
 pub struct BackendUrl {
     /// Where it listens.
     pub place: UrlPlace,
+    /// Whether what goes there is encrypted: `https://`.
+    pub speaks_tls: bool,
     /// Host and port as written, for the Host header; `localhost` for a socket.
     pub authority: String,
     /// The path, beginning with `/`.
@@ -57,11 +59,16 @@ impl FromStr for BackendUrl {
     type Err = UrlError;
 
     fn from_str(url: &str) -> Result<BackendUrl, UrlError> {
-        let rest = match url.split_at_checked("http://".len()) {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http://") => rest,
-            _ => return Err(UrlError::Scheme),
+        let behind = |wanted: &str| {
+            let (scheme, rest) = url.split_at_checked(wanted.len())?;
+            scheme.eq_ignore_ascii_case(wanted).then_some(rest)
         };
-        if let Some(rest) = rest.strip_prefix("unix:") {
+        let (rest, speaks_tls) = match (behind("http://"), behind("https://")) {
+            (Some(rest), _) => (rest, false),
+            (None, Some(rest)) => (rest, true),
+            (None, None) => return Err(UrlError::Scheme),
+        };
+        if let Some(rest) = rest.strip_prefix("unix:").filter(|_| !speaks_tls) {
             return of_socket(rest);
         }
         let (authority, path) = match rest.find(['/', '?', '#']) {
@@ -89,7 +96,7 @@ impl FromStr for BackendUrl {
             Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
                 digits.parse().ok().filter(|port| *port != 0)
             }
-            None if port.is_empty() => Some(80),
+            None if port.is_empty() => Some(if speaks_tls { 443 } else { 80 }),
             _ => None,
         };
         Ok(BackendUrl {
@@ -97,6 +104,7 @@ impl FromStr for BackendUrl {
                 host: host.to_owned(),
                 port: port.ok_or(UrlError::Port)?,
             },
+            speaks_tls,
             authority: authority.to_owned(),
             path: path.to_owned(),
         })
@@ -120,6 +128,7 @@ fn of_socket(rest: &str) -> Result<BackendUrl, UrlError> {
     }
     Ok(BackendUrl {
         place: UrlPlace::Socket(socket.into()),
+        speaks_tls: false,
         authority: "localhost".to_owned(),
         path: path.to_owned(),
     })
@@ -143,12 +152,15 @@ mod tests {
             ),
             ("http://[::1]:9/besim", "::1", 9, "[::1]:9", "/besim"),
             ("http://[fe80::1]/", "fe80::1", 80, "[fe80::1]", "/"),
+            ("https://a.test/v1", "a.test", 443, "a.test", "/v1"),
+            ("HTTPS://a.test:81", "a.test", 81, "a.test:81", "/"),
         ] {
             let expected = BackendUrl {
                 place: UrlPlace::Port {
                     host: host.into(),
                     port,
                 },
+                speaks_tls: url.to_lowercase().starts_with("https:"),
                 authority: authority.into(),
                 path: path.into(),
             };
@@ -170,6 +182,7 @@ mod tests {
         ] {
             let expected = BackendUrl {
                 place: UrlPlace::Socket(socket.into()),
+                speaks_tls: false,
                 authority: "localhost".into(),
                 path: path.into(),
             };
@@ -191,7 +204,9 @@ mod tests {
         for (url, error) in [
             ("", UrlError::Scheme),
             ("localhost:80", UrlError::Scheme),
-            ("https://localhost/", UrlError::Scheme),
+            ("ftp://localhost/", UrlError::Scheme),
+            ("https:/localhost", UrlError::Scheme),
+            ("https://unix:/run/sim.sock", UrlError::Port),
             ("http:/é", UrlError::Scheme),
             ("http://", UrlError::Host),
             ("http:///besim", UrlError::Host),

@@ -99,7 +99,7 @@ pub(in crate::backend) const KIND: Kind = Kind {
         keeps_sessions: Some(KEEPS_SESSIONS),
     },
     locate,
-    reach: |config| waited::reach(&place_of(config)?),
+    reach: |config| waited::reach(&place_of(config)?, None),
     query_bytes_max,
     open: |config, peers| {
         let (wire, peers) = (MemcachedWire::new(&config.name), peers.to_vec());
@@ -121,7 +121,7 @@ fn address(url: &str) -> Option<UrlPlace> {
 }
 
 fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
-    peers(&place_of(config)?)
+    peers(&place_of(config)?, None)
 }
 
 fn place_of(config: &BackendConfig) -> Result<UrlPlace, String> {

@@ -29,6 +29,7 @@ fn call(words: &str) -> Call {
         statements: Box::default(),
         document: None,
         idempotent: false,
+        optional: false,
         shared: false,
         merged: false,
         particulars: Default::default(),

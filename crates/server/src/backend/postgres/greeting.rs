@@ -198,11 +198,12 @@ fn shown(
     Ok(match (step, kind) {
         (Step::Asked | Step::Shown, 0) => Step::In,
         (Step::Asked, 3) => {
-            if !access.is_local() {
+            if !access.is_private() {
                 return Err(Refusal {
                     cause: "the server wants the password as it is, and others could hear it"
                         .to_owned(),
-                    cure: "have pg_hba.conf say scram-sha-256",
+                    cure: "have pg_hba.conf say scram-sha-256, or have it speak TLS \
+                           (`?sslmode=verify-full` behind `url`)",
                 });
             }
             shows(&password()?, out);

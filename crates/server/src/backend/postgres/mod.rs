@@ -24,7 +24,8 @@ mod tests;
 mod transaction;
 mod wire;
 
-use crate::backend::kind::{Kind, Opened, peers};
+use crate::backend::kind::{Kind, Opened};
+use crate::backend::secured;
 use crate::backend::{ConnectionPool, PoolOptions};
 use access::{Access, Address};
 use client::Client;
@@ -43,23 +44,24 @@ const DEPTH_MAX: usize = 16;
 /// password shown.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// The kind. Its table in service.toml has `url`, `password_file` and `application_name`, its calls
-/// are in SQL.
+/// The kind. Its table in service.toml has `url`, `password_file`, `application_name` and those of
+/// TLS, its calls are in SQL.
 pub(in crate::backend) const KIND: Kind = Kind {
     declaration: BackendKind {
         name: "postgres",
         keys: &[
             BackendKey {
                 name: "url",
-                about: "`postgres://USER@HOST:PORT/DATABASE`; at a Unix socket, `HOST` is its \
+                about: "`postgres://USER@HOST:PORT/DATABASE`, and over TLS \
+                        `?sslmode=verify-full` behind it; at a Unix socket, `HOST` is its \
                         folder, `%2F` for each `/`",
                 default: Setting::Text("postgres://postgres@localhost:5432/postgres"),
                 check: |url| url.text().parse::<Address>().is_ok(),
                 wrong: "this is no address of a database",
                 hint: "such as \"postgres://shop@127.0.0.1:5432/shop\", or \
                        \"postgres://shop@%2Frun%2Fpostgresql/shop\" at a Unix socket; a password \
-                       is in a file, `password_file`, or in a variable, `${NAME}`; TLS is not \
-                       spoken",
+                       is in a file, `password_file`, or in a variable, `${NAME}`; \
+                       `?sslmode=verify-full` has it speak TLS",
             },
             BackendKey {
                 name: "password_file",
@@ -78,20 +80,19 @@ pub(in crate::backend) const KIND: Kind = Kind {
                 wrong: "`application_name` must be a name",
                 hint: "",
             },
+            secured::TRUSTED,
+            secured::CERTIFICATE,
+            secured::KEY,
         ],
         asks: Asks::Sql,
         check: check::check,
         keeps_sessions: None,
     },
-    locate,
+    locate: Access::locate,
     reach,
     query_bytes_max,
     open,
 };
-
-fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
-    peers(&Access::locate(config)?.address.place)
-}
 
 fn reach(config: &BackendConfig) -> Result<(), String> {
     let opened = Client::open(&Access::of(config)?);
@@ -103,7 +104,7 @@ fn reach(config: &BackendConfig) -> Result<(), String> {
 fn query_bytes_max(config: &BackendConfig) -> usize {
     let options = options(config);
     // The beginning of an answer on each, in memory that grows by doubling.
-    let answers = options.connections_max.saturating_mul(3 * ANSWER_MAX);
+    let answers = options.connections_max.saturating_mul(3 * ANSWER_MAX + secured::CONNECTION_BYTES);
     options.query_bytes_max().saturating_add(answers)
 }
 

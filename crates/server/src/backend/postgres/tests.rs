@@ -41,6 +41,7 @@ fn call(asking: Asking) -> Call {
         statements: Box::default(),
         document: None,
         idempotent: false,
+        optional: false,
         shared: false,
         merged: false,
         particulars: Default::default(),

@@ -2,20 +2,26 @@
 
 use crate::backend::address::{decoded, place};
 use crate::backend::http_client::UrlPlace;
+use crate::backend::kind::peers;
 use crate::backend::located::Located;
 use crate::backend::password::{LoadedPassword, Password};
+use crate::backend::secured;
 use crate::backend::words::Words;
 use rhythm_engine::settings::BackendConfig;
+use rhythm_net::Peer;
+use rhythm_net::tls::{Begins, Connector};
 use std::str::FromStr;
 use std::sync::Arc;
 
 /// The port of Redis.
 const PORT: u16 = 6379;
 
-/// What `url` says: `redis://USER:PASSWORD@HOST:PORT/DB`, where all but the host may be absent.
+/// What `url` says: `redis://USER:PASSWORD@HOST:PORT/DB`, where all but the host may be absent, or
+/// `rediss://...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) place: UrlPlace,
+    pub(super) speaks_tls: bool,
     pub(super) user: Option<String>,
     pub(super) password: Option<Password>,
     /// The number of the database.
@@ -27,10 +33,10 @@ impl FromStr for Address {
 
     fn from_str(url: &str) -> Result<Address, &'static str> {
         let form = "it must be such as \"redis://HOST:6379/0\"";
-        if url.starts_with("rediss://") {
-            return Err("TLS is not spoken");
-        }
-        let rest = url.strip_prefix("redis://").ok_or(form)?;
+        let (rest, speaks_tls) = match url.strip_prefix("redis://") {
+            Some(rest) => (rest, false),
+            None => (url.strip_prefix("rediss://").ok_or(form)?, true),
+        };
         let (user, password, rest) = match rest.split_once('@') {
             Some((user, rest)) => match user.split_once(':') {
                 // The user that there is where nobody has made others.
@@ -51,6 +57,7 @@ impl FromStr for Address {
         };
         Ok(Address {
             place: place(host, PORT).ok_or(form)?,
+            speaks_tls,
             user: user.map(name).transpose()?,
             password: password.map(name).transpose()?.map(Password),
             database,
@@ -63,6 +70,8 @@ impl FromStr for Address {
 pub(super) struct Access {
     pub(super) address: Address,
     pub(super) password: LoadedPassword,
+    /// What connections begin with, where they speak TLS.
+    pub(super) tls: Option<Arc<Connector>>,
     /// Where the log is told of what fails.
     pub(super) words: Words,
 }
@@ -71,14 +80,16 @@ pub(super) struct Access {
 static LOCATED: Located<Access> = Located::new();
 
 impl Access {
-    /// What a backend's table says now, for those who open it later, too.
+    /// Where a backend is by what its table says now, which is kept for those who open it later.
     ///
     /// # Errors
     /// What is wrong with it, in words.
-    pub(super) fn locate(config: &BackendConfig) -> Result<Arc<Access>, String> {
+    pub(super) fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
         let access = Access::of(config)?;
+        let peers = peers(&access.address.place, access.tls.as_ref())?;
         let renew = |known: &Access, now: Access| known.password.renew(&now.password);
-        Ok(LOCATED.put(config, access, renew))
+        LOCATED.put(config, access, renew);
+        Ok(peers)
     }
 
     /// What was found as the service was loaded: a worker opens no file.
@@ -97,8 +108,11 @@ impl Access {
         let address = config.text("url").parse::<Address>();
         let address = address.map_err(|why| format!("`url` is not understood: {why}"))?;
         let of_url = address.password.clone();
+        let (speaks_tls, place) = (address.speaks_tls, &address.place);
+        let tls = secured::connector(config, speaks_tls, place, &[], Begins::AtOnce)?;
         Ok(Access {
             address,
+            tls,
             password: LoadedPassword::read(config, "password_file", of_url)?,
             words: Words::new(&config.name),
         })
@@ -118,6 +132,7 @@ mod tests {
         for (url, place, user, password, database) in [
             ("redis://cache", port("cache", 6379), None, None, 0),
             ("redis://cache/", port("cache", 6379), None, None, 0),
+            ("rediss://cache/", port("cache", 6379), None, None, 0),
             (
                 "redis://:a%3A%2F@cache",
                 port("cache", 6379),
@@ -142,6 +157,7 @@ mod tests {
         ] {
             let expected = Address {
                 place,
+                speaks_tls: url.starts_with("rediss"),
                 user: user.map(str::to_owned),
                 password: password.map(|password: &str| Password(password.to_owned())),
                 database,
@@ -154,7 +170,7 @@ mod tests {
     fn what_is_no_address_is_told() {
         for (url, why) in [
             ("http://cache", "such as"),
-            ("rediss://cache", "TLS"),
+            ("redisss://cache", "such as"),
             ("redis://", "such as"),
             ("redis://@cache", "such as"),
             ("redis://me:@cache/0", "such as"),

@@ -23,7 +23,8 @@ mod rows;
 mod tests;
 mod wire;
 
-use crate::backend::kind::{Kind, Opened, peers};
+use crate::backend::kind::{Kind, Opened};
+use crate::backend::secured;
 use crate::backend::{ConnectionPool, PoolOptions};
 use access::{Access, Address};
 use reply::ANSWER_MAX;
@@ -53,7 +54,8 @@ const KEEPS_SESSIONS: KeepsSessions = {
     }
 };
 
-/// The kind. Its table in service.toml has `url` and `password_file`, its calls are commands.
+/// The kind. Its table in service.toml has `url`, `password_file` and those of TLS, its calls are
+/// commands.
 pub(in crate::backend) const KIND: Kind = Kind {
     declaration: BackendKind {
         name: "redis",
@@ -61,14 +63,14 @@ pub(in crate::backend) const KIND: Kind = Kind {
             BackendKey {
                 name: "url",
                 about: "`redis://USER@HOST:PORT/DB`, without `USER@` and `/DB` where they are \
-                        `default` and 0; at a Unix socket, `HOST` is its path, `%2F` for each `/`",
+                        `default` and 0, `rediss://...` over TLS; at a Unix socket, `HOST` is its \
+                        path, `%2F` for each `/`",
                 default: Setting::Text("redis://localhost:6379/0"),
                 check: |url| url.text().parse::<Address>().is_ok(),
                 wrong: "this is no address of a Redis server",
                 hint: "such as \"redis://127.0.0.1:6379/0\", or \
                        \"redis://%2Frun%2Fredis%2Fredis.sock\" at a Unix socket; a password \
-                       is in a file, `password_file`, or in a variable, `${NAME}`; TLS is not \
-                       spoken",
+                       is in a file, `password_file`, or in a variable, `${NAME}`",
             },
             BackendKey {
                 name: "password_file",
@@ -79,6 +81,9 @@ pub(in crate::backend) const KIND: Kind = Kind {
                 wrong: "",
                 hint: "",
             },
+            secured::TRUSTED,
+            secured::CERTIFICATE,
+            secured::KEY,
         ],
         asks: Asks::Command(Command {
             key: "command",
@@ -88,15 +93,11 @@ pub(in crate::backend) const KIND: Kind = Kind {
         check: check::check,
         keeps_sessions: Some(KEEPS_SESSIONS),
     },
-    locate,
+    locate: Access::locate,
     reach,
     query_bytes_max,
     open,
 };
-
-fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
-    peers(&Access::locate(config)?.address.place)
-}
 
 fn reach(config: &BackendConfig) -> Result<(), String> {
     let told = client::ask(&Access::of(config)?, b"PING");
@@ -107,7 +108,7 @@ fn reach(config: &BackendConfig) -> Result<(), String> {
 fn query_bytes_max(config: &BackendConfig) -> usize {
     let options = options(config);
     // The beginning of an answer on each, in memory that grows by doubling.
-    let answers = options.connections_max.saturating_mul(3 * ANSWER_MAX);
+    let answers = options.connections_max.saturating_mul(3 * ANSWER_MAX + secured::CONNECTION_BYTES);
     options.query_bytes_max().saturating_add(answers)
 }
 

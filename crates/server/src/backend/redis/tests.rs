@@ -19,6 +19,7 @@ fn wire(url: &str, password: Option<&str>) -> RedisWire {
     RedisWire::new(Arc::new(Access {
         address: url.parse().unwrap(),
         password: LoadedPassword::new(password),
+        tls: None,
         words: Words::new("test"),
     }))
 }
@@ -38,6 +39,7 @@ fn call(asking: Asking, result: CallResult) -> Call {
         statements: Box::default(),
         document: None,
         idempotent: false,
+        optional: false,
         shared: false,
         merged: false,
         particulars: Default::default(),

@@ -48,15 +48,18 @@ pub(super) struct Deadline {
     at: Arc<AtomicU64>,
 }
 
-/// So many steps of SQLite's machine are taken between two looks at the clock.
-const STEPS: i32 = 4000;
+/// So many steps of SQLite's machine are taken between two looks at the clock: a few rows, each of
+/// which may be a text of a megabyte that is searched.
+const STEPS: i32 = 100;
 
 impl Deadline {
     /// Has statements of a connection be stopped.
     pub(super) fn of(connection: &Connection, timeout: Duration) -> Result<Deadline, Error> {
         let deadline = Deadline {
             begun: Instant::now(),
-            timeout,
+            // It is to be over, and answered, before the pool gives up its connection: nothing is
+            // done then that its page was told is not.
+            timeout: timeout - timeout / 16,
             at: Arc::new(AtomicU64::new(u64::MAX)),
         };
         let (at, begun) = (deadline.at.clone(), deadline.begun);
@@ -65,10 +68,12 @@ impl Deadline {
         Ok(deadline)
     }
 
-    /// A statement begins.
-    pub(super) fn begin(&self) {
-        let at = (self.begun.elapsed() + self.timeout).as_nanos() as u64;
-        self.at.store(at, Ordering::Relaxed);
+    /// A statement begins that came at this time; false where its time is over.
+    #[must_use]
+    pub(super) fn begin(&self, came: Instant) -> bool {
+        let until = came.saturating_duration_since(self.begun) + self.timeout;
+        self.at.store(until.as_nanos() as u64, Ordering::Relaxed);
+        self.begun.elapsed() < until
     }
 
     /// It is over: a commit is not stopped.
@@ -103,7 +108,14 @@ pub(super) fn answer(connection: &Connection, query: &Query<'_>, words: &Words, 
         return;
     };
     let outcome = match wrong {
-        Wrong::Sqlite(why) => words.failed(statement, &why),
+        Wrong::Sqlite(why) => {
+            let outcome = words.failed(statement, &why);
+            if outcome == Outcome::Broken && !query.has_name {
+                // Its page has no status to look at: nobody else tells of it.
+                words.tell(statement, &database::in_words(&why));
+            }
+            outcome
+        }
         Wrong::Rows(why) => {
             words.tell(statement, why);
             Outcome::Unfit

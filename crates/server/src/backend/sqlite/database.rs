@@ -6,10 +6,12 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Error, OpenFlags};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::frames::ANSWER_MAX;
+use crate::backend::files::{open_regular, read_regular};
 
 /// The keys of scripts: what makes tables, and what fills them.
 pub(super) const SCHEMA: &str = "schema";
@@ -17,6 +19,9 @@ pub(super) const DATA: &str = "data";
 
 /// The cache of pages of a connection, in KiB.
 const CACHE_KIB: i64 = 1024;
+
+/// Bytes of a script.
+const SCRIPT_MAX: u64 = 256 << 20;
 
 /// Prepared statements that a connection keeps.
 const STATEMENTS_KEPT: usize = 128;
@@ -42,7 +47,10 @@ impl Script {
         let names = config.text(key).split_ascii_whitespace();
         let read = |name| {
             let path = config.folder.join(name);
-            match fs::read_to_string(&path) {
+            let text = read_regular(&path, SCRIPT_MAX).and_then(|bytes| {
+                String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
+            });
+            match text {
                 Ok(text) => Ok(Script { path, text }),
                 Err(why) => Err(format!("cannot read `{key}`, {}: {why}", path.display())),
             }
@@ -99,6 +107,7 @@ fn none_there(path: &Path) -> String {
 /// What is wrong with it, in words.
 pub(super) fn reach(config: &BackendConfig) -> Result<(), String> {
     let path = path(config);
+    is_regular(&path)?;
     if !path.exists() {
         let schema = Script::all(config, SCHEMA)?;
         return match schema.is_empty() {
@@ -117,6 +126,7 @@ pub(super) fn reach(config: &BackendConfig) -> Result<(), String> {
 /// What is wrong with it, in words.
 pub(super) fn prepare(config: &BackendConfig) -> Result<PathBuf, String> {
     let path = path(config);
+    is_regular(&path)?;
     let [schema, data] = [SCHEMA, DATA].map(|key| Script::all(config, key));
     let (schema, data) = (schema?, data?);
     let told = |why: Error| format!("{}: {}", path.display(), in_words(&why));
@@ -149,6 +159,15 @@ pub(super) fn prepare(config: &BackendConfig) -> Result<PathBuf, String> {
         let _ = fs::remove_file(&path);
     }
     made.map(|()| path)
+}
+
+/// Sees that a file that is there is one that SQLite may open: it would wait for a pipe for ever.
+fn is_regular(path: &Path) -> Result<(), String> {
+    let told = |why: io::Error| format!("{}: {why}", path.display());
+    match path.exists() {
+        true => open_regular(path).map(drop).map_err(told),
+        false => Ok(()),
+    }
 }
 
 /// Opens a database that is there, to write and read. What waits for others who write gives up
@@ -185,6 +204,7 @@ pub(super) fn open_to_read(path: &Path, timeout: Duration) -> Result<Connection,
 /// What is wrong with it, in words.
 pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf), String> {
     let (path, mut schema) = (path(config), Script::all(config, SCHEMA)?);
+    is_regular(&path)?;
     let told = |why: Error| format!("{}: {}", path.display(), in_words(&why));
     let open = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -28,6 +28,7 @@ mod writer;
 use crate::backend::kind::{Kind, Opened};
 use crate::backend::{ConnectionPool, PoolOptions};
 use database::{CONNECTION_BYTES_MAX, DATA, SCHEMA};
+use opened::THREADS_A_CONNECTION;
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
@@ -85,7 +86,8 @@ fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
 
 fn query_bytes_max(config: &BackendConfig) -> usize {
     let options = PoolOptions::of(config, DEPTH_MAX);
-    let threads = options.connections_max.saturating_mul(CONNECTION_BYTES_MAX);
+    let threads = options.connections_max.saturating_mul(THREADS_A_CONNECTION);
+    let threads = threads.saturating_mul(CONNECTION_BYTES_MAX);
     options.query_bytes_max().saturating_add(threads)
 }
 

@@ -7,7 +7,8 @@ use super::writer::Writer;
 use crate::backend::words::Words;
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::{LocalListener, Peer};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::num::NonZero;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, thread as threads};
 
@@ -35,7 +36,11 @@ pub(super) fn peer(config: &BackendConfig) -> Result<Peer, String> {
         let listener = LocalListener::bind()?;
         let peer = listener.peer(&shared.path.to_string_lossy());
         let name = format!("sqlite-{}", config.name);
-        let listen = move || listen(&listener, &name, &shared);
+        // Each worker has a pool, and there are as many as processors, most often.
+        let workers = threads::available_parallelism().map_or(1, NonZero::get);
+        let connections = config.pool.connections_max as usize * workers;
+        let most = connections.saturating_mul(THREADS_A_CONNECTION).max(1);
+        let listen = move || listen(&listener, &name, &shared, most);
         threads::Builder::new()
             .name("sqlite".to_owned())
             .spawn(listen)?;
@@ -46,12 +51,49 @@ pub(super) fn peer(config: &BackendConfig) -> Result<Peer, String> {
     Ok(peer)
 }
 
-/// Begins a thread for each connection, for as long as the process lives.
-fn listen(listener: &LocalListener, name: &str, shared: &Arc<Shared>) {
+/// Threads that a database has at most, for each connection of its pools: one whose connection was
+/// given up ends when SQLite lets go of its statement.
+pub(super) const THREADS_A_CONNECTION: usize = 2;
+
+/// The threads of a database that there are.
+#[derive(Default)]
+struct Threads {
+    count: Mutex<usize>,
+    one_ended: Condvar,
+}
+
+impl Threads {
+    /// Waits until there are fewer than so many, and counts one more.
+    fn begin(self: &Arc<Threads>, most: usize) -> Counted {
+        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.one_ended.wait_while(count, |count| *count >= most);
+        *waited.unwrap_or_else(PoisonError::into_inner) += 1;
+        Counted(self.clone())
+    }
+}
+
+/// A thread that is counted, until this is dropped.
+struct Counted(Arc<Threads>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.one_ended.notify_one();
+    }
+}
+
+/// Begins a thread for each connection, for as long as the process lives. With so many threads the
+/// next connection waits for one of them to end.
+fn listen(listener: &LocalListener, name: &str, shared: &Arc<Shared>, most: usize) {
+    let all = Arc::<Threads>::default();
     loop {
+        let counted = all.begin(most);
         let begun = listener.accept().and_then(|stream| {
             let shared = shared.clone();
-            let run = move || thread::run(stream, &shared);
+            let run = move || {
+                let _counted = counted;
+                thread::run(stream, &shared);
+            };
             threads::Builder::new().name(name.to_owned()).spawn(run)
         });
         if let Err(why) = begun {

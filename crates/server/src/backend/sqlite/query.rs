@@ -10,6 +10,8 @@ use rhythm_engine::program::{Asking, Call, Source, Statement};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Query<'a> {
     pub(super) changes: bool,
+    /// The page sees what became of it.
+    pub(super) has_name: bool,
     /// How many columns the page takes.
     pub(super) columns: u16,
     pub(super) asked: Asked<'a>,
@@ -41,6 +43,7 @@ impl<'a> Query<'a> {
         framed(out, |out| {
             let kind = KINDS.iter().position(|kind| *kind == call.asking);
             out.push(kind.unwrap_or(0) as u8);
+            out.push(u8::from(call.has_name));
             out.extend_from_slice(&columns.to_ne_bytes());
             framed(out, |out| match call.asking {
                 Asking::Transaction => write_all(&call.statements, out),
@@ -54,10 +57,12 @@ impl<'a> Query<'a> {
     pub(super) fn read(frame: &'a [u8]) -> Option<Query<'a>> {
         let (&kind, rest) = frame.split_first()?;
         let kind = *KINDS.get(usize::from(kind))?;
+        let (has_name, rest) = rest.split_first()?;
         let (columns, rest) = rest.split_first_chunk()?;
         let (asked, used) = first(rest)?;
         Some(Query {
             changes: kind != Asking::Query,
+            has_name: *has_name != 0,
             columns: u16::from_ne_bytes(*columns),
             asked: match kind {
                 Asking::Transaction => Asked::Transaction(asked),

@@ -4,6 +4,7 @@ use super::carry_out::{answer_failed, outcome_of};
 use super::database;
 use super::frames::{self, Outcome, framed};
 use super::query::{Asked, OneOf, Query};
+use super::thread::{Shared, run};
 use super::wire::{Begun, SqliteWire};
 use super::writer::Writer;
 use crate::backend::answers::{QueryAnswers, Told};
@@ -18,7 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn call(columns: u16, has_name: bool) -> Call {
     Call {
@@ -35,6 +36,7 @@ fn call(columns: u16, has_name: bool) -> Call {
         statements: Box::default(),
         document: None,
         idempotent: false,
+        optional: false,
         shared: false,
         merged: false,
         particulars: Default::default(),
@@ -166,7 +168,7 @@ impl World {
         Query::write(&call, 1, [Argument::Int(number)].into_iter(), &mut query);
         let (frame, _) = frames::first(&query).unwrap();
         let mut out = Vec::new();
-        self.writer.carry_out(frame, asker, &self.words, &mut out);
+        self.writer.carry_out((frame, Instant::now()), asker, &self.words, &mut out);
         outcome_of(&out).unwrap()
     }
 
@@ -247,7 +249,7 @@ fn what_answers_too_much_is_undone() {
     Query::write(&call, 1, std::iter::empty(), &mut query);
     let mut out = Vec::new();
     let (frame, _) = frames::first(&query).unwrap();
-    world.writer.carry_out(frame, &ours, &world.words, &mut out);
+    world.writer.carry_out((frame, Instant::now()), &ours, &world.words, &mut out);
     assert_eq!(outcome_of(&out), Some(Outcome::Unfit));
     assert_eq!(world.insert(1, &ours), Outcome::Rows);
     assert_eq!(world.all(), [1]);
@@ -262,4 +264,41 @@ fn what_nobody_waits_for_is_not_done() {
     drop(theirs);
     assert_eq!(world.insert(2, &ours), Outcome::Late);
     assert_eq!(world.all(), [1]);
+}
+
+#[test]
+fn what_came_together_has_the_time_of_one() {
+    let world = World::new("late", "create table t(a integer)");
+    let shared = Shared {
+        path: world.path.clone(),
+        timeout: Duration::from_millis(200),
+        writer: Writer::new(world.path.clone(), Duration::from_millis(200)),
+        words: Words::new("test"),
+    };
+    let long = "with recursive n(i) as (select 1 union all select i + 1 from n) \
+                select count(*) from n";
+    let mut call = call(1, true);
+    call.asking = Asking::Query;
+    call.form.pieces = vec![long.as_bytes().into()];
+    let mut queries = Vec::new();
+    const COUNT: usize = 50;
+    for _ in 0..COUNT {
+        Query::write(&call, 1, std::iter::empty(), &mut queries);
+    }
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let begun = Instant::now();
+    std::io::Write::write_all(&mut theirs, &queries).unwrap();
+    theirs.shutdown(std::net::Shutdown::Write).unwrap();
+    run(ours, &shared);
+    let took = begun.elapsed();
+    let mut answers = Vec::new();
+    std::io::Read::read_to_end(&mut theirs, &mut answers).unwrap();
+    let (mut rest, mut count) = (&answers[..], 0);
+    while let Some((_, used)) = frames::first(rest) {
+        assert_eq!(outcome_of(rest), Some(Outcome::Late));
+        (rest, count) = (&rest[used..], count + 1);
+    }
+    assert_eq!(count, COUNT);
+    // One after the other they would take ten seconds.
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }

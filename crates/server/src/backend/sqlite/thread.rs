@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How much is read at a time.
 const READ: usize = 64 << 10;
@@ -38,13 +38,14 @@ pub(super) fn run(stream: UnixStream, shared: &Shared) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return,
         }
-        let mut used = 0;
+        let (mut used, came) = (0, Instant::now());
         let mut frames = Vec::new();
         while let Some((frame, length)) = frames::first(&input[used..]) {
             frames.push(frame);
             used += length;
         }
-        if answer_all(&frames, &stream, &mut reader, shared, &mut output).is_err() {
+        let asked = (&*frames, came);
+        if answer_all(asked, &stream, &mut reader, shared, &mut output).is_err() {
             return;
         }
         drop(frames);
@@ -53,10 +54,10 @@ pub(super) fn run(stream: UnixStream, shared: &Shared) {
     }
 }
 
-/// Answers queries that came together. What they read is of one moment, later than the last of
+/// Answers queries that came together, at this time. What they read is of one moment, later than the last of
 /// them, but for what one that changes something has done before it.
 fn answer_all(
-    frames: &[&[u8]],
+    (frames, came): (&[&[u8]], Instant),
     asker: &Arc<UnixStream>,
     reader: &mut Option<(Connection, Deadline)>,
     shared: &Shared,
@@ -72,7 +73,7 @@ fn answer_all(
         };
         if query.changes {
             end_reading(reader);
-            shared.writer.carry_out(frame, asker, &shared.words, out);
+            shared.writer.carry_out((frame, came), asker, &shared.words, out);
             continue;
         }
         let (connection, deadline) = match reader {
@@ -89,8 +90,11 @@ fn answer_all(
             // Where it fails, each is read for itself.
             let _ = connection.execute_batch("begin");
         }
-        deadline.begin();
-        answer(connection, &query, &shared.words, out);
+        match deadline.begin(came) {
+            true => answer(connection, &query, &shared.words, out),
+            // Those that came with it took all of its time.
+            false => answer_failed(Outcome::Late, out),
+        }
         deadline.end();
     }
     end_reading(reader);

@@ -17,11 +17,12 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What one thread has left to be done: the frame of a query.
 struct Job {
     query: Vec<u8>,
+    came: Instant,
     /// Over which it came. Where that is closed nobody waits for it any more, as its time is over,
     /// and it is not done.
     asker: Arc<UnixStream>,
@@ -71,10 +72,10 @@ impl Writer {
         }
     }
 
-    /// Carries out the query of a frame, and appends its answer.
+    /// Carries out the query of a frame, which came at this time, and appends its answer.
     pub(super) fn carry_out(
         &self,
-        query: &[u8],
+        (query, came): (&[u8], Instant),
         asker: &Arc<UnixStream>,
         words: &Words,
         out: &mut Vec<u8>,
@@ -84,6 +85,7 @@ impl Writer {
             let mut left = lock(&self.left);
             left.jobs.push(Job {
                 query: query.to_vec(),
+                came,
                 asker: Arc::clone(asker),
                 thread,
             });
@@ -143,8 +145,10 @@ impl Writer {
             match Query::read(&job.query) {
                 _ if local::is_gone(&job.asker) => answer_failed(Outcome::Late, &mut bytes),
                 Some(query) => {
-                    deadline.begin();
-                    alone(connection, &query, words, &mut bytes);
+                    match deadline.begin(job.came) {
+                        true => alone(connection, &query, words, &mut bytes),
+                        false => answer_failed(Outcome::Late, &mut bytes),
+                    }
                     deadline.end();
                 }
                 None => answer_failed(Outcome::Failed, &mut bytes),

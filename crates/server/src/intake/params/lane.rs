@@ -100,9 +100,15 @@ impl Lane<'_> {
         self.cohort.fields[usize::from(field)].set_int(self.lane, value);
     }
 
-    /// Checks a value and stores it in the lane's field. Where the default is empty, so may be what
-    /// is sent: a form's field that was left empty.
+    /// Checks a value and stores it in the lane's field. An empty one that the parameter cannot be
+    /// is none, where there is a default: that of a form's field that was left empty.
     pub(super) fn store(&mut self, param: &Param, value: &[u8]) -> Result<(), BadParameter> {
+        let value = match &param.default {
+            Some(default) if value.is_empty() && param.kind.check(value).is_err() => {
+                default.as_bytes()
+            }
+            _ => value,
+        };
         let is_none = value.is_empty() && param.default.as_deref() == Some("");
         let checked = match is_none {
             true => Ok(0),

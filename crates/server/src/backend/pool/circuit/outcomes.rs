@@ -94,11 +94,6 @@ impl Outcomes {
         self.askers.failing().count_ones()
     }
 
-    /// Slots of calls with more failures than others, a bit each.
-    pub(super) fn calls_failing(&self) -> u64 {
-        self.calls.failing()
-    }
-
     /// Whether the backend as a whole fails.
     pub(super) fn are_bad(&self, failures_min: u32) -> bool {
         let [mut failed, mut well] = [0_u64; 2];

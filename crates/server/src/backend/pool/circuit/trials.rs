@@ -95,14 +95,6 @@ impl Trials {
         2 * self.well > self.most
     }
 
-    /// Whether the backend fails still, by how queries of this round went: one who asks alone, or
-    /// one call where another is answered, does not end the trials.
-    pub(super) fn are_bad(&self, outcomes: &Outcomes) -> bool {
-        let failing = outcomes.calls_failing();
-        2 * outcomes.askers_failing() >= TRIALS_FIRST
-            && failing.count_ones() > (self.answered & !failing).count_ones()
-    }
-
     /// Whether a round that was not full went well: where few ask, those that told anything decide.
     pub(super) fn are_well(&self, outcomes: &Outcomes) -> bool {
         let asked = || (self.of_calls.iter()).filter(|of| **of != OfCall::default());

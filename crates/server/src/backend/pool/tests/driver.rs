@@ -102,7 +102,7 @@ fn answers_all(url: &str) {
         ..PoolOptions::default()
     };
     let wire = BesimWire::new(&url, ResponseLimits::default());
-    let mut pool = ConnectionPool::new(wire, "sim", peers(&url.place).unwrap(), options);
+    let mut pool = ConnectionPool::new(wire, "sim", peers(&url.place, None).unwrap(), options);
     let text = |key: u64| format!("1&{}&{}", key % 10, key + 1);
     let answers = all_answered(&mut pool, 3000, 700, |pool, port, keys, now| {
         // Each has a form of its own, so that all commands are asked.

@@ -118,6 +118,7 @@ pub(in super::super) fn call(pieces: &[&str], idempotent: bool) -> Call {
         result: CallResult::Rows(0),
         status: 1,
         idempotent,
+        optional: false,
         shared: false,
         merged: false,
         particulars: Default::default(),
