@@ -2,7 +2,7 @@
 //!
 //! - `keys`: TOML, with the place of each mistake; `toml_syntax` tells what is wrong where it is
 //!   none;
-//! - `config`: `service.toml`;
+//! - `config`: `service.toml`; `proxy`: its routes that other servers answer;
 //! - `declaration`: what a page's header says; `header`, `param`, `step`, `call` and
 //!   `cookie` read it;
 //! - `page_file`: a page file, split into header and template;
@@ -19,6 +19,7 @@ pub(crate) mod keys;
 mod page_file;
 mod param;
 mod param_type;
+pub(crate) mod proxy;
 mod step;
 mod syntax;
 pub(crate) mod template;
