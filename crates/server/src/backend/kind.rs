@@ -32,7 +32,10 @@ pub struct Kind {
 }
 
 /// The peers that are at a place: a host's addresses, of its name, or a socket.
-pub(super) fn peers(place: &UrlPlace) -> Result<Vec<Peer>, String> {
+///
+/// # Errors
+/// There is no such name, or nobody tells, in words.
+pub fn peers(place: &UrlPlace) -> Result<Vec<Peer>, String> {
     match place {
         UrlPlace::Port { host, port } => {
             let found = (&**host, *port).to_socket_addrs();
