@@ -209,7 +209,11 @@ fn tell(site: &Site) -> Result<()> {
     for proxy in &service.proxies {
         let matches: Vec<&str> = proxy.matches.iter().map(|it| it.as_str()).collect();
         let to: Vec<&str> = proxy.to.iter().map(|(url, _)| url.as_str()).collect();
-        print_line(format_args!("  {:24} {}", matches.join(", "), to.join(", ")))?;
+        print_line(format_args!(
+            "  {:24} {}",
+            matches.join(", "),
+            to.join(", ")
+        ))?;
     }
     Ok(())
 }
