@@ -86,6 +86,12 @@ pub trait Host {
         false
     }
 
+    /// Whether a client is gone that sends no more while it is owed an answer: what asks others,
+    /// who may take long, is to leave off then. Else it may still read.
+    fn ends_with_input(&self) -> bool {
+        false
+    }
+
     /// A piece of the content of a request; the last may be empty. With [`Flow::Wait`] no more is
     /// read from the client until [`Answers::resume`].
     fn content(

@@ -78,6 +78,12 @@ pub struct Sources {
 }
 
 impl Sources {
+    /// Whether `service.toml` has routes that other servers answer, right or wrong.
+    pub fn has_proxies(&self) -> bool {
+        let text = self.files.get("service.toml");
+        text.is_some_and(|text| proxy::is_there(text))
+    }
+
     /// The settings, before anything is compiled: what is wrong with them is as if it was not
     /// there, and is told by [`compile`](crate::compile::compile).
     pub fn config(&self, kinds: &[BackendKind]) -> ServiceConfig {

@@ -3,7 +3,7 @@
 use super::keys::{Keys, Text};
 use crate::diagnostic::{Place, Report};
 use crate::settings::{BackendUrl, ProxyConfig, ProxyPattern, ProxySettings, Section, UrlError};
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
 /// The keys that are no settings.
 const OTHERS: [&str; 2] = ["match", "to"];
@@ -19,6 +19,12 @@ const SERVERS_MAX: usize = 64;
 pub(crate) struct ProxyDecl<'a> {
     pub(crate) config: ProxyConfig,
     pub(crate) places: Vec<Place<'a>>,
+}
+
+/// Whether a service.toml has one, right or wrong.
+pub(super) fn is_there(text: &str) -> bool {
+    let (table, _) = DeTable::parse_recoverable(text);
+    table.get_ref().contains_key("proxy")
 }
 
 /// Reads all of them.

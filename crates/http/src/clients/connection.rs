@@ -54,6 +54,8 @@ pub(crate) struct Pending {
     pub(crate) close: bool,
     /// Its host waits for room.
     pub(crate) waits: bool,
+    /// Its client is gone when it sends no more.
+    pub(crate) ends_with_input: bool,
     /// Bytes that are expected of it, until it is begun.
     pub(crate) expected: usize,
     /// Bytes of memory that it takes elsewhere.
@@ -90,6 +92,7 @@ impl Pending {
             bytes,
             close,
             waits: false,
+            ends_with_input: false,
             expected: 0,
             beside: 0,
         }

@@ -148,7 +148,8 @@ impl Hosts {
         };
         host.request(&mut answers, request);
         if answers.given.iter().all(|(given, _)| *given != slot) {
-            answers.clients.await_host(answers.port, slot, id);
+            let ends = host.ends_with_input();
+            (answers.clients).await_host_while(answers.port, slot, id, ends);
         }
     }
 

@@ -20,6 +20,10 @@ impl Host for SharedProxies {
         head.framing() != Framing::None || may_upgrade(head, bytes)
     }
 
+    fn ends_with_input(&self) -> bool {
+        true
+    }
+
     fn content(
         &mut self,
         answers: &mut Answers<'_>,

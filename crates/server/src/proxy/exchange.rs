@@ -50,6 +50,8 @@ pub(super) struct Exchange {
     is_repeatable: bool,
     /// How often it was.
     pub(super) retries: u32,
+    /// Its connection was used before.
+    pub(super) is_reused: bool,
     /// The servers that could not be reached, a bit each.
     pub(super) tried: u64,
     /// How many places of the one at hand could not.
@@ -106,6 +108,7 @@ impl Exchange {
             head: asked.bytes,
             is_repeatable: asked.is_repeatable,
             retries: 0,
+            is_reused: false,
             tried: 0,
             places: 0,
             ends: asked.ends,

@@ -48,6 +48,7 @@ impl Proxies {
             }
             (exchange.upstream, exchange.places) = (chosen, 0);
             exchange.is_on = true;
+            exchange.is_reused = idle.is_some() && exchange.retries == 0;
             upstream.entered();
             match idle {
                 Some(id) if exchange.retries == 0 => {

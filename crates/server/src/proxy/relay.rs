@@ -337,7 +337,12 @@ impl Proxies {
         let Some(route) = self.routes.get_mut(&exchange.route) else {
             return;
         };
-        if !exchange.may_be_sent_again(route.settings().retries_max) {
+        if !exchange.is_reused {
+            // It may be why the server died, and is not sent there again.
+            exchange.tried |= 1 << exchange.upstream;
+        }
+        let is_one_left = (exchange.tried.count_ones() as usize) < route.upstreams.len();
+        if !is_one_left || !exchange.may_be_sent_again(route.settings().retries_max) {
             return self.fail(answers, slot, cause);
         }
         let upstream = &mut route.upstreams[exchange.upstream];

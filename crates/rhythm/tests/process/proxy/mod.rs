@@ -12,6 +12,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use upstream::Upstream;
 
@@ -49,6 +50,12 @@ fn serve(test: &str, to: &Upstream, more: &str) -> Server {
     Server::start(&folder(test, &route("/app/**", &[to], more)), &[])
 }
 
+/// A server with one worker.
+fn serve_by_one(folder: &Path) -> Server {
+    let script = "exec \"$0\" $(echo \"$@\" | sed 's/--workers 2/--workers 1/')";
+    Server::start_by(script, Stdio::null(), folder, &[])
+}
+
 fn get(server: &Server, path: &str) -> (u16, String) {
     let answer = server.client().ask("GET", path, "").expect("an answer");
     (answer.status, answer.body)
@@ -76,7 +83,7 @@ fn pages_and_files_go_before_and_the_rest_is_answered_elsewhere() {
     let server = Server::start(&folder("order", &service), &[]);
     assert_eq!(
         get(&server, "/app/moved"),
-        (200, "this page has moved\n".to_owned())
+        (200, "this page has moved".to_owned())
     );
     assert_eq!(get(&server, "/static/a.txt"), (200, "a file".to_owned()));
     assert_eq!(get(&server, "/%73tatic/a.txt"), (200, "a file".to_owned()));
@@ -226,7 +233,7 @@ fn nobody_there_is_a_502_in_the_sites_own_words() {
     let folder = folder("nobody", &service);
     fs::write(folder.join("pages/gone.html"), "+++\n+++\nback soon").expect("a file");
     let server = Server::start(&folder, &[]);
-    assert_eq!(get(&server, "/app/length"), (502, "back soon\n".to_owned()));
+    assert_eq!(get(&server, "/app/length"), (502, "back soon".to_owned()));
     let line = server.said("could not be proxied");
     assert!(
         line["fields"]["cause"]

@@ -1,7 +1,7 @@
 //! Servers that are killed and started again under load, and that are not in order.
 
 use super::super::server::{NEVER, Server};
-use super::folder;
+use super::{folder, serve_by_one};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -144,7 +144,7 @@ fn a_server_that_says_that_it_is_not_in_order_is_not_asked() {
         Python::start(ports[0], ""),
         Python::start(ports[1], ill.to_str().expect("text")),
     ];
-    let server = Server::start(&folder, &["--workers", "1"]);
+    let server = serve_by_one(&folder);
     let count = |port: u16| {
         let of = |_| {
             server

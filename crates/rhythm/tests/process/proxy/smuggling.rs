@@ -135,7 +135,7 @@ fn what_means_one_thing_is_passed_on_as_one_in_our_own_framing() {
         ),
         ("Content-Length: 005", "hello", "hello"),
         (
-            "Content-Length: 39",
+            "Content-Length: 38",
             "GET /app/hidden HTTP/1.1\r\nHost: h\r\n\r\nx",
             "GET /app/hidden HTTP/1.1\r\nHost: h\r\n\r\nx",
         ),

@@ -3,7 +3,7 @@
 
 use super::super::server::{NEVER, Server};
 use super::upstream::Upstream;
-use super::{folder, get, raw, route, serve};
+use super::{folder, get, raw, route, serve, serve_by_one};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -215,7 +215,7 @@ fn requests_beyond_the_connections_wait_and_beyond_that_are_refused() {
     let app = Upstream::new();
     let more = "connections_max = 1\nwaiting_max = 1\nwait_timeout = \"300ms\"";
     let folder = folder("full", &route("/app/**", &[&app], more));
-    let server = Server::start(&folder, &["--workers", "1"]);
+    let server = serve_by_one(&folder);
     let mut hanging = connect(&server);
     hanging
         .write_all(b"GET /app/hang HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -305,7 +305,7 @@ fn another_protocol_passes_through_for_as_long_as_it_likes() {
     // A page answers as if nothing had been asked.
     let mut page = connect(&server);
     page.write_all(ask("moved").as_bytes()).expect("it reads");
-    assert!(read_to(&mut page, "moved\n").starts_with("HTTP/1.1 200"));
+    assert!(read_to(&mut page, "moved").starts_with("HTTP/1.1 200"));
     page.set_read_timeout(Some(Duration::from_millis(50)))
         .expect("a duration");
     let kept = page.read(&mut [0]).map_err(|error| error.kind());

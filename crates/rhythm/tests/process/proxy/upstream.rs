@@ -58,7 +58,12 @@ impl Upstream {
                 its.open.lock().expect("no panic").push(again);
                 let its = its.clone();
                 // One that is cut off has nothing more to do.
-                thread::spawn(move || drop(serve(stream, &its)));
+                thread::spawn(move || {
+                    let end = stream.try_clone();
+                    let _ = serve(stream, &its);
+                    // Others have it, too.
+                    let _ = end.and_then(|end| end.shutdown(Shutdown::Both));
+                });
             }
         });
         Upstream { address, shared }
