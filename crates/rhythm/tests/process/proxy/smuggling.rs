@@ -155,7 +155,8 @@ fn what_means_one_thing_is_passed_on_as_one_in_our_own_framing() {
             "hello",
         ),
         (
-            "Content-Length: 5\r\nUpgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: x",
+            "Content-Length: 5\r\nUpgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\n\
+             HTTP2-Settings: x",
             "hello",
             "hello",
         ),

@@ -150,6 +150,7 @@ fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
             content: Vec::new(),
         };
         let path = seen.path().to_owned();
+        let path = path.split('?').next().unwrap_or_default();
         let path = path.rsplit('/').next().unwrap_or_default().to_owned();
         if path == "unread" {
             // It takes nothing of what follows.
@@ -201,7 +202,8 @@ fn answer(
         "length" if is_head => "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
         "length" => {
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: X-Own\r\nX-Own: 1\r\n\
-             Keep-Alive: timeout=5\r\nX-Kept: yes\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\r\nhello"
+             Keep-Alive: timeout=5\r\nX-Kept: yes\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n\r\n\
+             hello"
         }
         "chunked" => {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
