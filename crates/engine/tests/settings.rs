@@ -7,7 +7,8 @@ use proptest::sample::select;
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::conformance;
 use rhythm_engine::settings::{
-    Definition, ListenAt, Origin, PoolSettings, ServiceConfig, SettingKind, Value, document,
+    Definition, ListenAt, Origin, PoolSettings, ProxySettings, ServiceConfig, SettingKind, Value,
+    document,
 };
 use rhythm_engine::source::Sources;
 use std::path::Path;
@@ -319,6 +320,7 @@ fn the_documentation_has_every_setting() {
     let backend = PoolSettings::default();
     let mut tables = config.sections().map(document::section).to_vec();
     tables.push(document::section(&backend));
+    tables.push(document::section(&ProxySettings::default()));
     let tables = tables.join("\n");
     let (before, rest) = text.split_once(MARKS[0]).expect("the tables begin");
     let (old, behind) = rest.split_once(MARKS[1]).expect("the tables end");

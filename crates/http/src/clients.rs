@@ -26,7 +26,7 @@ mod turns;
 pub(crate) mod upkeep;
 
 use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId, Owed};
-use crate::clients::connection::{Connection, Waiting};
+use crate::clients::connection::{Connection, Pending, Waiting};
 use crate::clients::held::Held;
 use crate::clients::input::{Incoming, Input};
 use crate::clients::outbox::Outbox;
@@ -140,8 +140,10 @@ impl Clients {
             Ended::Failed(_) => true,
             Ended::PeerFinished => {
                 at.connection.peer_finished = true;
-                if at.connection.receiving.is_some() {
-                    // The rest of that request's content will never come.
+                let ends = |pending: &Pending| pending.ends_with_input && pending.host().is_some();
+                if at.connection.receiving.is_some() || at.connection.pending.iter().any(ends) {
+                    // The rest of that request's content will never come, or nobody waits for the
+                    // answer.
                     port.abort(id);
                     true
                 } else {

@@ -35,7 +35,7 @@ pub(crate) mod hosts;
 pub(crate) mod server;
 
 use crate::answer::body::Body;
-use crate::answer::error_page::write_error;
+use crate::answer::error_page::{ErrorPage, write_error};
 use crate::answer::framing::Framing;
 use crate::answer::{AnswerShape, AnswerSlot, Answered, Given, HostId};
 use crate::clients::Clients;
@@ -78,9 +78,17 @@ pub trait Host {
     fn request(&mut self, answers: &mut Answers<'_>, request: Request<'_>);
 
     /// Whether this request's content, which is yet to come, is to come in pieces as it arrives.
-    /// Else it is collected up to the limit of requests.
+    /// Else it is collected up to the limit of requests. A request that has none asks for another
+    /// protocol: what would be its content is all that follows. Where that is taken, its answer is
+    /// [`Answers::switch`], or the connection ends with it.
     fn takes_pieces(&self, head: &RequestHead, bytes: &[u8]) -> bool {
         let _ = (head, bytes);
+        false
+    }
+
+    /// Whether a client is gone that sends no more while it is owed an answer: what asks others,
+    /// who may take long, is to leave off then. Else it may still read.
+    fn ends_with_input(&self) -> bool {
         false
     }
 
@@ -215,6 +223,47 @@ impl Answers<'_> {
             Body::Empty
         });
         self.note_given(slot, is_given, answered);
+    }
+
+    /// Gives an error as a page of the caller's, if there is one, else as by [`Answers::error`].
+    /// `fields` writes more of the head's fields.
+    pub fn error_page(
+        &mut self,
+        slot: AnswerSlot,
+        shape: AnswerShape,
+        status: u16,
+        page: Option<&ErrorPage>,
+        fields: impl FnOnce(&mut ResponseWriter<'_>),
+    ) {
+        let date = self.date;
+        let mut answered = Answered::bare(status);
+        let is_given = (self.clients).answer(self.port, slot, shape, self.now, |shape, out| {
+            answered = write_error(out, status, page, shape, date, "", fields);
+            Body::Empty
+        });
+        self.note_given(slot, is_given, answered);
+    }
+
+    /// Begins an answer that says that another protocol is spoken from now on (101): what is
+    /// appended is that, as it is, and so are the pieces of the request's content. `fields` writes
+    /// all of the head's fields. It is over when it is finished, as is the connection.
+    pub fn switch(
+        &mut self,
+        slot: AnswerSlot,
+        shape: AnswerShape,
+        fields: impl FnOnce(&mut ResponseWriter<'_>),
+    ) {
+        let begun = Begun {
+            host: self.host,
+            framing: Framing::Close,
+            answered: Answered::bare(101),
+        };
+        (self.clients).begin(self.port, slot, shape, begun, self.now, |_, out| {
+            fields(&mut ResponseWriter::new(out, 101));
+            let line = out.len();
+            ResponseWriter::resume(out).end();
+            line
+        });
     }
 
     /// An answer was given whole. Where it was begun before, it was not: a second head would stand

@@ -98,7 +98,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let nowhere = |_: &BackendConfig| Ok(Vec::new());
     let sites = all
         .into_iter()
-        .map(|compiled| compiled.into_site(nowhere, None));
+        .map(|compiled| compiled.into_site(nowhere, |_| Ok(Vec::new()), None));
     let sites = Sites::new(sites.collect::<Result<_>>()?).map_err(anyhow::Error::msg)?;
     for site in sites.all() {
         for warning in site.statics().warnings() {
@@ -156,6 +156,9 @@ fn tell_settings(service: &Service) -> Result<()> {
     for backend in &service.backends {
         print(format_args!("\n{}", backend.to_toml()))?;
     }
+    for proxy in &service.proxies {
+        print(format_args!("\n{}", proxy.to_toml()))?;
+    }
     Ok(())
 }
 
@@ -202,6 +205,15 @@ fn tell(site: &Site) -> Result<()> {
     for page in &service.pages {
         let routes: Vec<String> = page.routes.iter().map(ToString::to_string).collect();
         print_line(format_args!("  {:24} {}", page.name, routes.join(", ")))?;
+    }
+    for proxy in &service.proxies {
+        let matches: Vec<&str> = proxy.matches.iter().map(|it| it.as_str()).collect();
+        let to: Vec<&str> = proxy.to.iter().map(|(url, _)| url.as_str()).collect();
+        print_line(format_args!(
+            "  {:24} {}",
+            matches.join(", "),
+            to.join(", ")
+        ))?;
     }
     Ok(())
 }

@@ -107,11 +107,13 @@ impl Folder {
         }
         sources.unread.extend(refused);
         let is_page = |name: &String| name.starts_with("pages/");
-        let serves = !sources.static_files.is_empty() || sources.files.keys().any(is_page);
+        let serves = !sources.static_files.is_empty()
+            || sources.files.keys().any(is_page)
+            || sources.has_proxies();
         if !serves && sources.unread.is_empty() {
             bail!(
-                "{} serves nothing: it has neither a page (pages/*.html) nor a static file \
-                 (static/*){}",
+                "{} serves nothing: it has neither a page (pages/*.html), nor a static file \
+                 (static/*), nor a [[proxy]] in service.toml{}",
                 folder.display(),
                 match sources.others.first() {
                     Some(path) => format!("; is {path} to be one? Pages end in .html"),

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use listenfd::ListenFd;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::{BackendConfig, ServiceConfig};
+use rhythm_engine::settings::{BackendConfig, ServiceConfig, UrlPlace};
 use rhythm_net::signal::{self, Signal};
 use rhythm_net::{ListenOptions, Listener, Waker};
 use rhythm_protocol::scan::Level;
@@ -323,11 +323,12 @@ fn load(args: &Args, before: &[Arc<Site>]) -> Vec<Result<Arc<Site>>> {
         backend::open(config, &peers).map_err(anyhow::Error::msg)?;
         Ok(peers)
     };
+    let find = |place: &UrlPlace| backend::peers(place, None).map_err(anyhow::Error::msg);
     let site = |(index, compiled): (usize, Result<Compiled>)| {
         let compiled = compiled?;
         let before = before.get(index).map(|before| &**before);
         match &agreed {
-            Ok(()) => compiled.into_site(locate, before),
+            Ok(()) => compiled.into_site(locate, find, before),
             Err(why) => bail!("{why:#}"),
         }
     };

@@ -7,7 +7,7 @@ use crate::backends::BackendArgs;
 use crate::folder::Folder;
 use anyhow::{Context, Error, Result, bail};
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::{BackendConfig, Origin, ServiceConfig};
+use rhythm_engine::settings::{BackendConfig, Origin, ServiceConfig, UrlPlace};
 use rhythm_net::Peer;
 use rhythm_server::{Site, SiteSettings};
 use std::path::{Path, PathBuf};
@@ -63,14 +63,15 @@ impl Compiled {
         }
     }
 
-    /// Makes a site of it, whose backends are where `locate` finds them, and which follows the site
-    /// `before`.
+    /// Makes a site of it, whose backends are where `locate` finds them, as are the servers of its
+    /// proxy routes where `find` does, and which follows the site `before`.
     ///
     /// # Errors
     /// What cannot be served.
     pub(crate) fn into_site(
         self,
         locate: impl Fn(&BackendConfig) -> Result<Vec<Peer>>,
+        find: impl Fn(&UrlPlace) -> Result<Vec<Peer>>,
         before: Option<&Site>,
     ) -> Result<Arc<Site>> {
         let mut settings = SiteSettings {
@@ -79,6 +80,12 @@ impl Compiled {
         };
         for (config, settings) in self.service.backends.iter().zip(&mut settings.backends) {
             settings.peers = locate(config)?;
+        }
+        for route in &mut settings.proxies {
+            for ((_, url), peers) in route.config.to.iter().zip(&mut route.peers) {
+                *peers = find(&url.place)
+                    .with_context(|| format!("[[proxy]] {}", route.config.name()))?;
+            }
         }
         self.folder.into_site_after(before, self.service, settings)
     }

@@ -7,7 +7,8 @@
 //! - [`backend`]: where pages get their data from, a folder a kind;
 //! - `answer/`: heads and bodies of finished lanes, and errors. Sessions are looked up, made and
 //!   ended here, too, for a whole cohort at a time;
-//! - `host/`: what is answered without a cohort: files, redirects, hosts, the admin listener.
+//! - `host/`: what is answered without a cohort: files, redirects, hosts, the admin listener;
+//! - `proxy/`: what other servers answer.
 //!
 //! What goes along: `flash.rs` is messages that one page leaves for the next, `seal.rs` how what
 //! browsers keep is known again, `shared_sessions.rs` how several machines share sessions; `site/`
@@ -30,6 +31,7 @@ mod limits;
 pub mod observe;
 mod owner;
 mod pipeline;
+mod proxy;
 #[doc(hidden)]
 pub mod reference;
 mod seal;
@@ -57,4 +59,4 @@ pub use server::{
 pub use site::loader::{Loaded, Loader};
 pub use site::names::{Resolver, system_resolver};
 pub use site::statics::{FileContent, FileSource, StaticFile, Statics};
-pub use site::{BackendSettings, HostRoute, Site, SiteSettings, Sites};
+pub use site::{BackendSettings, HostRoute, ProxyRoute, Site, SiteSettings, Sites};

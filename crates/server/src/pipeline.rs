@@ -66,7 +66,7 @@ use ending::Ending;
 use gauges::Gauges;
 use host_path::HostPath;
 use lanes::Intake;
-use rhythm_http::{Clients, Hosts};
+use rhythm_http::Clients;
 use rhythm_net::{Port, Time};
 use std::sync::Arc;
 use turn::Turn;
@@ -129,8 +129,14 @@ impl Pipeline {
         let host_path = HostPath::new(hosts, disk, options.clients.held_max);
         let epochs = Epochs::new(sites.clone(), |index, number| {
             let (site, metrics) = (sites.all()[index].clone(), metrics.site(index));
-            let hosts = &host_path.hosts;
-            epoch_of((number, index), site, None, &mut backends, hosts, &metrics)
+            epoch_of(
+                (number, index),
+                site,
+                None,
+                &mut backends,
+                &host_path,
+                &metrics,
+            )
         });
         Pipeline {
             epochs,
@@ -165,7 +171,7 @@ impl Pipeline {
     /// Serves these sites from now on, as many as before and in their order. What is under way ends
     /// as it began.
     pub fn reload(&mut self, sites: Arc<Sites>) {
-        let (backends, hosts, metrics) = (&mut self.backends, &self.host_path.hosts, &self.metrics);
+        let (backends, hosts, metrics) = (&mut self.backends, &self.host_path, &self.metrics);
         self.epochs.replace(sites.clone(), |before, number| {
             let index = before.index;
             let (site, metrics) = (sites.all()[index].clone(), metrics.site(index));
@@ -238,6 +244,10 @@ impl Pipeline {
         if files > 0 && open == 0 {
             return Err(format!("{files} files are sent to nobody"));
         }
+        let proxied = self.host_path.proxies.len();
+        if proxied > 0 && open == 0 {
+            return Err(format!("{proxied} requests are proxied for nobody"));
+        }
         let unanswered = self.backends.unanswered();
         if unanswered > 0 && used == 0 {
             return Err(format!("{unanswered} queries are of no context"));
@@ -278,13 +288,15 @@ fn epoch_of(
     site: Arc<Site>,
     before: Option<&Epoch>,
     backends: &mut Backends,
-    hosts: &Hosts,
+    host_path: &HostPath,
     metrics: &SiteMetrics,
 ) -> Epoch {
     let backends = backends.of_site(index, &site, metrics);
-    let host = |route: &HostRoute| hosts.find(&route.host);
+    let host = |route: &HostRoute| host_path.hosts.find(&route.host);
     let hosts = (site.settings.hosts.iter())
         .map(|route| host(route).expect("a site's routes are to hosts that there are"))
         .collect();
+    let proxies = host_path.proxies.of_site(index, &site, metrics);
+    let hosts = (hosts, proxies);
     Epoch::new(number, index, site, before, backends, hosts, metrics)
 }

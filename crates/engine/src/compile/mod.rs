@@ -90,6 +90,7 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
     let files = PageFiles::read(sources, kinds, &mut report);
     let pages = &files.pages;
     routes::check(pages, &mut report);
+    routes::check_proxies(&service_file.proxies, &mut report);
 
     let zone = zone::table(&service_file.config.service.time_zone);
     let zone: Rc<str> = zone.unwrap_or_default().into();
@@ -136,6 +137,8 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         let (index, statics) = (&service_file.index, &service_file.config.statics);
         let static_files = &sources.static_files;
         routes::warn_of_hidden(pages, index, statics, static_files, &mut report);
+        let proxies = &service_file.proxies;
+        routes::warn_of_unasked(pages, proxies, statics, static_files, &mut report);
         redirect::check(
             pages,
             service_file.missing.as_ref(),
@@ -155,6 +158,9 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         fragments: fragments.list,
         config: service_file.config,
         backends: service_file.backends,
+        proxies: (service_file.proxies.into_iter())
+            .map(|proxy| proxy.config)
+            .collect(),
         session_store: store,
         secret: service_file.secret,
         error_pages,

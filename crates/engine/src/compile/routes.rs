@@ -5,6 +5,7 @@ use crate::program::{Route, Segment};
 use crate::settings::StaticSettings;
 use crate::source::PageFile;
 use crate::source::keys::Text;
+use crate::source::proxy::ProxyDecl;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No two pages answer to one method and path.
@@ -51,6 +52,54 @@ pub(super) fn warn_of_hidden(
         if let Some((from, _)) = index.iter().find(|(from, _)| from.value == path) {
             let message = format!("a page answers GET {path}: this redirect is never made");
             report.warning(from.place, message, "remove it, or the page's route");
+        }
+    }
+}
+
+/// No two routes to other servers have the same paths.
+pub(super) fn check_proxies(proxies: &[ProxyDecl<'_>], report: &mut Report) {
+    let mut known = Vec::new();
+    for proxy in proxies {
+        for (pattern, place) in proxy.config.matches.iter().zip(&proxy.places) {
+            if known.iter().any(|other| pattern.is_same(other)) {
+                let message = format!("another [[proxy]] has {pattern} already");
+                report.error(
+                    *place,
+                    message,
+                    "of two that fit, the more specific one answers",
+                );
+            }
+            known.push(pattern.clone());
+        }
+    }
+}
+
+/// Warns of routes to other servers that a page or a static file hides.
+pub(super) fn warn_of_unasked(
+    pages: &[PageFile<'_>],
+    proxies: &[ProxyDecl<'_>],
+    statics: &StaticSettings,
+    static_files: &BTreeSet<String>,
+    report: &mut Report,
+) {
+    let routes = || pages.iter().flat_map(|page| &page.header.routes);
+    for proxy in proxies {
+        for (pattern, place) in proxy.config.matches.iter().zip(&proxy.places) {
+            let Some(path) = pattern.path() else {
+                continue;
+            };
+            let file = path.strip_prefix(&*statics.mount);
+            if let Some(file) = file.filter(|file| static_files.contains(*file)) {
+                let message = format!("static/{file} is answered in place of this server");
+                report.warning(*place, message, "remove the route, or the file");
+            }
+            let hides = |(route, _): &&(Route, _)| path_of(route).is_some_and(|it| it == path);
+            if let Some((route, _)) = routes().find(hides) {
+                let method = &route.method;
+                let message = format!("a page answers {method} {path} in place of this server");
+                let hint = "remove the route, unless it is for the other methods";
+                report.warning(*place, message, hint);
+            }
         }
     }
 }

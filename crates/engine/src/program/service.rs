@@ -3,7 +3,7 @@
 use super::page::PageProgram;
 use super::sessions::SessionStore;
 use crate::diagnostic::Diagnostic;
-use crate::settings::{BackendConfig, Secret, ServiceConfig};
+use crate::settings::{BackendConfig, ProxyConfig, Secret, ServiceConfig};
 use std::sync::Arc;
 
 /// The statuses of what is answered instead of a page.
@@ -32,6 +32,8 @@ pub struct Service {
     pub config: ServiceConfig,
     /// The backends that calls name by index.
     pub backends: Vec<BackendConfig>,
+    /// The routes that other servers answer.
+    pub proxies: Vec<ProxyConfig>,
     /// How sessions are asked for that several machines share, if they do.
     pub session_store: Option<SessionStore>,
     /// What seals are made with, where service.toml says it.

@@ -13,7 +13,8 @@
 //!   does not go together;
 //! - `service`: all of them, and where each value comes from;
 //! - `listen`: where to listen; `backend`: the backends'; `key`: what a kind of theirs has of its
-//!   own; `outside`: values that `service.toml` is not to have;
+//!   own; `url`: where they are; `outside`: values that `service.toml` is not to have;
+//! - `proxy`: routes that are answered elsewhere; `network`: whom of those before us to trust;
 //! - `document`: the documentation's tables; [`duration`]: durations as people write them.
 //!
 //! Limits end in `_max`, a number of bytes has `bytes` in its name, and what is a time has its unit
@@ -25,12 +26,15 @@ pub mod document;
 pub mod duration;
 mod key;
 mod listen;
+mod network;
 mod outside;
+mod proxy;
 mod section;
 mod service;
 mod stored;
 mod tables;
 mod together;
+mod url;
 mod value;
 
 pub use backend::{BackendConfig, PoolSettings};
@@ -40,8 +44,12 @@ pub use definition::{
 };
 pub use key::{BackendKey, Setting};
 pub use listen::{ListenAt, NoPlace};
+pub use network::{NoNetwork, Trusted};
 pub(crate) use outside::MAKE_SECRET;
 pub use outside::{Given, Outside, Secret};
+pub use proxy::{
+    Balance, HostSent, PatternError, PatternSegment, ProxyConfig, ProxyPattern, ProxySettings,
+};
 pub use section::Section;
 pub use service::{Origin, ServiceConfig};
 pub(crate) use stored::STORED_MAX;
@@ -51,4 +59,5 @@ pub use tables::{
     Limits, LogFormat, ServerSettings, ServiceSettings, SessionSettings, StaticSettings,
     TlsSettings,
 };
+pub use url::{BackendUrl, UrlError, UrlPlace};
 pub use value::{NONE, Typed, Value};

@@ -2,6 +2,7 @@
 
 use super::declaration::Instead;
 use super::keys::{Keys, Text, TomlText, text_of};
+use super::proxy::{self, ProxyDecl};
 use super::step::read_instead;
 use crate::diagnostic::{Place, Report};
 use crate::kind::BackendKind;
@@ -35,6 +36,8 @@ pub(crate) struct ServiceFile<'a> {
     pub(crate) index: Vec<(Text<'a>, Text<'a>)>,
     /// The pages of `[errors]`.
     pub(crate) errors: Vec<ErrorDecl<'a>>,
+    /// The routes that other servers answer.
+    pub(crate) proxies: Vec<ProxyDecl<'a>>,
     /// Where `store` of `[session]` stands, if it does.
     pub(crate) store: Option<Place<'a>>,
     /// The secret that all who serve it have in common.
@@ -66,6 +69,7 @@ impl ServiceFile<'_> {
             missing: None,
             index: Vec::new(),
             errors: Vec::new(),
+            proxies: Vec::new(),
             store: None,
             secret: None,
             secret_lost: false,
@@ -97,7 +101,7 @@ pub(crate) fn read<'a>(
     let defaults = ServiceConfig::default();
     let sections = defaults.sections();
     let known: Vec<&str> = (sections.iter().map(|section| section.name()))
-        .chain(["backend", "errors"])
+        .chain(["backend", "errors", "proxy"])
         .collect();
     let elsewhere = |key: &str| {
         let is = |setting: &&Definition| setting.key == key || setting.rule.was == Some(key);
@@ -173,6 +177,7 @@ pub(crate) fn read<'a>(
         }
     }
     service.errors = read_errors(&root, report);
+    service.proxies = proxy::read(&root, report);
     let backends_lost = read_backends(&root, kinds, at, &mut service.backends, report);
     let is_mistaken = report.errors() > before;
     service.fields_lost = is_mistaken;

@@ -2,7 +2,7 @@
 //!
 //! - `keys`: TOML, with the place of each mistake; `toml_syntax` tells what is wrong where it is
 //!   none;
-//! - `config`: `service.toml`;
+//! - `config`: `service.toml`; `proxy`: its routes that other servers answer;
 //! - `declaration`: what a page's header says; `header`, `param`, `step`, `call` and
 //!   `cookie` read it;
 //! - `page_file`: a page file, split into header and template;
@@ -19,6 +19,7 @@ pub(crate) mod keys;
 mod page_file;
 mod param;
 mod param_type;
+pub(crate) mod proxy;
 mod step;
 mod syntax;
 pub(crate) mod template;
@@ -77,6 +78,12 @@ pub struct Sources {
 }
 
 impl Sources {
+    /// Whether `service.toml` has routes that other servers answer, right or wrong.
+    pub fn has_proxies(&self) -> bool {
+        let text = self.files.get("service.toml");
+        text.is_some_and(|text| proxy::is_there(text))
+    }
+
     /// The settings, before anything is compiled: what is wrong with them is as if it was not
     /// there, and is told by [`compile`](crate::compile::compile).
     pub fn config(&self, kinds: &[BackendKind]) -> ServiceConfig {

@@ -54,6 +54,8 @@ pub(crate) struct Pending {
     pub(crate) close: bool,
     /// Its host waits for room.
     pub(crate) waits: bool,
+    /// Its client is gone when it sends no more.
+    pub(crate) ends_with_input: bool,
     /// Bytes that are expected of it, until it is begun.
     pub(crate) expected: usize,
     /// Bytes of memory that it takes elsewhere.
@@ -90,6 +92,7 @@ impl Pending {
             bytes,
             close,
             waits: false,
+            ends_with_input: false,
             expected: 0,
             beside: 0,
         }
@@ -126,6 +129,8 @@ pub(crate) struct Connection {
     pub(crate) asks_ahead: bool,
     /// The request whose content is being taken in pieces.
     pub(crate) receiving: Option<u32>,
+    /// What is received is no content, but what another protocol says, for as long as it likes.
+    pub(crate) is_tunnel: bool,
     pub(crate) stall: Option<Stall>,
     /// Its stall is over, as somebody is about to be told.
     pub(crate) may_go_on: bool,
@@ -173,6 +178,7 @@ impl Connection {
             more: false,
             asks_ahead: false,
             receiving: None,
+            is_tunnel: false,
             stall: None,
             may_go_on: false,
             last_taken: false,
@@ -332,7 +338,11 @@ impl Connection {
     pub(crate) fn waits_for(&self) -> Waiting {
         if !self.outgoing.is_empty() {
             Waiting::Output
-        } else if self.receiving.is_some() && self.stall.is_none() && self.continue_at.is_none() {
+        } else if self.receiving.is_some()
+            && !self.is_tunnel
+            && self.stall.is_none()
+            && self.continue_at.is_none()
+        {
             // Whoever was not asked for it yet, as answers before his own are due, waits for us.
             Waiting::Body
         } else if self.under_way() > 0 || self.stall.is_some() {

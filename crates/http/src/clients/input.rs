@@ -47,7 +47,7 @@ struct Body {
 struct Pieces {
     host: HostId,
     slot: AnswerSlot,
-    /// Bytes that are still to come, unless it is in chunks.
+    /// Bytes that are still to come, unless it is in chunks; `u64::MAX` of what has no end.
     left: u64,
     /// The piece at hand: bytes of input it is made of, and whether it is the last.
     used: usize,
@@ -100,7 +100,8 @@ pub enum Next {
     /// [taken](Reading::taken), or [put back](crate::Reader::put_back).
     Request,
     /// A request whose content is yet to come, in whole or part. It is collected, unless a host
-    /// takes it in pieces: [`Hosts::take_early`](crate::Hosts::take_early).
+    /// takes it in pieces: [`Hosts::take_early`](crate::Hosts::take_early). Or one that asks for
+    /// another protocol, whose bytes would follow it.
     Head,
     /// The client waits to be asked for that content: `Clients::send_continue`, or a refusal.
     Expects,
@@ -341,7 +342,8 @@ impl<'a> Reading<'a> {
                 body.chunked = Some(ChunkedDecoder::new(&limits));
                 0
             }
-            Framing::None => unreachable!("a request without content is whole"),
+            // All that follows is another protocol's.
+            Framing::None => u64::MAX,
         };
         self.used += std::mem::take(&mut body.head_length);
         body.pieces = Some(Pieces {
@@ -477,7 +479,8 @@ pub(crate) fn next_request(
     }
     let after = &rest[body.head_length..];
     let may_come = match head.framing() {
-        Framing::None => false,
+        // What follows it is no request, if the answer says so.
+        Framing::None => head.asks_upgrade(),
         Framing::Length(length) => length > after.len() as u64,
         Framing::Chunked => true,
     };

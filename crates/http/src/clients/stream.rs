@@ -34,11 +34,24 @@ impl Clients {
     /// is told when the client goes away ([`Clients::next_gone`]), or that it has. Nothing happens
     /// if the answer is begun.
     pub(crate) fn await_host(&mut self, port: &mut dyn Port, slot: AnswerSlot, host: HostId) {
+        self.await_host_while(port, slot, host, false);
+    }
+
+    /// As [`Clients::await_host`]; with `ends_with_input` for a client that is gone when it sends
+    /// no more, though it could still read.
+    pub(crate) fn await_host_while(
+        &mut self,
+        port: &mut dyn Port,
+        slot: AnswerSlot,
+        host: HostId,
+        ends_with_input: bool,
+    ) {
         let is_leaving = (self.gone.iter()).any(|(_, (leaving, _))| *leaving == slot);
         match self.connections.get_mut(slot.connection) {
             Some(connection) if connection.owes(slot.ordinal) => {
                 let progress = Progress::Awaited(host);
-                let pending = Pending::new(slot.ordinal, progress, Vec::new(), false);
+                let mut pending = Pending::new(slot.ordinal, progress, Vec::new(), false);
+                pending.ends_with_input = ends_with_input;
                 connection.pending.push(pending);
                 self.held.count(connection);
                 self.relieve(port, slot.connection);

@@ -94,7 +94,7 @@ fn content_that_was_not_asked_for_yet_is_not_waited_for() {
     let mut port = TestPort::with(ID, usize::MAX);
     let timeout = Duration::from_secs(1);
     let (mut clients, owed) = asked(ClientLimits::within(timeout), 2, &mut port);
-    clients.expect_pieces(owed[1].slot);
+    clients.expect_pieces(owed[1].slot, false);
     clients.continue_with(&mut port, owed[1].slot, Time::ZERO);
     let settle = |clients: &mut Clients, port: &mut TestPort, now| {
         let mut at = clients.at_hand(ID).expect("it is open");

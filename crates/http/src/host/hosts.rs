@@ -20,6 +20,7 @@ use crate::clients::stream::Flow;
 use crate::host::{Answers, Content, Host, Request};
 use rhythm_net::{ConnectionId, Ended, Port, Time, Token};
 use rhythm_protocol::http::date::DateCache;
+use rhythm_protocol::http::request::Framing;
 use std::fmt;
 
 /// Hosts by their names. See the module's text.
@@ -114,7 +115,8 @@ impl Hosts {
             return None;
         }
         let owed = (event.clients).accept(reading.connection(), reading.head())?;
-        event.clients.expect_pieces(owed.slot);
+        let is_tunnel = reading.head().framing() == Framing::None;
+        event.clients.expect_pieces(owed.slot, is_tunnel);
         self.request(id, &mut event, reading, owed, Content::Pieces);
         let asked_for = reading.head().expect_continue();
         reading.in_pieces(id, owed.slot);
@@ -146,7 +148,8 @@ impl Hosts {
         };
         host.request(&mut answers, request);
         if answers.given.iter().all(|(given, _)| *given != slot) {
-            answers.clients.await_host(answers.port, slot, id);
+            let ends = host.ends_with_input();
+            (answers.clients).await_host_while(answers.port, slot, id, ends);
         }
     }
 

@@ -15,6 +15,7 @@ mod memory_file;
 mod names;
 mod namespaces;
 mod postgres;
+mod proxy;
 mod redis;
 mod reproduce;
 mod ring;

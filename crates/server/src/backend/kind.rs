@@ -35,7 +35,10 @@ pub struct Kind {
 
 /// The peers that are at a place: a host's addresses, of its name, or a socket; what goes there is
 /// sealed, if it is to be.
-pub(super) fn peers(place: &UrlPlace, tls: Option<&Arc<Connector>>) -> Result<Vec<Peer>, String> {
+///
+/// # Errors
+/// There is no such name, or nobody tells, in words.
+pub fn peers(place: &UrlPlace, tls: Option<&Arc<Connector>>) -> Result<Vec<Peer>, String> {
     let seal = tls.map(Connector::seal);
     match place {
         UrlPlace::Port { host, port } => {

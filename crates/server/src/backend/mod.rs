@@ -44,7 +44,7 @@ mod words;
 pub use answers::{QueryAnswers, Tell, Told};
 pub use awaited::{Awaited, Which};
 pub use failure::{Cause, Failure};
-pub use kind::{Kind, Opened};
+pub use kind::{Kind, Opened, peers};
 pub use password::first_line;
 pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};
 pub(crate) use registry::query_bytes_max;

@@ -83,6 +83,19 @@ fn of_site(
         backends.insert(backend.name.clone(), values.into());
     }
     settings.insert("backend".to_owned(), backends.into());
+    let proxies = site.service().proxies.iter().map(|proxy| {
+        let mut values = Map::new();
+        let matches = proxy.matches.iter().map(|pattern| pattern.as_str());
+        values.insert("match".to_owned(), matches.collect::<Vec<_>>().into());
+        let to = proxy.to.iter().map(|(url, _)| url.as_str());
+        values.insert("to".to_owned(), to.collect::<Vec<_>>().into());
+        for definition in proxy.settings.definitions() {
+            let setting = value(proxy.settings.get(definition.key));
+            values.insert(definition.key.to_owned(), setting);
+        }
+        serde_json::Value::from(values)
+    });
+    settings.insert("proxy".to_owned(), proxies.collect::<Vec<_>>().into());
     let mut all = Map::new();
     all.insert("settings".to_owned(), settings.into());
     all.insert("from".to_owned(), from.into());

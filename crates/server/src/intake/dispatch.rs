@@ -6,7 +6,7 @@ use crate::intake::csrf::NoToken;
 use crate::intake::origin;
 use crate::intake::params::BadParameter;
 use crate::site::Site;
-use crate::site::routes::{Found, PatternId, Target};
+use crate::site::routes::{Found, PatternId, ProxyFound, Target};
 use rhythm_engine::session::TooMany;
 use rhythm_protocol::http::request::{Method, RequestHead};
 use rhythm_protocol::http::uri;
@@ -41,6 +41,8 @@ pub(crate) enum Way {
     Lane(u32, Option<PatternId>),
     /// To a host, by its route's index.
     Host(u32),
+    /// To another server, by its route's index.
+    Proxy(u32),
     /// The host path, with this for an answer.
     Site(SiteAnswer),
 }
@@ -48,6 +50,9 @@ pub(crate) enum Way {
 /// Decides about a request for which `found` was found.
 #[inline]
 pub(crate) fn dispatch(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8]) -> Way {
+    if let Some(way) = proxied(site, found, head, bytes) {
+        return way;
+    }
     Way::Site(match found {
         Found::Target(Target::Page(page), pattern) => match refusal(site, page, head, bytes) {
             None => return Way::Lane(page, pattern),
@@ -62,6 +67,35 @@ pub(crate) fn dispatch(site: &Site, found: Found<'_>, head: &RequestHead, bytes:
         Found::OtherMethod(allow) => SiteAnswer::OtherMethod(allow.into()),
         Found::Nothing => find_mounted(site, head, bytes),
     })
+}
+
+/// Where a request goes that nothing here answers, if another server has it.
+#[inline]
+pub(crate) fn proxied(
+    site: &Site,
+    found: Found<'_>,
+    head: &RequestHead,
+    bytes: &[u8],
+) -> Option<Way> {
+    match found {
+        Found::OtherMethod(_) | Found::Nothing if !site.settings.proxies.is_empty() => {
+            find_proxied(site, found, head, bytes)
+        }
+        _ => None,
+    }
+}
+
+#[cold]
+fn find_proxied(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8]) -> Option<Way> {
+    let is_file = || matches!(find_mounted(site, head, bytes), SiteAnswer::File(_));
+    if found == Found::Nothing && is_file() {
+        return None;
+    }
+    match site.routes.find_proxy(head.path(bytes)) {
+        ProxyFound::Proxy(index) => Some(Way::Proxy(index)),
+        ProxyFound::Unclear => Some(Way::Site(SiteAnswer::Error(400))),
+        ProxyFound::Nothing => None,
+    }
 }
 
 /// Why a page takes no such request, if it does not.

@@ -6,6 +6,7 @@
 use super::options::{ServerOptions, session_rules};
 use crate::backend::query_bytes_max;
 use crate::observe::access_log;
+use crate::proxy;
 use crate::site::Sites;
 use crate::site::lengths::Lengths;
 use crate::site::statics::{READ_BYTES_MAX, Statics};
@@ -28,7 +29,7 @@ pub struct Memory {
     /// Connections of clients.
     pub connections: usize,
     /// The most of each part, in bytes, by its name.
-    pub parts: [(&'static str, usize); 10],
+    pub parts: [(&'static str, usize); 11],
 }
 
 impl Memory {
@@ -138,6 +139,13 @@ impl Memory {
                         let each = service.backends.iter().map(query_bytes_max);
                         each.fold(0, usize::saturating_add)
                     }),
+                ]),
+            ),
+            (
+                "proxy",
+                product([
+                    workers,
+                    of_each(|service, _| proxy::bytes_max(&service.config, &service.proxies)),
                 ]),
             ),
             ("access_log", access_log::bytes_max(workers, head)),

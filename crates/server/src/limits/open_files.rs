@@ -23,7 +23,11 @@ fn reserve(options: &ServerOptions, sites: &Sites) -> usize {
     let all = || sites.all().iter();
     let backends = all().flat_map(|site| &site.service().backends);
     let of_backends: usize = backends.map(|it| it.pool.connections_max as usize).sum();
-    let of_worker = OF_WORKER + 2 * OF_BACKEND * of_backends;
+    let proxies = all().flat_map(|site| &site.service().proxies);
+    // One more to each, by which it is asked whether it is in order.
+    let of_proxies = proxies.map(|it| it.to.len() * (it.settings.connections_max as usize + 1));
+    let of_proxies: usize = of_proxies.sum();
+    let of_worker = OF_WORKER + 2 * (OF_BACKEND * of_backends + of_proxies);
     let of_statics = 2 * all().map(|site| site.statics.streamed()).sum::<usize>();
     OTHERS + of_statics + admin::CONNECTIONS_MAX + options.workers.max(1) * of_worker
 }

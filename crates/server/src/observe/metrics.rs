@@ -69,6 +69,23 @@ pub struct BackendMetrics {
     pub latency: TimeHistogram,
 }
 
+/// A worker's figures for a server that requests of a route are proxied to.
+#[derive(Debug, Default)]
+pub struct ProxyMetrics {
+    /// Requests sent to it, those that were sent again included.
+    pub requests: Count,
+    /// Requests that failed: that were answered in its place, or whose answers were cut off.
+    pub failures: Count,
+    /// Requests that were sent again, after a connection to it was lost.
+    pub retries: Count,
+    /// Requests under way on it, now.
+    pub under_way: Count,
+    /// Connections to it that stand or are being opened, now.
+    pub connections: Count,
+    /// From a request's arrival to its answer's end.
+    pub latency: TimeHistogram,
+}
+
 /// A worker's figures for a site.
 #[derive(Debug, Default)]
 pub struct SiteMetrics {
@@ -80,6 +97,8 @@ pub struct SiteMetrics {
     pub sign_ins_refused: Count,
     pages: Mutex<BTreeMap<String, Arc<PageMetrics>>>,
     backends: Mutex<BTreeMap<String, Arc<BackendMetrics>>>,
+    /// By route and server.
+    proxies: Mutex<BTreeMap<(String, String), Arc<ProxyMetrics>>>,
 }
 
 impl SiteMetrics {
@@ -93,10 +112,18 @@ impl SiteMetrics {
         named(&self.backends, name)
     }
 
+    /// The figures of a server that requests of a route are proxied to.
+    pub fn proxy(&self, route: &str, server: &str) -> Arc<ProxyMetrics> {
+        let mut map = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (route.to_owned(), server.to_owned());
+        map.entry(key).or_default().clone()
+    }
+
     /// Forgets pages and backends that nobody counts for any more: a reload has taken them away,
     /// and what was under way is answered. Whether no more than so many are left: whoever reads the
     /// figures holds them for a moment, and those are forgotten the next time.
     pub(crate) fn retire(&self, pages: usize, backends: usize) -> bool {
+        retain_counted(&self.proxies);
         let left = (retain_counted(&self.pages), retain_counted(&self.backends));
         left.0 <= pages && left.1 <= backends
     }
@@ -173,7 +200,7 @@ fn named<T: Default>(map: &Mutex<BTreeMap<String, Arc<T>>>, name: &str) -> Arc<T
 
 /// Keeps what is held elsewhere, and says how many that are. Who asks for more meanwhile waits at
 /// the lock.
-fn retain_counted<T>(map: &Mutex<BTreeMap<String, Arc<T>>>) -> usize {
+fn retain_counted<K: Ord, T>(map: &Mutex<BTreeMap<K, Arc<T>>>) -> usize {
     let mut map = map.lock().unwrap_or_else(PoisonError::into_inner);
     map.retain(|_, figures| Arc::strong_count(figures) > 1);
     map.len()

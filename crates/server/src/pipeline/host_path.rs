@@ -2,6 +2,7 @@
 
 use crate::host::disk::Disk;
 use crate::host::files::SharedFiles;
+use crate::proxy::SharedProxies;
 use rhythm_http::{Host, HostId, Hosts};
 
 /// Those who answer without cohorts.
@@ -10,6 +11,9 @@ pub(super) struct HostPath {
     /// One of them: files that are read while they are sent.
     pub(super) files: SharedFiles,
     pub(super) files_id: HostId,
+    /// Another: what other servers answer.
+    pub(super) proxies: SharedProxies,
+    pub(super) proxies_id: HostId,
 }
 
 impl HostPath {
@@ -20,8 +24,14 @@ impl HostPath {
         held_max: usize,
     ) -> HostPath {
         let files = SharedFiles::new(disk, held_max);
+        let proxies = SharedProxies::default();
+        let mut hosts = hosts;
+        hosts.push((SharedProxies::NAME.to_owned(), Box::new(proxies.clone())));
         let (hosts, files_id) = files.among(hosts);
+        let proxies_id = hosts.find(SharedProxies::NAME);
         HostPath {
+            proxies,
+            proxies_id: proxies_id.expect("it was just put in"),
             hosts,
             files,
             files_id,

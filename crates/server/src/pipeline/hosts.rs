@@ -4,9 +4,12 @@
 
 use super::Pipeline;
 use super::host_path::HostPath;
+use super::lanes::Taken;
 use crate::host::files::STREAM_BYTES_EXPECTED;
-use rhythm_http::{Event, Hosts, Owed, Reading};
-use rhythm_net::{Port, Time};
+use crate::intake::https;
+use crate::proxy::Aim;
+use rhythm_http::{Event, HostId, Hosts, Owed, Reading};
+use rhythm_net::{Port, Role, Time};
 
 impl Pipeline {
     /// Begins the answers that were given as files that are yet to be read.
@@ -30,11 +33,31 @@ impl Pipeline {
         let Some(came_by) = self.clients.came_by(reading.connection()) else {
             return;
         };
-        if let Some((site, host)) = self.intake.host(&self.epochs, came_by, reading.request()) {
-            self.responder.keep_line(Some(site), reading.request());
-            self.ask_host(port, now, |hosts, event| {
-                hosts.take_early(host, event, reading)
-            });
+        let taken = self.intake.host(&self.epochs, came_by, reading.request());
+        let Some((site, host)) = taken.and_then(|taken| self.host_of(&taken, came_by.0)) else {
+            return;
+        };
+        self.responder.keep_line(Some(site), reading.request());
+        self.ask_host(port, now, |hosts, event| {
+            hosts.take_early(host, event, reading)
+        });
+    }
+
+    /// The host that answers a request, and for which site, if one does. The proxy is told for
+    /// which route the request is that came in so.
+    pub(super) fn host_of(&self, taken: &Taken, role: Role) -> Option<(usize, HostId)> {
+        match *taken {
+            Taken::ByHost(site, host) => Some((site, host)),
+            Taken::ByProxy(site, route) => {
+                let epoch = &self.epochs.all()[site];
+                self.host_path.proxies.aim(Aim {
+                    route: epoch.proxies[route as usize],
+                    site: epoch.site.clone(),
+                    is_tls: role == https::TLS,
+                });
+                Some((site, self.host_path.proxies_id))
+            }
+            _ => None,
         }
     }
 

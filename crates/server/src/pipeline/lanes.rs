@@ -11,7 +11,7 @@ use crate::flight::heavy::Heavy;
 use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::host::site_answer::Source;
 use crate::intake::csrf::Tokens;
-use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal};
+use crate::intake::dispatch::{SiteAnswer, Way, dispatch, early_refusal, proxied};
 use crate::intake::https;
 use crate::intake::parser::{Parser, cookie_of};
 use crate::seal::Sealer;
@@ -72,6 +72,8 @@ pub(super) enum Taken {
     Lane,
     /// A host is to answer it, for the site of this index.
     ByHost(usize, HostId),
+    /// Another server is, by the route of this index of the site of this index.
+    ByProxy(usize, u32),
     /// This answers it, as the site of this index does.
     BySite(usize, SiteAnswer),
     /// It is for a host that is no site's.
@@ -111,22 +113,26 @@ impl Intake {
         early_refusal(site, found, head, bytes)
     }
 
-    /// The host that is to answer a request, if one is, and for which site.
+    /// The host, or the route to another server, that is to answer a request, if one is, and for
+    /// which site.
     pub(super) fn host(
         &mut self,
         epochs: &Epochs,
         (role, peer): (Role, Client),
         request: Incoming<'_>,
-    ) -> Option<(usize, HostId)> {
+    ) -> Option<Taken> {
         let Incoming { head, bytes, .. } = request;
         let epoch = epochs.of(request)?;
         if https::port_for(&epoch.site, role, peer).is_some() {
             // Nobody takes its content.
             return None;
         }
-        match self.parser.route(&epoch.site, head, bytes) {
-            Found::Target(Target::Host(route), _) => {
-                Some((epoch.index, epoch.hosts[route as usize]))
+        let found = self.parser.route(&epoch.site, head, bytes);
+        match (proxied(&epoch.site, found, head, bytes), found) {
+            (Some(Way::Proxy(route)), _) => Some(Taken::ByProxy(epoch.index, route)),
+            (None, Found::Target(Target::Host(route), _)) => {
+                let host = epoch.hosts[route as usize];
+                Some(Taken::ByHost(epoch.index, host))
             }
             _ => None,
         }
@@ -169,6 +175,7 @@ impl Intake {
                 }
             }
             Way::Host(route) => Taken::ByHost(epoch.index, epoch.hosts[route as usize]),
+            Way::Proxy(route) => Taken::ByProxy(epoch.index, route),
             Way::Site(answer) => Taken::BySite(epoch.index, answer),
         };
         let Taken::BySite(_, answer) = &taken else {

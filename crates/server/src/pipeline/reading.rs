@@ -86,7 +86,10 @@ impl Pipeline {
         now: Time,
     ) {
         match taken {
-            Taken::ByHost(site, host) => {
+            Taken::ByHost(..) | Taken::ByProxy(..) => {
+                let Some((site, host)) = self.host_of(&taken, reading.owed().role) else {
+                    return;
+                };
                 self.responder.keep_line(Some(site), reading.request());
                 self.ask_host(port, now, |hosts, event| {
                     hosts.take(host, event, reading);

@@ -28,6 +28,8 @@ pub(crate) struct Epoch {
     pub(crate) backends: Vec<Key>,
     /// For each route of a host, that host.
     pub(crate) hosts: Vec<HostId>,
+    /// For each route to other servers, its number in the pipeline's proxy.
+    pub(crate) proxies: Vec<u32>,
 }
 
 impl Epoch {
@@ -39,7 +41,7 @@ impl Epoch {
         site: Arc<Site>,
         before: Option<&Epoch>,
         backends: Vec<Key>,
-        hosts: Vec<HostId>,
+        (hosts, proxies): (Vec<HostId>, Vec<u32>),
         metrics: &SiteMetrics,
     ) -> Epoch {
         debug_assert_eq!(backends.len(), site.settings.backends.len());
@@ -62,6 +64,7 @@ impl Epoch {
             pages: pages().map(|page| metrics.page(&page.name)).collect(),
             backends,
             hosts,
+            proxies,
             site,
         }
     }

@@ -18,7 +18,7 @@ pub(crate) mod sites;
 pub(crate) mod sizes;
 pub(crate) mod statics;
 
-pub use settings::{BackendSettings, HostRoute, SiteSettings};
+pub use settings::{BackendSettings, HostRoute, ProxyRoute, SiteSettings};
 pub use sites::Sites;
 
 use crate::flash;
@@ -31,7 +31,7 @@ use rhythm_engine::program::{
     Aside, Carrier, FileFields, Op, PROBLEM_BYTES_MAX, PageProgram, ParamType, Segment, Service,
 };
 use rhythm_engine::session::{SessionId, StoredFields};
-use rhythm_http::{AnswerShape, Answered, RequestLimits, is_json, write_error};
+use rhythm_http::{AnswerShape, Answered, ErrorPage, RequestLimits, is_json, write_error};
 use rhythm_net::tls::Certificate;
 use rhythm_protocol::http::date::DateCache;
 use rhythm_protocol::http::encoding::Encoding;
@@ -331,6 +331,11 @@ impl Site {
         for (index, route) in (0..).zip(&settings.hosts) {
             routes.add_host(route.path.as_bytes(), index);
         }
+        for (index, proxy) in (0..).zip(&settings.proxies) {
+            for pattern in &proxy.config.matches {
+                routes.add_proxy(pattern, index);
+            }
+        }
         for (index, path) in statics.paths() {
             routes.add_path(path.as_bytes(), Method::Get, Target::File(index));
         }
@@ -409,6 +414,18 @@ impl Site {
                 self.settings.write_headers(head);
             }
         })
+    }
+
+    /// The site's own page for a status, if it has one.
+    pub(crate) fn error_page(&self, status: u16) -> Option<&ErrorPage> {
+        self.error_pages.get(status)
+    }
+
+    /// Writes the fields that an answer has with the site's own page for a status, if it has one.
+    pub(crate) fn write_error_fields(&self, status: u16, head: &mut ResponseWriter<'_>) {
+        if self.error_pages.get(status).is_some() {
+            self.settings.write_headers(head);
+        }
     }
 
     /// Bytes of the site's own page for a status.

@@ -5,6 +5,7 @@
 //! routes with parameters, is decoded segment by segment and compared.
 
 use rhythm_engine::program::{Route, Segment};
+use rhythm_engine::settings::ProxyPattern;
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::uri;
 use std::collections::HashMap;
@@ -31,6 +32,18 @@ pub(crate) enum Found<'r> {
     /// The resource exists, and this is not one of its methods, which are given as in `Allow`.
     OtherMethod(&'r str),
     /// There is no such resource.
+    Nothing,
+}
+
+/// What was found of routes to other servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProxyFound {
+    /// That of this index in the settings.
+    Proxy(u32),
+    /// One, by a path that may mean another to the server: with segments that are `.` or `..` once
+    /// decoded, or with escapes that are none.
+    Unclear,
+    /// None.
     Nothing,
 }
 
@@ -129,6 +142,8 @@ pub(crate) struct Routes {
     patterns: Vec<Pattern>,
     /// Paths of hosts, without a slash at the end; the longest first.
     hosts: Vec<(Box<[u8]>, u32)>,
+    /// What other servers answer; the more specific first.
+    proxies: Vec<(ProxyPattern, u32)>,
 }
 
 impl Routes {
@@ -205,6 +220,44 @@ impl Routes {
         self.hosts.push((path.into(), index));
         // The first of two alike stays: the order is kept.
         (self.hosts).sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+    }
+
+    /// Adds what another server answers.
+    pub(crate) fn add_proxy(&mut self, pattern: &ProxyPattern, index: u32) {
+        self.proxies.push((pattern.clone(), index));
+        (self.proxies).sort_by(|(one, _), (other, _)| one.specificity(other));
+    }
+
+    /// The route to another server that a path has, given as it was sent, which nothing here
+    /// answers.
+    pub(crate) fn find_proxy(&self, path: &[u8]) -> ProxyFound {
+        if self.proxies.is_empty() || !path.starts_with(b"/") {
+            return ProxyFound::Nothing;
+        }
+        let mut decoded = Vec::new();
+        let mut segments = Vec::new();
+        for segment in uri::segments(path) {
+            let start = decoded.len();
+            if uri::decode_bytes(segment, &mut decoded).is_err() {
+                return ProxyFound::Unclear;
+            }
+            segments.push(start..decoded.len());
+        }
+        let all = segments.iter().map(|segment| &decoded[segment.clone()]);
+        let is_dots = |name: &[u8]| name == b"." || name == b"..";
+        // What a server behind may take apart anew.
+        let leads_elsewhere = |segment: &[u8]| {
+            segment
+                .split(|byte| matches!(byte, b'/' | b'\\'))
+                .any(is_dots)
+        };
+        let is_unclear = all.clone().any(leads_elsewhere);
+        let found = (self.proxies.iter()).find(|(pattern, _)| pattern.has(all.clone()));
+        match found {
+            Some(_) if is_unclear => ProxyFound::Unclear,
+            Some((_, index)) => ProxyFound::Proxy(*index),
+            None => ProxyFound::Nothing,
+        }
     }
 
     /// What answers a path that is no resource.

@@ -1,7 +1,9 @@
 //! What of a service's settings is its site's: a reload takes changes of these.
 
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::{BackendConfig, GzipSettings, PoolSettings, ServiceConfig};
+use rhythm_engine::settings::{
+    BackendConfig, GzipSettings, PoolSettings, ProxyConfig, ServiceConfig,
+};
 use rhythm_http::RequestLimits;
 use rhythm_net::{Peer, PeerAddress};
 use rhythm_protocol::http::request::HeadLimits;
@@ -39,6 +41,8 @@ pub struct SiteSettings {
     pub read_timeout: Duration,
     /// What hosts answer.
     pub hosts: Vec<HostRoute>,
+    /// What other servers answer.
+    pub proxies: Vec<ProxyRoute>,
     /// The backends, by their index in the service's calls.
     pub backends: Vec<BackendSettings>,
     /// Limits of requests.
@@ -91,6 +95,12 @@ impl SiteSettings {
             nothing: 404,
             read_timeout: statics.read_timeout,
             hosts: Vec::new(),
+            proxies: (service.proxies.iter())
+                .map(|config| ProxyRoute {
+                    config: config.clone(),
+                    peers: vec![Vec::new(); config.to.len()],
+                })
+                .collect(),
             backends: service.backends.iter().map(backend).collect(),
             requests: RequestLimits {
                 head: HeadLimits {
@@ -121,6 +131,16 @@ pub struct HostRoute {
     pub path: String,
     /// The host's name among those that the server was given.
     pub host: String,
+}
+
+/// A route that other servers answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyRoute {
+    /// What service.toml says of it.
+    pub config: ProxyConfig,
+    /// For each of its servers, where it is: what whoever loads the site found, so that workers
+    /// look nothing up.
+    pub peers: Vec<Vec<Peer>>,
 }
 
 /// How long the pipeline waits for a backend.

@@ -79,6 +79,7 @@ impl TransferCodings {
 pub(crate) struct ConnectionOptions {
     close: bool,
     keep_alive: bool,
+    upgrade: bool,
 }
 
 impl ConnectionOptions {
@@ -96,7 +97,13 @@ impl ConnectionOptions {
         for option in elements(value) {
             self.close |= option.eq_ignore_ascii_case(b"close");
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            self.upgrade |= option.eq_ignore_ascii_case(b"upgrade");
         }
+    }
+
+    /// Whether another protocol is asked for, or spoken from now on (RFC 9110 section 7.8).
+    pub(crate) fn upgrades(self) -> bool {
+        self.upgrade
     }
 
     /// Whether the connection outlives the message, of HTTP/1.`minor`.

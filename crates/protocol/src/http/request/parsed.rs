@@ -54,6 +54,7 @@ pub struct RequestHead {
     framing: Framing,
     keep_alive: bool,
     expect_continue: bool,
+    asks_upgrade: bool,
     accepts: Encodings,
     pub(super) pending: Pending,
 }
@@ -86,6 +87,7 @@ impl RequestHead {
             framing: Framing::None,
             keep_alive: false,
             expect_continue: false,
+            asks_upgrade: false,
             accepts: Encodings::default(),
             pending: Pending::default(),
         }
@@ -100,6 +102,7 @@ impl RequestHead {
         self.framing = Framing::None;
         self.keep_alive = false;
         self.expect_continue = false;
+        self.asks_upgrade = false;
         self.accepts = Encodings::default();
         self.pending = Pending::default();
     }
@@ -201,6 +204,14 @@ impl RequestHead {
         self.keep_alive
     }
 
+    /// Whether the client would speak another protocol behind this head, which has no content, if
+    /// the answer says so (RFC 9110 section 7.8); `Upgrade` says which.
+    #[inline]
+    #[must_use]
+    pub fn asks_upgrade(&self) -> bool {
+        self.asks_upgrade
+    }
+
     /// Whether the client waits for `100 Continue` before it sends its content.
     #[inline]
     #[must_use]
@@ -299,6 +310,8 @@ impl RequestHead {
             (Some(_), None) => Framing::Chunked,
         };
         self.keep_alive = pending.connection.persists(minor);
+        self.asks_upgrade =
+            pending.connection.upgrades() && minor >= 1 && self.framing == Framing::None;
         self.accepts = pending.accept_encoding.accepted();
         // An HTTP/1.0 client cannot wait for it, and without content there is nothing to wait for
         // (RFC 9110 section 10.1.1).

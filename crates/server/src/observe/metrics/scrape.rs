@@ -1,6 +1,6 @@
 //! What a scrape reads: the figures of all workers added up, in the Prometheus text format.
 
-use super::{BackendMetrics, Metrics, SiteMetrics, WorkerMetrics};
+use super::{BackendMetrics, Metrics, ProxyMetrics, SiteMetrics, WorkerMetrics};
 use rhythm_cohort::LaunchReason;
 use rhythm_engine::cohort::LaneError;
 use rhythm_observe::{Count, Histogram, HistogramSum, NANOSECOND, Sample, Writer};
@@ -103,6 +103,7 @@ impl Metrics {
         let workers = &self.workers;
         self.pages(to)?;
         self.backends(to)?;
+        self.proxies(to)?;
         let by_worker: ByLabels<WorkerMetrics> = (workers.iter().enumerate())
             .map(|(index, worker)| (vec![("worker", index.to_string())], vec![worker.clone()]))
             .collect();
@@ -347,6 +348,64 @@ impl Metrics {
         to.histograms(
             "backend_latency_seconds",
             "From a batch to each of its answers",
+            latency,
+        )
+    }
+}
+
+impl Metrics {
+    fn proxies(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let mut all = ByLabels::<ProxyMetrics>::new();
+        for worker in &self.workers {
+            for index in 0..self.sites.len() {
+                let of_site = worker.site(index);
+                let of_site = of_site
+                    .proxies
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                for ((route, server), metrics) in of_site.iter() {
+                    let mut labels = self.service(index);
+                    labels.push(("route", route.clone()));
+                    labels.push(("server", server.clone()));
+                    all.entry(labels).or_default().push(metrics.clone());
+                }
+            }
+        }
+        let p = &all;
+        let requests = sums(p, |m| &m.requests);
+        to.counters(
+            "proxy_requests",
+            "Requests sent to servers of proxy routes",
+            requests,
+        )?;
+        let failures = sums(p, |m| &m.failures);
+        to.counters(
+            "proxy_failures",
+            "Requests of proxy routes that failed, or whose answers were cut off",
+            failures,
+        )?;
+        let retries = sums(p, |m| &m.retries);
+        to.counters(
+            "proxy_retries",
+            "Requests of proxy routes that were sent again",
+            retries,
+        )?;
+        let under_way = gauges(sums(p, |m| &m.under_way), 1.0);
+        to.gauges(
+            "proxy_under_way",
+            "Requests under way on servers of proxy routes",
+            under_way,
+        )?;
+        let connections = gauges(sums(p, |m| &m.connections), 1.0);
+        to.gauges(
+            "proxy_connections",
+            "Connections to servers of proxy routes",
+            connections,
+        )?;
+        let latency = histogram_sums(p, NANOSECOND, |m| &m.latency);
+        to.histograms(
+            "proxy_latency_seconds",
+            "From a request's arrival to the end of a proxied answer",
             latency,
         )
     }

@@ -1,0 +1,143 @@
+//! Servers are asked whether they are in order: by GET for a path, each time by a connection of its
+//! own.
+
+use super::reader::{AnswerReader, Part};
+use super::timers::Due;
+use super::{Link, Proxies, Use};
+use rhythm_http::Answers;
+use rhythm_net::{ConnectionId, Outgoing};
+use rhythm_protocol::http::client::RequestWriter;
+use rhythm_protocol::http::request::Method;
+use rhythm_protocol::http::response::HeaderName;
+
+const CONNECTION: HeaderName<'static> = HeaderName::new("Connection").expect("a token");
+const AGENT: HeaderName<'static> = HeaderName::new("User-Agent").expect("a token");
+
+/// A question under way.
+#[derive(Debug)]
+pub(super) struct Check {
+    pub(super) route: u32,
+    pub(super) upstream: usize,
+    owed: Outgoing,
+    reader: AnswerReader,
+}
+
+impl Proxies {
+    /// It is time to ask a server. One that has not answered since the last time is not in order.
+    pub(super) fn check(&mut self, answers: &mut Answers<'_>, number: u32, index: usize) {
+        let now = answers.now();
+        let Some(route) = self.routes.get(&number).filter(|route| !route.is_old) else {
+            return;
+        };
+        let (path, interval) = (
+            route.settings().health.clone(),
+            route.settings().health_interval,
+        );
+        self.timers.set(now + interval, Due::Check(number, index));
+        let is_its = |link: &Link| {
+            matches!(&link.used, Use::Check(check)
+                if (check.route, check.upstream) == (number, index))
+        };
+        let before = self
+            .links
+            .iter()
+            .find(|(_, link)| is_its(link))
+            .map(|(id, _)| *id);
+        if let Some(id) = before {
+            self.drop_link(answers, id);
+            self.is_found(number, index, false);
+        }
+        let Some(route) = self.routes.get_mut(&number) else {
+            return;
+        };
+        let upstream = &route.upstreams[index];
+        let mut request = Vec::new();
+        let mut head = RequestWriter::new(
+            &mut request,
+            Method::Get,
+            path.as_bytes(),
+            &upstream.authority,
+        );
+        head.header(AGENT, b"rhythm-health")
+            .header(CONNECTION, b"close")
+            .end();
+        let mut owed = Outgoing::new();
+        owed.push_own(request);
+        let Some(peer) = upstream.peer(0) else {
+            return self.is_found(number, index, false);
+        };
+        match answers.port().connect(peer) {
+            Ok(id) => {
+                let check = Check {
+                    route: number,
+                    upstream: index,
+                    owed,
+                    reader: AnswerReader::new(false, false),
+                };
+                let link = Link::new(number, index, Use::Check(Box::new(check)));
+                self.links.insert(id, link);
+            }
+            Err(_) => self.is_found(number, index, false),
+        }
+    }
+
+    /// The connection of a question is open, or takes more.
+    pub(super) fn check_connected(&mut self, answers: &mut Answers<'_>, id: ConnectionId) {
+        if let Some(link) = self.links.get_mut(&id)
+            && let Use::Check(check) = &mut link.used
+        {
+            // So short a request fits; one that is not sent is not answered in time.
+            let _ = check.owed.writable(answers.port(), id);
+        }
+    }
+
+    /// Bytes of an answer to a question.
+    pub(super) fn check_received(
+        &mut self,
+        answers: &mut Answers<'_>,
+        id: ConnectionId,
+        bytes: &[u8],
+    ) {
+        let Some(Link {
+            used: Use::Check(check),
+            ..
+        }) = self.links.get_mut(&id)
+        else {
+            return;
+        };
+        let mut decoded = Vec::new();
+        let read = check.reader.next(bytes, &mut decoded);
+        let is_well = match read {
+            Ok((_, Part::Nothing)) => return,
+            Ok((_, Part::Head)) => (200..400).contains(&check.reader.head().0.status()),
+            _ => false,
+        };
+        let (route, upstream) = (check.route, check.upstream);
+        self.drop_link(answers, id);
+        self.is_found(route, upstream, is_well);
+    }
+
+    /// A server is in order, or not, as was found just now.
+    pub(super) fn is_found(&mut self, number: u32, index: usize, is_well: bool) {
+        let Some(route) = self.routes.get_mut(&number) else {
+            return;
+        };
+        let name = route.made_of.config.name().to_owned();
+        let upstream = &mut route.upstreams[index];
+        if upstream.is_unwell != is_well {
+            return;
+        }
+        upstream.is_unwell = !is_well;
+        let (route, server, address) = (&*name, &*upstream.name, upstream.place());
+        match is_well {
+            true => tracing::info!(route, server, address, "a server is in order again"),
+            false => tracing::warn!(
+                route,
+                server,
+                address,
+                "a server is not in order by its `health`: others are asked, where there are any; \
+                 see what it answers there"
+            ),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Proxy routes: requests that another server answers, the application that was there before.
+//!
+//! ```text
+//!   client        http         proxy                                 server
+//!     |  request   |  request   |                                       |
+//!     |----------->|----------->| choose a server, a connection --------|
+//!     |  content   |  content   | (route.rs, upstream.rs)               |
+//!     |----------->|----------->| owed (exchange.rs) ------------------>|
+//!     |            |<-- Wait ---| while the server takes no more        |
+//!     |            |            |                            answer     |
+//!     |   answer   |   append   |<--------------- (reader.rs) ----------|
+//!     |<-----------|<-----------|                                       |
+//!     |            |--- Wait -->| the server is not read meanwhile      |
+//! ```
+//!
+//! It is a host (`rhythm_http::Host`): what a client may send and take, and when it is given up, is
+//! decided there. Both heads are made anew (`request.rs`, `fields.rs`), and how the end of a
+//! content is told is decided here and never taken over: a request is one to the server, or is
+//! refused. What a client holds is bounded by its pieces: a request's are taken one at a time, and
+//! an answer's until the client has enough.
+//!
+//! `relay.rs` takes a request through its steps, `pool.rs` finds connections for it, `events.rs`
+//! is what each event sets going, `check.rs` asks servers whether they are in order, `told.rs` is
+//! what the log learns. A reload makes routes anew; those that are as they were stay, with their
+//! connections, and of others what is under way ends as it began.
+
+mod check;
+mod events;
+mod exchange;
+mod fields;
+mod pool;
+mod reader;
+mod relay;
+mod request;
+mod route;
+mod timers;
+mod told;
+mod upstream;
+
+use crate::observe::metrics::SiteMetrics;
+use crate::site::{ProxyRoute, Site};
+use check::Check;
+use exchange::Exchange;
+use rhythm_engine::settings::ServiceConfig;
+use rhythm_http::AnswerSlot;
+use rhythm_net::{ConnectionId, DriverOptions, Time};
+use route::Route;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use timers::{Due, Timers};
+use told::Failures;
+
+/// The proxy of a worker, which its pipeline and its hosts have in common.
+#[derive(Clone, Default)]
+pub(crate) struct SharedProxies(Rc<RefCell<Proxies>>);
+
+/// See the module's text.
+#[derive(Default)]
+struct Proxies {
+    /// By numbers that are never used again.
+    routes: HashMap<u32, Route>,
+    last_route: u32,
+    exchanges: HashMap<AnswerSlot, Exchange>,
+    /// Connections to servers.
+    links: HashMap<ConnectionId, Link>,
+    timers: Timers,
+    /// What the request is for that is handed over next.
+    aim: Option<Aim>,
+    /// Connections to be dropped as soon as there is a port.
+    to_abort: Vec<ConnectionId>,
+    /// Routes of which a connection, or a place, is free.
+    freed: Vec<u32>,
+    /// Memory of what comes in chunks.
+    decoded: Vec<u8>,
+    failures: Failures,
+}
+
+/// What a request is for.
+#[derive(Debug)]
+pub(crate) struct Aim {
+    /// The route's number.
+    pub(crate) route: u32,
+    /// The site that has it.
+    pub(crate) site: Arc<Site>,
+    /// The client speaks TLS.
+    pub(crate) is_tls: bool,
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+struct Link {
+    route: u32,
+    /// Which of its servers.
+    upstream: usize,
+    used: Use,
+    /// Since when it is idle.
+    idle_since: Time,
+    /// There is a timer for that.
+    has_timer: bool,
+}
+
+/// What a connection is used for.
+#[derive(Debug)]
+enum Use {
+    Idle,
+    Exchange(AnswerSlot),
+    Check(Box<Check>),
+}
+
+impl SharedProxies {
+    /// The name of this host among others. No settings can name it.
+    pub(crate) const NAME: &str = "\0proxy";
+
+    /// The routes of a site, by their numbers, in the order of its settings. Those that it had
+    /// before and has no more are forgotten when nothing is under way on them.
+    pub(crate) fn of_site(&self, index: usize, site: &Site, metrics: &SiteMetrics) -> Vec<u32> {
+        self.0
+            .borrow_mut()
+            .of_site(index, &site.settings.proxies, metrics)
+    }
+
+    /// Says what the request is for that is handed over next.
+    pub(crate) fn aim(&self, aim: Aim) {
+        self.0.borrow_mut().aim = Some(aim);
+    }
+
+    /// How many requests are under way.
+    pub(crate) fn len(&self) -> usize {
+        self.0.borrow().exchanges.len()
+    }
+}
+
+impl Proxies {
+    fn of_site(&mut self, site: usize, made_of: &[ProxyRoute], metrics: &SiteMetrics) -> Vec<u32> {
+        let mut left: Vec<u32> = (self.routes.iter())
+            .filter(|(_, route)| route.site == site && !route.is_old)
+            .map(|(number, _)| *number)
+            .collect();
+        let mut all = Vec::new();
+        for made_of in made_of {
+            let same = |number: &u32| self.routes[number].made_of == *made_of;
+            let number = match left.iter().position(same) {
+                Some(at) => left.swap_remove(at),
+                None => {
+                    self.last_route += 1;
+                    let route = Route::new(site, made_of, metrics);
+                    if !route.settings().health.is_empty() {
+                        for upstream in 0..route.upstreams.len() {
+                            self.timers
+                                .set(Time::ZERO, Due::Check(self.last_route, upstream));
+                        }
+                    }
+                    self.routes.insert(self.last_route, route);
+                    self.last_route
+                }
+            };
+            all.push(number);
+        }
+        for number in left {
+            if let Some(route) = self.routes.get_mut(&number) {
+                route.is_old = true;
+                self.freed.push(number);
+            }
+        }
+        all
+    }
+}
+
+/// The most bytes of memory that a worker takes for the proxy routes of a service.
+pub(crate) fn bytes_max(
+    config: &ServiceConfig,
+    routes: &[rhythm_engine::settings::ProxyConfig],
+) -> usize {
+    let receive = DriverOptions::default().receive_bytes;
+    // A head with what is said in it of the client, twice where it may be sent again; a piece of
+    // content before it is sent, with its framing; the head of an answer; and what there is of
+    // each in tables, which have twice the places that they need.
+    let head = 2 * config.limits.head_bytes_max as usize + 1024;
+    let tables = 2 * (size_of::<Exchange>() + size_of::<Link>() + size_of::<Route>());
+    let each = 2 * head + receive + 64 + reader::HEAD_BYTES_MAX + 4096 + tables;
+    let requests = routes.iter().map(|route| {
+        let settings = &route.settings;
+        let connections = settings.connections_max as usize * route.to.len();
+        connections + settings.waiting_max as usize + route.to.len()
+    });
+    match routes.is_empty() {
+        true => 0,
+        false => requests
+            .sum::<usize>()
+            .saturating_mul(each)
+            .saturating_add(2 * receive),
+    }
+}

@@ -1,0 +1,288 @@
+//! Connections for requests: found, opened, given back, and waited for.
+
+use super::exchange::Phase;
+use super::timers::Due;
+use super::told::{Cause, Where};
+use super::{Link, Proxies, Use};
+use rhythm_http::{AnswerSlot, Answers};
+use rhythm_net::{ConnectionId, Time};
+use std::io::ErrorKind;
+
+impl Proxies {
+    /// Finds a connection for a request, or has it wait for one.
+    pub(super) fn assign(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot) {
+        let now = answers.now();
+        let mut cause = None;
+        loop {
+            let Some(exchange) = self.exchanges.get_mut(&slot) else {
+                return;
+            };
+            let Some(route) = self.routes.get_mut(&exchange.route) else {
+                unreachable!("a route stays as long as something is under way on it");
+            };
+            let Some(chosen) = route.choose(exchange.client, exchange.tried, now) else {
+                return self.fail(answers, slot, cause.unwrap_or(Cause::NoRoom));
+            };
+            let (most, waiting_max) = (
+                route.settings().connections_max,
+                route.settings().waiting_max,
+            );
+            let wait_timeout = route.settings().wait_timeout;
+            let upstream = &mut route.upstreams[chosen];
+            let is_full = upstream.connections >= most as usize;
+            // What was lost on a connection that had been idle may be lost on the next such.
+            let idle = match exchange.retries == 0 || is_full {
+                true => upstream.idle.pop(),
+                false => None,
+            };
+            if idle.is_none() && is_full {
+                exchange.upstream = chosen;
+                if route.waiting.len() >= waiting_max as usize {
+                    return self.fail(answers, slot, Cause::TooMany);
+                }
+                exchange.phase = Phase::Waiting;
+                // Who was put back waits no longer for it.
+                let until = *exchange.waits_until.get_or_insert(now + wait_timeout);
+                exchange.wait_until(until, &mut self.timers);
+                return route.waiting.push_back(slot);
+            }
+            (exchange.upstream, exchange.places) = (chosen, 0);
+            exchange.is_on = true;
+            exchange.is_reused = idle.is_some() && exchange.retries == 0;
+            upstream.entered();
+            match idle {
+                Some(id) if exchange.retries == 0 => {
+                    if let Some(link) = self.links.get_mut(&id) {
+                        link.used = Use::Exchange(slot);
+                    }
+                    exchange.connection = Some(id);
+                    return self.established(answers, slot);
+                }
+                Some(id) => {
+                    answers.port().abort(id);
+                    self.forget_link(id);
+                }
+                None => {}
+            }
+            match self.open(answers, slot) {
+                Ok(()) => return,
+                Err(Cause::NoRoom) => return self.fail(answers, slot, Cause::NoRoom),
+                Err(why) => {
+                    cause = Some(why);
+                    self.unreachable(slot, why, now);
+                }
+            }
+        }
+    }
+
+    /// Begins to open a connection to the first place of its server that was not tried.
+    fn open(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot) -> Result<(), Cause> {
+        let now = answers.now();
+        let mut cause = Cause::Unreachable(ErrorKind::AddrNotAvailable);
+        let Some(exchange) = self.exchanges.get_mut(&slot) else {
+            return Ok(());
+        };
+        let Some(route) = self.routes.get_mut(&exchange.route) else {
+            return Ok(());
+        };
+        let timeout = route.settings().connect_timeout;
+        let upstream = &mut route.upstreams[exchange.upstream];
+        while let Some(peer) = upstream.peer(exchange.places) {
+            match answers.port().connect(peer) {
+                Ok(id) => {
+                    let used = Use::Exchange(slot);
+                    let link = Link::new(exchange.route, exchange.upstream, used);
+                    self.links.insert(id, link);
+                    upstream.connections += 1;
+                    upstream
+                        .metrics
+                        .connections
+                        .set(upstream.connections as u64);
+                    exchange.connection = Some(id);
+                    exchange.phase = Phase::Connecting;
+                    exchange.wait_until(now + timeout, &mut self.timers);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::QuotaExceeded => {
+                    return Err(Cause::NoRoom);
+                }
+                Err(error) => {
+                    exchange.places += 1;
+                    cause = Cause::Unreachable(error.kind());
+                }
+            }
+        }
+        Err(cause)
+    }
+
+    /// A connection that was being opened for a request is not: its server's next place is tried,
+    /// or another server.
+    pub(super) fn not_connected(
+        &mut self,
+        answers: &mut Answers<'_>,
+        slot: AnswerSlot,
+        cause: Cause,
+    ) {
+        let now = answers.now();
+        if let Some(exchange) = self.exchanges.get_mut(&slot) {
+            exchange.connection = None;
+            exchange.places += 1;
+        }
+        match self.open(answers, slot) {
+            Ok(()) => {}
+            Err(Cause::NoRoom) => self.fail(answers, slot, Cause::NoRoom),
+            Err(_) => {
+                self.unreachable(slot, cause, now);
+                let Some(exchange) = self.exchanges.get_mut(&slot) else {
+                    return;
+                };
+                let Some(route) = self.routes.get(&exchange.route) else {
+                    return;
+                };
+                // Of those that are left, one is asked.
+                if exchange.tried.count_ones() as usize >= route.upstreams.len() {
+                    return self.fail(answers, slot, cause);
+                }
+                self.assign(answers, slot);
+            }
+        }
+    }
+
+    /// No place of the server that a request was to go to can be reached.
+    fn unreachable(&mut self, slot: AnswerSlot, cause: Cause, now: Time) {
+        let Some(exchange) = self.exchanges.get_mut(&slot) else {
+            return;
+        };
+        exchange.tried |= 1 << exchange.upstream;
+        let (number, index) = (exchange.route, exchange.upstream);
+        let Some(route) = self.routes.get_mut(&number) else {
+            return;
+        };
+        let (failures_max, aside) = (route.settings().failures_max, route.settings().aside);
+        let name = route.made_of.config.name().to_owned();
+        let is_alone = route.is_alone();
+        let upstream = &mut route.upstreams[index];
+        if std::mem::take(&mut exchange.is_on) {
+            upstream.left();
+        }
+        if upstream.failed(failures_max, aside, now) && !is_alone {
+            let place = upstream.place();
+            let at = Where {
+                service: exchange.site.label(),
+                route: &name,
+                server: &upstream.name,
+                place: &place,
+            };
+            self.failures.is_aside(number, at, cause, now);
+        }
+        exchange.phase = Phase::Waiting;
+    }
+
+    /// A connection has no request any more: it is kept for the next, or closed.
+    pub(super) fn give_back(&mut self, answers: &mut Answers<'_>, id: ConnectionId, keep: bool) {
+        let now = answers.now();
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        let Some(route) = self.routes.get_mut(&link.route) else {
+            return;
+        };
+        let keep_alive = route.settings().keep_alive;
+        if !keep || route.is_old || keep_alive.is_zero() {
+            answers.port().close(id);
+            self.forget_link(id);
+            return;
+        }
+        (link.used, link.idle_since) = (Use::Idle, now);
+        if !link.has_timer {
+            link.has_timer = true;
+            self.timers.set(now + keep_alive, Due::Idle(id));
+        }
+        route.upstreams[link.upstream].idle.push(id);
+    }
+
+    /// A connection may have been idle for long enough.
+    pub(super) fn is_idle_for_long(&mut self, answers: &mut Answers<'_>, id: ConnectionId) {
+        let now = answers.now();
+        let Some(link) = self.links.get_mut(&id) else {
+            return;
+        };
+        link.has_timer = false;
+        let Some(route) = self.routes.get(&link.route) else {
+            return;
+        };
+        if !matches!(link.used, Use::Idle) {
+            return;
+        }
+        let until = link.idle_since + route.settings().keep_alive;
+        if now < until {
+            link.has_timer = true;
+            self.timers.set(until, Due::Idle(id));
+            return;
+        }
+        answers.port().close(id);
+        self.forget_link(id);
+    }
+
+    /// A connection is gone.
+    pub(super) fn forget_link(&mut self, id: ConnectionId) -> Option<Link> {
+        let link = self.links.remove(&id)?;
+        let route = self.routes.get_mut(&link.route)?;
+        if !matches!(link.used, Use::Check(_)) {
+            let upstream = &mut route.upstreams[link.upstream];
+            upstream.idle.retain(|idle| *idle != id);
+            upstream.connections -= 1;
+            upstream
+                .metrics
+                .connections
+                .set(upstream.connections as u64);
+        }
+        self.freed.push(link.route);
+        Some(link)
+    }
+
+    /// Has requests go on that wait for a connection, where there may be one, and forgets routes
+    /// that are over. The end of every event.
+    pub(super) fn settle(&mut self, answers: &mut Answers<'_>) {
+        while let Some(id) = self.to_abort.pop() {
+            answers.port().abort(id);
+            self.forget_link(id);
+        }
+        while let Some(number) = self.freed.pop() {
+            let waiting = self.routes.get(&number).map_or(0, |it| it.waiting.len());
+            for _ in 0..waiting {
+                let Some(route) = self.routes.get_mut(&number).filter(|it| it.is_free()) else {
+                    break;
+                };
+                let Some(slot) = route.waiting.pop_front() else {
+                    break;
+                };
+                self.assign(answers, slot);
+            }
+            let Some(route) = self.routes.get(&number) else {
+                continue;
+            };
+            if route.is_old && route.under_way == 0 {
+                let of_it = self.links.iter().filter(|(_, link)| link.route == number);
+                let of_it: Vec<ConnectionId> = of_it.map(|(id, _)| *id).collect();
+                for id in of_it {
+                    answers.port().abort(id);
+                    self.forget_link(id);
+                }
+                self.routes.remove(&number);
+            }
+        }
+    }
+}
+
+impl Link {
+    pub(super) fn new(route: u32, upstream: usize, used: Use) -> Link {
+        Link {
+            route,
+            upstream,
+            used,
+            idle_since: Time::ZERO,
+            has_timer: false,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! A route: the servers of a `[[proxy]]`, which of them gets a request, and who waits.
+
+use super::upstream::{State, Upstream};
+use crate::observe::metrics::SiteMetrics;
+use crate::site::ProxyRoute;
+use rhythm_engine::settings::{Balance, ProxySettings, Trusted};
+use rhythm_http::AnswerSlot;
+use rhythm_net::{Client, Time};
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Route {
+    /// Which site it is of.
+    pub(super) site: usize,
+    /// What it was made of.
+    pub(super) made_of: ProxyRoute,
+    pub(super) trusted: Trusted,
+    pub(super) upstreams: Vec<Upstream>,
+    /// Requests that wait for a connection.
+    pub(super) waiting: VecDeque<AnswerSlot>,
+    /// Requests under way, those that wait included.
+    pub(super) under_way: usize,
+    /// The site has it no more, since a reload.
+    pub(super) is_old: bool,
+    /// Where the search for the one with the fewest requests begins.
+    turn: usize,
+}
+
+impl Route {
+    pub(super) fn new(site: usize, made_of: &ProxyRoute, metrics: &SiteMetrics) -> Route {
+        let config = &made_of.config;
+        let upstreams = config
+            .to
+            .iter()
+            .zip(&made_of.peers)
+            .map(|((name, url), peers)| {
+                let metrics = metrics.proxy(config.name(), name);
+                Upstream::new(name, &url.authority, peers.clone(), metrics)
+            });
+        Route {
+            site,
+            // It was read before.
+            trusted: config.settings.trusted_proxies.parse().unwrap_or_default(),
+            upstreams: upstreams.collect(),
+            made_of: made_of.clone(),
+            waiting: VecDeque::new(),
+            under_way: 0,
+            is_old: false,
+            turn: 0,
+        }
+    }
+
+    pub(super) fn settings(&self) -> &ProxySettings {
+        &self.made_of.config.settings
+    }
+
+    /// The server that is to get a request of this client, which was tried with those of a bit in
+    /// `tried`; where all are aside, one of these. None where all were tried.
+    pub(super) fn choose(&mut self, client: Client, tried: u64, now: Time) -> Option<usize> {
+        let balance = self.settings().balance;
+        let count = self.upstreams.len();
+        let turn = self.turn;
+        let in_turn = (0..count).map(|step| (turn + step) % count);
+        let candidates = in_turn.filter(|index| tried & 1 << index == 0);
+        let chosen = candidates.min_by_key(|index| {
+            let upstream = &self.upstreams[*index];
+            let rank = match upstream.state(now) {
+                State::Trial => (0, Time::ZERO),
+                State::Well => (1, Time::ZERO),
+                State::Aside(until) => (2, until),
+            };
+            let next = match balance {
+                Balance::Least => upstream.under_way as u64,
+                Balance::Client => !weight(client, &upstream.name),
+            };
+            (rank, next)
+        })?;
+        self.turn = (chosen + 1) % count;
+        let aside = self.settings().aside;
+        self.upstreams[chosen].is_tried(aside, now);
+        Some(chosen)
+    }
+
+    /// Whether one of its servers has a connection that is free, or may have one more.
+    pub(super) fn is_free(&self) -> bool {
+        let most = self.settings().connections_max as usize;
+        let mut upstreams = self.upstreams.iter();
+        upstreams.any(|it| !it.idle.is_empty() || it.connections < most)
+    }
+
+    /// The Host of its servers' URLs: that of the first.
+    pub(super) fn authority(&self) -> &str {
+        self.upstreams
+            .first()
+            .map_or("", |upstream| &upstream.authority)
+    }
+
+    /// Whether it has one server.
+    pub(super) fn is_alone(&self) -> bool {
+        self.upstreams.len() == 1
+    }
+}
+
+/// How much a client is for a server: it goes to the one for which it is most, so that one that is
+/// gone changes nothing for the clients of the others (rendezvous hashing, Thaler and Ravishankar,
+/// 1998).
+fn weight(client: Client, upstream: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    client.address().hash(&mut hasher);
+    upstream.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_engine::settings::{BackendUrl, ProxyConfig};
+    use rhythm_net::Peer;
+    use std::net::IpAddr;
+    use std::time::Duration;
+
+    fn route(count: usize, balance: Balance) -> Route {
+        let urls = (0..count).map(|at| format!("http://127.0.0.1:{}", 3000 + at));
+        let to = urls.map(|url| (url.clone(), url.parse::<BackendUrl>().expect("a URL")));
+        let peer = |at| vec![Peer::tcp("app", ([127, 0, 0, 1], 3000 + at).into())];
+        let made_of = ProxyRoute {
+            config: ProxyConfig {
+                matches: vec!["/**".parse().expect("a pattern")],
+                to: to.collect(),
+                settings: ProxySettings {
+                    balance,
+                    ..ProxySettings::default()
+                },
+            },
+            peers: (0..count as u16).map(peer).collect(),
+        };
+        Route::new(0, &made_of, &SiteMetrics::default())
+    }
+
+    fn at(last: u8) -> Client {
+        Client::At((IpAddr::from([192, 0, 2, last]), 9).into())
+    }
+
+    #[test]
+    fn the_one_with_the_fewest_is_asked_and_others_in_turn() {
+        let mut route = route(3, Balance::Least);
+        let now = Time::from_nanos(1);
+        let chosen: Vec<_> = (0..4).map(|_| route.choose(Client::Unix, 0, now)).collect();
+        assert_eq!(chosen, [Some(0), Some(1), Some(2), Some(0)]);
+        route.upstreams[0].under_way = 2;
+        route.upstreams[1].under_way = 1;
+        route.upstreams[2].under_way = 2;
+        assert_eq!(route.choose(Client::Unix, 0, now), Some(1));
+        assert_eq!(route.choose(Client::Unix, 0b010, now), Some(2));
+        assert_eq!(route.choose(Client::Unix, 0b111, now), None);
+    }
+
+    #[test]
+    fn who_fails_is_left_alone_and_then_tried_by_one() {
+        let mut route = route(2, Balance::Least);
+        let now = Time::from_nanos(1);
+        let aside = route.settings().aside;
+        assert!(route.upstreams[0].failed(1, aside, now));
+        assert!(!route.upstreams[0].failed(1, aside, now), "that was told");
+        for _ in 0..3 {
+            assert_eq!(route.choose(Client::Unix, 0, now), Some(1));
+        }
+        let later = now + aside;
+        assert_eq!(
+            route.choose(Client::Unix, 0, later),
+            Some(0),
+            "one tries it"
+        );
+        assert_eq!(route.choose(Client::Unix, 0, later), Some(1));
+        route.upstreams[0].reached(0);
+        let both: Vec<_> = (0..2)
+            .map(|_| route.choose(Client::Unix, 0, later))
+            .collect();
+        assert!(both.contains(&Some(0)) && both.contains(&Some(1)));
+        // Where all are aside, the one that was longest is asked.
+        route.upstreams[1].failed(1, aside, later);
+        route.upstreams[0].failed(1, aside, later + Duration::from_millis(1));
+        assert_eq!(route.choose(Client::Unix, 0, later), Some(1));
+    }
+
+    #[test]
+    fn a_client_stays_with_its_server_while_that_is_well() {
+        let mut route = route(3, Balance::Client);
+        let now = Time::from_nanos(1);
+        let mut of = |route: &mut Route| -> Vec<_> {
+            (0..60).map(|last| route.choose(at(last), 0, now)).collect()
+        };
+        let before = of(&mut route);
+        assert_eq!(of(&mut route), before);
+        for index in 0..3 {
+            assert!(before.contains(&Some(index)), "each has some");
+        }
+        route.upstreams[0].failed(1, Duration::from_secs(9), now);
+        for (before, after) in before.iter().zip(of(&mut route)) {
+            assert!(*before == Some(0) && after != Some(0) || *before == after);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Why a request could not be proxied, and what the log is told of it.
+
+use rhythm_net::sparse::SparseByKind;
+use rhythm_net::{Time, sparse};
+use std::fmt;
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// No connection could be opened.
+    Unreachable(ErrorKind),
+    /// None was open in time.
+    ConnectsLate,
+    /// None was free in time.
+    Unsent,
+    /// Too many requests wait for one.
+    TooMany,
+    /// This process has no more of them.
+    NoRoom,
+    /// The connection ended before the answer began.
+    Lost(Option<ErrorKind>),
+    /// What came is no answer.
+    Unreadable,
+    /// The answer did not begin in time.
+    Late,
+    /// It took nothing of the request for too long.
+    Stuck,
+    /// It sent nothing more of the answer for too long.
+    Silent,
+    /// The connection ended within the answer.
+    CutOff(Option<ErrorKind>),
+}
+
+impl Cause {
+    /// What the client is answered, where nothing of an answer was sent.
+    pub(super) fn status(self) -> u16 {
+        match self {
+            Cause::Unreachable(_) | Cause::Lost(_) | Cause::Unreadable | Cause::CutOff(_) => 502,
+            Cause::Unsent | Cause::TooMany | Cause::NoRoom => 503,
+            Cause::ConnectsLate | Cause::Late | Cause::Stuck | Cause::Silent => 504,
+        }
+    }
+
+    fn cure(self) -> &'static str {
+        match self {
+            Cause::Unreachable(_) => "start it, or mend `to` of its [[proxy]]",
+            Cause::ConnectsLate => {
+                "see whether a firewall is before it, or raise `connect_timeout`"
+            }
+            Cause::Unsent | Cause::TooMany => {
+                "see what slows it down, or let it have more `connections_max`"
+            }
+            Cause::NoRoom => "let this process open more files (`ulimit -n`, LimitNOFILE=)",
+            Cause::Lost(_) | Cause::CutOff(_) => "see in its own log why it hangs up",
+            Cause::Unreadable => "see whether it speaks HTTP/1.1 there, and no TLS",
+            Cause::Late => "see what slows it down, or raise `answer_timeout`",
+            Cause::Stuck | Cause::Silent => "see what slows it down, or raise `piece_timeout`",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cause::Unreachable(why) => {
+                return write!(f, "no connection could be opened: {why}");
+            }
+            Cause::Lost(Some(why)) => {
+                return write!(f, "the connection broke before it answered: {why}");
+            }
+            Cause::CutOff(Some(why)) => {
+                return write!(f, "the connection broke in the midst of an answer: {why}");
+            }
+            Cause::Lost(None) => "it closed the connection before it answered",
+            Cause::CutOff(None) => "it closed the connection in the midst of an answer",
+            Cause::ConnectsLate => "no connection was open in time",
+            Cause::Unsent => "no connection was free in time",
+            Cause::TooMany => "too many requests wait for a connection",
+            Cause::NoRoom => "this process has no more connections",
+            Cause::Unreadable => "what it answered is no HTTP/1.1",
+            Cause::Late => "it did not begin to answer in time",
+            Cause::Stuck => "it took nothing of a request for too long",
+            Cause::Silent => "it sent nothing more of an answer for too long",
+        })
+    }
+}
+
+/// Where something failed: a service, where there are several, its route, and a server of that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Where<'a> {
+    pub(super) service: Option<&'a str>,
+    pub(super) route: &'a str,
+    pub(super) server: &'a Arc<str>,
+    pub(super) place: &'a str,
+}
+
+/// Lines of the log, one a second of each route, server and cause at most.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    lines: SparseByKind<(u32, Arc<str>, Cause)>,
+    asides: sparse::SparseByKind<(u32, Arc<str>)>,
+}
+
+impl Failures {
+    /// A request failed.
+    pub(super) fn failed(&mut self, route: u32, at: Where<'_>, cause: Cause, now: Time) {
+        let kind = (route, at.server.clone(), cause);
+        if let Some(left_out) = self.lines.line(kind, now) {
+            tracing::warn!(
+                service = at.service,
+                route = at.route,
+                server = &**at.server,
+                address = at.place,
+                %cause,
+                left_out,
+                "a request could not be proxied; {}",
+                cause.cure()
+            );
+        }
+    }
+
+    /// A server is left alone for a while.
+    pub(super) fn is_aside(&mut self, route: u32, at: Where<'_>, cause: Cause, now: Time) {
+        if let Some(left_out) = self.asides.line((route, at.server.clone()), now) {
+            tracing::warn!(
+                service = at.service,
+                route = at.route,
+                server = &**at.server,
+                address = at.place,
+                %cause,
+                left_out,
+                "a server that is proxied to is left alone for `aside`, then tried; {}",
+                cause.cure()
+            );
+        }
+    }
+}

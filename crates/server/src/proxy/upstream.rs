@@ -1,0 +1,129 @@
+//! A server that is proxied to: its connections, and whether it is well.
+//!
+//! ```text
+//!   well --- failures_max connections fail, or it says that it is not in order ---> aside
+//!    ^                                                                                |
+//!    |                                                                      aside is over
+//!    +---- it is reached ---- one request tries it; the others go elsewhere <---------+
+//! ```
+
+use crate::observe::metrics::ProxyMetrics;
+use rhythm_net::{ConnectionId, Peer, Time};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    /// As its URL was written.
+    pub(super) name: Arc<str>,
+    /// What its URL has for a Host.
+    pub(super) authority: String,
+    /// Where its name leads.
+    peers: Vec<Peer>,
+    /// Which of them is tried first: the last that was reached.
+    first: usize,
+    /// Connections that stand or are being opened.
+    pub(super) connections: usize,
+    /// Those of them that nothing is under way on, the one used last at the end.
+    pub(super) idle: Vec<ConnectionId>,
+    /// Requests under way on it.
+    pub(super) under_way: usize,
+    /// Connections that failed since one was opened.
+    failures: u32,
+    /// Until when it is aside.
+    aside: Option<Time>,
+    /// It says itself that it is not in order.
+    pub(super) is_unwell: bool,
+    pub(super) metrics: Arc<ProxyMetrics>,
+}
+
+impl Upstream {
+    pub(super) fn new(
+        name: &str,
+        authority: &str,
+        peers: Vec<Peer>,
+        metrics: Arc<ProxyMetrics>,
+    ) -> Upstream {
+        Upstream {
+            name: name.into(),
+            authority: authority.to_owned(),
+            peers,
+            first: 0,
+            connections: 0,
+            idle: Vec::new(),
+            under_way: 0,
+            failures: 0,
+            aside: None,
+            is_unwell: false,
+            metrics,
+        }
+    }
+
+    /// Where it is, tried so often before; none, where all of it was.
+    pub(super) fn peer(&self, tried: usize) -> Option<&Peer> {
+        let count = self.peers.len();
+        (tried < count).then(|| &self.peers[(self.first + tried) % count])
+    }
+
+    /// Where it is, for the log.
+    pub(super) fn place(&self) -> String {
+        let places: Vec<String> = self.peers.iter().map(Peer::to_string).collect();
+        places.join(", ")
+    }
+
+    /// A connection is open, tried so often before.
+    pub(super) fn reached(&mut self, tried: usize) {
+        self.first = (self.first + tried) % self.peers.len().max(1);
+        (self.failures, self.aside) = (0, None);
+    }
+
+    /// No connection could be opened. Whether it is aside now, and was not before.
+    pub(super) fn failed(&mut self, failures_max: u32, aside: Duration, now: Time) -> bool {
+        self.failures = self.failures.saturating_add(1);
+        if self.failures < failures_max {
+            return false;
+        }
+        self.aside.replace(now + aside).is_none()
+    }
+
+    /// A request is under way on it.
+    pub(super) fn entered(&mut self) {
+        self.under_way += 1;
+        self.metrics.under_way.set(self.under_way as u64);
+    }
+
+    /// A request is not under way on it any more.
+    pub(super) fn left(&mut self) {
+        self.under_way -= 1;
+        self.metrics.under_way.set(self.under_way as u64);
+    }
+
+    /// Whether it may be asked; when it is aside, since when it may be tried.
+    pub(super) fn state(&self, now: Time) -> State {
+        match self.aside {
+            _ if self.is_unwell => State::Aside(Time::NEVER),
+            None => State::Well,
+            Some(until) if until <= now => State::Trial,
+            Some(until) => State::Aside(until),
+        }
+    }
+
+    /// A request tries it: the others go elsewhere until this is known to have gone well.
+    pub(super) fn is_tried(&mut self, aside: Duration, now: Time) {
+        if self.aside.is_some_and(|until| until <= now) {
+            self.aside = Some(now + aside);
+        }
+    }
+}
+
+/// Whether a server may be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It may.
+    Well,
+    /// One request may try it.
+    Trial,
+    /// Until then it is better left alone.
+    Aside(Time),
+}
