@@ -235,6 +235,8 @@ impl LaneAnswers<'_> {
             Some(backend) if is_of_backend => backend,
             _ => {
                 let stage = self.stage;
+                let words = format!("{status}: {error}, in stage {stage}");
+                self.metrics.last_failure.set(self.now, words);
                 tracing::warn!(
                     service,
                     page,
@@ -252,13 +254,21 @@ impl LaneAnswers<'_> {
             .map(|before| &program.stages[before]);
         // That which asks for the session is no step.
         let step = asking.map(|stage| stage.step).filter(|step| *step > 0);
+        let address = backend.place(failure.address);
+        let cause = cause.map(|cause| cause.to_string());
+        let name = &backend.name;
+        let words = match &cause {
+            Some(cause) => format!("{status}: {failure}; {name} ({address}): {cause}"),
+            None => format!("{status}: {failure}; {name} ({address})"),
+        };
+        self.metrics.last_failure.set(self.now, words);
         tracing::warn!(
             service,
             page,
             step,
             backend = backend.name,
-            address = backend.place(failure.address),
-            cause = cause.map(|cause| cause.to_string()),
+            address,
+            cause,
             status,
             left_out,
             "a request failed: {failure}"
