@@ -55,6 +55,8 @@ pub enum Part {
     Distribution(&'static str, String),
     /// A row for each of several things.
     Table(Table),
+    /// What helps to understand what is above.
+    Note(&'static str),
 }
 
 /// One figure.

@@ -63,7 +63,7 @@ class Bars {
         element("th", head, { scope: "col" }).textContent = "Share";
         element("td", head, { "aria-hidden": "true" });
         this.#body = element("tbody", table);
-        this.#empty = element("p", parent);
+        this.#empty = element("p", parent, { class: "note" });
     }
 
     update(parts) {
@@ -138,12 +138,13 @@ class Table {
             return cell;
         });
         this.#body = element("tbody", table);
-        this.#empty = element("p", parent);
+        this.#empty = element("p", parent, { class: "empty" });
     }
 
     update({ caption, columns, rows, empty }, samples) {
         show(this.#caption, caption);
         show(this.#empty, rows.length === 0 ? empty : "");
+        this.#empty.hidden = rows.length > 0;
         this.#scroll.hidden = rows.length === 0;
         const named = new Set(rows.map(([name]) => name.text));
         for (const [name, { row }] of this.#rows) {
@@ -227,7 +228,7 @@ export class Panel {
     }
 
     // What shows a part: called with each new state of it.
-    #made({ figures, chart, bars, distribution, table }, key) {
+    #made({ figures, chart, bars, distribution, note, table }, key) {
         if (figures !== undefined) {
             const shown = new Figures(this.#section, key, figures);
             return (part, samples) => shown.update(part.figures, samples);
@@ -247,17 +248,22 @@ export class Panel {
             const shown = new Distribution(this.#section, distribution[0]);
             return (part, samples) => shown.update(part.distribution[1], samples);
         }
+        if (note !== undefined) {
+            const shown = element("p", this.#section, { class: "note" });
+            return (part) => show(shown, part.note);
+        }
         const shown = new Table(this.#section, key, table);
         return (part, samples) => shown.update(part.table, samples);
     }
 }
 
-function shapeOf({ figures, chart, bars, distribution, table }) {
+function shapeOf({ figures, chart, bars, distribution, note, table }) {
     return [
         figures?.map(({ label, value }) => [label, Object.keys(value)[0]]),
         chart && [chart.title, chart.lines.map(([label]) => label)],
         bars?.[0],
         distribution?.[0],
+        note,
         table?.columns.map(({ label }) => label),
     ];
 }

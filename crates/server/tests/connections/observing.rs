@@ -75,10 +75,16 @@ fn the_dashboard_is_a_page_that_uses_nothing_from_elsewhere() {
     };
     let page = ask("/");
     assert_eq!(page.status, 200);
-    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
     assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
     let policy = page.header("content-security-policy").expect("a policy");
-    assert!(policy.starts_with("default-src 'none'; script-src 'self'; "), "{policy}");
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'self'; "),
+        "{policy}"
+    );
     assert!(!page.text().contains("style=") && !page.text().contains("://"));
     let hint = board()["hint"].to_string();
     assert!(hint.contains(&server.local_addr().to_string()), "{hint}");
@@ -93,7 +99,10 @@ fn the_dashboard_is_a_page_that_uses_nothing_from_elsewhere() {
         .expect("each page has one");
     assert_eq!(of_hello[1]["rate"], 1.0, "{of_hello}");
     let waited = &told["histograms"]["wait hello"];
-    assert_eq!(waited[0][1], 1, "one value, in the first bucket that is told: {waited}");
+    assert_eq!(
+        waited[0][1], 1,
+        "one value, in the first bucket that is told: {waited}"
+    );
     end(server).expect("its workers were well");
 }
 

@@ -110,9 +110,7 @@ fn clients(shared: &Shared, board: &mut Dashboard) {
     let most = f64::from(shared.settings.connections_max);
     let dropped = [Counter::Rejected, Counter::IdleKicks, Counter::GaveWay];
     let dropped = dropped.map(total).iter().sum();
-    let held: u64 = (shared.all_figures().iter())
-        .map(|of| of.held.get())
-        .sum();
+    let held: u64 = (shared.all_figures().iter()).map(|of| of.held.get()).sum();
     let (read, written) = (total(Counter::BytesRead), total(Counter::BytesWritten));
     let figures = vec![
         Figure::new("Connections", Value::Share(open, most), Unit::Count),

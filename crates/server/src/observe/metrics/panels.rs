@@ -98,12 +98,12 @@ impl Metrics {
         latency(board, &all);
         cohorts(board, &all, lanes);
         self.queue(board, &all, bounds);
+        self.machine(board, &all, bounds);
+        self.sessions_now(board);
         let backends = self.gather("backend", |site| &site.backends);
         tables::backends(board, backends);
-        self.sessions_now(board);
         self.errors(board, &pages);
         tables::pages(board, pages);
-        self.machine(board, &all, bounds);
     }
 
     /// Answers that no page gave: from this class of status on.

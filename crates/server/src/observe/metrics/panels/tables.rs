@@ -55,9 +55,7 @@ pub(super) fn backends(board: &mut Dashboard, backends: ByLabels<BackendMetrics>
         board.histogram(&histogram, latency);
     }
     let table = Part::Table(Table {
-        caption: "Queries to each backend; shared: another asked the same and was sent; merged: \
-                  asked for with others by one statement"
-            .to_owned(),
+        caption: "Queries to each backend".to_owned(),
         columns: columns([
             ("Backend", Unit::Count),
             ("Health", Unit::Count),
@@ -74,7 +72,9 @@ pub(super) fn backends(board: &mut Dashboard, backends: ByLabels<BackendMetrics>
         rows,
         empty: "No page has a backend.",
     });
-    let mut parts = vec![table];
+    let words = "Shared: another asked the same, and was sent in its place. Merged: asked for with \
+                 others by one statement.";
+    let mut parts = vec![table, Part::Note(words)];
     if !lines.is_empty() {
         parts.push(chart("Latency of backends, p99", Unit::Seconds, lines));
     }
