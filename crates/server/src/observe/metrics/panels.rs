@@ -265,7 +265,7 @@ fn cohorts(board: &mut Dashboard, all: &[Arc<PageMetrics>], lanes: f64) {
         let words = match reason {
             LaunchReason::Full => "full",
             LaunchReason::Timeout => "delay over",
-            LaunchReason::Idle => "nothing else to do",
+            LaunchReason::Idle => "idle",
             LaunchReason::Drain => "draining",
         };
         (
