@@ -115,13 +115,16 @@ function* keyed(panel) {
 }
 
 // Below which value a part of them lies, if each bucket's are evenly between its bounds, of which
-// the lower is half of the upper.
+// the lower is half of the upper. Where bounds are whole, values are, too: they count something.
 function quantile(part, buckets) {
     let left = part * buckets.reduce((sum, [, count]) => sum + count, 0);
     for (const [bound, count] of buckets) {
         if (left <= count) {
-            const within = left / count;
-            return bound === null ? Infinity : (bound / 2) * (1 + within);
+            if (bound === null) {
+                return Infinity;
+            }
+            const value = (bound / 2) * (1 + left / count);
+            return Number.isInteger(bound) ? Math.ceil(value) : value;
         }
         left -= count;
     }

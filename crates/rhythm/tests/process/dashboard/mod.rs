@@ -109,7 +109,7 @@ fn what_is_asked_moves_the_charts() {
             told.contains("Requests answered, last 3 minutes. pages: now ")
         });
         browser.until_shown("#pages tbody th", "hello");
-        browser.until_shown("#cohorts .bars", "100 %");
+        browser.until_shown("#cohorts .bars", " %");
     });
     browser.until("return document.getElementById('hint').hidden", |told| {
         *told == true
