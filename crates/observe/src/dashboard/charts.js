@@ -87,7 +87,8 @@ export class Chart {
             }
         }
         const numbers = this.#lines.flatMap(({ points }) => points.map(({ number }) => number));
-        const top = roundUp(numbers.reduce((most, number) => Math.max(most, number), 0), this.#unit);
+        const most = numbers.reduce((most, number) => Math.max(most, number), 0);
+        const top = roundUp(most, this.#unit);
         this.#top.textContent = text(top, this.#unit);
         for (const line of this.#lines) {
             this.#draw(line, at, top);

@@ -296,14 +296,13 @@ impl Responder {
             (Some(failure), _) => {
                 metrics.lane_errors[failure.error.index()].add(1);
                 let status = failure.error.status();
-                let words = format!("{status}: a session could not be kept: {failure}");
-                metrics.last_failure.set(now, words);
                 let mut answered = Answered::bare(status);
                 clients.answer(port, slot, shape, now, |shape, out| {
                     answered = site.write_error(out, status, shape, date, "", |_| {});
                     Body::Empty
                 });
-                say_not_kept(&mut self.failures[site_index], &site, page, failure, now);
+                let said = &mut self.failures[site_index];
+                say_not_kept(said, &site, (page, &metrics), failure, now);
                 answered
             }
         };

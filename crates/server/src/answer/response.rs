@@ -40,7 +40,7 @@ pub(crate) type Failures = SparseByKind<(usize, usize, LaneError, Option<Cause>)
 pub(crate) fn say_not_kept(
     failures: &mut Failures,
     site: &Site,
-    page: usize,
+    (page, metrics): (usize, &PageMetrics),
     failure: Failure,
     now: Time,
 ) {
@@ -51,13 +51,16 @@ pub(crate) fn say_not_kept(
     };
     let store = site.service.session_store.as_ref();
     let store = store.map(|store| &site.settings.backends[store.backend]);
+    let status = error.status();
+    let words = format!("{status}: a session could not be kept: {failure}");
+    metrics.last_failure.set(now, words);
     tracing::warn!(
         service = site.label(),
         page = site.service.pages[page].name,
         backend = store.map(|store| &*store.name),
         address = store.map(|store| store.place(failure.address)),
         cause = cause.map(|cause| cause.to_string()),
-        status = error.status(),
+        status,
         left_out,
         "a session could not be kept in the store of all machines: {failure}"
     );

@@ -1,5 +1,5 @@
-//! What the admin listener tells of a page server: health, metrics, the effective configuration, and
-//! the dashboard.
+//! What the admin listener tells of a page server: health, metrics, the effective configuration,
+//! and the dashboard.
 //!
 //! It answers before the workers begin, and until they have ended. Healthy is a server that needs
 //! no new start; ready is one that is to be sent requests.
