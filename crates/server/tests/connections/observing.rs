@@ -103,6 +103,7 @@ fn the_dashboard_is_a_page_that_uses_nothing_from_elsewhere() {
         waited[0][1], 1,
         "one value, in the first bucket that is told: {waited}"
     );
+    server.shutdown();
     end(server).expect("its workers were well");
 }
 

@@ -50,7 +50,7 @@ fn under_load<T>(server: &Server, path: &str, what: impl FnOnce() -> T) -> T {
 /// A script that returns the number that a figure shows, of a panel, by its label.
 fn figure(panel: &str, label: &str) -> String {
     format!(
-        "const all = [...document.querySelectorAll('#{panel} dl div')]; \
+        "const all = [...document.querySelectorAll('#{panel} dl > div')]; \
          const of = all.find((it) => it.querySelector('dt').textContent === '{label}'); \
          return of?.querySelector('dd span').textContent ?? ''"
     )
