@@ -7,13 +7,15 @@
 //! machine (DNS rebinding). Such a request has that name in `Host`, so names that are not known are
 //! refused.
 
+use crate::process;
 use rhythm_http::{Answers, ClientLimits, Host, HostServer, Request, RequestLimits};
 use rhythm_net::workers::{
     self, Entrance, Inbox, StartError, WorkerOptions, WorkerThread, Workers,
 };
 use rhythm_net::{DriverOptions, Listener, Role, clock};
 use rhythm_protocol::http::request::Method;
-use rhythm_protocol::http::response::ResponseWriter;
+use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -41,11 +43,31 @@ pub trait Observed: Send + Sync + 'static {
 pub struct Told {
     status: u16,
     content_type: &'static str,
-    body: String,
+    body: Cow<'static, str>,
+}
+
+/// What a page of the admin listener may do in a browser: use what comes from the listener, and
+/// that alone; none may show it in a frame (Content Security Policy Level 3).
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+                      connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+/// Beside each answer: it is what its type says (Fetch, section 3.6), it is told to no other site,
+/// and it is of this moment.
+const HEADERS: [(HeaderName<'static>, &[u8]); 4] = [
+    (name("X-Content-Type-Options"), b"nosniff"),
+    (name("Content-Security-Policy"), POLICY.as_bytes()),
+    (name("Cross-Origin-Resource-Policy"), b"same-origin"),
+    (name("Referrer-Policy"), b"no-referrer"),
+];
+
+/// A header's name, of a text that is one.
+const fn name(name: &'static str) -> HeaderName<'static> {
+    HeaderName::new(name).expect("it is a token")
 }
 
 impl Told {
-    fn text(status: u16, body: impl Into<String>) -> Told {
+    fn text(status: u16, body: impl Into<Cow<'static, str>>) -> Told {
         Told {
             status,
             content_type: "text/plain; charset=utf-8",
@@ -67,7 +89,7 @@ impl Told {
             Ok(body) => Told {
                 status: 200,
                 content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
-                body,
+                body: body.into(),
             },
             Err(fmt::Error) => Told::text(500, ""),
         }
@@ -78,7 +100,21 @@ impl Told {
         Told {
             status: 200,
             content_type: "application/json",
-            body,
+            body: body.into(),
+        }
+    }
+
+    /// A page for browsers, which is the same each time.
+    pub(crate) fn page(html: &'static str) -> Told {
+        Told::asset("text/html; charset=utf-8", html)
+    }
+
+    /// What a page needs, of this type, which is the same each time.
+    pub(crate) fn asset(content_type: &'static str, body: &'static str) -> Told {
+        Told {
+            status: 200,
+            content_type,
+            body: body.into(),
         }
     }
 }
@@ -122,6 +158,7 @@ impl Admin {
         names: Names,
         observed: O,
     ) -> Result<Admin, StartError<Infallible>> {
+        process::began();
         let options = WorkerOptions {
             name: "admin",
             driver: DriverOptions {
@@ -214,7 +251,10 @@ impl<O: Observed> Host for Teller<O> {
             if told.status == 405 {
                 head.allow(["GET", "HEAD"]);
             }
-            head.content_type(told.content_type);
+            head.content_type(told.content_type).no_store();
+            for (name, value) in HEADERS {
+                head.header(name, value);
+            }
         };
         let body = told.body.as_bytes();
         answers.answer(request.slot, request.shape, told.status, body, fields);

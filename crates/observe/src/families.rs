@@ -5,6 +5,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// A value and its labels.
@@ -33,6 +34,36 @@ impl HistogramSum {
             to.0 = bound * scale;
             to.1 += count;
         }
+    }
+
+    /// Adds another of the same kind.
+    pub fn merge(&mut self, other: &HistogramSum) {
+        self.sum += other.sum;
+        let buckets = self.buckets.len().max(other.buckets.len());
+        self.buckets.resize(buckets, (0.0, 0));
+        for (&(bound, count), to) in other.buckets.iter().zip(&mut self.buckets) {
+            to.0 = bound;
+            to.1 += count;
+        }
+    }
+
+    /// The sum of all values.
+    pub fn sum(&self) -> f64 {
+        self.sum
+    }
+
+    /// How many values there are.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// Its buckets that have values, each with its upper bound (null: there is none) and their number.
+/// The lower bound is half of it, or, of the first bucket, 0.
+impl Serialize for HistogramSum {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let used = self.buckets.iter().filter(|(_, count)| *count > 0);
+        to.collect_seq(used.map(|(bound, count)| (bound.is_finite().then_some(bound), count)))
     }
 }
 
@@ -98,7 +129,7 @@ impl Writer<'_> {
             .0
             .encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (labels, sum) in samples {
-            let count = sum.buckets.iter().map(|(_, count)| count).sum();
+            let count = sum.count();
             family
                 .encode_family(&labels)?
                 .encode_histogram::<NoLabelSet>(sum.sum, count, &sum.buckets, None)?;

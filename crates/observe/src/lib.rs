@@ -8,6 +8,8 @@
 //!        |
 //!        v
 //!   Observed::tell(path)  <----------- the admin listener, on a thread of its own (admin.rs)
+//!        ^
+//!   Dashboard: panels <--------------- a page for people, which shows them live (dashboard.rs)
 //! ```
 //!
 //! It is a crate of its own because two servers need it without each other: the page server and the
@@ -15,8 +17,10 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod dashboard;
 mod families;
 mod figures;
+pub mod process;
 
 pub use families::{HistogramSum, NANOSECOND, Sample, Writer, encode};
 pub use figures::{Count, Histogram, SizeHistogram, TimeHistogram};

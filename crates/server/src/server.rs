@@ -241,6 +241,7 @@ impl Server {
             workers: started.clone(),
             metrics: metrics.clone(),
             options: options.clone(),
+            places: places.to_string(),
             inherited,
         };
         let admin = listeners::admin(admin, &options)?

@@ -42,8 +42,8 @@ section! {
             addresses().or_none("nobody speaks TLS").flag("tls-listen").restart(),
         /// Permissions of Unix sockets, in octal: who may write may connect.
         socket_mode: String = "660".to_owned(); text(octal_mode).flag("socket-mode").restart(),
-        /// Where health, metrics and the settings in effect are told (/healthz, /readyz,
-        /// /metrics, /config).
+        /// Where a dashboard is shown, and health, metrics and the settings in effect are told (/,
+        /// /healthz, /readyz, /metrics, /config).
         admin: Option<ListenAt> = Some(local(8079));
             address().or_none("no admin listener").flag("admin").restart(),
         /// More names by which the admin listener is asked, separated by spaces. It answers where

@@ -186,8 +186,44 @@ fn who_does_not_mean_this_machine_is_refused() {
     let (_, why) = ask(admin, "GET", "/metrics", "rebound.example");
     assert!(why.contains("not in --admin-hosts"), "{why}");
     assert_eq!(ask(admin, "POST", "/metrics", "localhost").0, 405);
-    assert_eq!(get(admin, "/").0, 404);
+    assert_eq!(get(admin, "/none").0, 404);
     assert_eq!(get(admin, "/healthz"), (200, "ok\n".to_owned()));
+}
+
+#[test]
+fn the_dashboard_shows_commands_and_memory() {
+    let running = start(observed());
+    let admin = running.admin();
+    let (status, page) = get(admin, "/");
+    assert!(
+        status == 200 && page.starts_with("<!doctype html>"),
+        "{page}"
+    );
+    let board = || -> serde_json::Value {
+        serde_json::from_str(&get(admin, "/dashboard.json").1).expect("JSON")
+    };
+    assert!(
+        board()["hint"]
+            .to_string()
+            .contains("rhythm load memcached://")
+    );
+    expect(&mut running.connect(), "set a 0 0 1\r\nx\r\n", "STORED\r\n");
+    let told = board();
+    assert_eq!(told["hint"], serde_json::Value::Null);
+    let figure = |panel: &str, label: &str| {
+        let panels = told["panels"].as_array().expect("panels");
+        let of = panels
+            .iter()
+            .find(|it| it["id"] == panel)
+            .expect("it is shown");
+        let figures = of["parts"][0]["figures"].as_array().expect("figures");
+        let figure = figures.iter().find(|it| it["label"] == label);
+        figure.expect("it is shown")["value"].clone()
+    };
+    assert_eq!(figure("commands", "Values to store")["rate"], 1.0);
+    assert_eq!(figure("memory", "Items")["now"], 1.0);
+    let most = &figure("memory", "For items, of -m")["share"][1];
+    assert!(most.as_f64() > Some(0.0), "{most}");
 }
 
 #[test]

@@ -177,7 +177,8 @@ pub(crate) struct Args {
     #[arg(value_parser = values::number::<u32>("a number", 0..=MANY))]
     pub(super) napi_ids: Option<u32>,
 
-    /// Tell health and figures over HTTP at this address (/healthz, /readyz, /metrics)
+    /// Tell health and figures over HTTP at this address (a page for browsers; /healthz, /readyz,
+    /// /metrics)
     /// [default: nowhere]
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::address)]
     pub(super) admin: Option<SocketAddr>,

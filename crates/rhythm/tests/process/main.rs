@@ -3,6 +3,7 @@
 
 mod begin;
 mod bookstore;
+mod dashboard;
 mod etcd;
 mod fortunes;
 mod hosts;

@@ -301,7 +301,8 @@ impl Responder {
                     answered = site.write_error(out, status, shape, date, "", |_| {});
                     Body::Empty
                 });
-                say_not_kept(&mut self.failures[site_index], &site, page, failure, now);
+                let said = &mut self.failures[site_index];
+                say_not_kept(said, &site, (page, &metrics), failure, now);
                 answered
             }
         };

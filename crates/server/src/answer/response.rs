@@ -40,7 +40,7 @@ pub(crate) type Failures = SparseByKind<(usize, usize, LaneError, Option<Cause>)
 pub(crate) fn say_not_kept(
     failures: &mut Failures,
     site: &Site,
-    page: usize,
+    (page, metrics): (usize, &PageMetrics),
     failure: Failure,
     now: Time,
 ) {
@@ -51,13 +51,16 @@ pub(crate) fn say_not_kept(
     };
     let store = site.service.session_store.as_ref();
     let store = store.map(|store| &site.settings.backends[store.backend]);
+    let status = error.status();
+    let words = format!("{status}: a session could not be kept: {failure}");
+    metrics.last_failure.set(now, words);
     tracing::warn!(
         service = site.label(),
         page = site.service.pages[page].name,
         backend = store.map(|store| &*store.name),
         address = store.map(|store| store.place(failure.address)),
         cause = cause.map(|cause| cause.to_string()),
-        status = error.status(),
+        status,
         left_out,
         "a session could not be kept in the store of all machines: {failure}"
     );
@@ -235,6 +238,8 @@ impl LaneAnswers<'_> {
             Some(backend) if is_of_backend => backend,
             _ => {
                 let stage = self.stage;
+                let words = format!("{status}: {error}, in stage {stage}");
+                self.metrics.last_failure.set(self.now, words);
                 tracing::warn!(
                     service,
                     page,
@@ -252,13 +257,21 @@ impl LaneAnswers<'_> {
             .map(|before| &program.stages[before]);
         // That which asks for the session is no step.
         let step = asking.map(|stage| stage.step).filter(|step| *step > 0);
+        let address = backend.place(failure.address);
+        let cause = cause.map(|cause| cause.to_string());
+        let name = &backend.name;
+        let words = match &cause {
+            Some(cause) => format!("{status}: {failure}; {name} ({address}): {cause}"),
+            None => format!("{status}: {failure}; {name} ({address})"),
+        };
+        self.metrics.last_failure.set(self.now, words);
         tracing::warn!(
             service,
             page,
             step,
             backend = backend.name,
-            address = backend.place(failure.address),
-            cause = cause.map(|cause| cause.to_string()),
+            address,
+            cause,
             status,
             left_out,
             "a request failed: {failure}"

@@ -1,14 +1,16 @@
-//! What the admin listener tells of a page server: health, metrics and the effective configuration.
+//! What the admin listener tells of a page server: health, metrics, the effective configuration,
+//! and the dashboard.
 //!
 //! It answers before the workers begin, and until they have ended. Healthy is a server that needs
 //! no new start; ready is one that is to be sent requests.
 
-use crate::host::config;
+use crate::host::{config, dashboard};
 use crate::limits::options::ServerOptions;
 use crate::observe::metrics::Metrics;
 use crate::site::current::Current;
 use rhythm_net::workers::Inbox;
 use rhythm_observe::admin::{self, Observed, Told};
+use rhythm_observe::dashboard as page;
 use std::sync::{Arc, OnceLock};
 
 /// The inboxes of the workers, once these serve: they tell which have ended.
@@ -21,6 +23,8 @@ pub(crate) struct PageServer<C> {
     pub(crate) workers: Started<C>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) options: ServerOptions,
+    /// Where clients connect.
+    pub(crate) places: String,
     /// As [`config::json`] has it.
     pub(crate) inherited: Vec<(&'static str, String)>,
 }
@@ -28,7 +32,7 @@ pub(crate) struct PageServer<C> {
 impl<C> PageServer<C> {
     /// What a new start would mend. Of a server that drains, workers end when they have no more to
     /// do.
-    fn ailment(&self) -> Option<&'static str> {
+    pub(super) fn ailment(&self) -> Option<&'static str> {
         if self.current.drain().is_some() {
             return None;
         }
@@ -36,7 +40,7 @@ impl<C> PageServer<C> {
     }
 
     /// Why requests should go elsewhere.
-    fn absence(&self) -> Option<&'static str> {
+    pub(super) fn absence(&self) -> Option<&'static str> {
         match (self.workers.get(), self.current.drain()) {
             (_, Some(_)) => Some("draining"),
             (None, None) => Some("starting"),
@@ -46,7 +50,7 @@ impl<C> PageServer<C> {
 }
 
 impl<C: Send + 'static> Observed for PageServer<C> {
-    const PATHS: &str = "/healthz, /readyz, /metrics or /config";
+    const PATHS: &str = "/ (the dashboard), /healthz, /readyz, /metrics or /config";
 
     fn tell(&self, path: &[u8]) -> Option<Told> {
         match path {
@@ -61,7 +65,7 @@ impl<C: Send + 'static> Observed for PageServer<C> {
                 let json = config::json(&configs, &sites, &self.options, &self.inherited);
                 Some(Told::json(json))
             }
-            _ => None,
+            _ => page::tell(path, || dashboard::of(self)),
         }
     }
 }

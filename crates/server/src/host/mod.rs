@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 mod config;
+mod dashboard;
 pub(crate) mod disk;
 pub(crate) mod files;
 pub(crate) mod site_answer;

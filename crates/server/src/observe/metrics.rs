@@ -3,7 +3,12 @@
 //! Each worker has figures of its own (`rhythm_observe`), and a scrape adds up those of all. They
 //! outlive a reload: pages are known by their name, for as long as they are served.
 
+mod last_failure;
+mod panels;
 mod scrape;
+
+pub use last_failure::LastFailure;
+pub(crate) use panels::Bounds;
 
 use crate::observe::access_log::LogState;
 use rhythm_engine::cohort::LaneError;
@@ -33,6 +38,8 @@ pub struct PageMetrics {
     pub lane_errors: [Count; LaneError::ALL.len()],
     /// Lanes in formation at this moment.
     pub queued: Count,
+    /// How the last lane failed that did.
+    pub last_failure: LastFailure,
 }
 
 impl PageMetrics {
@@ -306,6 +313,14 @@ impl Metrics {
             let backends = backends.unwrap_or_else(PoisonError::into_inner);
             (backends.get(backend)).is_some_and(|figures| figures.circuit_open.get() > 0)
         })
+    }
+
+    /// Whether anything was answered yet.
+    pub(crate) fn has_answered(&self) -> bool {
+        let mut any = (self.workers.iter())
+            .any(|worker| worker.host_answers.iter().any(|count| count.get() > 0));
+        self.each_page(|_, _, totals| any |= totals.answers > 0);
+        any
     }
 
     /// A worker's figures.

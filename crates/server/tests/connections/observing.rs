@@ -52,7 +52,9 @@ fn the_admin_listener_tells_health_metrics_and_configuration() {
         assert!(metrics.text().contains(line), "{line}: {}", metrics.text());
     }
     assert!(ask("/config").text().contains("\"size\": 1024"));
-    assert_eq!(ask("/").status, 404);
+    let nothing = ask("/dashboard");
+    assert_eq!(nothing.status, 404);
+    assert!(nothing.text().starts_with("/ (the dashboard), /healthz, "));
     user.send("GET /ask?q=late HTTP/1.1\r\nHost: x\r\n\r\n");
     busy_count(&server);
     server.shutdown();
@@ -60,6 +62,48 @@ fn the_admin_listener_tells_health_metrics_and_configuration() {
     assert_eq!((ready.status, ready.text()), (503, "draining\n"));
     assert_eq!(ask("/healthz").status, 200, "nothing is wrong with it");
     assert_eq!(user.response(false).text(), "[late]");
+    end(server).expect("its workers were well");
+}
+
+#[test]
+fn the_dashboard_is_a_page_that_uses_nothing_from_elsewhere() {
+    let server = start(|options| options.admin = Some(any_port()));
+    let admin = server.admin_addr().expect("an admin listener");
+    let ask = |path: &str| Client::new(admin).get(path);
+    let board = || -> serde_json::Value {
+        serde_json::from_str(ask("/dashboard.json").text()).expect("JSON")
+    };
+    let page = ask("/");
+    assert_eq!(page.status, 200);
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
+    let policy = page.header("content-security-policy").expect("a policy");
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'self'; "),
+        "{policy}"
+    );
+    assert!(!page.text().contains("style=") && !page.text().contains("://"));
+    let hint = board()["hint"].to_string();
+    assert!(hint.contains(&server.local_addr().to_string()), "{hint}");
+    client(&server).get("/hello");
+    let told = board();
+    assert_eq!(told["hint"], serde_json::Value::Null);
+    let panels = told["panels"].as_array().expect("panels");
+    let pages = panels.iter().find(|panel| panel["id"] == "pages");
+    let rows = &pages.expect("a panel of pages")["parts"][0]["table"]["rows"];
+    let of_hello = (rows.as_array().expect("rows").iter())
+        .find(|row| row[0]["text"] == "hello")
+        .expect("each page has one");
+    assert_eq!(of_hello[1]["rate"], 1.0, "{of_hello}");
+    let waited = &told["histograms"]["wait hello"];
+    assert_eq!(
+        waited[0][1], 1,
+        "one value, in the first bucket that is told: {waited}"
+    );
+    server.shutdown();
     end(server).expect("its workers were well");
 }
 

@@ -1,6 +1,7 @@
-//! What the admin listener tells of a server: whether it is well, and its figures.
+//! What the admin listener tells of a server: whether it is well, its figures, and the dashboard.
 
 mod metrics;
+mod panels;
 mod ring;
 
 use super::orders::Order;
@@ -8,6 +9,7 @@ use crate::shared::Shared;
 use rhythm_net::workers::Workers;
 use rhythm_net::{Inbox, Listener, StartError, clock};
 use rhythm_observe::admin::{self, Admin, Names, Observed, Told};
+use rhythm_observe::dashboard::{self, Dashboard};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,28 +41,56 @@ pub(super) fn start(
     Admin::start(listener, names, cache)
 }
 
+impl Cache {
+    fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
+    }
+
+    /// What a new start would mend.
+    fn ailment(&self) -> Option<&'static str> {
+        match self.is_ending() {
+            true => None,
+            false => admin::ailment(&self.workers),
+        }
+    }
+
+    /// Why requests should go elsewhere.
+    fn absence(&self) -> Option<String> {
+        let view = self.shared.ring.as_ref();
+        match self.is_ending() {
+            true => Some("ending".to_owned()),
+            false => view.and_then(|view| view.ailment(clock::monotonic())),
+        }
+    }
+
+    fn dashboard(&self) -> Dashboard {
+        let (ailment, absence) = (self.ailment(), self.absence());
+        let state = match (self.is_ending(), ailment.is_some() || absence.is_some()) {
+            (true, _) => "ending",
+            (false, true) => "ailing",
+            (false, false) => "serving",
+        };
+        let mut board = Dashboard::new("rhythm kv", env!("CARGO_PKG_VERSION"), state);
+        if let Some(ailment) = ailment {
+            board.alarm(format!("{ailment}: see the log"));
+        }
+        if let Some(absence) = absence {
+            board.alarm(absence);
+        }
+        panels::show(&self.shared, &mut board);
+        board
+    }
+}
+
 impl Observed for Cache {
-    const PATHS: &str = "/healthz, /readyz or /metrics";
+    const PATHS: &str = "/ (the dashboard), /healthz, /readyz or /metrics";
 
     fn tell(&self, path: &[u8]) -> Option<Told> {
         match path {
-            b"/healthz" => {
-                let ailment = match self.is_ending.load(Ordering::Acquire) {
-                    true => None,
-                    false => admin::ailment(&self.workers),
-                };
-                Some(Told::health(ailment))
-            }
-            b"/readyz" => {
-                let view = self.shared.ring.as_ref();
-                let ailment = match self.is_ending.load(Ordering::Acquire) {
-                    true => Some("ending".to_owned()),
-                    false => view.and_then(|view| view.ailment(clock::monotonic())),
-                };
-                Some(Told::health(ailment.as_deref()))
-            }
+            b"/healthz" => Some(Told::health(self.ailment())),
+            b"/readyz" => Some(Told::health(self.absence().as_deref())),
             b"/metrics" => Some(Told::figures(metrics::encode(&self.shared))),
-            _ => None,
+            _ => dashboard::tell(path, || self.dashboard()),
         }
     }
 }

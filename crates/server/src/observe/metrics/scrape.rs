@@ -3,7 +3,7 @@
 use super::{BackendMetrics, Metrics, ProxyMetrics, SiteMetrics, WorkerMetrics};
 use rhythm_cohort::LaunchReason;
 use rhythm_engine::cohort::LaneError;
-use rhythm_observe::{Count, Histogram, HistogramSum, NANOSECOND, Sample, Writer};
+use rhythm_observe::{Count, Histogram, HistogramSum, NANOSECOND, Sample, Writer, process};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 type Labels = Vec<(&'static str, String)>;
 
 /// The figures of the workers for one page, or one backend, by what it is.
-type ByLabels<T> = BTreeMap<Labels, Vec<Arc<T>>>;
+pub(super) type ByLabels<T> = BTreeMap<Labels, Vec<Arc<T>>>;
 
 /// The classes of status, as labels.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -28,7 +28,7 @@ impl Metrics {
     }
 
     /// The figures of the workers for what sites have, such as pages, by its name.
-    fn gather<T>(
+    pub(super) fn gather<T>(
         &self,
         label: &'static str,
         map: impl Fn(&SiteMetrics) -> &Mutex<BTreeMap<String, Arc<T>>>,
@@ -82,7 +82,7 @@ fn sums_by<T, const N: usize>(
     samples
 }
 
-fn histogram_sums<T, const SHIFT: u32, const BUCKETS: usize>(
+pub(super) fn histogram_sums<T, const SHIFT: u32, const BUCKETS: usize>(
     all: &ByLabels<T>,
     scale: f64,
     figure: impl Fn(&T) -> &Histogram<SHIFT, BUCKETS>,
@@ -112,6 +112,12 @@ impl Metrics {
         cohorts(w, to)?;
         self.loops(w, to)?;
         self.sessions(to)?;
+        let cpu = process::cpu_time().as_secs_f64();
+        to.gauge("process_cpu_seconds", "Processor time of the process", cpu)?;
+        if let Some(bytes) = process::resident_bytes() {
+            let help = "Bytes of memory that the process has";
+            to.gauge("process_resident_bytes", help, bytes as f64)?;
+        }
         let (dropped, failures) = self.log.lost_and_failed();
         to.counter(
             "access_log_lines_dropped",

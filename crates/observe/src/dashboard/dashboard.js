@@ -1,0 +1,99 @@
+// The dashboard's page: asks the server each second, and shows what it tells.
+//
+// It goes on asking where the server does not answer, says so, and goes on when it is back. A page
+// that nobody sees asks for nothing.
+
+import { element } from "./charts.js";
+import { Panel } from "./parts.js";
+import { Samples, text } from "./values.js";
+
+const EVERY_MS = 1000;
+const TIMEOUT_MS = 5000;
+
+const byId = (id) => document.getElementById(id);
+const [server, state, hint, calm, alarm] = ["server", "state", "hint", "calm", "alarm"].map(byId);
+const [contents, main, pause] = ["contents", "panels", "pause"].map(byId);
+
+const samples = new Samples();
+const panels = new Map();
+let timer;
+let isAsking = false;
+let isPaused = false;
+let goneSince = null;
+
+// An alarm is read out when it changes, so texts are left alone that stay.
+function show(node, words) {
+    if (node.textContent !== words) {
+        node.textContent = words;
+    }
+}
+
+function sound(alarms) {
+    const isAlarmed = alarms.length > 0;
+    document.body.classList.toggle("alarmed", isAlarmed);
+    show(calm, isAlarmed ? "" : "\u2713 Nothing needs attention.");
+    show(alarm, isAlarmed ? `\u26a0 ${alarms.join("; ")}` : "");
+    document.title = `${isAlarmed ? "\u26a0 " : ""}${server.textContent}`;
+}
+
+function update(told) {
+    const isAnother = samples.add(told);
+    show(server, told.server);
+    show(state, `${told.state}, up for ${text(told.up, "seconds")}, version ${told.version}`);
+    hint.hidden = told.hint === null;
+    show(hint, told.hint ?? "");
+    const ids = told.panels.map(({ id }) => id);
+    if (ids.join() !== [...panels.keys()].join()) {
+        panels.forEach((panel) => panel.remove());
+        panels.clear();
+        contents.replaceChildren();
+        for (const panel of told.panels) {
+            panels.set(panel.id, new Panel(main, panel));
+            element("a", contents, { href: `#${panel.id}` }).textContent = panel.title;
+        }
+    }
+    for (const panel of told.panels) {
+        panels.get(panel.id).update(panel, samples, told.at, isAnother);
+    }
+    sound(told.alarms);
+}
+
+async function ask() {
+    try {
+        const answer = await fetch("/dashboard.json", { signal: AbortSignal.timeout(TIMEOUT_MS) });
+        if (!answer.ok) {
+            throw new Error(`status ${answer.status}`);
+        }
+        const told = await answer.json();
+        goneSince = null;
+        document.body.classList.remove("stale");
+        update(told);
+    } catch (error) {
+        // What is wrong with this script is for its developers; the rest is the server's absence.
+        console.warn(error);
+        goneSince ??= new Date().toLocaleTimeString();
+        document.body.classList.add("stale");
+        sound([`The server does not answer since ${goneSince}. Asking it again each second.`]);
+    }
+}
+
+async function goOn() {
+    clearTimeout(timer);
+    timer = undefined;
+    if (isAsking || isPaused || document.hidden) {
+        return;
+    }
+    const began = performance.now();
+    isAsking = true;
+    await ask();
+    isAsking = false;
+    timer = setTimeout(goOn, Math.max(0, EVERY_MS - (performance.now() - began)));
+}
+
+pause.addEventListener("click", () => {
+    isPaused = !isPaused;
+    pause.setAttribute("aria-pressed", isPaused);
+    goOn();
+});
+document.addEventListener("visibilitychange", goOn);
+goOn();

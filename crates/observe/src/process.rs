@@ -1,0 +1,61 @@
+//! What this process takes of its machine.
+
+use rhythm_net::{Time, clock};
+use rustix::param::page_size;
+use rustix::time::{ClockId, clock_gettime};
+use std::fs;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// When this process began to serve.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Began {
+    /// Since 1970. Two processes of one server have different ones.
+    pub(crate) wall: Duration,
+    pub(crate) monotonic: Time,
+}
+
+/// When this was called first.
+pub(crate) fn began() -> Began {
+    static BEGAN: OnceLock<Began> = OnceLock::new();
+    *BEGAN.get_or_init(|| Began {
+        // A clock of before 1970 tells processes apart as well as none.
+        wall: (SystemTime::now().duration_since(UNIX_EPOCH)).unwrap_or_default(),
+        monotonic: clock::monotonic(),
+    })
+}
+
+/// The time that all its threads together had a processor, since it began.
+pub fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let (seconds, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    Duration::from_secs(seconds) + Duration::from_nanos(nanos)
+}
+
+/// Bytes of memory that it has now (proc(5), `statm`); none where the system does not say.
+pub fn resident_bytes() -> Option<u64> {
+    let told = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = told.split(' ').nth(1)?.parse().ok()?;
+    pages.checked_mul(page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_is_seen() {
+        let before = cpu_time();
+        let mut sum = 0u64;
+        while cpu_time() - before < Duration::from_millis(5) {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(sum > 0);
+        let bytes = resident_bytes().expect("it is Linux");
+        let touched = std::hint::black_box(vec![1u8; 64 << 20]);
+        let with = resident_bytes().expect("it is Linux");
+        // Other tests' threads have little.
+        assert!(with > bytes + (48 << 20), "{bytes} to {with}");
+        drop(touched);
+    }
+}

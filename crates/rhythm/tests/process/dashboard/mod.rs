@@ -1,0 +1,233 @@
+//! The dashboard, as people see it: in a real browser, under load, and where things fail.
+//!
+//! Needs Debian's `chromium` and `chromium-driver`; each test has a browser of its own.
+
+mod browser;
+
+use super::redis::Keeper;
+use super::server::{NEVER, Server, service};
+use super::site::Site;
+use browser::Browser;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Asks for a page, again and again, while something is done.
+fn under_load<T>(server: &Server, path: &str, what: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    /// However it ends, the load does.
+    struct End<'a>(&'a AtomicBool);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    thread::scope(|scope| {
+        let end = End(&is_over);
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let mut client = server.client();
+                    for _ in 0..100 {
+                        if is_over.load(Ordering::Relaxed) || client.ask("GET", path, "").is_err() {
+                            break;
+                        }
+                        thread::sleep(Duration::from_millis(5));
+                    }
+                }
+            });
+        }
+        let told = what();
+        drop(end);
+        told
+    })
+}
+
+/// A script that returns the number that a figure shows, of a panel, by its label.
+fn figure(panel: &str, label: &str) -> String {
+    format!(
+        "const all = [...document.querySelectorAll('#{panel} dl > div')]; \
+         const of = all.find((it) => it.querySelector('dt').textContent === '{label}'); \
+         return of?.querySelector('dd span').textContent ?? ''"
+    )
+}
+
+/// A script that returns the lowest and the highest point of a chart's first line, or nothing.
+fn line(panel: &str) -> String {
+    format!(
+        "const points = document.querySelector('#{panel} .plot polyline')?.getAttribute('points');\
+         const heights = points?.split(' ').map((point) => Number(point.split(',')[1])) ?? [];\
+         return heights.length > 2 ? [Math.min(...heights), Math.max(...heights)] : null"
+    )
+}
+
+fn is_above_zero(told: &Value) -> bool {
+    let number = told.as_str().and_then(|text| text.split(' ').next());
+    number.is_some_and(|number| number.chars().any(|digit| ('1'..='9').contains(&digit)))
+}
+
+fn open(server: &Server, test: &str) -> Browser {
+    let browser = Browser::start(test);
+    browser.open(&format!("http://{}/", server.admin));
+    browser
+}
+
+#[test]
+fn what_is_asked_moves_the_charts() {
+    let server = Server::start(&service("dashboard_load"), &[]);
+    let browser = open(&server, "dashboard_load");
+    let hint = browser.until_shown("#hint", "No request has come yet");
+    assert!(hint.contains(&server.address.to_string()), "{hint}");
+    browser.until_shown("#calm", "Nothing needs attention");
+    browser.until(&figure("requests", "Requests"), |told| told == "0 /s");
+    under_load(&server, "/hello", || {
+        for (panel, label) in [
+            ("requests", "Requests"),
+            ("latency", "Whole time, mean"),
+            ("latency", "Answering, p99"),
+            ("cohorts", "Requests a cohort"),
+            ("queue", "Connections"),
+            ("machine", "CPU a request"),
+        ] {
+            browser.until(&figure(panel, label), is_above_zero);
+        }
+        // Points are the higher the less they are from above.
+        let moves = |told: &Value| {
+            let heights = told
+                .as_array()
+                .map(|both| [both[0].as_f64(), both[1].as_f64()]);
+            matches!(heights, Some([Some(least), Some(most)]) if most - least > 10.0)
+        };
+        browser.until(&line("requests"), moves);
+        let words = "return document.querySelector('#requests .plot svg').ariaLabel";
+        browser.until(words, |told| {
+            let told = told.as_str().unwrap_or_default();
+            told.contains("Requests answered, last 3 minutes. pages: now ")
+        });
+        browser.until_shown("#pages tbody th", "hello");
+        browser.until_shown("#cohorts .bars", " %");
+    });
+    browser.until("return document.getElementById('hint').hidden", |told| {
+        *told == true
+    });
+    // When nobody asks any more, it says so.
+    browser.until(&figure("requests", "Requests"), |told| told == "0 /s");
+    // Nothing is wider than a phone, but what scrolls by itself.
+    for width in [360, 768, 1440] {
+        browser.resize(width, 800);
+        let too_wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
+        assert!(too_wide.as_i64() <= Some(0), "{too_wide} at {width}");
+    }
+    assert_eq!(
+        browser.said(),
+        [""; 0],
+        "no error, and nothing against the policy"
+    );
+}
+
+#[test]
+fn a_page_that_is_paused_asks_for_nothing() {
+    let server = Server::start(&service("dashboard_pause"), &[]);
+    let browser = open(&server, "dashboard_pause");
+    browser.until(&figure("requests", "Since the start"), |told| told == "0");
+    browser.run("document.getElementById('pause').click()");
+    // What was under way has come.
+    thread::sleep(Duration::from_millis(500));
+    let asked = "return performance.getEntriesByType('resource')\
+                 .filter((it) => it.name.endsWith('/dashboard.json')).length";
+    let before = browser.run(asked);
+    assert!(server.client().ask("GET", "/hello", "").is_ok());
+    thread::sleep(Duration::from_millis(2500));
+    assert_eq!(browser.run(asked), before);
+    assert_eq!(browser.run(&figure("requests", "Since the start")), "0");
+    browser.run("document.getElementById('pause').click()");
+    browser.until(&figure("requests", "Since the start"), |told| told == "1");
+}
+
+#[test]
+fn a_server_that_is_gone_is_told_of_until_it_is_back() {
+    let folder = service("dashboard_gone");
+    // The admin listener's socket is this process's, so that the next server has it, too.
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let start = || {
+        let script = "LISTEN_FDS=1 LISTEN_FDNAMES=admin LISTEN_PID=$$ \
+                      exec \"$0\" \"$@\" 3<&0 0</dev/null";
+        let socket = socket.try_clone().expect("a file");
+        Server::start_by(script, OwnedFd::from(socket).into(), &folder, &[])
+    };
+    let server = start();
+    assert!(server.client().ask("GET", "/hello", "").is_ok());
+    let browser = open(&server, "dashboard_gone");
+    browser.until(&figure("requests", "Since the start"), |told| told == "1");
+    server.signal(Signal::KILL);
+    assert!(!server.ended().success());
+    browser.until_shown("[role=alert]", "The server does not answer");
+    let title = browser.run("return document.title");
+    assert!(
+        title
+            .as_str()
+            .is_some_and(|title| title.starts_with('\u{26a0}')),
+        "{title}"
+    );
+    let server = start();
+    browser.until_shown("#calm", "Nothing needs attention");
+    // What it counts begins anew.
+    browser.until(&figure("requests", "Since the start"), |told| told == "0");
+    assert!(server.client().ask("GET", "/hello", "").is_ok());
+    browser.until(&figure("requests", "Since the start"), |told| told == "1");
+}
+
+/// Waits until no process has this in its command line.
+fn until_gone(words: &str) {
+    let start = Instant::now();
+    loop {
+        let all = std::fs::read_dir("/proc").expect("it is Linux").flatten();
+        let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        if !lines
+            .into_iter()
+            .any(|line| String::from_utf8_lossy(&line).contains(words))
+        {
+            return;
+        }
+        assert!(start.elapsed() < NEVER, "{words} lives on");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_backend_that_is_killed_is_down_and_comes_back() {
+    let mut keeper = Keeper::start("dashboard_redis", &[]);
+    let settings = format!("kind = \"redis\"\nurl = \"{}\"\n", keeper.url());
+    let site = Site::new("dashboard_backend", &settings);
+    // What comes from a page's file is shown as it is, too.
+    site.write(
+        "pages/a&<i>b.html",
+        "+++\nroute = \"GET /asked\"\n[[step]]\ncall = \"asked\"\n\
+         command = [\"INCR\", \"n\"]\nrow = \"n(count:int)\"\n+++\n{{ n.count }}",
+    );
+    let server = Server::start(&site.folder, &[]);
+    let browser = open(&server, "dashboard_backend");
+    let health = "#backends .state";
+    under_load(&server, "/asked", || {
+        let up = browser.until_shown(health, "up");
+        assert!(!up.contains("down"));
+        browser.until_shown("#errors", "No page has failed.");
+        keeper.kill();
+        browser.until_shown(health, "down");
+        let ill = "return document.querySelector('#backends .state').classList.contains('ill')";
+        browser.until(ill, |told| *told == true);
+        browser.until_shown("[role=alert]", "backend asked is down");
+        let errors = browser.until_shown("#errors tbody", "asked (");
+        assert!(errors.contains("a&<i>b"), "{errors}");
+        keeper.start_again();
+        browser.until_shown(health, "up");
+        browser.until_shown("#calm", "Nothing needs attention");
+    });
+    assert_eq!(browser.said(), [""; 0]);
+    drop(browser);
+    until_gone("dashboard_backend-browser");
+}

@@ -1,0 +1,39 @@
+//! What the dashboard shows of a page server: its figures, their bounds, and whether it is well.
+
+use super::admin::PageServer;
+use crate::limits::memory::Memory;
+use crate::observe::metrics::Bounds;
+use rhythm_observe::dashboard::Dashboard;
+
+/// Makes it, of all that there is now.
+pub(super) fn of<C: Send + 'static>(server: &PageServer<C>) -> Dashboard {
+    let state = match (server.ailment(), server.absence()) {
+        (Some(_), _) => "ailing",
+        (None, Some(why)) => why,
+        (None, None) => "serving",
+    };
+    let mut board = Dashboard::new("rhythm serve", env!("CARGO_PKG_VERSION"), state);
+    if let Some(ailment) = server.ailment() {
+        board.alarm(format!("{ailment}: see the log"));
+    }
+    let sites = server.current.sites();
+    let memory = Memory::of_sites(&sites, &server.options);
+    // They are the whole server's.
+    let limits = &sites.first().service.config.limits;
+    let bounds = Bounds {
+        lanes: memory.lanes,
+        contexts: memory.contexts,
+        connections: memory.connections,
+        held: (memory.workers).saturating_mul(limits.worker_bytes_max as usize),
+        memory: memory.sum(),
+    };
+    server.metrics.show(&mut board, &bounds);
+    if !server.metrics.has_answered() {
+        let places = &server.places;
+        board.hint(format!(
+            "No request has come yet, so most of this is empty. Open a page of the site in a \
+             browser (it listens at {places}), or have a load generator ask for one."
+        ));
+    }
+    board
+}

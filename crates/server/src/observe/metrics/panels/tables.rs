@@ -1,0 +1,203 @@
+//! The dashboard's tables: backends, errors, pages.
+
+use super::{ByLabels, Named, answers, chart, launches, of_class, sum};
+use crate::observe::metrics::scrape::histogram_sums;
+use crate::observe::metrics::{BackendMetrics, LastFailure, Metrics, PageMetrics};
+use rhythm_net::{Time, clock};
+use rhythm_observe::dashboard::{Column, Dashboard, Figure, Part, Table, Unit, Value};
+use rhythm_observe::{HistogramSum, NANOSECOND};
+use std::sync::Arc;
+
+/// Rows that a table of pages has at most.
+const ROWS_MAX: usize = 50;
+
+fn columns<const N: usize>(columns: [(&'static str, Unit); N]) -> Vec<Column> {
+    let column = |(label, unit)| Column { label, unit };
+    columns.into_iter().map(column).collect()
+}
+
+/// Whether a backend is as it should be, and a word for how it is.
+fn health(of: &[Arc<BackendMetrics>]) -> (bool, &'static str) {
+    let leave_it = (of.iter()).filter(|worker| worker.circuit_open.get() > 0);
+    match leave_it.count() {
+        0 if sum(of, |it| it.requests.get()) == 0.0 => (true, "not asked yet"),
+        0 => (true, "up"),
+        workers if workers == of.len() => (false, "down"),
+        _ => (false, "down for some workers"),
+    }
+}
+
+pub(super) fn backends(board: &mut Dashboard, backends: ByLabels<BackendMetrics>) {
+    let latencies = histogram_sums(&backends, NANOSECOND, |m| &m.latency);
+    let (mut rows, mut lines) = (Vec::new(), Vec::new());
+    for ((name, of), (_, latency)) in Named::of(backends).0.into_iter().zip(latencies) {
+        let now = |figure: fn(&BackendMetrics) -> u64| Value::Now(sum(&of, figure));
+        let rate = |figure: fn(&BackendMetrics) -> u64| Value::Rate(sum(&of, figure));
+        let (is_well, word) = health(&of);
+        if !is_well {
+            board.alarm(format!("backend {name} is {word}"));
+        }
+        let histogram = format!("backend {name}");
+        lines.push((name.clone(), Value::Quantile(0.99, histogram.clone())));
+        rows.push(vec![
+            Value::Text(name),
+            Value::State(is_well, word),
+            rate(|it| it.requests.get()),
+            Value::Quantile(0.5, histogram.clone()),
+            Value::Quantile(0.99, histogram.clone()),
+            now(|it| it.under_way.get()),
+            now(|it| it.waiting.get()),
+            now(|it| it.connections.get()),
+            rate(|it| it.shared.get()),
+            rate(|it| it.merged.get()),
+            rate(|it| it.failures.get()),
+        ]);
+        board.histogram(&histogram, latency);
+    }
+    let table = Part::Table(Table {
+        caption: "Queries to each backend".to_owned(),
+        columns: columns([
+            ("Backend", Unit::Count),
+            ("Health", Unit::Count),
+            ("Queries", Unit::PerSecond),
+            ("p50", Unit::Seconds),
+            ("p99", Unit::Seconds),
+            ("Under way", Unit::Count),
+            ("Waiting", Unit::Count),
+            ("Connections", Unit::Count),
+            ("Shared", Unit::PerSecond),
+            ("Merged", Unit::PerSecond),
+            ("Failed", Unit::PerSecond),
+        ]),
+        rows,
+        empty: "No page has a backend.",
+    });
+    let words = "Shared: another asked the same, and was sent in its place. Merged: asked for with \
+                 others by one statement.";
+    let mut parts = vec![table, Part::Note(words)];
+    if !lines.is_empty() {
+        parts.push(chart("Latency of backends, p99", Unit::Seconds, lines));
+    }
+    board.panel("backends", "Backends", parts);
+}
+
+/// The last failure that any worker saw.
+fn last_failure(of: &[Arc<PageMetrics>]) -> Option<(Time, String)> {
+    let all = of
+        .iter()
+        .filter_map(|page| LastFailure::get(&page.last_failure));
+    all.max_by_key(|(when, _)| *when)
+}
+
+impl Metrics {
+    pub(super) fn errors(&self, board: &mut Dashboard, pages: &Named<PageMetrics>) {
+        let now = clock::monotonic();
+        let failed = |of: &[Arc<PageMetrics>]| sum(of, of_class(4));
+        let mut rows: Vec<_> = (pages.0.iter())
+            .filter(|(_, of)| failed(of) > 0.0)
+            .map(|(name, of)| (name, of, last_failure(of)))
+            .collect();
+        let all = rows.len();
+        // Those that failed last are above; so it is not by how often, which would keep old ones.
+        rows.sort_by_key(|(.., last)| std::cmp::Reverse(last.as_ref().map(|(when, _)| *when)));
+        rows.truncate(ROWS_MAX);
+        let mut caption =
+            "Pages that answered with a status 5xx since the start, and why the last \
+                           time"
+                .to_owned();
+        if all > ROWS_MAX {
+            caption = format!("{caption}: {ROWS_MAX} of {all} pages");
+        }
+        let rows = rows.into_iter().map(|(name, of, last)| {
+            let (ago, words) = match last {
+                Some((when, words)) => (Value::Now(now.since(when).as_secs_f64()), words),
+                None => (
+                    Value::Text("not known".to_owned()),
+                    "the page says this status itself".to_owned(),
+                ),
+            };
+            vec![
+                Value::Text(name.clone()),
+                Value::Rate(failed(of)),
+                Value::Now(failed(of)),
+                ago,
+                Value::Text(words),
+            ]
+        });
+        let table = Table {
+            caption,
+            columns: columns([
+                ("Page", Unit::Count),
+                ("Failing", Unit::PerSecond),
+                ("Failed", Unit::Count),
+                ("Last, ago", Unit::Seconds),
+                ("Why", Unit::Count),
+            ]),
+            rows: rows.collect(),
+            empty: "No page has failed.",
+        };
+        let (lines, _) = self.log.lost_and_failed();
+        let restarts = sum(&self.workers, |worker| worker.restarts.get());
+        let figures = vec![
+            Figure::new(
+                "Access log lines lost",
+                Value::Now(lines as f64),
+                Unit::Count,
+            ),
+            Figure::new("Workers restarted", Value::Now(restarts), Unit::Count),
+        ];
+        let parts = vec![Part::Table(table), Part::Figures(figures)];
+        board.panel("errors", "Errors", parts);
+    }
+}
+
+pub(super) fn pages(board: &mut Dashboard, pages: Named<PageMetrics>) {
+    let mut pages = pages.0;
+    let all = pages.len();
+    let mut caption = "Each page".to_owned();
+    if all > ROWS_MAX {
+        pages.sort_by_key(|(_, of)| std::cmp::Reverse(sum(of, |it| it.requests.get()) as u64));
+        pages.truncate(ROWS_MAX);
+        pages.sort_by(|(one, _), (other, _)| one.cmp(other));
+        caption = format!("The {ROWS_MAX} pages of {all} that were asked for most");
+    }
+    let mut rows = Vec::new();
+    for (name, of) in pages {
+        let (mut wait, mut answer) = (HistogramSum::default(), HistogramSum::default());
+        let mut lanes = 0;
+        for page in &of {
+            wait.add(&page.queue_wait, NANOSECOND);
+            answer.add(&page.service_time, NANOSECOND);
+            lanes += page.cohort_size.sum();
+        }
+        let (of_wait, of_answer) = (format!("wait {name}"), format!("answer {name}"));
+        board.histogram(&of_wait, wait);
+        board.histogram(&of_answer, answer);
+        rows.push(vec![
+            Value::Text(name),
+            Value::Rate(sum(&of, answers)),
+            Value::Ratio(lanes as f64, sum(&of, launches)),
+            Value::Quantile(0.99, of_wait),
+            Value::Quantile(0.5, of_answer.clone()),
+            Value::Quantile(0.99, of_answer),
+            Value::Rate(sum(&of, of_class(3))),
+            Value::Rate(sum(&of, of_class(4))),
+        ]);
+    }
+    let table = Table {
+        caption,
+        columns: columns([
+            ("Page", Unit::Count),
+            ("Requests", Unit::PerSecond),
+            ("A cohort", Unit::Count),
+            ("Waiting, p99", Unit::Seconds),
+            ("Answering, p50", Unit::Seconds),
+            ("Answering, p99", Unit::Seconds),
+            ("4xx", Unit::PerSecond),
+            ("5xx", Unit::PerSecond),
+        ]),
+        rows,
+        empty: "The service has no pages, or none was loaded yet.",
+    };
+    board.panel("pages", "Pages", vec![Part::Table(table)]);
+}
