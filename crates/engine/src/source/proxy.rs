@@ -2,7 +2,7 @@
 
 use super::keys::{Keys, Text};
 use crate::diagnostic::{Place, Report};
-use crate::settings::{BackendUrl, ProxyConfig, ProxyPattern, ProxySettings, Section, UrlError};
+use crate::settings::{BackendUrl, ProxyConfig, ProxyPattern, ProxySettings, Section};
 use toml::de::{DeTable, DeValue};
 
 /// The keys that are no settings.

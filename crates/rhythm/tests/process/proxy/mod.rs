@@ -321,7 +321,7 @@ fn mistakes_are_told_where_they_stand_and_what_is_hidden() {
     for (line, said) in [
         (
             "match = \"/a\"\nto = \"https://h\"",
-            "TLS to such servers is not there yet",
+            "TLS to servers that are proxied to is not there yet",
         ),
         (
             "match = \"/a\"\nto = \"http://h/path\"",
