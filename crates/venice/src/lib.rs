@@ -7,3 +7,4 @@
 //! - [`loan`]: what all of them call a loan.
 
 pub mod loan;
+pub mod memory;

@@ -1,0 +1,206 @@
+/* malloc() and its kin, in programs that have the C library's: pieces as large as the threshold
+ * come from mmap() (calls.c), hence from the region, and all others from the C library as ever.
+ *
+ * A piece is a mapping with a head before what the program is given.
+ */
+#define _GNU_SOURCE
+#include "venice.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct head {
+    uintptr_t start; /* of the mapping */
+    size_t mapped;
+};
+
+static struct next {
+    void *(*malloc)(size_t);
+    void (*free)(void *);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void *(*memalign)(size_t, size_t);
+    void *(*aligned_alloc)(size_t, size_t);
+    int (*posix_memalign)(void **, size_t, size_t);
+    size_t (*malloc_usable_size)(void *);
+    int c_library; /* the pieces are the C library's */
+} next;
+
+static void *symbol(const char *name)
+{
+    return dlsym(RTLD_NEXT, name);
+}
+
+static const struct next *others(void)
+{
+    if (__builtin_expect(!next.malloc, 0)) {
+        next.free = (void (*)(void *))symbol("free");
+        next.calloc = (void *(*)(size_t, size_t))symbol("calloc");
+        next.realloc = (void *(*)(void *, size_t))symbol("realloc");
+        next.memalign = (void *(*)(size_t, size_t))symbol("memalign");
+        next.aligned_alloc = (void *(*)(size_t, size_t))symbol("aligned_alloc");
+        next.posix_memalign = (int (*)(void **, size_t, size_t))symbol("posix_memalign");
+        next.malloc_usable_size = (size_t (*)(void *))symbol("malloc_usable_size");
+        void *plain = symbol("malloc");
+        next.c_library = plain == symbol("__libc_malloc");
+        __atomic_store_n(&next.malloc, (void *(*)(size_t))plain, __ATOMIC_RELEASE);
+    }
+    return &next;
+}
+
+static int is_large(const struct next *them, size_t bytes)
+{
+    return region_start && them->c_library && bytes >= region_threshold;
+}
+
+static int is_ours(const struct next *them, const void *piece)
+{
+    return in_region((uintptr_t)piece) && them->c_library;
+}
+
+static struct head *head_of(void *piece)
+{
+    return (struct head *)piece - 1;
+}
+
+static size_t room_of(void *piece)
+{
+    struct head *head = head_of(piece);
+    return head->start + head->mapped - (uintptr_t)piece;
+}
+
+static void *large(size_t bytes, size_t alignment)
+{
+    if (alignment < 64)
+        alignment = 64;
+    size_t mapped = bytes + alignment + PAGE;
+    if (mapped < bytes) {
+        errno = ENOMEM;
+        return 0;
+    }
+    mapped &= ~(PAGE - 1);
+    void *start = mmap(0, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED)
+        return 0;
+    uintptr_t piece = ((uintptr_t)start + sizeof(struct head) + alignment - 1) & ~(alignment - 1);
+    *head_of((void *)piece) = (struct head){(uintptr_t)start, mapped};
+    return (void *)piece;
+}
+
+EXPORT void *malloc(size_t bytes)
+{
+    const struct next *them = others();
+    return is_large(them, bytes) ? large(bytes, 64) : them->malloc(bytes);
+}
+
+EXPORT void free(void *piece)
+{
+    const struct next *them = others();
+    if (is_ours(them, piece)) {
+        int error = errno;
+        munmap((void *)head_of(piece)->start, head_of(piece)->mapped);
+        errno = error;
+    } else {
+        them->free(piece);
+    }
+}
+
+EXPORT void *calloc(size_t count, size_t bytes)
+{
+    const struct next *them = others();
+    size_t all;
+    if (!__builtin_mul_overflow(count, bytes, &all) && is_large(them, all))
+        return large(all, 64);
+    return them->calloc(count, bytes);
+}
+
+EXPORT void *realloc(void *piece, size_t bytes)
+{
+    const struct next *them = others();
+    int ours = is_ours(them, piece);
+    if (!ours && !is_large(them, bytes))
+        return them->realloc(piece, bytes);
+    if (!piece)
+        return malloc(bytes);
+    if (bytes == 0) {
+        free(piece);
+        return 0;
+    }
+    size_t old = ours ? room_of(piece) : them->malloc_usable_size(piece);
+    if (ours && bytes >= region_threshold) {
+        if (bytes <= old && bytes >= old / 2)
+            return piece;
+        /* In place, where there is room behind. */
+        struct head head = *head_of(piece);
+        size_t mapped = ((uintptr_t)piece - head.start + bytes + PAGE - 1) & ~(PAGE - 1);
+        if (mapped > bytes
+            && mremap((void *)head.start, head.mapped, mapped, 0) == (void *)head.start) {
+            head_of(piece)->mapped = mapped;
+            return piece;
+        }
+    }
+    void *moved = malloc(bytes);
+    if (moved) {
+        memcpy(moved, piece, old < bytes ? old : bytes);
+        free(piece);
+    }
+    return moved;
+}
+
+EXPORT void *reallocarray(void *piece, size_t count, size_t bytes)
+{
+    size_t all;
+    if (__builtin_mul_overflow(count, bytes, &all)) {
+        errno = ENOMEM;
+        return 0;
+    }
+    return realloc(piece, all);
+}
+
+static int is_alignment(size_t alignment)
+{
+    return alignment && !(alignment & (alignment - 1)) && alignment <= (1UL << 30);
+}
+
+EXPORT void *memalign(size_t alignment, size_t bytes)
+{
+    const struct next *them = others();
+    if (is_large(them, bytes) && is_alignment(alignment))
+        return large(bytes, alignment);
+    return them->memalign(alignment, bytes);
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    const struct next *them = others();
+    if (is_large(them, bytes) && is_alignment(alignment))
+        return large(bytes, alignment);
+    return them->aligned_alloc(alignment, bytes);
+}
+
+EXPORT int posix_memalign(void **piece, size_t alignment, size_t bytes)
+{
+    const struct next *them = others();
+    if (is_large(them, bytes) && is_alignment(alignment) && alignment >= sizeof(void *)) {
+        int error = errno;
+        void *made = large(bytes, alignment);
+        errno = error;
+        if (!made)
+            return ENOMEM;
+        *piece = made;
+        return 0;
+    }
+    return them->posix_memalign(piece, alignment, bytes);
+}
+
+EXPORT size_t malloc_usable_size(void *piece)
+{
+    const struct next *them = others();
+    return is_ours(them, piece) ? room_of(piece) : them->malloc_usable_size(piece);
+}
