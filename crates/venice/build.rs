@@ -5,7 +5,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCES: [&str; 5] = ["calls.c", "helper.c", "link.c", "pieces.c", "ranges.c"];
+const SOURCES: [&str; 6] =
+    ["calls.c", "helper.c", "link.c", "pieces.c", "ranges.c", "small.c"];
 
 fn main() {
     println!("cargo::rerun-if-changed=preload");

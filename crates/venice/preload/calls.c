@@ -1,9 +1,5 @@
-/* What stands in for functions of the C library: those that map and unmap memory, that tell the
- * kernel about it, and malloc() and its kin for pieces as large as the threshold.
- *
- * The C library's own malloc() calls its own mmap(), which no other library can stand in for:
- * hence the second. A program that brings an allocator (jemalloc, as redis does) maps by way of
- * mmap(), and keeps its malloc(). What is not for the region goes to the kernel as ever.
+/* What stands in for functions of the C library that map and unmap memory, and that tell the kernel
+ * about it. What is not for the region goes to the kernel as ever.
  */
 #define _GNU_SOURCE
 #include "venice.h"
@@ -55,17 +51,21 @@ static int other_in(uintptr_t start, uintptr_t end)
     return 0;
 }
 
-/* A new range of the region with its protection, or 0: the caller asks the kernel then. */
-static uintptr_t take(size_t bytes, int protection)
+uintptr_t region_take(size_t bytes, size_t alignment, int protection)
 {
     lock_take(&region_lock);
-    uintptr_t start = ranges_take(bytes, bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE);
+    uintptr_t start = ranges_take(bytes, alignment);
     if (start && raw3(SYS_mprotect, start, bytes, protection) != 0) {
         ranges_give(start, bytes);
         start = 0;
     }
     lock_leave(&region_lock);
     return start;
+}
+
+static uintptr_t take(size_t bytes, int protection)
+{
+    return region_take(bytes, bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE, protection);
 }
 
 /* Gives back a range of the region, with the lock held. */
@@ -139,8 +139,11 @@ EXPORT void *mmap(void *address, size_t length, int protection, int flags, int f
             uintptr_t taken = take(bytes, protection);
             if (taken)
                 return (void *)taken;
-            errno = ENOMEM;
-            return MAP_FAILED;
+            /* Addresses that are only reserved are the kernel's where there is no room. */
+            if (protection != PROT_NONE && !(flags & MAP_NORESERVE)) {
+                errno = ENOMEM;
+                return MAP_FAILED;
+            }
         }
     }
     return result_of(raw6(SYS_mmap, address, length, protection, flags, fd, at));

@@ -82,18 +82,21 @@ int link_descriptor(void)
 
 static void before_fork(void)
 {
+    small_before_fork();
     lock_take(&region_lock);
 }
 
 static void in_parent(void)
 {
     lock_leave(&region_lock);
+    small_in_parent();
 }
 
 static void in_child(void)
 {
     int own[2], other[2];
     region_lock.word = 0;
+    small_in_child();
     long failed = raw4(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, own);
     if (!failed)
         failed = raw4(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, other);
@@ -217,6 +220,8 @@ static void __attribute__((constructor)) start(int argc, char **argv, char **env
     orders = -1;
     if (pthread_atfork(before_fork, in_parent, in_child))
         refuse("cannot follow forks", -ENOMEM);
+    if (!small_start(region, region + bytes))
+        refuse("no memory for its tables", -ENOMEM);
     ranges_start(region + PAGE, region + bytes);
     region_end = region + bytes;
     __atomic_store_n(&region_start, (uintptr_t)region, __ATOMIC_RELEASE);

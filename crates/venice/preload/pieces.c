@@ -1,7 +1,10 @@
-/* malloc() and its kin, in programs that have the C library's: pieces as large as the threshold
- * come from mmap() (calls.c), hence from the region, and all others from the C library as ever.
+/* malloc() and its kin, in programs that have the C library's: its heap and its own mmap() cannot
+ * be put into the region, so pieces come from here. A program that brings an allocator (jemalloc, as
+ * redis does) keeps it: that one maps by way of mmap(). So do what the C library gave before this
+ * library was there, and what there is no room for.
  *
- * A piece is a mapping with a head before what the program is given.
+ * A large piece, as of the threshold, is a mapping with a head before what the program is given;
+ * small.c has the others.
  */
 #define _GNU_SOURCE
 #include "venice.h"
@@ -54,9 +57,10 @@ static const struct next *others(void)
     return &next;
 }
 
-static int is_large(const struct next *them, size_t bytes)
+/* Whether pieces come from here. */
+static int is_active(const struct next *them)
 {
-    return region_start && them->c_library && bytes >= region_threshold;
+    return region_start && them->c_library;
 }
 
 static int is_ours(const struct next *them, const void *piece)
@@ -71,6 +75,9 @@ static struct head *head_of(void *piece)
 
 static size_t room_of(void *piece)
 {
+    size_t small = small_size((uintptr_t)piece);
+    if (small)
+        return small;
     struct head *head = head_of(piece);
     return head->start + head->mapped - (uintptr_t)piece;
 }
@@ -96,18 +103,26 @@ static void *large(size_t bytes, size_t alignment)
 EXPORT void *malloc(size_t bytes)
 {
     const struct next *them = others();
-    return is_large(them, bytes) ? large(bytes, 64) : them->malloc(bytes);
+    int is_new;
+    if (!is_active(them))
+        return them->malloc(bytes);
+    if (bytes >= region_threshold)
+        return large(bytes, 64);
+    void *piece = bytes <= SMALL_MAX ? small_take(bytes, &is_new) : 0;
+    return piece ? piece : them->malloc(bytes);
 }
 
 EXPORT void free(void *piece)
 {
     const struct next *them = others();
-    if (is_ours(them, piece)) {
+    if (!is_ours(them, piece)) {
+        them->free(piece);
+    } else if (small_size((uintptr_t)piece)) {
+        small_give(piece);
+    } else {
         int error = errno;
         munmap((void *)head_of(piece)->start, head_of(piece)->mapped);
         errno = error;
-    } else {
-        them->free(piece);
     }
 }
 
@@ -115,35 +130,50 @@ EXPORT void *calloc(size_t count, size_t bytes)
 {
     const struct next *them = others();
     size_t all;
-    if (!__builtin_mul_overflow(count, bytes, &all) && is_large(them, all))
+    int is_new;
+    if (!is_active(them) || __builtin_mul_overflow(count, bytes, &all))
+        return them->calloc(count, bytes);
+    if (all >= region_threshold)
         return large(all, 64);
-    return them->calloc(count, bytes);
+    void *piece = all <= SMALL_MAX ? small_take(all, &is_new) : 0;
+    if (!piece)
+        return them->calloc(count, bytes);
+    return is_new ? piece : memset(piece, 0, all);
+}
+
+/* A large piece with another size, at its place; 0 where that cannot be. */
+static void *stretch(void *piece, size_t bytes)
+{
+    size_t old = room_of(piece);
+    if (bytes <= old && bytes >= old / 2)
+        return piece;
+    struct head head = *head_of(piece);
+    size_t mapped = ((uintptr_t)piece - head.start + bytes + PAGE - 1) & ~(PAGE - 1);
+    if (mapped < bytes
+        || mremap((void *)head.start, head.mapped, mapped, 0) != (void *)head.start)
+        return 0;
+    head_of(piece)->mapped = mapped;
+    return piece;
 }
 
 EXPORT void *realloc(void *piece, size_t bytes)
 {
     const struct next *them = others();
-    int ours = is_ours(them, piece);
-    if (!ours && !is_large(them, bytes))
-        return them->realloc(piece, bytes);
     if (!piece)
         return malloc(bytes);
+    /* What the C library gave before stays its own. */
+    if (!is_ours(them, piece))
+        return them->realloc(piece, bytes);
     if (bytes == 0) {
         free(piece);
         return 0;
     }
-    size_t old = ours ? room_of(piece) : them->malloc_usable_size(piece);
-    if (ours && bytes >= region_threshold) {
+    size_t old = room_of(piece);
+    if (small_size((uintptr_t)piece)) {
         if (bytes <= old && bytes >= old / 2)
             return piece;
-        /* In place, where there is room behind. */
-        struct head head = *head_of(piece);
-        size_t mapped = ((uintptr_t)piece - head.start + bytes + PAGE - 1) & ~(PAGE - 1);
-        if (mapped > bytes
-            && mremap((void *)head.start, head.mapped, mapped, 0) == (void *)head.start) {
-            head_of(piece)->mapped = mapped;
-            return piece;
-        }
+    } else if (bytes >= region_threshold && stretch(piece, bytes)) {
+        return piece;
     }
     void *moved = malloc(bytes);
     if (moved) {
@@ -168,28 +198,42 @@ static int is_alignment(size_t alignment)
     return alignment && !(alignment & (alignment - 1)) && alignment <= (1UL << 30);
 }
 
+/* Pieces of a class that is a power of two are aligned to it; 0 where there is no room. */
+static void *aligned(size_t alignment, size_t bytes)
+{
+    int is_new;
+    size_t most = bytes > alignment ? bytes : alignment;
+    if (alignment <= 16)
+        most = bytes;
+    else if (most > 1 && most < region_threshold)
+        most = 1UL << (64 - __builtin_clzl(most - 1));
+    if (most >= region_threshold || most > SMALL_MAX)
+        return large(bytes, alignment);
+    return small_take(most, &is_new);
+}
+
 EXPORT void *memalign(size_t alignment, size_t bytes)
 {
     const struct next *them = others();
-    if (is_large(them, bytes) && is_alignment(alignment))
-        return large(bytes, alignment);
+    if (is_active(them) && is_alignment(alignment))
+        return aligned(alignment, bytes);
     return them->memalign(alignment, bytes);
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t bytes)
 {
     const struct next *them = others();
-    if (is_large(them, bytes) && is_alignment(alignment))
-        return large(bytes, alignment);
+    if (is_active(them) && is_alignment(alignment))
+        return aligned(alignment, bytes);
     return them->aligned_alloc(alignment, bytes);
 }
 
 EXPORT int posix_memalign(void **piece, size_t alignment, size_t bytes)
 {
     const struct next *them = others();
-    if (is_large(them, bytes) && is_alignment(alignment) && alignment >= sizeof(void *)) {
+    if (is_active(them) && is_alignment(alignment) && alignment >= sizeof(void *)) {
         int error = errno;
-        void *made = large(bytes, alignment);
+        void *made = aligned(alignment, bytes);
         errno = error;
         if (!made)
             return ENOMEM;

@@ -3,7 +3,8 @@
  *
  *   calls.c   what stands in for mmap() and its kin
  *   ranges.c  which parts of the region are free
- *   pieces.c  malloc() and its kin for large pieces
+ *   pieces.c  malloc() and its kin, where the program has the C library's
+ *   small.c   small pieces
  *   link.c    the pager: set-up, requests, forks
  *   helper.c  the thread that evicts pages, and ends the program when the pager is gone
  */
@@ -57,6 +58,24 @@ static inline int in_region(uintptr_t address)
 {
     return address - region_start < region_end - region_start;
 }
+
+/* calls.c */
+/* A new range of the region with its protection, or 0. */
+uintptr_t region_take(size_t bytes, size_t alignment, int protection);
+
+/* small.c */
+/* Bytes of a small piece at most. */
+#define SMALL_MAX (128UL << 10)
+/* Pieces from now on; 0 where there is no memory for it. */
+int small_start(uintptr_t start, uintptr_t end);
+/* A piece, and whether nobody had it before, so that it is zeros; 0 where there is no room. */
+void *small_take(size_t bytes, int *is_new);
+/* The bytes of a small piece, 0 of what is none. */
+size_t small_size(uintptr_t piece);
+void small_give(void *piece);
+void small_before_fork(void);
+void small_in_parent(void);
+void small_in_child(void);
 
 /* link.c */
 void link_discard(uintptr_t address, size_t bytes);

@@ -46,6 +46,7 @@ pub enum Lost {
 #[derive(Debug)]
 pub(super) struct Borrower {
     stream: TcpStream,
+    donor: SocketAddr,
     loan: LoanId,
     input: Vec<u8>,
     filled: usize,
@@ -100,6 +101,7 @@ impl Borrower {
         stream.set_nonblocking(true)?;
         Ok(Self {
             stream,
+            donor,
             loan,
             input,
             filled: 0,
@@ -113,6 +115,11 @@ impl Borrower {
     /// The loan that it is.
     pub(super) fn loan(&self) -> LoanId {
         self.loan
+    }
+
+    /// Who lends it.
+    pub(super) fn donor(&self) -> SocketAddr {
+        self.donor
     }
 
     /// Asks something; its id. It leaves with [`flush`](Self::flush).

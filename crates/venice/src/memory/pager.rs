@@ -155,8 +155,10 @@ impl Pager {
             let now = Instant::now();
             if let Err(lost) = self.turn() {
                 let why = format!(
-                    "rhythm venice: memory of this program is lost, loan {} of its donor: {lost}\n",
+                    "rhythm venice: memory of this program is lost, with loan {} of donor {}: \
+                     {lost}\n",
                     self.borrower.loan(),
+                    self.borrower.donor(),
                 );
                 self.end_all(&why);
                 return Err(lost);

@@ -12,7 +12,9 @@ use crate::loan::{LoanId, LoanKey};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, PidfdFlags, Signal as Number, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Signal as Number, getrlimit, pidfd_open, pidfd_send_signal, setrlimit,
+};
 use rhythm_net::signal::{self, Signal, SignalWatch};
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -21,7 +23,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use thiserror::Error;
 use tracing::warn;
@@ -162,8 +164,20 @@ pub fn run(
             error,
         })?;
     drop((its_orders, its_requests, library));
+    // Each process takes three descriptors here.
+    let mut files = getrlimit(Resource::Nofile);
+    files.current = files.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, files) {
+        warn!("this process is to do with few descriptors: {error}");
+    }
     let watch = watch_signals(child.id());
     let lost = pager.run().err();
+    if lost.is_none() && !ends(&mut child)? {
+        warn!(
+            "{} has executed another program, all of whose memory is here: give that one to run",
+            path.display()
+        );
+    }
     let status = child.wait()?;
     drop(watch);
     Ok(Ended {
@@ -171,6 +185,17 @@ pub fn run(
         figures: pager.figures().clone(),
         lost,
     })
+}
+
+/// Whether a program ends within a moment.
+fn ends(child: &mut Child) -> io::Result<bool> {
+    for _ in 0..20 {
+        if child.try_wait()?.is_some() {
+            return Ok(true);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(false)
 }
 
 /// Has signals go to the program. Where that cannot be, it is told, and the program runs.

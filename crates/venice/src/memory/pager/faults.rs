@@ -278,6 +278,7 @@ impl Memory {
                 }
                 true
             }
+            Some(Errno::NOMEM) => return false,
             error => {
                 space.fetching.remove(&page);
                 space.resident -= 1;
