@@ -92,11 +92,14 @@ static void *large(size_t bytes, size_t alignment)
         return 0;
     }
     mapped &= ~(PAGE - 1);
-    void *start = mmap(0, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (start == MAP_FAILED)
+    /* Not by mmap(): of what is less than the threshold that asks the kernel. */
+    uintptr_t start = region_take(mapped, PAGE, PROT_READ | PROT_WRITE);
+    if (!start) {
+        errno = ENOMEM;
         return 0;
-    uintptr_t piece = ((uintptr_t)start + sizeof(struct head) + alignment - 1) & ~(alignment - 1);
-    *head_of((void *)piece) = (struct head){(uintptr_t)start, mapped};
+    }
+    uintptr_t piece = (start + sizeof(struct head) + alignment - 1) & ~(alignment - 1);
+    *head_of((void *)piece) = (struct head){start, mapped};
     return (void *)piece;
 }
 
@@ -207,7 +210,7 @@ static void *aligned(size_t alignment, size_t bytes)
         most = bytes;
     else if (most > 1 && most < region_threshold)
         most = 1UL << (64 - __builtin_clzl(most - 1));
-    if (most >= region_threshold || most > SMALL_MAX)
+    if (most > SMALL_MAX || most >= region_threshold)
         return large(bytes, alignment);
     return small_take(most, &is_new);
 }
