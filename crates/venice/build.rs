@@ -5,8 +5,9 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCES: [&str; 6] =
-    ["calls.c", "helper.c", "link.c", "pieces.c", "ranges.c", "small.c"];
+const SOURCES: [&str; 6] = [
+    "calls.c", "helper.c", "link.c", "pieces.c", "ranges.c", "small.c",
+];
 
 fn main() {
     println!("cargo::rerun-if-changed=preload");

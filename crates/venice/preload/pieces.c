@@ -1,7 +1,7 @@
 /* malloc() and its kin, in programs that have the C library's: its heap and its own mmap() cannot
- * be put into the region, so pieces come from here. A program that brings an allocator (jemalloc, as
- * redis does) keeps it: that one maps by way of mmap(). So do what the C library gave before this
- * library was there, and what there is no room for.
+ * be put into the region, so pieces come from here. A program that brings an allocator (jemalloc,
+ * as redis does) keeps it: that one maps by way of mmap(). What the C library gave before this
+ * library was there stays its own, and so does what there is no room for.
  *
  * A large piece, as of the threshold, is a mapping with a head before what the program is given;
  * small.c has the others.

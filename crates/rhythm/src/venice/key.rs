@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn a_key_is_made_once_and_kept_from_others() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("key");
+        let name = format!("rhythm-venice-key-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
         assert!(read(&path).is_err());
         let key = read_or_make(&path).unwrap();
         assert!(read_or_make(&path).unwrap() == key && read(&path).unwrap() == key);
@@ -120,5 +120,6 @@ mod tests {
             fs::write(&path, wrong).unwrap();
             assert!(read(&path).is_err(), "{wrong}");
         }
+        fs::remove_file(&path).unwrap();
     }
 }

@@ -41,7 +41,12 @@ pub(crate) struct Args {
     key_file: PathBuf,
 
     /// The loan, where a monitor made one; without it, a share of what the donor offers
-    #[arg(long, value_name = "NUM", default_value_t = 0, hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "NUM",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
     loan: u64,
 
     /// What is large: mappings of less stay here
@@ -86,5 +91,7 @@ fn resolve(donor: &str) -> Result<SocketAddr> {
         .to_socket_addrs()
         .ok()
         .and_then(|mut addresses| addresses.next())
-        .with_context(|| format!("there is no donor {donor}: give HOST:PORT, such as 10.0.0.7:7070"))
+        .with_context(|| {
+            format!("there is no donor {donor}: give HOST:PORT, such as 10.0.0.7:7070")
+        })
 }

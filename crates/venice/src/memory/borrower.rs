@@ -1,9 +1,7 @@
 //! The borrower's end of a loan: requests go out as they are made, many before the first answer;
 //! answers come in the order of the requests.
 
-use super::wire::{
-    Answer, HEAD_BYTES, Hello, Malformed, PAYLOAD_BYTES_MAX, Request, parse_answer,
-};
+use super::wire::{Answer, HEAD_BYTES, Hello, Malformed, PAYLOAD_BYTES_MAX, Request, parse_answer};
 use crate::loan::{LoanId, LoanKey};
 use rustix::net::sockopt;
 use std::collections::VecDeque;

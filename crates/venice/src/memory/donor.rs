@@ -120,7 +120,8 @@ impl Donor {
     /// [`NoRoom`]: more is lent than may be.
     pub fn grant(&self, loan: LoanId, bytes: u64, key: LoanKey) -> Result<(), NoRoom> {
         self.revoke(loan);
-        self.shared.add(&mut lock(&self.shared.loans), loan, bytes, key)?;
+        self.shared
+            .add(&mut lock(&self.shared.loans), loan, bytes, key)?;
         Ok(())
     }
 

@@ -25,7 +25,9 @@ impl Default for Times {
 
 impl Times {
     pub(super) fn add(&mut self, time: Duration) {
-        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(FINE.into());
+        let nanoseconds = u64::try_from(time.as_nanos())
+            .unwrap_or(u64::MAX)
+            .max(FINE.into());
         let power = nanoseconds.ilog2();
         let part = (nanoseconds >> (power - FINE.ilog2())) as u32 - FINE;
         let bucket = ((power - FINE.ilog2()) * FINE + part) as usize;
@@ -88,7 +90,11 @@ impl Figures {
     fn here(&self) -> f64 {
         let all = self.faults.saturating_sub(self.first_touches);
         let here = self.returned + self.awaited;
-        if all == 0 { 1.0 } else { here as f64 / all as f64 }
+        if all == 0 {
+            1.0
+        } else {
+            here as f64 / all as f64
+        }
     }
 }
 

@@ -31,8 +31,7 @@ impl Mapping {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address that the kernel chooses overlaps nothing.
-        let start =
-            unsafe { mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) }?;
+        let start = unsafe { mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) }?;
         Ok(Self {
             start: NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?,
             bytes,

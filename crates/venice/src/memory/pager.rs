@@ -9,8 +9,8 @@
 //! drops. All state is this thread's; what it may not do now (the kernel refuses while a fork is
 //! under way, a page is just leaving, there is no room) it does at a later turn.
 
-mod evict;
 mod events;
+mod evict;
 mod faults;
 
 use super::borrower::{Borrower, Lost};
@@ -92,6 +92,8 @@ pub(super) struct Pager {
     program: Option<Library>,
     region_bytes: u64,
     forked: Vec<Forked>,
+    /// Sockets of processes that are gone, by which a child may still say that it is there.
+    orphaned: Vec<OwnedFd>,
     next_space: SpaceId,
     deferred: Vec<(SpaceId, Fault)>,
     buffer: File,
@@ -136,6 +138,7 @@ impl Pager {
             }),
             region_bytes,
             forked: Vec::new(),
+            orphaned: Vec::new(),
             next_space: 0,
             deferred: Vec::new(),
             buffer,
@@ -199,6 +202,9 @@ impl Pager {
         for id in &ready.requests {
             self.read_requests(*id);
         }
+        if ready.orphaned {
+            self.read_orphaned();
+        }
         if ready.program {
             self.meet_program();
         }
@@ -225,6 +231,7 @@ impl Pager {
         enum Which {
             Donor,
             Program,
+            Orphaned,
             Faults(SpaceId),
             Orders(SpaceId),
             Requests(SpaceId),
@@ -242,6 +249,10 @@ impl Pager {
         if let Some(program) = &self.program {
             polled.push(PollFd::new(&program.requests, input));
             which.push(Which::Program);
+        }
+        for socket in &self.orphaned {
+            polled.push(PollFd::new(socket, input));
+            which.push(Which::Orphaned);
         }
         for (id, space) in &self.memory.spaces {
             polled.push(PollFd::new(&space.uffd, input));
@@ -266,6 +277,7 @@ impl Pager {
             match which {
                 Which::Donor => ready.donor = true,
                 Which::Program => ready.program = true,
+                Which::Orphaned => ready.orphaned = true,
                 Which::Faults(id) => ready.faults.push(id),
                 Which::Orders(id) => ready.orders.push(id),
                 Which::Requests(id) => ready.requests.push(id),
@@ -288,8 +300,11 @@ impl Pager {
                 let pages = Pages::new((bytes / PAGE as u64) as usize);
                 let mut space = Space::new(Uffd::from(uffd), region, pages);
                 orders::answer_request(program.requests.as_fd());
-                let attached =
-                    orders::attach(program.orders.as_fd(), space.uffd.as_fd(), self.buffer.as_fd());
+                let attached = orders::attach(
+                    program.orders.as_fd(),
+                    space.uffd.as_fd(),
+                    self.buffer.as_fd(),
+                );
                 if let Err(error) = attached {
                     debug!("the program is gone: {error}");
                     return;
@@ -338,6 +353,7 @@ impl Pager {
 struct Ready {
     donor: bool,
     program: bool,
+    orphaned: bool,
     faults: Vec<SpaceId>,
     orders: Vec<SpaceId>,
     requests: Vec<SpaceId>,
@@ -347,7 +363,11 @@ impl Memory {
     /// The donor has answered.
     fn answered(&mut self, id: u64, answer: &Answer<'_>) {
         if let Some(slot) = self.writes.remove(&id) {
-            if self.in_flight.get(&slot).is_some_and(|(last, _)| *last == id) {
+            if self
+                .in_flight
+                .get(&slot)
+                .is_some_and(|(last, _)| *last == id)
+            {
                 self.in_flight.remove(&slot);
                 self.slots.set(slot, Content::Stored);
             }
@@ -360,11 +380,13 @@ impl Memory {
         }
     }
 
-    /// A page is no longer a slot's user.
-    fn leave_slot(&mut self, slot: u32) {
-        if slot != NO_SLOT && self.slots.leave(slot) {
+    /// A page is no longer a slot's user; true where nobody is.
+    fn leave_slot(&mut self, slot: u32) -> bool {
+        let is_free = slot != NO_SLOT && self.slots.leave(slot);
+        if is_free {
             self.in_flight.remove(&slot);
         }
+        is_free
     }
 
     fn bring_again(&mut self) {
@@ -375,11 +397,9 @@ impl Memory {
         }
     }
 
-    /// Forgets a process that is gone.
-    fn remove(&mut self, id: SpaceId) {
-        let Some(space) = self.spaces.remove(&id) else {
-            return;
-        };
+    /// Forgets a process that is gone; what is left of it is its sockets.
+    fn remove(&mut self, id: SpaceId) -> Option<Library> {
+        let space = self.spaces.remove(&id)?;
         let mut slots = HashSet::new();
         space.pages.each(|_, page| {
             if page.slot != NO_SLOT && page.state != State::Discarding {
@@ -390,5 +410,6 @@ impl Memory {
             self.leave_slot(slot);
         }
         debug!("a process is gone; {} slots are in use", self.slots.used());
+        space.library
     }
 }

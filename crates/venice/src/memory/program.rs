@@ -95,21 +95,34 @@ fn look(path: &Path) -> Result<Option<PathBuf>, ProgramError> {
     };
     let mut file = File::open(path).map_err(unreadable)?;
     let mut start = Vec::new();
-    (&mut file).take(512).read_to_end(&mut start).map_err(unreadable)?;
+    (&mut file)
+        .take(512)
+        .read_to_end(&mut start)
+        .map_err(unreadable)?;
     if let Some(script) = start.strip_prefix(b"#!") {
         let line = script.split(|byte| *byte == b'\n').next().unwrap_or(script);
-        let mut words = line.split(|byte| b" \t\r".contains(byte)).filter(|it| !it.is_empty());
-        let interpreter = words.next().ok_or_else(|| foreign("a script without interpreter"))?;
+        let mut words = line
+            .split(|byte| b" \t\r".contains(byte))
+            .filter(|it| !it.is_empty());
+        let interpreter = words
+            .next()
+            .ok_or_else(|| foreign("a script without interpreter"))?;
         let interpreter = Path::new(OsStr::from_bytes(interpreter));
         // `#!/usr/bin/env python3` runs what is found.
         if interpreter.ends_with("env")
-            && let Some(found) = words.next().and_then(|word| locate(OsStr::from_bytes(word)))
+            && let Some(found) = words
+                .next()
+                .and_then(|word| locate(OsStr::from_bytes(word)))
         {
             return Ok(Some(found));
         }
         return Ok(Some(interpreter.to_path_buf()));
     }
-    let own = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+    let own = if cfg!(target_arch = "aarch64") {
+        183
+    } else {
+        62
+    };
     if start.len() < 64 || !start.starts_with(b"\x7fELF") {
         return Err(foreign("no program"));
     }
@@ -140,8 +153,11 @@ fn loader(file: &File, head: &[u8]) -> io::Result<Option<Vec<u8>>> {
         number[..bytes.len()].copy_from_slice(bytes);
         u64::from_le_bytes(number)
     };
-    let (at, size, count) =
-        (number(&head[32..40]), number(&head[54..56]), number(&head[56..58]));
+    let (at, size, count) = (
+        number(&head[32..40]),
+        number(&head[54..56]),
+        number(&head[56..58]),
+    );
     for header in 0..count {
         let mut bytes = [0; 56];
         if size < bytes.len() as u64 {
@@ -183,7 +199,10 @@ mod tests {
     #[test]
     fn others_are_refused() {
         let refused = |path: &Path| find(path.as_os_str()).unwrap_err();
-        assert!(matches!(refused(Path::new("/nowhere/at-all")), ProgramError::NotFound(_)));
+        assert!(matches!(
+            refused(Path::new("/nowhere/at-all")),
+            ProgramError::NotFound(_)
+        ));
         let (_folder, plain) = file(b"text", 0o644);
         assert!(matches!(refused(&plain), ProgramError::NotFound(_)));
         let (_folder, text) = file(b"text", 0o755);
@@ -208,6 +227,9 @@ mod tests {
     fn a_script_that_runs_itself_is_no_program() {
         let (_folder, path) = file(b"", 0o755);
         fs::write(&path, format!("#!{}\n", path.display())).unwrap();
-        assert!(matches!(find(path.as_os_str()), Err(ProgramError::Foreign { .. })));
+        assert!(matches!(
+            find(path.as_os_str()),
+            Err(ProgramError::Foreign { .. })
+        ));
     }
 }

@@ -9,13 +9,14 @@ use super::pager::{Limits, Pager};
 use super::program::{self, ProgramError};
 use super::uffd::{self, PAGE};
 use crate::loan::{LoanId, LoanKey};
+use rhythm_net::signal::{self, Signal, SignalWatch};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{
-    Pid, PidfdFlags, Resource, Signal as Number, getrlimit, pidfd_open, pidfd_send_signal, setrlimit,
+    Pid, PidfdFlags, Resource, Signal as Number, getrlimit, pidfd_open, pidfd_send_signal,
+    setrlimit,
 };
-use rhythm_net::signal::{self, Signal, SignalWatch};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -114,11 +115,7 @@ impl From<Errno> for RunError {
 ///
 /// # Errors
 /// [`RunError`], before the program runs.
-pub fn run(
-    options: &Options,
-    program: &OsStr,
-    arguments: &[OsString],
-) -> Result<Ended, RunError> {
+pub fn run(options: &Options, program: &OsStr, arguments: &[OsString]) -> Result<Ended, RunError> {
     let path = program::find(program)?;
     uffd::probe().map_err(RunError::Faults)?;
     if !std::path::Path::new("/proc/self/fd").is_dir() {
@@ -224,12 +221,13 @@ fn pass_on(process: &OwnedFd, signal: Signal) {
 
 /// Whether a terminal sends its interrupts to this process and its children.
 fn is_in_front() -> bool {
-    rustix::termios::tcgetpgrp(io::stdin())
-        .is_ok_and(|group| group == rustix::process::getpgrp())
+    rustix::termios::tcgetpgrp(io::stdin()).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
 fn code(status: ExitStatus) -> u8 {
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    let code = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     u8::try_from(code).unwrap_or(u8::MAX)
 }
 
@@ -237,16 +235,22 @@ fn code(status: ExitStatus) -> u8 {
 fn region_bytes(options: &Options) -> Result<u64, RunError> {
     let bounds = |what: &str| RunError::Bounds(what.to_owned());
     if options.local < LOCAL_BYTES_MIN {
-        return Err(bounds("less than 1 MiB of local memory is of no use: give more"));
+        return Err(bounds(
+            "less than 1 MiB of local memory is of no use: give more",
+        ));
     }
     if options.remote < PAGE as u64 {
-        return Err(bounds("the donor is to lend a page at least: give more remote memory"));
+        return Err(bounds(
+            "the donor is to lend a page at least: give more remote memory",
+        ));
     }
     let used = options.local.saturating_add(options.remote);
     let bytes = used.saturating_mul(8).saturating_add(1 << 30) / REGION_UNIT * REGION_UNIT;
     // Pages are counted in 32 bits.
     if bytes / PAGE as u64 > u64::from(u32::MAX) {
-        return Err(bounds("more than 2 TiB of memory is not for one program: give less"));
+        return Err(bounds(
+            "more than 2 TiB of memory is not for one program: give less",
+        ));
     }
     Ok(bytes)
 }

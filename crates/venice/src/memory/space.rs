@@ -140,7 +140,11 @@ impl Space {
         while victims.len() < count && looks > 0 {
             looks -= 1;
             let from_kept = self.kept.len() > limit * 3 / 4 || self.recent.is_empty();
-            let queue = if from_kept { &mut self.kept } else { &mut self.recent };
+            let queue = if from_kept {
+                &mut self.kept
+            } else {
+                &mut self.recent
+            };
             let Some(page) = queue.pop_front() else { break };
             let entry = self.pages.at(page);
             if entry.state != State::Present {

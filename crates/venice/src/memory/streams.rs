@@ -114,7 +114,9 @@ mod tests {
     fn faults_all_over_are_no_stream() {
         let mut streams = Streams::default();
         let mut random = fastrand::Rng::with_seed(7);
-        let ahead: i64 = (0..10_000).map(|_| streams.fault(random.u32(..1 << 24)).count).sum();
+        let ahead: i64 = (0..10_000)
+            .map(|_| streams.fault(random.u32(..1 << 24)).count)
+            .sum();
         assert!(ahead < 100, "{ahead} pages for nothing");
     }
 }

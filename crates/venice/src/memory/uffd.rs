@@ -123,7 +123,11 @@ impl Uffd {
         let result = unsafe { ioctl(&self.fd, Updater::<COPY, Copy>::new(&mut argument)) };
         let copied = usize::try_from(argument.copied).unwrap_or(0) / PAGE;
         Copied {
-            pages: if result.is_ok() { pages.len() / PAGE } else { copied },
+            pages: if result.is_ok() {
+                pages.len() / PAGE
+            } else {
+                copied
+            },
             error: result.err(),
         }
     }
@@ -202,7 +206,10 @@ pub(super) fn probe() -> io::Result<()> {
     let fd = match made {
         Ok(fd) => fd,
         Err(refused) => {
-            let device = OpenOptions::new().read(true).write(true).open("/dev/userfaultfd");
+            let device = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open("/dev/userfaultfd");
             let device = device.map_err(|_| io::Error::from(refused))?;
             new_of(&device)?
         }

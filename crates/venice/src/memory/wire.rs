@@ -234,8 +234,9 @@ pub fn parse_request(bytes: &[u8]) -> Parsed<Request<'_>> {
 /// # Errors
 /// [`Malformed`]: the connection cannot be used any further.
 pub fn parse_answer(bytes: &[u8]) -> Parsed<Answer<'_>> {
-    let Some((head, payload)) =
-        split(bytes, |kind| (kind::WELCOME..=kind::REFUSED).contains(&kind))?
+    let Some((head, payload)) = split(bytes, |kind| {
+        (kind::WELCOME..=kind::REFUSED).contains(&kind)
+    })?
     else {
         return Ok(None);
     };
@@ -359,7 +360,10 @@ mod tests {
             }
             bytes.push(1);
             let (parsed, parsed_id, used) = parse_request(&bytes).unwrap().unwrap();
-            assert_eq!((&parsed, parsed_id, used), (request, id as u64, bytes.len() - 1));
+            assert_eq!(
+                (&parsed, parsed_id, used),
+                (request, id as u64, bytes.len() - 1)
+            );
         }
         for (id, answer) in answers.iter().enumerate() {
             let mut bytes = Vec::new();

@@ -3,6 +3,8 @@
 //!
 //! Answering page faults needs root; where it is refused, each test says so and passes.
 
+mod redis;
+
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -32,7 +34,10 @@ fn program() -> &'static Path {
         let path = folder.join(format!("program-{}", std::process::id()));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/paged/program.c");
         let mut compiler = Command::new("cc");
-        compiler.args(["-O1", "-pthread", "-o"]).arg(&path).arg(source);
+        compiler
+            .args(["-O1", "-pthread", "-o"])
+            .arg(&path)
+            .arg(source);
         assert!(compiler.status().expect("a C compiler").success());
         path
     })
@@ -118,18 +123,29 @@ fn run(mode: &str, mebibytes: u64) -> Option<Output> {
     let (_donor, address) = donor(8 * mebibytes * MIB);
     let local = mebibytes * MIB / 4;
     let size = mebibytes.to_string();
-    let mut command = paged(&address, local, 4 * mebibytes * MIB, program(), &[mode, &size]);
+    let mut command = paged(
+        &address,
+        local,
+        4 * mebibytes * MIB,
+        program(),
+        &[mode, &size],
+    );
     let output = command.output().expect("it runs");
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{mode}: {told}{said}");
     assert!(told.contains("all is as it was"), "{mode}: {told}{said}");
-    assert!(!said.contains(" 0 evictions"), "{mode} had all of it here: {said}");
+    assert!(
+        !said.contains(" 0 evictions"),
+        "{mode} had all of it here: {said}"
+    );
     Some(output)
 }
 
 #[test]
 fn what_threads_write_is_there_when_they_read_it() {
-    let Some(output) = run("fill", 64) else { return };
+    let Some(output) = run("fill", 64) else {
+        return;
+    };
     let told = text(&output.stdout);
     let present = told
         .split_whitespace()
@@ -147,6 +163,11 @@ fn no_write_is_lost_while_pages_come_and_go() {
 #[test]
 fn children_keep_what_there_was_when_they_were_forked() {
     run("forks", 16);
+}
+
+#[test]
+fn children_outlive_who_forked_them() {
+    run("daemons", 16);
 }
 
 #[test]
@@ -204,7 +225,9 @@ fn a_program_ends_with_its_donor_and_says_whose_loan_it_was() {
     let mut said = String::new();
     let output = pager.0.stderr.as_mut().expect("it is a pipe");
     output.read_to_string(&mut said).expect("text");
-    let line = said.lines().find(|line| line.contains("memory of this program is lost"));
+    let line = said
+        .lines()
+        .find(|line| line.contains("memory of this program is lost"));
     let line = line.unwrap_or_else(|| panic!("{said}"));
     assert!(line.contains(&address) && line.contains("loan"), "{line}");
 }
@@ -235,7 +258,10 @@ fn a_program_that_needs_more_than_there_is_ends_and_says_so() {
     let output = command.output().expect("it runs");
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(128 + 7), "{said}");
-    assert!(said.contains("more memory than --local and --remote"), "{said}");
+    assert!(
+        said.contains("more memory than --local and --remote"),
+        "{said}"
+    );
 }
 
 #[test]

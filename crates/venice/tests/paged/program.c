@@ -185,6 +185,25 @@ static void forks(void)
         CHECK(has(page, rounds[page]));
 }
 
+/* As a daemon does: who forked is gone at once, with pages just leaving. */
+static void daemons(void)
+{
+    for (size_t page = 0; page < pages; page++)
+        put(page, 0);
+    for (uint64_t round = 1; round <= 20; round++) {
+        for (size_t page = round % 3; page < pages; page += 3) {
+            CHECK(has(page, rounds[page]));
+            put(page, rounds[page] = round);
+        }
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child != 0)
+            _exit(0);
+        for (size_t page = pages; page-- > 0;)
+            CHECK(has(page, rounds[page]));
+    }
+}
+
 static void mappings(void)
 {
     char *start = (char *)memory;
@@ -327,6 +346,8 @@ int main(int count, char **arguments)
             in_threads(churn_part);
         else if (!strcmp(mode, "forks"))
             forks();
+        else if (!strcmp(mode, "daemons"))
+            daemons();
         else if (!strcmp(mode, "mappings"))
             mappings();
         else

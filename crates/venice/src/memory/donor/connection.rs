@@ -3,9 +3,7 @@
 use super::{Loan, LoanState, OWN_LOANS, Shared, lock};
 use crate::loan::{LoanId, LoanKey};
 use crate::memory::mapping::Mapping;
-use crate::memory::wire::{
-    Answer, HEAD_BYTES, Hello, PAYLOAD_BYTES_MAX, Request, parse_request,
-};
+use crate::memory::wire::{Answer, HEAD_BYTES, Hello, PAYLOAD_BYTES_MAX, Request, parse_request};
 use rustix::net::sockopt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -169,16 +167,15 @@ fn answer(memory: &mut Mapping, request: &Request<'_>, id: u64, output: &mut Vec
 
 /// The time this takes says nothing about where they differ.
 fn same(a: &LoanKey, b: &LoanKey) -> bool {
-    let differ = a.0.iter().zip(&b.0).fold(0, |differ, (a, b)| differ | (a ^ b));
+    let differ =
+        a.0.iter()
+            .zip(&b.0)
+            .fold(0, |differ, (a, b)| differ | (a ^ b));
     std::hint::black_box(differ) == 0
 }
 
 /// The loan that a borrower asks for, with this connection noted there.
-fn enter(
-    hello: &Hello,
-    stream: &TcpStream,
-    shared: &Shared,
-) -> Result<(Arc<Loan>, u64), String> {
+fn enter(hello: &Hello, stream: &TcpStream, shared: &Shared) -> Result<(Arc<Loan>, u64), String> {
     // One answer, so that it does not tell which loans there are.
     let wrong = || "there is no such loan, or its key is another".to_owned();
     let loan = {
@@ -186,9 +183,10 @@ fn enter(
         if hello.loan.0 == 0 {
             let key = loans.offer.clone().filter(|key| same(key, &hello.key));
             let key = key.ok_or_else(wrong)?;
-            let own = loans.granted.values().find(|loan| {
-                loan.id.0 >= OWN_LOANS && lock(&loan.state).session == hello.session
-            });
+            let own = loans
+                .granted
+                .values()
+                .find(|loan| loan.id.0 >= OWN_LOANS && lock(&loan.state).session == hello.session);
             match own.cloned() {
                 Some(loan) => loan,
                 None => {
@@ -201,7 +199,8 @@ fn enter(
             }
         } else {
             let loan = loans.granted.get(&hello.loan).cloned();
-            loan.filter(|loan| same(&loan.key, &hello.key)).ok_or_else(wrong)?
+            loan.filter(|loan| same(&loan.key, &hello.key))
+                .ok_or_else(wrong)?
         }
     };
     let entered = note(&loan, hello, stream);

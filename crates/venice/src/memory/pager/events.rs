@@ -6,11 +6,14 @@ use crate::memory::orders::{self, Received, Request};
 use crate::memory::pages::{NO_SLOT, Page, State};
 use crate::memory::space::{Discard, Library, Space};
 use crate::memory::uffd::{Event, Uffd};
+use crate::memory::wire;
 use rustix::io::Errno;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 use tracing::{debug, warn};
 
+/// Pages that the donor is told of when they are not needed any more, at least.
+const FREED_MIN: usize = 16;
 /// Children that have said that they are there and were not met yet, at most.
 const FORKED_MAX: usize = 1024;
 
@@ -92,8 +95,11 @@ impl Pager {
             return true;
         };
         let library = self.forked.swap_remove(found).library;
-        let attached =
-            orders::attach(library.orders.as_fd(), space.uffd.as_fd(), self.buffer.as_fd());
+        let attached = orders::attach(
+            library.orders.as_fd(),
+            space.uffd.as_fd(),
+            self.buffer.as_fd(),
+        );
         if let Err(error) = attached {
             debug!("a child is gone: {error}");
         }
@@ -104,7 +110,11 @@ impl Pager {
     /// Reads what a process's helper did.
     pub(super) fn read_answers(&mut self, id: SpaceId, now: Instant) {
         loop {
-            let Some(library) = self.memory.spaces.get_mut(&id).and_then(|it| it.library.as_mut())
+            let Some(library) = self
+                .memory
+                .spaces
+                .get_mut(&id)
+                .and_then(|it| it.library.as_mut())
             else {
                 return;
             };
@@ -129,11 +139,49 @@ impl Pager {
     }
 
     fn gone(&mut self, id: SpaceId) {
-        if let Some(space) = self.memory.spaces.get(&id) {
-            self.places.extend(space.batches.iter().map(|batch| batch.place));
+        self.leave_behind(id);
+        // A child that it forked last may not have said yet that it is there.
+        if let Some(library) = self.memory.remove(id) {
+            self.orphaned.push(library.requests);
         }
-        self.memory.remove(id);
         self.deferred.retain(|(space, _)| *space != id);
+    }
+
+    /// Reads what children of processes say that are gone.
+    pub(super) fn read_orphaned(&mut self) {
+        let mut kept = Vec::new();
+        for socket in std::mem::take(&mut self.orphaned) {
+            loop {
+                match orders::receive_request(socket.as_fd()) {
+                    Received::Message(Request::Forked {
+                        process,
+                        orders,
+                        requests,
+                    }) => self.note_forked(process, orders, requests),
+                    Received::Message(_) | Received::Nonsense => {}
+                    Received::Nothing => {
+                        kept.push(socket);
+                        break;
+                    }
+                    Received::End => break,
+                }
+            }
+        }
+        self.orphaned = kept;
+    }
+
+    fn note_forked(&mut self, process: u32, orders: OwnedFd, requests: OwnedFd) {
+        if self.forked.len() == FORKED_MAX {
+            self.forked.remove(0);
+        }
+        self.forked.push(Forked {
+            process,
+            library: Library {
+                orders,
+                requests,
+                helper: None,
+            },
+        });
     }
 
     /// Reads what a process's threads say.
@@ -164,19 +212,7 @@ impl Pager {
                     process,
                     orders,
                     requests,
-                }) => {
-                    if self.forked.len() == FORKED_MAX {
-                        self.forked.remove(0);
-                    }
-                    self.forked.push(Forked {
-                        process,
-                        library: Library {
-                            orders,
-                            requests,
-                            helper: None,
-                        },
-                    });
-                }
+                }) => self.note_forked(process, orders, requests),
                 Received::Message(Request::Hello { .. }) | Received::Nonsense => {
                     warn!("the program's library does not say what it should");
                     return;
@@ -229,8 +265,21 @@ impl Pager {
             if let Some(library) = &space.library {
                 orders::answer_request(library.requests.as_fd());
             }
-            for slot in slots {
-                self.memory.leave_slot(slot);
+            slots.retain(|slot| self.memory.leave_slot(*slot));
+            self.free_slots(slots);
+        }
+    }
+
+    /// Has the donor give back memory of slots that nobody uses, where they lie together.
+    fn free_slots(&mut self, mut slots: Vec<u32>) {
+        slots.sort_unstable();
+        for run in slots.chunk_by(|slot, next| slot + 1 == *next) {
+            if run.len() >= FREED_MIN {
+                let free = wire::Request::Free {
+                    offset: u64::from(run[0]) * PAGE as u64,
+                    length: (run.len() * PAGE) as u64,
+                };
+                self.borrower.ask(&free, Instant::now());
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::memory::orders::{self, Answer, ORDER_PAGES};
 use crate::memory::pages::{Content, NO_SLOT, State};
 use crate::memory::space::Batch;
 use crate::memory::wire::Request;
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
@@ -97,7 +98,9 @@ impl Pager {
             return false;
         }
         if let Some(library) = &space.library {
-            let pages = victims.iter().map(|&(page, dirty)| (space.address(page), dirty));
+            let pages = victims
+                .iter()
+                .map(|&(page, dirty)| (space.address(page), dirty));
             let offset = (place * ORDER_PAGES * PAGE) as u64;
             // Where this fails, the process is gone, as its socket will tell.
             let _ = orders::evict(library.orders.as_fd(), offset, pages);
@@ -117,18 +120,16 @@ impl Pager {
         let Some(batch) = space.batches.pop_front() else {
             return;
         };
-        let dirty = batch.pages.iter().filter(|(_, dirty)| *dirty).count();
-        let mut bytes = vec![0; dirty * PAGE];
-        let offset = (batch.place * ORDER_PAGES * PAGE) as u64;
-        let read = self.buffer.read_exact_at(&mut bytes, offset);
-        self.places.push(batch.place);
-        if let Err(error) = read {
-            error!("the buffer of pages cannot be read: {error}");
-            space.end("rhythm venice: pages of this program are lost in the pager\n");
-            return;
-        }
         let present = space.resident as u64;
         self.memory.figures.present_most = self.memory.figures.present_most.max(present);
+        let read = self.copied(&batch);
+        let Ok(bytes) = read.inspect_err(|error| error!("the buffer cannot be read: {error}"))
+        else {
+            if let Some(space) = self.memory.spaces.get(&id) {
+                space.end("rhythm venice: pages of this program are lost in the pager\n");
+            }
+            return;
+        };
         let mut copies = bytes.chunks_exact(PAGE);
         let mut left = 0;
         for (number, &(page, dirty)) in batch.pages.iter().enumerate() {
@@ -148,6 +149,44 @@ impl Pager {
             error!("no page of the program can be evicted");
             space.end("rhythm venice: no page of this program can be evicted: is all locked?\n");
             space.stuck = 0;
+        }
+    }
+
+    /// What a helper copied of a batch, whose part of the buffer is free then.
+    fn copied(&mut self, batch: &Batch) -> io::Result<Vec<u8>> {
+        self.places.push(batch.place);
+        let dirty = batch.pages.iter().filter(|(_, dirty)| *dirty).count();
+        let mut bytes = vec![0; dirty * PAGE];
+        let offset = (batch.place * ORDER_PAGES * PAGE) as u64;
+        self.buffer.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
+    /// A process is gone that was evicting pages. A child that was forked meanwhile may need them:
+    /// where it has not got one, the helper had dropped it, and had copied it before.
+    pub(super) fn leave_behind(&mut self, id: SpaceId) {
+        while let Some(batch) = self
+            .memory
+            .spaces
+            .get_mut(&id)
+            .and_then(|space| space.batches.pop_front())
+        {
+            let Ok(bytes) = self.copied(&batch) else {
+                continue;
+            };
+            let dirty = batch.pages.iter().filter(|(_, dirty)| *dirty);
+            for (&(page, _), copy) in dirty.zip(bytes.chunks_exact(PAGE)) {
+                let slot = self
+                    .memory
+                    .spaces
+                    .get(&id)
+                    .map(|space| space.pages.get(page).slot);
+                let is_shared =
+                    slot.is_some_and(|slot| slot != NO_SLOT && self.memory.slots.users(slot) > 1);
+                if is_shared {
+                    self.left(id, page, Some(copy), Instant::now());
+                }
+            }
         }
     }
 

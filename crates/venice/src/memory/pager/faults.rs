@@ -113,7 +113,10 @@ impl Pager {
             let entry = space.pages.get(*page);
             *page < space.pages.count() && entry.state == State::Zero && !entry.maybe
         };
-        let more = (fault.page + 1..).take(wanted - 1).take_while(is_zero).count();
+        let more = (fault.page + 1..)
+            .take(wanted - 1)
+            .take_while(is_zero)
+            .count();
         let address = space.address(fault.page);
         let zeros = &ZERO_PAGES[..(more + 1) * PAGE];
         let mut copied = space.uffd.copy(address, zeros, !fault.write);
@@ -227,9 +230,9 @@ impl Memory {
     /// Whether one more page may come in. A process whose pages cannot be evicted, since it has
     /// not said yet that it is there, is not held up.
     fn has_room(&self, id: SpaceId) -> bool {
-        self.spaces.get(&id).is_none_or(|space| {
-            space.resident < self.limit || space.library.is_none()
-        })
+        self.spaces
+            .get(&id)
+            .is_none_or(|space| space.resident < self.limit || space.library.is_none())
     }
 
     /// Puts a page in for one who waits.
@@ -264,7 +267,11 @@ impl Memory {
         let Some(space) = self.spaces.get_mut(&id) else {
             return true;
         };
-        let Some(fetch) = space.fetching.get(&page).copied().filter(|fetch| fetch.id == asked)
+        let Some(fetch) = space
+            .fetching
+            .get(&page)
+            .copied()
+            .filter(|fetch| fetch.id == asked)
         else {
             return true;
         };
