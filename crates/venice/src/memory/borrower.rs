@@ -1,0 +1,204 @@
+//! The borrower's end of a loan: requests go out as they are made, many before the first answer;
+//! answers come in the order of the requests.
+
+use super::wire::{Answer, HEAD_BYTES, Hello, Malformed, PAYLOAD_BYTES_MAX, Request, parse_answer};
+use crate::loan::{LoanId, LoanKey};
+use rustix::net::sockopt;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// How long a donor may take to be connected to, and to answer the first message.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// How long it may take to answer what follows.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+const INPUT_BYTES: usize = 2 * (PAYLOAD_BYTES_MAX + HEAD_BYTES);
+
+/// Why a donor's memory cannot be used.
+#[derive(Debug, Error)]
+pub enum Lost {
+    /// The connection cannot be made, or broke.
+    #[error("the connection to it is lost: {0}")]
+    Io(#[from] io::Error),
+    /// The donor closed the connection.
+    #[error("it closed the connection")]
+    Closed,
+    /// It does not want to.
+    #[error("it refuses: {0}")]
+    Refused(String),
+    /// It says what nobody asked for.
+    #[error("it does not keep to the protocol: {0}")]
+    Malformed(#[from] Malformed),
+    /// An answer that is not the one that is due.
+    #[error("it answers what was not asked")]
+    Unasked,
+    /// It says nothing any more.
+    #[error("it has not answered for {} s", ANSWER_TIME.as_secs())]
+    Silent,
+}
+
+/// A connection to a donor, with a loan.
+#[derive(Debug)]
+pub(super) struct Borrower {
+    stream: TcpStream,
+    donor: SocketAddr,
+    loan: LoanId,
+    input: Vec<u8>,
+    filled: usize,
+    output: Vec<u8>,
+    written: usize,
+    next_id: u64,
+    /// Requests without an answer.
+    asked: VecDeque<(u64, Instant)>,
+}
+
+impl Borrower {
+    /// Connects, and shows the key.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    pub(super) fn connect(
+        donor: SocketAddr,
+        loan: LoanId,
+        key: LoanKey,
+        bytes: u64,
+    ) -> Result<Self, Lost> {
+        let mut stream = TcpStream::connect_timeout(&donor, CONNECT_TIME)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(CONNECT_TIME))?;
+        let wait = ANSWER_TIME.as_millis() as u32;
+        sockopt::set_tcp_user_timeout(&stream, wait).map_err(io::Error::from)?;
+        let hello = Hello {
+            loan,
+            key,
+            session: fastrand::u64(..),
+            bytes,
+        };
+        let mut output = Vec::new();
+        Request::Hello(hello).put(0, &mut output);
+        stream.write_all(&output)?;
+        output.clear();
+        let mut input = vec![0; INPUT_BYTES];
+        let mut filled = 0;
+        let loan = loop {
+            if let Some((answer, 0, used)) = parse_answer(&input[..filled])? {
+                match answer {
+                    Answer::Welcome { loan, .. } if used == filled => break loan,
+                    Answer::Refused(reason) => return Err(Lost::Refused(reason.to_owned())),
+                    _ => return Err(Lost::Unasked),
+                }
+            }
+            match stream.read(&mut input[filled..])? {
+                0 => return Err(Lost::Closed),
+                read => filled += read,
+            }
+        };
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            donor,
+            loan,
+            input,
+            filled: 0,
+            output,
+            written: 0,
+            next_id: 1,
+            asked: VecDeque::new(),
+        })
+    }
+
+    /// The loan that it is.
+    pub(super) fn loan(&self) -> LoanId {
+        self.loan
+    }
+
+    /// Who lends it.
+    pub(super) fn donor(&self) -> SocketAddr {
+        self.donor
+    }
+
+    /// Asks something; its id. It leaves with [`flush`](Self::flush).
+    pub(super) fn ask(&mut self, request: &Request<'_>, now: Instant) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        request.put(id, &mut self.output);
+        self.asked.push_back((id, now));
+        id
+    }
+
+    /// Sends what the connection takes now.
+    ///
+    /// # Errors
+    /// [`Lost::Io`].
+    pub(super) fn flush(&mut self) -> Result<(), Lost> {
+        while self.written < self.output.len() {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(0) => return Err(Lost::Closed),
+                Ok(wrote) => self.written += wrote,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Something waits to be sent.
+    pub(super) fn is_behind(&self) -> bool {
+        self.written < self.output.len()
+    }
+
+    /// Calls `take` with each answer that has come, and the id of its request.
+    ///
+    /// # Errors
+    /// [`Lost`]: the memory is gone.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        mut take: impl FnMut(u64, &Answer<'_>),
+    ) -> Result<(), Lost> {
+        let read = match self.stream.read(&mut self.input[self.filled..]) {
+            Ok(0) => return Err(Lost::Closed),
+            Ok(read) => read,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                return self.check_time(now);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.filled += read;
+        let mut start = 0;
+        while let Some((answer, id, used)) = parse_answer(&self.input[start..self.filled])? {
+            if let Answer::Refused(reason) = answer {
+                return Err(Lost::Refused(reason.to_owned()));
+            }
+            match self.asked.pop_front() {
+                Some((asked, _)) if asked == id => take(id, &answer),
+                _ => return Err(Lost::Unasked),
+            }
+            start += used;
+        }
+        self.input.copy_within(start..self.filled, 0);
+        self.filled -= start;
+        Ok(())
+    }
+
+    fn check_time(&self, now: Instant) -> Result<(), Lost> {
+        match self.asked.front() {
+            Some((_, since)) if now.duration_since(*since) > ANSWER_TIME => Err(Lost::Silent),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl AsFd for Borrower {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

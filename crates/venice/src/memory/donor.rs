@@ -1,0 +1,251 @@
+//! A donor: memory of this machine that borrowers read and write over connections.
+//!
+//! A loan is a mapping of its own and a key. Who shows both uses it; a second borrower of a loan is
+//! refused while the first has connections. When the last of these is gone, the loan's memory is
+//! zeroed and given back to the kernel: what a borrower wrote nobody else ever reads. A thread a
+//! connection executes requests in their order (`connection.rs`); connections are bounded, and a
+//! borrower that does not take its answers is not read from, so what is in memory for it is bounded
+//! too.
+//!
+//! Besides loans that someone grants there may be an offer: whoever has its key gets a loan of the
+//! size it asks for, for as long as it is connected (`rhythm venice lend`).
+
+mod connection;
+
+use super::mapping::Mapping;
+use crate::loan::{LoanId, LoanKey};
+use std::collections::HashMap;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use thiserror::Error;
+use tracing::{info, warn};
+
+/// Connections at a time, of all borrowers.
+const CONNECTIONS_MAX: usize = 256;
+/// What loans of an offer are numbered from: no monitor counts this far.
+const OWN_LOANS: u64 = 1 << 63;
+
+/// More was asked for than is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{wanted} bytes are wanted, and {left} of {all} are not lent yet")]
+pub struct NoRoom {
+    /// Bytes asked for.
+    pub wanted: u64,
+    /// Bytes not lent.
+    pub left: u64,
+    /// Bytes that may be lent.
+    pub all: u64,
+}
+
+/// A machine's memory, lent until dropped.
+#[derive(Debug)]
+pub struct Donor {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Bytes that may be lent in all.
+    memory: u64,
+    loans: Mutex<Loans>,
+    connections: AtomicUsize,
+    closing: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Loans {
+    granted: HashMap<LoanId, Arc<Loan>>,
+    offer: Option<LoanKey>,
+    next_own: u64,
+}
+
+#[derive(Debug)]
+struct Loan {
+    id: LoanId,
+    bytes: u64,
+    key: LoanKey,
+    state: Mutex<LoanState>,
+}
+
+#[derive(Debug, Default)]
+struct LoanState {
+    /// There while a borrower is connected.
+    memory: Option<Mapping>,
+    /// The borrower that has it.
+    session: u64,
+    connections: HashMap<u64, TcpStream>,
+    next_connection: u64,
+    revoked: bool,
+}
+
+/// What a poisoned lock guards is whole: nothing that holds one is left half done by a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Donor {
+    /// Listens for borrowers, of loans with `memory` bytes together.
+    ///
+    /// # Errors
+    /// What the system says of the address.
+    pub fn start(listen: SocketAddr, memory: u64) -> io::Result<Self> {
+        let listener = TcpListener::bind(listen)?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            memory,
+            loans: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+        });
+        let of_thread = Arc::clone(&shared);
+        std::thread::Builder::new()
+            .name("donor".into())
+            .spawn(move || accept(&listener, &of_thread))?;
+        Ok(Self { shared, address })
+    }
+
+    /// Where borrowers connect to.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        vec![self.address]
+    }
+
+    /// Has a loan of `bytes` from now on, which who shows `key` may use. A loan that there is
+    /// already is replaced, as by [`revoke`](Self::revoke).
+    ///
+    /// # Errors
+    /// [`NoRoom`]: more is lent than may be.
+    pub fn grant(&self, loan: LoanId, bytes: u64, key: LoanKey) -> Result<(), NoRoom> {
+        self.revoke(loan);
+        self.shared
+            .add(&mut lock(&self.shared.loans), loan, bytes, key)?;
+        Ok(())
+    }
+
+    /// Ends a loan: its borrower's connections are closed, and its memory is zeroed and given back
+    /// before this returns. False where there is no such loan.
+    pub fn revoke(&self, loan: LoanId) -> bool {
+        let Some(loan) = lock(&self.shared.loans).granted.remove(&loan) else {
+            return false;
+        };
+        loan.end();
+        true
+    }
+
+    /// Lets everybody who shows `key` have a loan, as large as is asked for and there is room,
+    /// until its connections are closed.
+    pub fn offer(&self, key: LoanKey) {
+        lock(&self.shared.loans).offer = Some(key);
+    }
+
+    /// The loans there are: each with its bytes, and how many of them are in use.
+    pub fn lent(&self) -> Vec<(LoanId, u64, u64)> {
+        let loans: Vec<_> = lock(&self.shared.loans).granted.values().cloned().collect();
+        let mut lent: Vec<_> = loans
+            .iter()
+            .map(|loan| {
+                let state = lock(&loan.state);
+                let used = state.memory.as_ref().map_or(0, Mapping::used);
+                (loan.id, loan.bytes, used)
+            })
+            .collect();
+        lent.sort_unstable();
+        lent
+    }
+}
+
+impl Drop for Donor {
+    /// Ends all loans.
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Release);
+        let loans: Vec<_> = lock(&self.shared.loans).granted.drain().collect();
+        for (_, loan) in loans {
+            loan.end();
+        }
+        // Has the listener's thread look.
+        let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
+    }
+}
+
+impl Shared {
+    fn add(
+        &self,
+        loans: &mut Loans,
+        id: LoanId,
+        bytes: u64,
+        key: LoanKey,
+    ) -> Result<Arc<Loan>, NoRoom> {
+        let lent: u64 = loans.granted.values().map(|loan| loan.bytes).sum();
+        let left = self.memory.saturating_sub(lent);
+        if bytes > left {
+            return Err(NoRoom {
+                wanted: bytes,
+                left,
+                all: self.memory,
+            });
+        }
+        let loan = Arc::new(Loan {
+            id,
+            bytes,
+            key,
+            state: Mutex::default(),
+        });
+        loans.granted.insert(id, Arc::clone(&loan));
+        Ok(loan)
+    }
+
+    /// The last connection to a loan is gone.
+    fn left(&self, loan: &Loan) {
+        if loan.id.0 >= OWN_LOANS {
+            lock(&self.loans).granted.remove(&loan.id);
+        }
+    }
+}
+
+impl Loan {
+    fn end(&self) {
+        let mut state = lock(&self.state);
+        state.revoked = true;
+        for stream in state.connections.values() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        state.memory = None;
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    loop {
+        let accepted = listener.accept();
+        if shared.closing.load(Ordering::Acquire) {
+            return;
+        }
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // No descriptors, most likely: those there are will be fewer.
+                warn!("cannot accept a connection: {error}");
+                std::thread::sleep(Duration::from_millis(100));
+                continue;
+            }
+        };
+        if shared.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
+            shared.connections.fetch_sub(1, Ordering::AcqRel);
+            info!("a connection is refused: there are {CONNECTIONS_MAX}");
+            continue;
+        }
+        let of_thread = Arc::clone(shared);
+        let started = std::thread::Builder::new()
+            .name("loan".into())
+            .spawn(move || {
+                connection::serve(stream, &of_thread);
+                of_thread.connections.fetch_sub(1, Ordering::AcqRel);
+            });
+        if let Err(error) = started {
+            shared.connections.fetch_sub(1, Ordering::AcqRel);
+            warn!("cannot serve a connection: {error}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! One connection of a borrower, on a thread of its own.
+
+use super::{Loan, LoanState, OWN_LOANS, Shared, lock};
+use crate::loan::{LoanId, LoanKey};
+use crate::memory::mapping::Mapping;
+use crate::memory::wire::{Answer, HEAD_BYTES, Hello, PAYLOAD_BYTES_MAX, Request, parse_request};
+use rustix::net::sockopt;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::{debug, info};
+
+/// How long a connection may take to say whose it is.
+const HELLO_TIME: Duration = Duration::from_secs(5);
+/// How long a borrower may take no answers.
+const WRITE_TIME: Duration = Duration::from_secs(60);
+/// Input is read in parts of this size; the longest message fits.
+const INPUT_BYTES: usize = 4 * (PAYLOAD_BYTES_MAX + HEAD_BYTES);
+/// Answers wait for each other while there are requests, up to this many bytes.
+const OUTPUT_BYTES: usize = 128 * 1024;
+
+/// Why a connection ends.
+enum End {
+    /// The borrower is told.
+    Refused(String),
+    /// There is nobody to tell.
+    Gone,
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+pub(super) fn serve(mut stream: TcpStream, shared: &Shared) {
+    let peer = stream
+        .peer_addr()
+        .map_or_else(|_| "a borrower".to_owned(), |peer| peer.to_string());
+    let mut connection = Connection {
+        input: vec![0; INPUT_BYTES],
+        start: 0,
+        end: 0,
+        output: Vec::new(),
+        used: None,
+    };
+    let end = connection.run(&mut stream, shared);
+    if let Err(End::Refused(reason)) = &end {
+        info!("{peer} is refused: {reason}");
+        connection.output.clear();
+        Answer::Refused(reason).put(0, &mut connection.output);
+        let _ = stream.write_all(&connection.output);
+    }
+    if let Some((loan, number)) = connection.used.take() {
+        let mut state = lock(&loan.state);
+        state.connections.remove(&number);
+        if state.connections.is_empty() {
+            state.memory = None;
+            drop(state);
+            shared.left(&loan);
+            info!("{peer} has left loan {}", loan.id);
+        }
+    }
+}
+
+struct Connection {
+    input: Vec<u8>,
+    start: usize,
+    end: usize,
+    output: Vec<u8>,
+    /// The loan, and which of its connections this is.
+    used: Option<(Arc<Loan>, u64)>,
+}
+
+impl Connection {
+    fn run(&mut self, stream: &mut TcpStream, shared: &Shared) -> Result<(), End> {
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(WRITE_TIME))?;
+        stream.set_read_timeout(Some(HELLO_TIME))?;
+        // A machine that is switched off says nothing.
+        sockopt::set_socket_keepalive(&*stream, true).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepidle(&*stream, Duration::from_secs(20)).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepintvl(&*stream, Duration::from_secs(5)).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepcnt(&*stream, 4).map_err(io::Error::from)?;
+        loop {
+            self.execute(stream, shared)?;
+            if !self.output.is_empty() {
+                stream.write_all(&self.output)?;
+                self.output.clear();
+            }
+            self.input.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            match stream.read(&mut self.input[self.end..]) {
+                Ok(0) => return Ok(()),
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(End::Gone),
+            }
+        }
+    }
+
+    /// Executes what has come whole.
+    fn execute(&mut self, stream: &mut TcpStream, shared: &Shared) -> Result<(), End> {
+        loop {
+            let input = &self.input[self.start..self.end];
+            let parsed = parse_request(input).map_err(|error| End::Refused(error.to_string()))?;
+            let Some((request, id, used)) = parsed else {
+                return Ok(());
+            };
+            match (&self.used, request) {
+                (None, Request::Hello(hello)) => {
+                    let entered = enter(&hello, stream, shared).map_err(End::Refused)?;
+                    stream.set_read_timeout(None)?;
+                    let (loan, bytes) = (entered.0.id, entered.0.bytes);
+                    debug!("loan {loan} is used");
+                    self.used = Some(entered);
+                    Answer::Welcome { loan, bytes }.put(id, &mut self.output);
+                }
+                (None, _) => return Err(End::Refused("a connection begins with a key".into())),
+                (Some(_), Request::Hello(_)) => {
+                    return Err(End::Refused("this connection has a loan".into()));
+                }
+                (Some((loan, _)), request) => {
+                    let mut state = lock(&loan.state);
+                    let Some(memory) = state.memory.as_mut() else {
+                        return Err(End::Refused(format!("loan {} is taken back", loan.id)));
+                    };
+                    if !answer(memory, &request, id, &mut self.output) {
+                        let id = loan.id;
+                        return Err(End::Refused(format!("that is not within loan {id}")));
+                    }
+                }
+            }
+            self.start += used;
+            if self.output.len() >= OUTPUT_BYTES {
+                stream.write_all(&self.output)?;
+                self.output.clear();
+            }
+        }
+    }
+}
+
+fn answer(memory: &mut Mapping, request: &Request<'_>, id: u64, output: &mut Vec<u8>) -> bool {
+    match *request {
+        Request::Read { offset, length } => match memory.get(offset, length as usize) {
+            Some(bytes) => Answer::Data(bytes).put(id, output),
+            None => return false,
+        },
+        Request::Write { offset, bytes } => {
+            if !memory.put(offset, bytes) {
+                return false;
+            }
+            Answer::Done.put(id, output);
+        }
+        Request::Free { offset, length } => {
+            if !memory.free(offset, length) {
+                return false;
+            }
+            Answer::Done.put(id, output);
+        }
+        Request::Hello(_) => return false,
+    }
+    true
+}
+
+/// The time this takes says nothing about where they differ.
+fn same(a: &LoanKey, b: &LoanKey) -> bool {
+    let differ =
+        a.0.iter()
+            .zip(&b.0)
+            .fold(0, |differ, (a, b)| differ | (a ^ b));
+    std::hint::black_box(differ) == 0
+}
+
+/// The loan that a borrower asks for, with this connection noted there.
+fn enter(hello: &Hello, stream: &TcpStream, shared: &Shared) -> Result<(Arc<Loan>, u64), String> {
+    // One answer, so that it does not tell which loans there are.
+    let wrong = || "there is no such loan, or its key is another".to_owned();
+    let loan = {
+        let mut loans = lock(&shared.loans);
+        if hello.loan.0 == 0 {
+            let key = loans.offer.clone().filter(|key| same(key, &hello.key));
+            let key = key.ok_or_else(wrong)?;
+            let own = loans
+                .granted
+                .values()
+                .find(|loan| loan.id.0 >= OWN_LOANS && lock(&loan.state).session == hello.session);
+            match own.cloned() {
+                Some(loan) => loan,
+                None => {
+                    let id = LoanId(OWN_LOANS + loans.next_own);
+                    loans.next_own += 1;
+                    shared
+                        .add(&mut loans, id, hello.bytes, key)
+                        .map_err(|error| error.to_string())?
+                }
+            }
+        } else {
+            let loan = loans.granted.get(&hello.loan).cloned();
+            loan.filter(|loan| same(&loan.key, &hello.key))
+                .ok_or_else(wrong)?
+        }
+    };
+    let entered = note(&loan, hello, stream);
+    if entered.is_err() && lock(&loan.state).connections.is_empty() {
+        shared.left(&loan);
+    }
+    entered.map(|number| (loan, number))
+}
+
+fn note(loan: &Loan, hello: &Hello, stream: &TcpStream) -> Result<u64, String> {
+    let id = loan.id;
+    if hello.bytes > loan.bytes {
+        return Err(format!(
+            "{} bytes are wanted, and loan {id} has {}",
+            hello.bytes, loan.bytes
+        ));
+    }
+    let copy = stream.try_clone().map_err(|error| error.to_string())?;
+    let mut guard = lock(&loan.state);
+    let state: &mut LoanState = &mut guard;
+    if state.revoked {
+        return Err(format!("loan {id} is taken back"));
+    }
+    if !state.connections.is_empty() && state.session != hello.session {
+        return Err(format!("loan {id} is in use by another borrower"));
+    }
+    if state.memory.is_none() {
+        let bytes = usize::try_from(loan.bytes).map_err(|error| error.to_string())?;
+        let memory = Mapping::new(bytes);
+        state.memory = Some(memory.map_err(|error| format!("the donor has no memory: {error}"))?);
+    }
+    state.session = hello.session;
+    let number = state.next_connection;
+    state.next_connection += 1;
+    state.connections.insert(number, copy);
+    Ok(number)
+}

@@ -1,0 +1,15 @@
+//! Memory of donors in the address space of a program.
+
+mod borrower;
+pub mod donor;
+mod figures;
+mod mapping;
+mod orders;
+mod pager;
+mod pages;
+mod program;
+pub mod run;
+mod space;
+mod streams;
+mod uffd;
+pub mod wire;

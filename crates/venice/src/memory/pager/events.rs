@@ -1,0 +1,286 @@
+//! What processes do to their memory: they fork, drop ranges, and end.
+
+use super::faults::Fault;
+use super::{Forked, PAGE, Pager, SpaceId};
+use crate::memory::orders::{self, Received, Request};
+use crate::memory::pages::{NO_SLOT, Page, State};
+use crate::memory::space::{Discard, Library, Space};
+use crate::memory::uffd::{Event, Uffd};
+use crate::memory::wire;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+use tracing::{debug, warn};
+
+/// Pages that the donor is told of when they are not needed any more, at least.
+const FREED_MIN: usize = 16;
+/// Children that have said that they are there and were not met yet, at most.
+const FORKED_MAX: usize = 1024;
+
+impl Pager {
+    /// Reads what happened in a process, and answers its faults.
+    pub(super) fn read_events(&mut self, id: SpaceId, now: Instant) {
+        let Some(space) = self.memory.spaces.get(&id) else {
+            return;
+        };
+        let mut events = std::mem::take(&mut self.events);
+        if let Err(error) = space.uffd.read(&mut events) {
+            debug!("faults cannot be read: {error}");
+        }
+        // A child without the library tells in no other way that it is gone.
+        if space.library.is_none()
+            && events.is_empty()
+            && space.uffd.unprotect(space.region) == Err(Errno::SRCH)
+        {
+            self.memory.remove(id);
+        }
+        for event in events.drain(..) {
+            match event {
+                Event::Fault {
+                    address,
+                    write,
+                    protected,
+                    thread,
+                } => {
+                    let space = self.memory.spaces.get(&id);
+                    let Some(page) = space.and_then(|space| space.page_at(address)) else {
+                        continue;
+                    };
+                    let fault = Fault {
+                        page,
+                        write,
+                        protected,
+                        thread,
+                        since: now,
+                    };
+                    if !protected && page != 0 {
+                        self.memory.figures.faults += 1;
+                    }
+                    if !self.try_fault(id, &fault) {
+                        self.deferred.push((id, fault));
+                    }
+                }
+                Event::Fork(uffd) => self.forks(id, uffd),
+            }
+        }
+        self.events = events;
+    }
+
+    fn forks(&mut self, id: SpaceId, uffd: Uffd) {
+        let memory = &mut self.memory;
+        let Some(space) = memory.spaces.get(&id) else {
+            return;
+        };
+        let child: Space = space.fork(uffd, &mut memory.slots);
+        memory.figures.forks += 1;
+        memory.spaces.insert(self.next_space, child);
+        self.next_space += 1;
+    }
+
+    /// A child touches its first page, to tell which of the processes it is.
+    pub(super) fn attach(&mut self, id: SpaceId, fault: &Fault) -> bool {
+        let Some(space) = self.memory.spaces.get_mut(&id) else {
+            return true;
+        };
+        let found = self.forked.iter().position(|it| it.process == fault.thread);
+        if found.is_none() && space.library.is_none() {
+            return false;
+        }
+        let copied = space.uffd.copy(space.region, &[0; PAGE], false);
+        if copied.error == Some(Errno::AGAIN) {
+            return false;
+        }
+        let Some(found) = found.filter(|_| space.library.is_none()) else {
+            // It reads where nothing is for it to read.
+            return true;
+        };
+        let library = self.forked.swap_remove(found).library;
+        let attached = orders::attach(
+            library.orders.as_fd(),
+            space.uffd.as_fd(),
+            self.buffer.as_fd(),
+        );
+        if let Err(error) = attached {
+            debug!("a child is gone: {error}");
+        }
+        space.library = Some(library);
+        true
+    }
+
+    /// Reads what a process's helper did.
+    pub(super) fn read_answers(&mut self, id: SpaceId, now: Instant) {
+        loop {
+            let Some(library) = self
+                .memory
+                .spaces
+                .get_mut(&id)
+                .and_then(|it| it.library.as_mut())
+            else {
+                return;
+            };
+            match orders::receive_answer(library.orders.as_fd()) {
+                Received::Message(answer) => {
+                    library.helper = Some(answer.thread);
+                    if answer.evicted {
+                        self.evicted(id, &answer, now);
+                    }
+                }
+                Received::Nothing => return,
+                Received::End => {
+                    self.gone(id);
+                    return;
+                }
+                Received::Nonsense => {
+                    warn!("the program's library does not say what it should");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn gone(&mut self, id: SpaceId) {
+        self.leave_behind(id);
+        // A child that it forked last may not have said yet that it is there.
+        if let Some(library) = self.memory.remove(id) {
+            self.orphaned.push(library.requests);
+        }
+        self.deferred.retain(|(space, _)| *space != id);
+    }
+
+    /// Reads what children of processes say that are gone.
+    pub(super) fn read_orphaned(&mut self) {
+        let mut kept = Vec::new();
+        for socket in std::mem::take(&mut self.orphaned) {
+            loop {
+                match orders::receive_request(socket.as_fd()) {
+                    Received::Message(Request::Forked {
+                        process,
+                        orders,
+                        requests,
+                    }) => self.note_forked(process, orders, requests),
+                    Received::Message(_) | Received::Nonsense => {}
+                    Received::Nothing => {
+                        kept.push(socket);
+                        break;
+                    }
+                    Received::End => break,
+                }
+            }
+        }
+        self.orphaned = kept;
+    }
+
+    fn note_forked(&mut self, process: u32, orders: OwnedFd, requests: OwnedFd) {
+        if self.forked.len() == FORKED_MAX {
+            self.forked.remove(0);
+        }
+        self.forked.push(Forked {
+            process,
+            library: Library {
+                orders,
+                requests,
+                helper: None,
+            },
+        });
+    }
+
+    /// Reads what a process's threads say.
+    pub(super) fn read_requests(&mut self, id: SpaceId) {
+        loop {
+            let Some(space) = self.memory.spaces.get_mut(&id) else {
+                return;
+            };
+            let Some(library) = &space.library else {
+                return;
+            };
+            match orders::receive_request(library.requests.as_fd()) {
+                Received::Message(Request::Discard { address, bytes }) => {
+                    space.discard = Some(space.pages_of(address, bytes));
+                }
+                Received::Message(Request::Discarded { address, bytes }) => {
+                    let range = space.pages_of(address, bytes);
+                    space.pages.touched(range.first, range.end, |_, page| {
+                        if page.state == State::Discarding {
+                            *page = Page {
+                                queued: page.queued,
+                                ..Page::default()
+                            };
+                        }
+                    });
+                }
+                Received::Message(Request::Forked {
+                    process,
+                    orders,
+                    requests,
+                }) => self.note_forked(process, orders, requests),
+                Received::Message(Request::Hello { .. }) | Received::Nonsense => {
+                    warn!("the program's library does not say what it should");
+                    return;
+                }
+                // The orders' socket tells when it is gone.
+                Received::Nothing | Received::End => return,
+            }
+        }
+    }
+
+    /// Lets go on who drops a range of which no page is just leaving.
+    pub(super) fn discard_where_possible(&mut self) {
+        let ids: Vec<SpaceId> = self.memory.spaces.keys().copied().collect();
+        for id in ids {
+            let Some(space) = self.memory.spaces.get_mut(&id) else {
+                continue;
+            };
+            let Some(Discard { first, end }) = space.discard else {
+                continue;
+            };
+            let within = |page: &u32| (first..end).contains(page);
+            let batches = space.batches.iter().flat_map(|batch| &batch.pages);
+            if batches.into_iter().any(|(page, _)| within(page)) {
+                continue;
+            }
+            space.discard = None;
+            let mut slots = Vec::new();
+            let mut resident = 0;
+            let fetching = &mut space.fetching;
+            space.pages.touched(first, end, |index, page| {
+                match page.state {
+                    State::Present => resident += 1,
+                    State::Fetching => {
+                        resident += 1;
+                        fetching.remove(&index);
+                    }
+                    State::Zero if !page.maybe => return,
+                    _ => {}
+                }
+                if page.slot != NO_SLOT {
+                    slots.push(page.slot);
+                }
+                *page = Page {
+                    state: State::Discarding,
+                    queued: page.queued,
+                    ..Page::default()
+                };
+            });
+            space.resident -= resident;
+            if let Some(library) = &space.library {
+                orders::answer_request(library.requests.as_fd());
+            }
+            slots.retain(|slot| self.memory.leave_slot(*slot));
+            self.free_slots(slots);
+        }
+    }
+
+    /// Has the donor give back memory of slots that nobody uses, where they lie together.
+    fn free_slots(&mut self, mut slots: Vec<u32>) {
+        slots.sort_unstable();
+        for run in slots.chunk_by(|slot, next| slot + 1 == *next) {
+            if run.len() >= FREED_MIN {
+                let free = wire::Request::Free {
+                    offset: u64::from(run[0]) * PAGE as u64,
+                    length: (run.len() * PAGE) as u64,
+                };
+                self.borrower.ask(&free, Instant::now());
+            }
+        }
+    }
+}

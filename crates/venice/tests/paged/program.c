@@ -1,0 +1,358 @@
+/* A program that knows what its memory must have: for the tests beside it.
+ *
+ *   program MODE MEBIBYTES
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 4096UL
+#define THREADS 4
+
+static size_t bytes, pages;
+static volatile uint64_t *memory;
+
+#define CHECK(what) check((what), #what, __LINE__)
+static void check(int holds, const char *what, int line)
+{
+    if (!holds) {
+        printf("line %d: not so: %s (errno %d)\n", line, what, errno);
+        fflush(stdout);
+        _exit(1);
+    }
+}
+
+static void *map(size_t length)
+{
+    void *start = mmap(0, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(start != MAP_FAILED);
+    return start;
+}
+
+static uint64_t value(size_t page, uint64_t round)
+{
+    return (page + 1) * 0x9e3779b97f4a7c15UL + round;
+}
+
+static volatile uint64_t *first_of(size_t page) { return memory + page * (PAGE / 8); }
+static volatile uint64_t *last_of(size_t page) { return first_of(page) + PAGE / 8 - 1; }
+
+static void put(size_t page, uint64_t round)
+{
+    *first_of(page) = value(page, round);
+    *last_of(page) = ~value(page, round);
+}
+
+static int has(size_t page, uint64_t round)
+{
+    return *first_of(page) == value(page, round) && *last_of(page) == ~value(page, round);
+}
+
+static uint64_t the_round;
+
+static void *fill_part(void *argument)
+{
+    /* Strided, so that neighbors are other threads'. */
+    for (size_t page = (size_t)argument; page < pages; page += THREADS)
+        put(page, the_round);
+    return 0;
+}
+
+static void *check_part(void *argument)
+{
+    size_t part = (size_t)argument, step = pages / THREADS;
+    for (size_t page = part * step; page < (part + 1) * step; page++)
+        CHECK(has(page, the_round));
+    return 0;
+}
+
+static void in_threads(void *(*work)(void *))
+{
+    pthread_t threads[THREADS];
+    for (size_t i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], 0, work, (void *)i) == 0);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], 0);
+}
+
+static void fill(void)
+{
+    for (the_round = 1; the_round <= 3; the_round++) {
+        in_threads(fill_part);
+        in_threads(check_part);
+        in_threads(check_part);
+    }
+    char line[256];
+    FILE *status = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, status))
+        if (!strncmp(line, "RssAnon:", 8))
+            fputs(line, stdout);
+    fclose(status);
+}
+
+/* Several threads hammer pages, all of them, in an order of their own; each counts its own word of
+ * every page, so that a write that is lost is seen. */
+static void *churn_part(void *argument)
+{
+    size_t part = (size_t)argument;
+    uint64_t random = part + 1;
+    static uint64_t counts[THREADS][1 << 16];
+    for (size_t i = 0; i < 60000; i++) {
+        random = random * 6364136223846793005UL + 1442695040888963407UL;
+        size_t page = (random >> 33) % pages;
+        volatile uint64_t *word = first_of(page) + part * 8;
+        CHECK(*word == counts[part][page]);
+        if (random >> 62)
+            *word = ++counts[part][page];
+    }
+    for (size_t page = 0; page < pages; page++)
+        CHECK(first_of(page)[part * 8] == counts[part][page]);
+    return 0;
+}
+
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t rounds[1 << 20];
+static volatile int over;
+
+static void *write_on(void *unused)
+{
+    (void)unused;
+    uint64_t random = 1;
+    while (!over) {
+        pthread_mutex_lock(&turn);
+        for (int i = 0; i < 64; i++) {
+            random = random * 6364136223846793005UL + 1442695040888963407UL;
+            size_t page = (random >> 33) % pages;
+            put(page, ++rounds[page]);
+        }
+        pthread_mutex_unlock(&turn);
+    }
+    return 0;
+}
+
+static void forks(void)
+{
+    pthread_t writer;
+    for (size_t page = 0; page < pages; page++)
+        put(page, 0);
+    CHECK(pthread_create(&writer, 0, write_on, 0) == 0);
+    for (int i = 0; i < 6; i++) {
+        pthread_mutex_lock(&turn);
+        pid_t child = fork();
+        pthread_mutex_unlock(&turn);
+        if (child == 0) {
+            for (int again = 0; again < 2; again++)
+                for (size_t page = 0; page < pages; page++)
+                    CHECK(has(page, rounds[page]));
+            /* What it writes is its own, and what it forks sees that. */
+            for (size_t page = 0; page < pages; page += 3)
+                put(page, 77);
+            pid_t grandchild = fork();
+            if (grandchild != 0)
+                for (size_t page = 0; page < pages; page += 2)
+                    put(page, 99);
+            for (size_t page = 0; page < pages; page++) {
+                uint64_t round = page % 3 == 0 ? 77 : rounds[page];
+                CHECK(has(page, grandchild && page % 2 == 0 ? 99 : round));
+            }
+            int status = 0;
+            CHECK(!grandchild || (wait(&status) == grandchild && status == 0));
+            _exit(0);
+        }
+        CHECK(child > 0);
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    /* A child that executes something has none of this. */
+    CHECK(system("exit 7") == 7 << 8);
+    pid_t child = fork();
+    if (child == 0)
+        execlp("true", "true", (char *)0);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    over = 1;
+    pthread_join(writer, 0);
+    for (size_t page = 0; page < pages; page++)
+        CHECK(has(page, rounds[page]));
+}
+
+/* As a daemon does: who forked is gone at once, with pages just leaving. */
+static void daemons(void)
+{
+    for (size_t page = 0; page < pages; page++)
+        put(page, 0);
+    for (uint64_t round = 1; round <= 20; round++) {
+        for (size_t page = round % 3; page < pages; page += 3) {
+            CHECK(has(page, rounds[page]));
+            put(page, rounds[page] = round);
+        }
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child != 0)
+            _exit(0);
+        for (size_t page = pages; page-- > 0;)
+            CHECK(has(page, rounds[page]));
+    }
+}
+
+static void mappings(void)
+{
+    char *start = (char *)memory;
+    for (size_t page = 0; page < pages; page++)
+        put(page, 5);
+    /* Dropped content is zeros, and what is around it stays. */
+    CHECK(madvise(start + 10 * PAGE, 20 * PAGE, MADV_DONTNEED) == 0);
+    for (size_t page = 10; page < 30; page++)
+        CHECK(*first_of(page) == 0 && *last_of(page) == 0);
+    CHECK(has(9, 5) && has(30, 5));
+    for (size_t page = 10; page < 30; page++)
+        put(page, 5);
+    /* Also where the library is not asked. */
+    CHECK(syscall(SYS_madvise, start + (pages - 5) * PAGE, 5 * PAGE, MADV_DONTNEED) == 0);
+    for (size_t page = pages - 5; page < pages; page++) {
+        uint64_t found = *first_of(page);
+        CHECK(found == 0 || found == value(page, 5));
+        put(page, 5);
+    }
+    /* What may not be read keeps what it has, however much is evicted meanwhile. */
+    CHECK(mprotect(start + 100 * PAGE, 50 * PAGE, PROT_NONE) == 0);
+    char *other = map(bytes);
+    memset(other, 1, bytes);
+    CHECK(mprotect(start + 100 * PAGE, 50 * PAGE, PROT_READ | PROT_WRITE) == 0);
+    for (size_t page = 0; page < pages; page++)
+        CHECK(has(page, 5));
+    /* Holes, and something else in one. */
+    CHECK(munmap(other, bytes / 2) == 0);
+    for (size_t at = bytes / 2; at < bytes; at += PAGE)
+        CHECK(other[at] == 1);
+    char *again = map(bytes / 2);
+    for (size_t at = 0; at < bytes / 2; at += PAGE)
+        CHECK(again[at] == 0);
+    CHECK(munmap(again, bytes / 2) == 0);
+    CHECK(mmap(start + 200 * PAGE, 10 * PAGE, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == start + 200 * PAGE);
+    for (size_t page = 200; page < 210; page++) {
+        CHECK(*first_of(page) == 0);
+        put(page, 5);
+    }
+    int zero = open("/proc/self/exe", O_RDONLY);
+    CHECK(mmap(start + 300 * PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, zero, 0)
+          == start + 300 * PAGE);
+    CHECK(!memcmp(start + 300 * PAGE, "\177ELF", 4));
+    CHECK(has(299, 5) && has(301, 5));
+    CHECK(munmap(start + 300 * PAGE, PAGE) == 0);
+    /* It moves with its content. */
+    char *moved = mremap(start + 400 * PAGE, 64 * PAGE, 4000 * PAGE, MREMAP_MAYMOVE);
+    CHECK(moved != MAP_FAILED);
+    for (size_t page = 0; page < 64; page++)
+        CHECK(*(uint64_t *)(moved + page * PAGE) == value(400 + page, 5));
+    CHECK(moved[4000 * PAGE - 1] == 0);
+    CHECK(mremap(moved, 4000 * PAGE, 10 * PAGE, 0) == moved);
+    CHECK(*(uint64_t *)(moved + 9 * PAGE) == value(409, 5));
+    /* The kernel reads and writes pages that are away. */
+    int file = memfd_create("file", 0);
+    CHECK(write(file, start + 500 * PAGE, 100 * PAGE) == 100 * PAGE);
+    memset(other + bytes / 2, 2, bytes / 2);
+    CHECK(pread(file, start + 600 * PAGE, 100 * PAGE, 0) == 100 * PAGE);
+    for (size_t page = 0; page < 100; page++)
+        CHECK(*first_of(600 + page) == value(500 + page, 5));
+    CHECK(mlock(start, PAGE) != 0 && errno == ENOMEM);
+}
+
+struct node {
+    struct node *next;
+    uint64_t number, size;
+    char rest[];
+};
+
+static void heap(void)
+{
+    struct node *list = 0;
+    size_t all = 0, count = 0;
+    for (; all < bytes; count++) {
+        size_t size = count % 100 == 99 ? 200000 + count : 16 + count * 7 % 1500;
+        struct node *node = malloc(sizeof *node + size);
+        CHECK(node && (uintptr_t)node % 16 == 0);
+        *node = (struct node){list, count, size};
+        memset(node->rest, count, size);
+        list = node;
+        all += size;
+    }
+    for (struct node **at = &list; *at;) {
+        struct node *node = *at;
+        CHECK(node->number == --count && node->rest[0] == (char)count
+              && node->rest[node->size - 1] == (char)count);
+        if (count % 3 == 0) {
+            *at = node->next;
+            free(node);
+        } else if (count % 3 == 1) {
+            node = realloc(node, sizeof *node + 2 * node->size);
+            CHECK(node && node->rest[node->size - 1] == (char)count);
+            *at = node;
+            at = &node->next;
+        } else {
+            at = &node->next;
+        }
+    }
+    for (size_t size = 1; size < 1 << 20; size = size * 5 / 3 + 1) {
+        char *zeros = calloc(3, size);
+        for (size_t i = 0; i < 3 * size; i++)
+            CHECK(zeros[i] == 0);
+        memset(zeros, 1, 3 * size);
+        free(zeros);
+        for (size_t alignment = 8; alignment <= 1 << 16; alignment *= 2) {
+            void *aligned = 0;
+            CHECK(posix_memalign(&aligned, alignment, size) == 0);
+            CHECK((uintptr_t)aligned % alignment == 0);
+            memset(aligned, 2, size);
+            free(aligned);
+        }
+    }
+}
+
+static void spin(void)
+{
+    for (size_t page = 0; page < pages; page++)
+        put(page, 1);
+    puts("ready");
+    fflush(stdout);
+    for (;;)
+        for (size_t page = 0; page < pages; page++)
+            CHECK(has(page, 1));
+}
+
+int main(int count, char **arguments)
+{
+    CHECK(count == 3);
+    const char *mode = arguments[1];
+    bytes = strtoul(arguments[2], 0, 10) << 20;
+    pages = bytes / PAGE;
+    if (!strcmp(mode, "heap")) {
+        heap();
+    } else {
+        memory = map(bytes);
+        if (!strcmp(mode, "fill"))
+            fill();
+        else if (!strcmp(mode, "churn"))
+            in_threads(churn_part);
+        else if (!strcmp(mode, "forks"))
+            forks();
+        else if (!strcmp(mode, "daemons"))
+            daemons();
+        else if (!strcmp(mode, "mappings"))
+            mappings();
+        else
+            spin();
+    }
+    puts("all is as it was");
+    return 0;
+}
