@@ -6,7 +6,6 @@
 //! at the rest, too, among nodes that are about as far.
 
 use crate::name::NodeName;
-use rhythm_net::Time;
 use std::cmp::Reverse;
 use std::time::Duration;
 
@@ -24,8 +23,6 @@ pub struct Candidate {
     pub bandwidth: Option<u64>,
     /// Tests of the link without an answer, of 1000.
     pub loss_permille: u16,
-    /// When the link was last seen to work.
-    pub seen: Option<Time>,
     /// Loans of which it is the lender.
     pub loans: usize,
     /// Loans between it and this borrower.
@@ -114,7 +111,6 @@ mod tests {
             latency: Some(Duration::from_micros(100)),
             bandwidth: Some(1 << 30),
             loss_permille: 0,
-            seen: None,
             loans: 0,
             loans_here: 0,
             left: 0,

@@ -14,7 +14,7 @@ use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
 use crate::wire::Reason;
 use rhythm_net::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a loan stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub enum Standing {
 pub struct Granting {
     /// The borrower's number for what it wants.
     pub(super) request: u64,
-    /// Who could not, and the donor that is asked now.
+    /// Who was asked before.
     pub(super) tried: Vec<NodeName>,
     /// Until when the donor has to answer.
     pub(super) until: Time,
@@ -61,7 +61,7 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// Whether its donor is being asked.
+    /// What is asked of its donor, if it is being asked.
     pub(super) fn granting(&self) -> Option<&Granting> {
         match &self.standing {
             Standing::Granting(granting) => Some(granting),
@@ -69,9 +69,9 @@ impl Loan {
         }
     }
 
-    /// Whether it is over.
-    pub fn is_ending(&self) -> bool {
-        matches!(self.standing, Standing::Ending(_))
+    /// Whether both ends have it.
+    pub fn is_live(&self) -> bool {
+        matches!(self.standing, Standing::Live { .. })
     }
 }
 
@@ -79,24 +79,51 @@ impl Loan {
 #[derive(Debug, Default)]
 pub struct Rat {
     rows: BTreeMap<LoanId, Loan>,
+    by_lender: BTreeMap<NodeName, BTreeSet<LoanId>>,
+    by_borrower: BTreeMap<NodeName, BTreeSet<LoanId>>,
+    /// Those whose donors are being asked.
+    granting: BTreeSet<LoanId>,
 }
 
 impl Rat {
     pub(super) fn insert(&mut self, id: LoanId, loan: Loan) {
+        let enlist = |index: &mut BTreeMap<NodeName, BTreeSet<LoanId>>, node: &NodeName| {
+            index.entry(node.clone()).or_default().insert(id);
+        };
+        enlist(&mut self.by_lender, &loan.lender);
+        enlist(&mut self.by_borrower, &loan.borrower);
+        if loan.granting().is_some() {
+            self.granting.insert(id);
+        }
         self.rows.insert(id, loan);
     }
 
     pub(super) fn remove(&mut self, id: LoanId) -> Option<Loan> {
-        self.rows.remove(&id)
+        let loan = self.rows.remove(&id)?;
+        self.granting.remove(&id);
+        let strike = |index: &mut BTreeMap<NodeName, BTreeSet<LoanId>>, node: &NodeName| {
+            if let Some(loans) = index.get_mut(node) {
+                loans.remove(&id);
+                if loans.is_empty() {
+                    index.remove(node);
+                }
+            }
+        };
+        strike(&mut self.by_lender, &loan.lender);
+        strike(&mut self.by_borrower, &loan.borrower);
+        Some(loan)
+    }
+
+    pub(super) fn set(&mut self, id: LoanId, standing: Standing) {
+        if let Some(loan) = self.rows.get_mut(&id) {
+            loan.standing = standing;
+            self.granting.remove(&id);
+        }
     }
 
     /// A loan.
     pub fn get(&self, id: LoanId) -> Option<&Loan> {
         self.rows.get(&id)
-    }
-
-    pub(super) fn get_mut(&mut self, id: LoanId) -> Option<&mut Loan> {
-        self.rows.get_mut(&id)
     }
 
     /// All loans.
@@ -105,20 +132,37 @@ impl Rat {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.rows.len()
     }
 
-    /// Those of which it is true.
-    pub(super) fn all_where(&self, is: impl Fn(&Loan) -> bool) -> Vec<LoanId> {
-        let of = self.rows.iter().filter(|(_, loan)| is(loan));
-        of.map(|(id, _)| *id).collect()
+    /// Those whose lender it is.
+    pub(super) fn lent_by(&self, node: &NodeName) -> impl Iterator<Item = (LoanId, &Loan)> {
+        self.of(self.by_lender.get(node))
     }
 
-    /// Bytes for which a lender is being asked.
-    pub(super) fn asked_of(&self, lender: &NodeName) -> u64 {
-        let rows = self.rows.values();
-        let asked = rows.filter(|loan| loan.granting().is_some() && loan.lender == *lender);
-        asked.map(|loan| loan.bytes).sum()
+    /// Those whose borrower it is.
+    pub(super) fn borrowed_by(&self, node: &NodeName) -> impl Iterator<Item = (LoanId, &Loan)> {
+        self.of(self.by_borrower.get(node))
+    }
+
+    /// How many a node lends, and borrows.
+    pub(super) fn counts(&self, node: &NodeName) -> (usize, usize) {
+        let count =
+            |index: &BTreeMap<NodeName, BTreeSet<LoanId>>| index.get(node).map_or(0, BTreeSet::len);
+        (count(&self.by_lender), count(&self.by_borrower))
+    }
+
+    /// Those whose donors are being asked.
+    pub(super) fn granting(&self) -> impl Iterator<Item = (LoanId, &Loan)> {
+        self.of(Some(&self.granting))
+    }
+
+    fn of<'a>(
+        &'a self,
+        ids: Option<&'a BTreeSet<LoanId>>,
+    ) -> impl Iterator<Item = (LoanId, &'a Loan)> {
+        let ids = ids.into_iter().flatten();
+        ids.filter_map(|id| self.rows.get(id).map(|loan| (*id, loan)))
     }
 }

@@ -66,6 +66,18 @@ impl Reason {
         Reason::NoAnswer,
     ];
 
+    /// A word for it, in figures and JSON.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Reason::GivenBack => "given_back",
+            Reason::BorrowerGone => "borrower_gone",
+            Reason::DonorGone => "donor_gone",
+            Reason::DonorNeedsIt => "donor_needs_it",
+            Reason::NotKnown => "not_known",
+            Reason::NoAnswer => "no_answer",
+        }
+    }
+
     pub(super) fn put(self, out: &mut Vec<u8>) {
         out.push(self as u8);
     }

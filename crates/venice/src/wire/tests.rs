@@ -114,7 +114,11 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(idle, links)| Message::Heartbeat { idle, links }),
     ];
     let donors = prop_oneof![
-        (loan(), any(), key()).prop_map(|(loan, bytes, key)| Message::Grant { loan, bytes, key }),
+        (loan(), any::<u64>(), key()).prop_map(|(loan, bytes, key)| Message::Grant {
+            loan,
+            bytes,
+            key
+        }),
         (loan(), address()).prop_map(|(loan, address)| Message::Granted { loan, address }),
         (loan(), any::<u64>()).prop_map(|(loan, idle)| Message::NoRoom { loan, idle }),
         loan().prop_map(|loan| Message::Revoke { loan }),
