@@ -2,10 +2,11 @@
 //! Architectures for Effective Resource Sharing* (HPCA 2016, "the paper"), in software.
 //!
 //! - [`monitor`]: who has what and lends it to whom (the paper's Monitor Node, section 5.3);
-//! - `agent`: what runs on each machine: reports, lends, takes back;
+//! - [`agent`]: what runs on each machine: reports, lends, takes back;
 //! - `memory`: memory of donors in the address space of a program;
 //! - [`loan`]: what all of them call a loan.
 
+pub mod agent;
 pub mod loan;
 pub mod monitor;
 pub mod name;

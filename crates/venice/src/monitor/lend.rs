@@ -166,7 +166,7 @@ impl<K: Keeper> Monitor<K> {
         let loan = self.rat.get(id).filter(|loan| loan.lender == *node);
         if let Some(loan) = loan.cloned() {
             self.drop_loan(id);
-            self.rrt.set_idle(node, idle, 0);
+            self.rrt.set_idle(node, idle, self.rat.asked_of(node));
             if let Standing::Granting(granting) = loan.standing {
                 self.figures.stale += 1;
                 self.ask_another(&loan.borrower, loan.bytes, granting, node, now);

@@ -199,9 +199,7 @@ impl<K: Keeper> Monitor<K> {
         }
         match message {
             Message::Heartbeat { idle, links } => {
-                let asked = self.rat.granting().map(|(_, loan)| loan);
-                let asked = asked.filter(|loan| loan.lender == node);
-                let asked = asked.map(|loan| loan.bytes).sum();
+                let asked = self.rat.asked_of(&node);
                 self.rrt.set_idle(&node, idle, asked);
                 self.tst.report(&node, links, now.at);
             }

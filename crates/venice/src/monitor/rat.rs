@@ -158,6 +158,13 @@ impl Rat {
         self.of(Some(&self.granting))
     }
 
+    /// Bytes for which a node is being asked.
+    pub(super) fn asked_of(&self, lender: &NodeName) -> u64 {
+        let asked = self.granting().map(|(_, loan)| loan);
+        let asked = asked.filter(|loan| loan.lender == *lender);
+        asked.fold(0, |sum, loan| sum.saturating_add(loan.bytes))
+    }
+
     fn of<'a>(
         &'a self,
         ids: Option<&'a BTreeSet<LoanId>>,

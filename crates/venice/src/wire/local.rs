@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 
 /// One message, either way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Local {
+#[expect(missing_docs, reason = "the docs of variants say what they are")]
+pub enum Local {
     /// A borrower asks for so many bytes; the number is its own.
     Borrow { request: u32, bytes: u64 },
     /// A borrower asks whether a loan still stands.

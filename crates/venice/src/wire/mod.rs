@@ -8,7 +8,7 @@ pub(crate) mod probe;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use local::Local;
+pub use local::Local;
 pub use message::{
     LinkReport, Message, NODE_LOANS_MAX, NODES_MAX, NotLent, PLACE_MAX, PeerNode, Reason, Register,
     TurnedAway, VERSION, is_place,
