@@ -74,9 +74,8 @@ impl Secret {
         Ok(Secret(secret.into()))
     }
 
-    /// A secret of these bytes, of a length as in a file.
-    #[cfg(test)]
-    pub(crate) fn of(bytes: &[u8]) -> Secret {
+    /// The secret of these bytes.
+    pub fn of(bytes: &[u8]) -> Secret {
         Secret(bytes.into())
     }
 
