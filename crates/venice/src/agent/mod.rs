@@ -165,7 +165,7 @@ impl<L: Lender> Agent<L> {
     /// Says something to the monitor, if it is there; else it is told on the next connection what
     /// there is then.
     fn say(&mut self, message: Message) {
-        if self.line.is_registered() {
+        if self.line.is_heard() {
             self.effects.push(Effect::Say(message));
         }
     }

@@ -61,6 +61,14 @@ impl Line {
         matches!(self.stage, Stage::Registered { .. })
     }
 
+    /// Whether what is said now comes behind the registration, in which all before it is.
+    pub(super) fn is_heard(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Registering { .. } | Stage::Registered { .. }
+        )
+    }
+
     pub(super) fn trouble(&self) -> Option<String> {
         self.trouble.clone()
     }
@@ -127,6 +135,7 @@ impl<L: Lender> Agent<L> {
                 let register = Message::Register(self.registration());
                 self.effects.push(Effect::Say(register));
                 self.line.stage = Stage::Registering { until };
+                self.say_again(now);
             }
             (Stage::Registering { .. }, Message::Registered { heartbeat_ms }) => {
                 let heartbeat = Duration::from_millis(heartbeat_ms.into()).max(HEARTBEAT_MIN);
@@ -136,7 +145,6 @@ impl<L: Lender> Agent<L> {
                 };
                 self.line.trouble = None;
                 tracing::info!("the monitor knows this node");
-                self.say_again(now);
             }
             (Stage::Registered { .. }, message) => {
                 if let Err(other) = self.told(message) {

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long things go wrong, and how long it is quiet then, before and after borrowers leave.
-const FAULTS: Duration = Duration::from_secs(60);
-const QUIET: Duration = Duration::from_secs(45);
+const FAULTS: Duration = Duration::from_secs(40);
+const QUIET: Duration = Duration::from_secs(30);
 /// What is well, in bytes that are available.
 const PLENTY: u64 = 1 << 40;
 
@@ -107,7 +107,11 @@ pub(crate) struct World {
     /// Whose each loan and key was, ever.
     told: BTreeMap<LoanId, (u64, LoanKey)>,
     count: u64,
-    counts: Counts,
+    pub(crate) counts: Counts,
+    /// Nodes to which something happened in this step.
+    pub(crate) touched: Vec<usize>,
+    /// How many of twenty datagrams come through: most take their time, and change little.
+    heard: u8,
 }
 
 /// Runs a seed.
@@ -130,7 +134,11 @@ pub(crate) fn run(seed: u64) -> Counts {
 impl World {
     fn new(seed: u64) -> World {
         let mut random = fastrand::Rng::with_seed(seed);
-        let count = *[8, 8, 8, 16, 16, 64].get(random.usize(..6)).expect("six");
+        let count = match random.u8(..50) {
+            0 => 64,
+            1..=6 => 24,
+            _ => 8,
+        };
         let node = |index: usize| Node {
             name: format!("n{index}").parse().expect("a name"),
             agent: None,
@@ -150,6 +158,8 @@ impl World {
             told: BTreeMap::new(),
             count: 0,
             counts: Counts::default(),
+            touched: Vec::new(),
+            heard: if random.u8(..8) == 0 { 18 } else { 1 },
             random,
         };
         world.begin_monitor();
@@ -258,6 +268,7 @@ impl World {
                     .get_mut(&connection)
                     .expect("it is known");
                 of.under_way -= 1;
+                self.touched.push(of.node);
                 if of.monitor_has && of.cut[0] > self.now {
                     self.with_monitor(|monitor, now| monitor.received(connection, message, now));
                 }
@@ -573,6 +584,7 @@ impl World {
             return;
         };
         what(agent, self.now);
+        self.touched.push(node);
         for effect in agent.flush() {
             match effect {
                 agent::Effect::Connect => {
@@ -611,7 +623,7 @@ impl World {
                     panic!("borrower {client} is dropped, though it did nothing wrong")
                 }
                 agent::Effect::Probe(to, bytes) => {
-                    if self.random.u8(..10) > 0 {
+                    if self.random.u8(..20) < self.heard {
                         let at = self.now + self.delay();
                         let from = self.nodes[node].at;
                         self.events.at(at, Event::Datagram { to, from, bytes });
