@@ -7,8 +7,12 @@
 //! - [`loan`]: what all of them call a loan.
 
 pub mod agent;
+mod ask;
+mod incoming;
 pub mod loan;
 pub mod monitor;
 pub mod name;
+mod random;
 pub mod secret;
+mod units;
 pub mod wire;

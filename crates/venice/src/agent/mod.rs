@@ -15,11 +15,14 @@
 //! node wants back it takes by itself, whether the monitor is there or not.
 
 mod borrowing;
+pub mod client;
 mod effects;
 mod lender;
 mod lending;
 mod links;
+mod meminfo;
 mod monitor_line;
+pub mod server;
 
 pub use effects::Effect;
 pub use lender::{Lender, LendsNothing, NoRoom};

@@ -27,6 +27,7 @@ pub mod policy;
 pub mod rat;
 mod register;
 pub mod rrt;
+pub mod server;
 pub mod tst;
 
 pub use effects::Effect;
