@@ -29,6 +29,7 @@ mod schema;
 mod serve;
 mod services;
 mod shell;
+mod venice;
 mod watch;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -60,6 +61,7 @@ enum Command {
     Bookstore(bookstore::Args),
     Kv(Box<kv::Args>),
     Rpo(Box<rpo::Args>),
+    Venice(Box<venice::Args>),
     Load(load::Args),
     Bench(bench::Args),
     Reproduce(reproduce::Args),
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Command::Bookstore(args) => bookstore::run(args),
         Command::Kv(args) => kv::run(*args),
         Command::Rpo(args) => rpo::run(*args),
+        Command::Venice(args) => venice::run(*args),
         Command::Load(args) => load::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Reproduce(args) => reproduce::run(args),

@@ -67,8 +67,12 @@ impl Borrowing {
     pub(super) fn take_late(&mut self, now: Time) -> Vec<Request> {
         let late = self
             .requests
-            .extract_if(.., |_, request| request.until <= now);
-        late.map(|(_, request)| request).collect()
+            .iter()
+            .filter(|(_, request)| request.until <= now);
+        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
+        let late = late.into_iter();
+        late.filter_map(|number| self.requests.remove(&number))
+            .collect()
     }
 
     pub(super) fn has(&mut self, id: LoanId, borrowed: Borrowed) {
@@ -88,8 +92,12 @@ impl Borrowing {
     /// A borrower is gone: the loans that it had.
     pub(super) fn gone(&mut self, client: u64) -> Vec<LoanId> {
         self.requests.retain(|_, request| request.client != client);
-        let loans = self.loans.extract_if(.., |_, loan| loan.client == client);
-        loans.map(|(id, _)| id).collect()
+        let loans = self.loans.iter().filter(|(_, loan)| loan.client == client);
+        let loans: Vec<LoanId> = loans.map(|(id, _)| *id).collect();
+        for id in &loans {
+            self.loans.remove(id);
+        }
+        loans
     }
 
     /// All loans, with their bytes.

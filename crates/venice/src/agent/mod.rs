@@ -173,8 +173,8 @@ impl<L: Lender> Agent<L> {
         }
     }
 
-    /// The monitor asks for something, or tells it.
-    fn told(&mut self, message: Message) -> Result<(), Message> {
+    /// The monitor asks for something, or tells it. False: nothing that it says.
+    fn told(&mut self, message: Message) -> bool {
         match message {
             Message::Grant { loan, bytes, key } => {
                 let said = match self.lending.grant(loan, bytes, &key) {
@@ -200,7 +200,7 @@ impl<L: Lender> Agent<L> {
                 let Some(Request { client, number, .. }) = self.borrowing.answered(request) else {
                     // Who wanted it is gone, or waited too long.
                     self.say(Message::GiveBack { loan });
-                    return Ok(());
+                    return true;
                 };
                 self.borrowing.has(loan, Borrowed { client, bytes });
                 let request = number;
@@ -236,9 +236,9 @@ impl<L: Lender> Agent<L> {
                 let others = peers.filter(|peer| peer.name != self.settings.name);
                 self.links.set_peers(others.collect());
             }
-            other => return Err(other),
+            _ => return false,
         }
-        Ok(())
+        true
     }
 
     fn not_lent(&mut self, client: u64, request: u32, why: NotLent) {

@@ -212,8 +212,8 @@ impl<K: Keeper> Monitor<K> {
             Message::Reclaiming { loan, within_ms } => {
                 self.reclaiming(&node, loan, Duration::from_millis(within_ms.into()), now);
             }
-            other => {
-                tracing::warn!(%node, ?other, "a node says what none says; it is disconnected");
+            _ => {
+                tracing::warn!(%node, "a node says what none says; it is disconnected");
                 self.close(connection, now);
             }
         }

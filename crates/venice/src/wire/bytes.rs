@@ -27,10 +27,12 @@ impl Put for Vec<u8> {
     }
 
     fn put_text(&mut self, text: &str) {
-        // What is longer is cut: texts that are put here are bounded where they are made.
-        let length = text.floor_char_boundary(usize::from(u16::MAX));
-        self.put_u16(length as u16);
-        self.extend_from_slice(&text.as_bytes()[..length]);
+        debug_assert!(
+            text.len() <= usize::from(u16::MAX),
+            "bounded where it is made"
+        );
+        self.put_u16(text.len() as u16);
+        self.extend_from_slice(text.as_bytes());
     }
 
     fn put_address(&mut self, address: SocketAddr) {

@@ -25,7 +25,7 @@ fn nothing_is_given_twice_and_all_comes_back() {
         return;
     }
     let first = number("VENICE_FIRST").unwrap_or(0);
-    let seeds = number("VENICE_SEEDS").unwrap_or(200);
+    let seeds = number("VENICE_SEEDS").unwrap_or(100);
     let mut all = world::Counts::default();
     for seed in first..first + seeds {
         match catch_unwind(AssertUnwindSafe(|| world::run(seed))) {

@@ -1,0 +1,34 @@
+//! `rhythm venice`: machines lend each other what they do not use.
+
+mod agent;
+mod common;
+mod monitor;
+mod status;
+
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// Use memory of other machines, or lend them this one's.
+///
+/// A monitor knows what each machine has and lends it to whom; an agent runs on each machine, and
+/// programs borrow from the agent of theirs. docs/venice-monitor.md tells how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Monitor(monitor::Args),
+    Agent(agent::Args),
+    Status(status::Args),
+}
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    match args.command {
+        Command::Monitor(args) => monitor::run(args),
+        Command::Agent(args) => agent::run(args),
+        Command::Status(args) => status::run(&args),
+    }
+}
