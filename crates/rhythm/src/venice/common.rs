@@ -47,7 +47,7 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
 
 /// A name by which the admin listener may be asked.
 pub(super) fn host_name(text: &str) -> Result<String, &'static str> {
-    match is_host_name(text.as_bytes()) {
+    match is_host_name(text) {
         true => Ok(text.to_owned()),
         false => Err("a name of a host, without a port"),
     }
