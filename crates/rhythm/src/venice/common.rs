@@ -39,7 +39,7 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     Ok(bytes.ok_or_else(wrong)?)
 }
 
-/// An address and a port that is not 0.
+/// An address and a port; with port 0, a free one is taken.
 pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     let address = text.parse().ok();
     address.ok_or("an address and a port, such as 127.0.0.1:7200 or [::1]:7200")

@@ -172,7 +172,7 @@ mod tests {
         assert!(matches!(Folder::open(&path), Err(FolderError::InUse(_))));
         assert!(kept.has_room());
         // Each time some loans stay; so much is written that it is written anew.
-        for loan in 1..=9_000 {
+        for loan in 1..=20_000 {
             let mut records = vec![begun(loan), Record::Stands(LoanId(loan))];
             if loan % 1000 != 0 {
                 records.push(Record::Gone(LoanId(loan)));
@@ -193,7 +193,7 @@ mod tests {
         }
         assert!(kept.base > 100, "it was written anew");
         let state = kept.state.clone();
-        assert_eq!((state.last, state.loans.len()), (9_000, 9));
+        assert_eq!((state.last, state.loans.len()), (20_000, 20));
         drop(kept);
         assert_eq!(*open().state(), state);
     }

@@ -165,6 +165,7 @@ impl<K: Keeper> Monitor<K> {
     pub(super) fn no_room(&mut self, node: &NodeName, id: LoanId, idle: u64, now: Now) {
         let loan = self.rat.get(id).filter(|loan| loan.lender == *node);
         if let Some(loan) = loan.cloned() {
+            self.break_for_borrower(id, Reason::NotKnown);
             self.drop_loan(id);
             self.rrt.set_idle(node, idle, self.rat.asked_of(node));
             if let Standing::Granting(granting) = loan.standing {

@@ -332,3 +332,6 @@ impl<K: Keeper> Monitor<K> {
         &self.settings
     }
 }
+
+#[cfg(test)]
+mod tests;
