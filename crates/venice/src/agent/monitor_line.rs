@@ -1,8 +1,9 @@
 //! The connection to the monitor: greeting, heartbeats, and what is said again on a new one.
 
 use super::lender::Lender;
+use super::line::Stage;
 use super::{Agent, Effect, millis};
-use crate::secret::{Nonce, Prover};
+use crate::secret::Prover;
 use crate::wire::{Message, Register, TurnedAway, VERSION};
 use rhythm_net::Time;
 use std::time::Duration;
@@ -14,75 +15,6 @@ const AGAIN: Duration = Duration::from_millis(200);
 const AGAIN_IF_TURNED_AWAY: Duration = Duration::from_secs(2);
 /// Heartbeats are no more frequent than that.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(10);
-
-/// How far a connection is.
-#[derive(Clone, Debug)]
-enum Stage {
-    /// There is none.
-    Down {
-        again_at: Time,
-    },
-    /// It is being opened.
-    Connecting {
-        until: Time,
-    },
-    /// The monitor is to show that it has the secret.
-    Greeting {
-        until: Time,
-        nonce: Nonce,
-    },
-    /// It has; it is to say that it knows this node.
-    Registering {
-        until: Time,
-    },
-    Registered {
-        heartbeat: Duration,
-        next: Time,
-    },
-}
-
-/// See the head of this file.
-#[derive(Debug)]
-pub(super) struct Line {
-    stage: Stage,
-    /// Why the last one did not come about.
-    trouble: Option<String>,
-}
-
-impl Line {
-    pub(super) fn new(now: Time) -> Line {
-        Line {
-            stage: Stage::Down { again_at: now },
-            trouble: None,
-        }
-    }
-
-    pub(super) fn is_registered(&self) -> bool {
-        matches!(self.stage, Stage::Registered { .. })
-    }
-
-    /// Whether what is said now comes behind the registration, in which all before it is.
-    pub(super) fn is_heard(&self) -> bool {
-        matches!(
-            self.stage,
-            Stage::Registering { .. } | Stage::Registered { .. }
-        )
-    }
-
-    pub(super) fn trouble(&self) -> Option<String> {
-        self.trouble.clone()
-    }
-
-    pub(super) fn wake_at(&self) -> Time {
-        match self.stage {
-            Stage::Down { again_at } => again_at,
-            Stage::Connecting { until }
-            | Stage::Greeting { until, .. }
-            | Stage::Registering { until } => until,
-            Stage::Registered { next, .. } => next,
-        }
-    }
-}
 
 impl<L: Lender> Agent<L> {
     /// The connection that [`Effect::Connect`] asked for stands.

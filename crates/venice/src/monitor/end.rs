@@ -1,12 +1,12 @@
 //! How loans end: either end stops, or the donor takes back what is its own.
 
 use super::Monitor;
+use super::Now;
 use super::keeper::Keeper;
 use super::rat::Standing;
-use super::{Now, Reason};
 use crate::loan::LoanId;
 use crate::name::NodeName;
-use crate::wire::Message;
+use crate::wire::{Message, Reason};
 use std::time::Duration;
 
 impl<K: Keeper> Monitor<K> {

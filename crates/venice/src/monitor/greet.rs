@@ -2,50 +2,12 @@
 //! who it is. Until then little is read, and not for long.
 
 use super::Monitor;
+use super::Now;
+use super::connection::Connection;
 use super::effects::Effect;
 use super::keeper::Keeper;
-use super::{Now, Time};
-use crate::name::NodeName;
-use crate::secret::{Nonce, Prover};
+use crate::secret::Prover;
 use crate::wire::{Message, TurnedAway, VERSION};
-use std::time::Duration;
-
-/// How long a greeting may take.
-const WITHIN: Duration = Duration::from_secs(5);
-
-/// How far a connection is.
-#[derive(Clone, Debug)]
-pub(super) enum Connection {
-    /// Nothing came yet.
-    New { until: Time },
-    /// It was asked for a proof over these.
-    Asked {
-        until: Time,
-        theirs: Nonce,
-        ours: Nonce,
-    },
-    /// It has the secret, but has not said who it is.
-    Proven { until: Time },
-    /// It is this node's.
-    Node(NodeName),
-}
-
-impl Connection {
-    pub(super) fn begin(now: Time) -> Connection {
-        let until = now + WITHIN;
-        Connection::New { until }
-    }
-
-    /// When it is closed unless more comes.
-    pub(super) fn until(&self) -> Option<Time> {
-        match self {
-            Connection::New { until }
-            | Connection::Asked { until, .. }
-            | Connection::Proven { until } => Some(*until),
-            Connection::Node(_) => None,
-        }
-    }
-}
 
 impl<K: Keeper> Monitor<K> {
     /// A message of somebody who is no node yet.

@@ -3,15 +3,15 @@
 //! retry mechanisms to address this".)
 
 use super::Monitor;
+use super::Now;
 use super::keeper::{Keeper, Kept, Record};
 use super::nodes::Node;
 use super::policy::{Candidate, hops};
 use super::rat::{Granting, Loan, Standing};
 use super::rrt::Channel;
-use super::{Now, Reason};
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
-use crate::wire::{Message, NODE_LOANS_MAX, NotLent};
+use crate::wire::{Message, NODE_LOANS_MAX, NotLent, Reason};
 use std::net::SocketAddr;
 
 impl<K: Keeper> Monitor<K> {

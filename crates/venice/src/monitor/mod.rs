@@ -15,6 +15,7 @@
 //! `end.rs`). On every new connection an agent tells all that it knows (`register.rs`): what was
 //! lost with the last one, or while no monitor was there, is made up for then.
 
+mod connection;
 mod effects;
 mod end;
 mod folder;
@@ -37,8 +38,8 @@ use crate::loan::LoanId;
 use crate::name::NodeName;
 use crate::secret::{Nonce, Secret};
 use crate::wire::{MESSAGE_MAX, Message, NODES_MAX, Reason, SMALL_MAX};
+use connection::Connection;
 use effects::Effects;
-use greet::Connection;
 use keeper::{Keeper, State};
 use nodes::{Node, Nodes};
 use policy::Policy;

@@ -4,15 +4,15 @@
 //! the other: it was lost on the way, or that end began anew.
 
 use super::Monitor;
+use super::Now;
+use super::connection::Connection;
 use super::effects::Effect;
-use super::greet::Connection;
 use super::keeper::{Keeper, Record};
 use super::nodes::Node;
 use super::rat::Standing;
-use super::{Now, Reason};
 use crate::loan::LoanId;
 use crate::name::NodeName;
-use crate::wire::{Message, NODES_MAX, Register, TurnedAway};
+use crate::wire::{Message, NODES_MAX, Reason, Register, TurnedAway};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl<K: Keeper> Monitor<K> {

@@ -1,5 +1,6 @@
 //! Numbers, texts and addresses in bytes, little-endian.
 
+use crate::loan::LoanId;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Appends to bytes.
@@ -74,6 +75,10 @@ impl<'a> Taker<'a> {
 
     pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn loan(&mut self) -> Option<LoanId> {
+        self.u64().map(LoanId)
     }
 
     pub(crate) fn text(&mut self) -> Option<&'a str> {

@@ -1,7 +1,7 @@
 //! What borrowers and the agent of their machine say to each other, over its Unix socket.
 
 use super::bytes::{Put, Taker};
-use super::message::{NotLent, Reason};
+use super::reason::{NotLent, Reason};
 use crate::loan::{LoanId, LoanKey};
 use std::net::SocketAddr;
 

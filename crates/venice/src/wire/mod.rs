@@ -5,13 +5,16 @@ pub(crate) mod bytes;
 mod local;
 mod message;
 pub(crate) mod probe;
+mod reason;
+mod register;
 #[cfg(test)]
 mod tests;
 
 pub use local::Local;
-pub use message::{
-    LinkReport, Message, NODE_LOANS_MAX, NODES_MAX, NotLent, PLACE_MAX, PeerNode, Reason, Register,
-    TurnedAway, VERSION, is_place,
+pub use message::{Message, VERSION};
+pub use reason::{NotLent, Reason, TurnedAway};
+pub use register::{
+    LinkReport, NODE_LOANS_MAX, NODES_MAX, PLACE_MAX, PeerNode, Register, is_place,
 };
 
 /// Bytes of a length.
