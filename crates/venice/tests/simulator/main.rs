@@ -6,8 +6,12 @@
 //! `VENICE_SEEDS=10000 cargo test -p rhythm-venice --test simulator` runs so many; `VENICE_FIRST`
 //! says from where, and `VENICE_SEED=4711` replays one. What holds is in `check.rs`.
 
+mod acts;
+mod borrowers;
 mod check;
+mod counts;
 mod events;
+mod faults;
 mod network;
 mod shelf;
 mod world;
@@ -26,7 +30,7 @@ fn nothing_is_given_twice_and_all_comes_back() {
     }
     let first = number("VENICE_FIRST").unwrap_or(0);
     let seeds = number("VENICE_SEEDS").unwrap_or(100);
-    let mut all = world::Counts::default();
+    let mut all = counts::Counts::default();
     for seed in first..first + seeds {
         match catch_unwind(AssertUnwindSafe(|| world::run(seed))) {
             Ok(counts) => all.add(&counts),

@@ -1,5 +1,6 @@
 //! The world of one seed: what happens to whom, and when.
 
+use super::counts::Counts;
 use super::events::{Event, Events};
 use super::network::Network;
 use super::shelf::{Memory, Shelf};
@@ -8,10 +9,9 @@ use rhythm_venice::agent::{self, Agent};
 use rhythm_venice::loan::{LoanId, LoanKey};
 use rhythm_venice::monitor::keeper::{Keeper, Record, State};
 use rhythm_venice::monitor::policy::{ByDistance, ByDistanceAndLoad, Policy};
-use rhythm_venice::monitor::{self, Monitor, Now};
+use rhythm_venice::monitor::{self, Monitor};
 use rhythm_venice::name::NodeName;
 use rhythm_venice::secret::Secret;
-use rhythm_venice::wire::{Local, Reason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
@@ -24,47 +24,12 @@ const QUIET: Duration = Duration::from_secs(30);
 /// What is well, in bytes that are available.
 const PLENTY: u64 = 1 << 40;
 
-/// What happened.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) steps: u64,
-    pub(crate) lent: u64,
-    pub(crate) not_lent: u64,
-    pub(crate) broken: u64,
-    pub(crate) given_back: u64,
-    pub(crate) reclaimed: u64,
-    pub(crate) refused_by_donor: u64,
-    pub(crate) node_deaths: u64,
-    pub(crate) monitor_deaths: u64,
-    /// Of these, between what was kept and what was said.
-    pub(crate) between: u64,
-    pub(crate) cuts: u64,
-    pub(crate) silent: u64,
-}
-
-impl Counts {
-    pub(crate) fn add(&mut self, more: &Counts) {
-        self.steps += more.steps;
-        self.lent += more.lent;
-        self.not_lent += more.not_lent;
-        self.broken += more.broken;
-        self.given_back += more.given_back;
-        self.reclaimed += more.reclaimed;
-        self.refused_by_donor += more.refused_by_donor;
-        self.node_deaths += more.node_deaths;
-        self.monitor_deaths += more.monitor_deaths;
-        self.between += more.between;
-        self.cuts += more.cuts;
-        self.silent += more.silent;
-    }
-}
-
 /// A borrower.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     pub(crate) id: u64,
     pub(crate) loans: BTreeSet<LoanId>,
-    waits: bool,
+    pub(crate) waits: bool,
 }
 
 /// A machine.
@@ -73,7 +38,7 @@ pub(crate) struct Node {
     pub(crate) agent: Option<Agent<Shelf>>,
     pub(crate) memory: Arc<Mutex<Memory>>,
     pub(crate) clients: Vec<Client>,
-    at: SocketAddr,
+    pub(crate) at: SocketAddr,
 }
 
 /// A disk that keeps what it is told, whoever dies.
@@ -96,22 +61,22 @@ impl Keeper for Disk {
 
 pub(crate) struct World {
     pub(crate) now: Time,
-    random: fastrand::Rng,
+    pub(crate) random: fastrand::Rng,
     pub(crate) events: Events,
     pub(crate) network: Network,
     pub(crate) nodes: Vec<Node>,
     pub(crate) monitor: Option<Monitor<Disk>>,
     pub(crate) kept: Arc<Mutex<State>>,
-    writes: Arc<Mutex<u64>>,
-    has_faults: bool,
+    pub(crate) writes: Arc<Mutex<u64>>,
+    pub(crate) has_faults: bool,
     /// Whose each loan and key was, ever.
-    told: BTreeMap<LoanId, (u64, LoanKey)>,
-    count: u64,
+    pub(crate) told: BTreeMap<LoanId, (u64, LoanKey)>,
+    pub(crate) count: u64,
     pub(crate) counts: Counts,
     /// Nodes to which something happened in this step.
     pub(crate) touched: Vec<usize>,
     /// How many of twenty datagrams come through: most take their time, and change little.
-    heard: u8,
+    pub(crate) heard: u8,
 }
 
 /// Runs a seed.
@@ -177,7 +142,7 @@ impl World {
     }
 
     /// A moment within so many milliseconds.
-    fn soon(&mut self, millis: u64) -> Time {
+    pub(crate) fn soon(&mut self, millis: u64) -> Time {
         self.now + Duration::from_micros(self.random.u64(1..=millis * 1000))
     }
 
@@ -222,7 +187,7 @@ impl World {
         self.nodes[node].agent = Some(agent);
     }
 
-    fn run_for(&mut self, time: Duration) {
+    pub(crate) fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
         while self.step(end) {
             self.counts.steps += 1;
@@ -346,343 +311,4 @@ impl World {
         let at = self.now + Duration::from_secs(1);
         self.events.at(at, Event::Reading { node });
     }
-
-    /// A borrower of this node comes, wants something, gives it back, or goes.
-    fn client(&mut self, node: usize) {
-        let at = self.soon(2000);
-        self.events.at(at, Event::Client { node });
-        if self.nodes[node].agent.is_none() || !self.has_faults {
-            return;
-        }
-        if self.nodes[node].clients.len() < 3 && self.random.bool() {
-            self.come(node);
-        }
-        let clients = self.nodes[node].clients.len();
-        if clients == 0 {
-            return;
-        }
-        let index = self.random.usize(..clients);
-        let client = &self.nodes[node].clients[index];
-        let (id, loan) = (client.id, client.loans.first().copied());
-        match self.random.u8(..10) {
-            0 => {
-                self.nodes[node].clients.swap_remove(index);
-                self.with_agent(node, |agent, _| agent.client_closed(id));
-            }
-            1..=2 if loan.is_some() => self.give_back(node, id, loan),
-            3 if loan.is_some() => {
-                let renew = Local::Renew {
-                    loan: loan.expect("there is one"),
-                };
-                self.with_agent(node, |agent, now| agent.client_said(id, renew, now));
-            }
-            _ => {
-                let most = if self.random.u8(..10) == 0 { 200 } else { 40 };
-                let bytes = self.random.u64(1..most);
-                self.want(node, index, bytes);
-            }
-        }
-    }
-
-    fn come(&mut self, node: usize) -> usize {
-        self.count += 1;
-        let id = self.count;
-        let client = Client {
-            id,
-            ..Client::default()
-        };
-        self.nodes[node].clients.push(client);
-        self.with_agent(node, |agent, _| agent.client_opened(id));
-        self.nodes[node].clients.len() - 1
-    }
-
-    fn want(&mut self, node: usize, index: usize, bytes: u64) {
-        let client = &mut self.nodes[node].clients[index];
-        if !std::mem::replace(&mut client.waits, true) {
-            let (id, borrow) = (client.id, Local::Borrow { request: 1, bytes });
-            self.with_agent(node, |agent, now| agent.client_said(id, borrow, now));
-        }
-    }
-
-    fn give_back(&mut self, node: usize, client: u64, loan: Option<LoanId>) {
-        if let Some(loan) = loan {
-            let mut clients = self.nodes[node].clients.iter_mut();
-            if let Some(of) = clients.find(|of| of.id == client) {
-                of.loans.remove(&loan);
-            }
-            self.counts.given_back += 1;
-            let back = Local::GiveBack { loan };
-            self.with_agent(node, |agent, now| agent.client_said(client, back, now));
-        }
-    }
-
-    /// When all is well, a little can be borrowed.
-    fn can_borrow(&mut self) {
-        let lent = self.counts.lent;
-        let has_room = |node: &Node| {
-            let memory = node.memory.lock().expect("one thread");
-            let taken: u64 = memory.loans.values().map(|(_, bytes)| bytes).sum();
-            taken < memory.size
-        };
-        if self.nodes.iter().skip(1).any(has_room) {
-            let index = self.come(0);
-            self.want(0, index, 1);
-            self.run_for(Duration::from_secs(10));
-            assert!(
-                self.counts.lent > lent,
-                "nothing is lent though there is room"
-            );
-        }
-    }
-
-    fn fault(&mut self) {
-        let at = self.soon(2000);
-        self.events.at(at, Event::Fault);
-        if !self.has_faults {
-            return;
-        }
-        let node = self.random.usize(..self.nodes.len());
-        match self.random.u8(..10) {
-            0..=1 => self.kill_node(node),
-            2 => self.kill_monitor(),
-            3..=5 => {
-                if let Some(connection) = self.network.of(node) {
-                    self.counts.cuts += 1;
-                    self.cut(connection, 3000);
-                }
-            }
-            6 => {
-                if let Some(connection) = self.network.of(node) {
-                    self.counts.silent += 1;
-                    self.cut(connection, 15_000);
-                }
-            }
-            _ => self.nodes[node].memory.lock().expect("one thread").refusals += 1,
-        }
-    }
-
-    /// Nothing comes through any more, from some moment on, and the ends learn of it.
-    fn cut(&mut self, connection: u64, monitor_within: u64) {
-        let cuts = [self.soon(20), self.soon(20)];
-        let (agent, monitor) = (self.soon(3000), self.soon(monitor_within));
-        if let Some(of) = self.network.connections.get_mut(&connection) {
-            of.cut = [of.cut[0].min(cuts[0]), of.cut[1].min(cuts[1])];
-            let later = Duration::from_millis(20);
-            self.events
-                .at(agent + later, Event::AgentHears { connection });
-            self.events
-                .at(monitor + later, Event::MonitorHears { connection });
-        }
-    }
-
-    fn kill_node(&mut self, node: usize) {
-        if self.nodes[node].agent.take().is_none() {
-            return;
-        }
-        self.counts.node_deaths += 1;
-        self.nodes[node].clients.clear();
-        let mut memory = self.nodes[node].memory.lock().expect("one thread");
-        memory.loans.clear();
-        self.counts.refused_by_donor += std::mem::take(&mut memory.refused);
-        drop(memory);
-        if let Some(connection) = self.network.of(node) {
-            // Of a machine that lost its power nobody hears.
-            let within = if self.random.bool() { 10 } else { 15_000 };
-            self.cut(connection, within);
-            let of = self.network.connections.get_mut(&connection);
-            of.expect("it is known").agent_has = false;
-        }
-        let again = if self.random.bool() { 500 } else { 10_000 };
-        let at = self.soon(again);
-        self.events.at(at, Event::NodeBegins { node });
-    }
-
-    fn kill_monitor(&mut self) {
-        if self.monitor.take().is_none() {
-            return;
-        }
-        self.counts.monitor_deaths += 1;
-        let connections: Vec<u64> = self.network.connections.keys().copied().collect();
-        for connection in connections {
-            self.cut(connection, 10);
-            let of = self.network.connections.get_mut(&connection);
-            of.expect("it is known").monitor_has = false;
-        }
-        let at = self.soon(8000);
-        self.events.at(at, Event::MonitorBegins);
-    }
-
-    /// Something happens to the monitor, and what it does then; or it dies before that.
-    pub(crate) fn with_monitor(&mut self, what: impl FnOnce(&mut Monitor<Disk>, Now)) {
-        let Some(monitor) = &mut self.monitor else {
-            return;
-        };
-        let unix_seconds = self.now.as_nanos() / 1_000_000_000;
-        what(
-            monitor,
-            Now {
-                at: self.now,
-                unix_seconds,
-            },
-        );
-        let may_die = self.has_faults && self.random.u16(..2000) == 0;
-        if may_die && self.random.bool() {
-            // Before anything is written.
-            return self.kill_monitor();
-        }
-        let writes = *self.writes.lock().expect("one thread");
-        let effects = monitor.flush().expect("the disk works");
-        let has_written = *self.writes.lock().expect("one thread") > writes;
-        let dies_now = self.has_faults && has_written && self.random.u8(..100) == 0;
-        if dies_now || may_die {
-            self.counts.between += u64::from(has_written);
-            return self.kill_monitor();
-        }
-        for effect in effects {
-            match effect {
-                monitor::Effect::Send(connection, message) => {
-                    let delay = self.delay();
-                    let of = self.network.connections.get_mut(&connection);
-                    if let Some(of) = of.filter(|of| of.monitor_has) {
-                        of.under_way += 1;
-                        of.to_agent = (self.now + delay).max(of.to_agent + NANOSECOND);
-                        let at = of.to_agent;
-                        self.events.at(
-                            at,
-                            Event::ToAgent {
-                                connection,
-                                message,
-                            },
-                        );
-                    }
-                }
-                monitor::Effect::Close(connection) => {
-                    if let Some(of) = self.network.connections.get_mut(&connection) {
-                        of.monitor_has = false;
-                        let at = of.to_agent + Duration::from_millis(1);
-                        self.events
-                            .at(at.max(self.now), Event::AgentHears { connection });
-                    }
-                }
-            }
-        }
-    }
-
-    /// Mostly short.
-    fn delay(&mut self) -> Duration {
-        let most = if self.random.u8(..20) == 0 {
-            500_000
-        } else {
-            1000
-        };
-        Duration::from_micros(self.random.u64(50..50 + most))
-    }
-
-    /// Something happens to an agent, and what it does then.
-    pub(crate) fn with_agent(&mut self, node: usize, what: impl FnOnce(&mut Agent<Shelf>, Time)) {
-        let Some(agent) = &mut self.nodes[node].agent else {
-            return;
-        };
-        what(agent, self.now);
-        self.touched.push(node);
-        for effect in agent.flush() {
-            match effect {
-                agent::Effect::Connect => {
-                    let connection = self.network.begin(node, self.now);
-                    let at = self.now + self.delay();
-                    self.events.at(at, Event::Open { connection });
-                }
-                agent::Effect::Disconnect => {
-                    if let Some(connection) = self.network.of(node) {
-                        let delay = self.delay();
-                        let of = self.network.connections.get_mut(&connection);
-                        let of = of.expect("it is known");
-                        of.agent_has = false;
-                        let at = of.to_monitor.max(self.now) + delay;
-                        self.events.at(at, Event::MonitorHears { connection });
-                    }
-                }
-                agent::Effect::Say(message) => {
-                    let delay = self.delay();
-                    let connection = self.network.of(node).expect("agents say it on one");
-                    let of = self.network.connections.get_mut(&connection);
-                    let of = of.expect("it is known");
-                    of.under_way += 1;
-                    of.to_monitor = (self.now + delay).max(of.to_monitor + NANOSECOND);
-                    let at = of.to_monitor;
-                    self.events.at(
-                        at,
-                        Event::ToMonitor {
-                            connection,
-                            message,
-                        },
-                    );
-                }
-                agent::Effect::Tell(client, local) => self.told(node, client, local),
-                agent::Effect::Drop(client) => {
-                    panic!("borrower {client} is dropped, though it did nothing wrong")
-                }
-                agent::Effect::Probe(to, bytes) => {
-                    if self.random.u8(..20) < self.heard {
-                        let at = self.now + self.delay();
-                        let from = self.nodes[node].at;
-                        self.events.at(at, Event::Datagram { to, from, bytes });
-                    }
-                }
-            }
-        }
-    }
-
-    /// A borrower is told something.
-    fn told(&mut self, node: usize, client: u64, local: Local) {
-        let mut clients = self.nodes[node].clients.iter_mut();
-        let of = clients.find(|of| of.id == client);
-        let of = of.expect("who is gone is told nothing");
-        match local {
-            Local::Lent {
-                loan,
-                bytes,
-                key,
-                donor,
-                ..
-            } => {
-                of.waits = false;
-                of.loans.insert(loan);
-                self.counts.lent += 1;
-                let known = self.told.insert(loan, (client, key.clone()));
-                assert!(known.is_none(), "{loan:?} is told to two borrowers");
-                let same = self.told.values().filter(|(_, other)| *other == key);
-                assert_eq!(same.count(), 1, "the key of {loan:?} is another's, too");
-                // The donor has it, with this key, unless it has died or taken it back.
-                let lender = self.nodes.iter().find(|node| node.at == donor);
-                let memory = lender.expect("a node").memory.lock().expect("one thread");
-                assert_eq!(memory.keys.get(&loan), Some(&key), "the key of {loan:?}");
-                if let Some((_, lent)) = memory.loans.get(&loan) {
-                    assert_eq!(*lent, bytes);
-                }
-                assert_ne!(donor, self.nodes[node].at, "a node borrows of itself");
-            }
-            Local::NotLent { .. } => {
-                of.waits = false;
-                self.counts.not_lent += 1;
-            }
-            Local::Broken { loan, why } => {
-                assert!(of.loans.remove(&loan), "{loan:?} was not its own");
-                self.counts.broken += 1;
-                self.counts.reclaimed += u64::from(why == Reason::DonorNeedsIt);
-            }
-            Local::ReclaimWanted { loan, .. } => {
-                let gives = self.random.bool();
-                if gives {
-                    self.give_back(node, client, Some(loan));
-                }
-            }
-            Local::Stands { loan, stands } => {
-                assert_eq!(stands, of.loans.contains(&loan), "{loan:?}");
-            }
-            other => panic!("a borrower is told {other:?}"),
-        }
-    }
 }
-
-const NANOSECOND: Duration = Duration::from_nanos(1);
