@@ -5,6 +5,7 @@
 //! - [`agent`]: what runs on each machine: reports, lends, takes back;
 //! - `memory`: memory of donors in the address space of a program;
 //! - [`loan`]: what all of them call a loan.
+#![forbid(unsafe_code)]
 
 pub mod agent;
 mod ask;

@@ -7,9 +7,9 @@
 //!   bytes <--- server/ <---------------------------------- messages, connections that end
 //! ```
 //!
-//! [`Monitor`] does no I/O but what its [`Keeper`](keeper::Keeper) does, and reads no clock: it is
-//! told of connections, messages and the time, and [`Monitor::flush`] gives what is to be done, when
-//! that is kept. So nobody is told of what a monitor may have forgotten after it died.
+//! [`Monitor`] does no I/O but what its [`Keeper`] does, and reads no clock: it is told of
+//! connections, messages and the time, and [`Monitor::flush`] gives what is to be done, when that
+//! is kept. So nobody is told of what a monitor may have forgotten after it died.
 //!
 //! A loan is a row of the [`rat`]; it goes from donor asked to live to ending (`lend.rs`,
 //! `end.rs`). On every new connection an agent tells all that it knows (`register.rs`): what was
@@ -319,7 +319,7 @@ impl<K: Keeper> Monitor<K> {
     }
 
     /// The Topology Status Table.
-    pub fn tst(&self) -> &Tst {
+    pub(crate) fn tst(&self) -> &Tst {
         &self.tst
     }
 

@@ -13,9 +13,7 @@ mod tests;
 pub use local::Local;
 pub use message::{Message, VERSION};
 pub use reason::{NotLent, Reason, TurnedAway};
-pub use register::{
-    LinkReport, NODE_LOANS_MAX, NODES_MAX, PLACE_MAX, PeerNode, Register, is_place,
-};
+pub use register::{LinkReport, NODE_LOANS_MAX, NODES_MAX, PeerNode, Register, is_place};
 
 /// Bytes of a length.
 const HEAD: usize = 4;

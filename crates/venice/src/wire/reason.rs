@@ -108,11 +108,14 @@ impl fmt::Display for NotLent {
         match self {
             NotLent::NoRoom { most: 0 } => f.write_str("no other node has memory to lend"),
             NotLent::NoRoom { most } => {
-                write!(f, "no other node has so much to lend; the most is {most} bytes")
+                write!(
+                    f,
+                    "no other node has so much to lend; the most is {most} bytes"
+                )
             }
             NotLent::TooMany => f.write_str("there are as many loans as may be; give some back"),
             NotLent::NoDisk => f.write_str(
-                "the monitor's disk is full, and what is lent must be written down; make room there",
+                "the monitor's disk is full, and what is lent must be written down; make room",
             ),
             NotLent::NoMonitor => {
                 f.write_str("the monitor is not reached, or does not answer; see the agent's log")

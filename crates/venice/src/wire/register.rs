@@ -32,7 +32,7 @@ pub struct Register {
 }
 
 /// Most bytes of a node's place.
-pub const PLACE_MAX: usize = 256;
+const PLACE_MAX: usize = 256;
 
 /// What a link test found, from the node that says it to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
