@@ -1,13 +1,21 @@
 //! `rhythm venice`: machines lend each other what they do not use.
 
+mod agent;
+mod common;
 mod key;
 mod lend;
+mod monitor;
 mod run;
+mod status;
 
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// Use memory of other machines, or lend them this one's.
+/// Use memory of other machines, or lend them this one's
+///
+/// A monitor knows what each machine has and lends it to whom; an agent runs on each machine, and
+/// programs borrow from the agent of theirs (docs/venice-monitor.md). Without them, `lend` and `run`
+/// are two ends of one loan (docs/venice.md).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -18,11 +26,17 @@ pub(crate) struct Args {
 enum Command {
     Run(run::Args),
     Lend(lend::Args),
+    Monitor(monitor::Args),
+    Agent(agent::Args),
+    Status(status::Args),
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Run(args) => run::run(args),
         Command::Lend(args) => lend::run(args),
+        Command::Monitor(args) => monitor::run(args),
+        Command::Agent(args) => agent::run(args),
+        Command::Status(args) => status::run(&args),
     }
 }

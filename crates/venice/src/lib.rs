@@ -1,10 +1,19 @@
 //! Machines lend each other what they do not use: the system of *Venice: Exploring Server
 //! Architectures for Effective Resource Sharing* (HPCA 2016, "the paper"), in software.
 //!
-//! - `monitor`: who has what and lends it to whom (the paper's Monitor Node, section 5.2);
-//! - `agent`: what runs on each machine: reports, lends, takes back;
-//! - `memory`: memory of donors in the address space of a program;
+//! - [`monitor`]: who has what and lends it to whom (the paper's Monitor Node, section 5.3);
+//! - [`agent`]: what runs on each machine: reports, lends, takes back;
+//! - [`memory`]: memory of donors in the address space of a program;
 //! - [`loan`]: what all of them call a loan.
 
+pub mod agent;
+mod ask;
+mod incoming;
 pub mod loan;
 pub mod memory;
+pub mod monitor;
+pub mod name;
+mod random;
+pub mod secret;
+mod units;
+pub mod wire;

@@ -164,7 +164,7 @@ fn loader(file: &File, head: &[u8]) -> io::Result<Option<Vec<u8>>> {
             break;
         }
         file.read_exact_at(&mut bytes, at.saturating_add(header * size))?;
-        if number(&bytes[..4]) == PT_INTERP.into() {
+        if number(&bytes[..4]) == u64::from(PT_INTERP) {
             let length = number(&bytes[32..40]).min(4096) as usize;
             let mut path = vec![0; length];
             file.read_exact_at(&mut path, number(&bytes[8..16]))?;

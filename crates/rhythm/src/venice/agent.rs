@@ -1,0 +1,160 @@
+//! `rhythm venice agent`: what runs on each machine.
+
+use super::common;
+use crate::logs;
+use anyhow::{Context, Result, ensure};
+use rhythm_engine::settings::LogFormat;
+use rhythm_net::signal::{self, Signal};
+use rhythm_venice::agent::server::{Handle, Options, Server};
+use rhythm_venice::agent::{Lender, LendsNothing, Settings};
+use rhythm_venice::name::NodeName;
+use rhythm_venice::secret::Secret;
+use rhythm_venice::wire::is_place;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Run on a machine, so that its programs can borrow memory of others.
+///
+/// SIGTERM and SIGINT end it: what it lends is wanted back first. A second one ends it at once.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where the monitor is
+    #[arg(long, value_name = "ADDR:PORT", value_parser = common::address)]
+    #[arg(default_value = "127.0.0.1:7200")]
+    monitor: SocketAddr,
+
+    /// The secret that it shares with the monitor: a file that its owner alone can read
+    #[arg(long, value_name = "FILE")]
+    key_file: PathBuf,
+
+    /// What this machine is called, as no other of the monitor is
+    #[arg(long, value_name = "NAME")]
+    name: NodeName,
+
+    /// Where it stands, from the largest to the smallest, such as hall1/rack2: memory is borrowed
+    /// of machines that are near
+    #[arg(
+        long,
+        value_name = "PLACE",
+        default_value = "",
+        hide_default_value = true
+    )]
+    #[arg(value_parser = place)]
+    place: String,
+
+    /// Where programs of this machine ask for memory: a Unix socket
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "/run/rhythm-venice/agent.sock"
+    )]
+    socket: PathBuf,
+
+    /// Who may: the permissions of that socket
+    #[arg(long, value_name = "OCTAL", value_parser = octal, default_value = "600")]
+    socket_mode: u32,
+
+    /// Where other agents test the link to this machine, over UDP
+    #[arg(long, value_name = "ADDR:PORT", value_parser = common::address)]
+    #[arg(default_value = "127.0.0.1:0")]
+    probe: SocketAddr,
+
+    /// Take addresses that other machines reach, though nothing on the way there is encrypted
+    #[arg(long)]
+    plain_network: bool,
+
+    /// What is kept free for this machine itself: below, what it lends is wanted back
+    #[arg(long, value_name = "BYTES", value_parser = common::bytes, default_value = "1G")]
+    keep_free: u64,
+
+    /// How long borrowers have to give back what this machine needs, before it is taken
+    #[arg(long, value_name = "TIME", value_parser = common::time, default_value = "5s")]
+    reclaim_within: Duration,
+
+    /// How long a program waits for a loan
+    #[arg(long, value_name = "TIME", value_parser = common::time, default_value = "10s")]
+    borrow_within: Duration,
+
+    /// Tell health, loans and figures over HTTP at this address (/healthz, /status, /metrics)
+    /// [default: nowhere]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = common::address)]
+    admin: Option<SocketAddr>,
+
+    /// More names by which the admin listener may be asked, with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "admin")]
+    #[arg(value_parser = common::host_name)]
+    admin_hosts: Vec<String>,
+}
+
+fn place(text: &str) -> Result<String, &'static str> {
+    match is_place(text) {
+        true => Ok(text.to_owned()),
+        false => Err("names with slashes between them, such as hall1/rack2"),
+    }
+}
+
+fn octal(text: &str) -> Result<u32, &'static str> {
+    let mode = u32::from_str_radix(text, 8).ok();
+    mode.filter(|mode| *mode <= 0o777)
+        .ok_or("an octal number such as 660")
+}
+
+/// What lends this machine's memory, and the most of it, in bytes. This is the one place where
+/// that is made; a machine without it borrows only.
+fn lender() -> (Box<dyn Lender>, u64) {
+    (Box::new(LendsNothing), 0)
+}
+
+pub(super) fn run(args: Args) -> Result<ExitCode> {
+    common::may_be_plain("--monitor", args.monitor, args.plain_network)?;
+    common::may_be_plain("--probe", args.probe, args.plain_network)?;
+    ensure!(
+        args.probe.ip().is_loopback() || args.probe.port() != 0,
+        "--probe {}: name a port",
+        args.probe
+    );
+    let secret = Secret::read(&args.key_file)?;
+    let (lender, size) = lender();
+    let started = Arc::new(OnceLock::<Handle>::new());
+    let of_signals = Arc::clone(&started);
+    let is_leaving = AtomicBool::new(false);
+    let _watch = signal::watch(move |signal| match (signal, of_signals.get()) {
+        (Signal::Reload | Signal::User1, _) => {}
+        (_, Some(handle)) if is_leaving.swap(true, Ordering::Relaxed) => handle.stop(),
+        (_, Some(handle)) => handle.leave(),
+        // Nothing is lent or borrowed yet.
+        (_, None) => std::process::exit(0),
+    })
+    .context("cannot watch for signals")?;
+    logs::start(LogFormat::Text)?;
+    let options = Options {
+        monitor: args.monitor,
+        secret,
+        settings: Settings {
+            name: args.name,
+            place: args.place,
+            probe: args.probe,
+            size,
+            keep_free: args.keep_free,
+            reclaim_within: args.reclaim_within,
+            borrow_within: args.borrow_within,
+        },
+        socket: args.socket.clone(),
+        socket_mode: args.socket_mode,
+        admin: args.admin,
+        admin_hosts: args.admin_hosts,
+    };
+    let server = Server::start(options, lender)?;
+    started.get_or_init(|| server.handle());
+    let probe = server.probe_address();
+    tracing::info!(socket = %args.socket.display(), %probe, "the agent is there for programs");
+    if let Some(at) = server.admin_address() {
+        tracing::info!(address = %at, "health, loans and figures are told over HTTP");
+    }
+    server.join()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,109 @@
+//! What the commands of `rhythm venice` have in common: how values are read, and which addresses
+//! are refused.
+
+use anyhow::{Result, ensure};
+use rhythm_protocol::http::uri::is_host_name;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A time, such as `500ms`, `2s` or `1m`.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || "a time, such as 500ms, 2s or 1m, of 10 ms to an hour".to_owned();
+    let digits = text
+        .find(|char: char| !char.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let millis = match unit {
+        "ms" => Some(number),
+        "s" => number.checked_mul(1000),
+        "m" => number.checked_mul(60_000),
+        _ => None,
+    };
+    let millis = millis.filter(|millis| (10..=3_600_000).contains(millis));
+    millis.map(Duration::from_millis).ok_or_else(wrong)
+}
+
+/// Bytes, such as `512M` or `16G`.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || "a number of bytes, such as 512M or 16G (K, M, G and T are powers of 1024)";
+    let (number, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        Some(b'T' | b't') => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let bytes = number.checked_mul(1 << shift);
+    Ok(bytes.ok_or_else(wrong)?)
+}
+
+/// An address and a port; with port 0, a free one is taken.
+pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    let address = text.parse().ok();
+    address.ok_or("an address and a port, such as 127.0.0.1:7200 or [::1]:7200")
+}
+
+/// A name by which the admin listener may be asked.
+pub(super) fn host_name(text: &str) -> Result<String, &'static str> {
+    match is_host_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a name of a host, without a port"),
+    }
+}
+
+/// Refuses an address that others reach, unless they may.
+pub(super) fn may_be_plain(flag: &str, address: SocketAddr, may: bool) -> Result<()> {
+    ensure!(
+        may || address.ip().is_loopback(),
+        "{flag} {address}: what goes there is neither encrypted nor protected from being changed \
+         on its way, keys of loans among it. On a network of which all machines are trusted, say \
+         --plain-network"
+    );
+    ensure!(
+        !address.ip().is_unspecified(),
+        "{flag} {address}: name the address at which other machines reach this one"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_bytes_have_units() {
+        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(time("1m"), Ok(Duration::from_secs(60)));
+        for wrong in [
+            "",
+            "1",
+            "s",
+            "5ms",
+            "2h",
+            "-1s",
+            "99999999999999999999s",
+            "61m",
+        ] {
+            assert!(time(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(
+            (bytes("0"), bytes("3k"), bytes("2G")),
+            (Ok(0), Ok(3072), Ok(2 << 30))
+        );
+        for wrong in ["", "G", "1.5G", "-1", "99999999T"] {
+            assert!(bytes(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_network_is_plain_only_when_somebody_says_so() {
+        let at = |text: &str| text.parse().expect("an address");
+        assert!(may_be_plain("--listen", at("127.0.0.1:1"), false).is_ok());
+        let error = may_be_plain("--listen", at("10.0.0.1:1"), false).expect_err("refused");
+        assert!(error.to_string().contains("--plain-network"), "{error}");
+        assert!(may_be_plain("--listen", at("10.0.0.1:1"), true).is_ok());
+        assert!(may_be_plain("--listen", at("0.0.0.0:1"), true).is_err());
+    }
+}

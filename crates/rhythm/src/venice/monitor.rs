@@ -1,0 +1,122 @@
+//! `rhythm venice monitor`: who has what, and lends it to whom.
+
+use super::common;
+use crate::logs;
+use anyhow::{Context, Result, ensure};
+use rhythm_engine::settings::LogFormat;
+use rhythm_net::signal::{self, Signal};
+use rhythm_venice::monitor::Settings;
+use rhythm_venice::monitor::policy::{ByDistance, ByDistanceAndLoad, Policy};
+use rhythm_venice::monitor::server::{Handle, Options, Server};
+use rhythm_venice::secret::Secret;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Know what each machine has, and lend it to others.
+///
+/// One runs for a group of machines, on any of them. Loans are written down before anybody is told
+/// of them, and go on while no monitor runs: it can be stopped and started again at any time.
+/// SIGTERM and SIGINT end it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where agents reach it
+    #[arg(long, value_name = "ADDR:PORT", value_parser = common::address)]
+    #[arg(default_value = "127.0.0.1:7200")]
+    listen: SocketAddr,
+
+    /// Where it keeps what it may not forget; made if there is none
+    #[arg(long, value_name = "DIR")]
+    state: PathBuf,
+
+    /// The secret that it shares with its agents: a file that its owner alone can read
+    #[arg(long, value_name = "FILE")]
+    key_file: PathBuf,
+
+    /// Take addresses that other machines reach, though nothing on the way there is encrypted
+    #[arg(long)]
+    plain_network: bool,
+
+    /// Who is asked to lend
+    #[arg(long, value_enum, default_value_t = Choice::Load)]
+    policy: Choice,
+
+    /// How often agents say that they are there
+    #[arg(long, value_name = "TIME", value_parser = common::time, default_value = "1s")]
+    heartbeat: Duration,
+
+    /// For how long an agent may be silent before its machine is taken for dead
+    #[arg(long, value_name = "TIME", value_parser = common::time, default_value = "5s")]
+    dead_after: Duration,
+
+    /// How long an agent has to come again when its connection has ended, as it does when it is
+    /// killed
+    #[arg(long, value_name = "TIME", value_parser = common::time, default_value = "2s")]
+    gone_after: Duration,
+
+    /// Tell health, tables and figures over HTTP at this address (/healthz, /status, /metrics)
+    /// [default: nowhere]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = common::address)]
+    admin: Option<SocketAddr>,
+
+    /// More names by which the admin listener may be asked, with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "admin")]
+    #[arg(value_parser = common::host_name)]
+    admin_hosts: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Choice {
+    /// The nearest machine, as in the paper
+    Distance,
+    /// Of machines that are about as near, the one with the least lent and the widest link
+    Load,
+}
+
+pub(super) fn run(args: Args) -> Result<ExitCode> {
+    common::may_be_plain("--listen", args.listen, args.plain_network)?;
+    ensure!(
+        args.dead_after >= 2 * args.heartbeat,
+        "--dead-after {:?}: it must be at least twice --heartbeat, or machines are taken for dead \
+         that are not",
+        args.dead_after
+    );
+    let policy: Box<dyn Policy> = match args.policy {
+        Choice::Distance => Box::new(ByDistance),
+        Choice::Load => Box::new(ByDistanceAndLoad),
+    };
+    let secret = Secret::read(&args.key_file)?;
+    let started = Arc::new(OnceLock::<Handle>::new());
+    let of_signals = Arc::clone(&started);
+    let _watch = signal::watch(move |signal| match (signal, of_signals.get()) {
+        (Signal::Reload | Signal::User1, _) => {}
+        (_, Some(handle)) => handle.stop(),
+        // Nobody was told anything yet.
+        (_, None) => std::process::exit(0),
+    })
+    .context("cannot watch for signals")?;
+    logs::start(LogFormat::Text)?;
+    let server = Server::start(Options {
+        listen: args.listen,
+        folder: args.state,
+        secret,
+        settings: Settings {
+            heartbeat: args.heartbeat,
+            dead_after: args.dead_after,
+            gone_after: args.gone_after,
+            ..Settings::default()
+        },
+        policy,
+        admin: args.admin,
+        admin_hosts: args.admin_hosts,
+    })?;
+    started.get_or_init(|| server.handle());
+    tracing::info!(address = %server.address(), "the monitor is there for agents");
+    if let Some(at) = server.admin_address() {
+        tracing::info!(address = %at, "health, tables and figures are told over HTTP");
+    }
+    server.join()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,173 @@
+//! `rhythm venice`: the commands of monitor and agent as processes, and what they refuse.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const NEVER: Duration = Duration::from_secs(60);
+
+fn venice(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+    command.arg("venice").args(args).env_remove("RHYTHM_LOG");
+    command
+}
+
+/// A server, killed when it is dropped.
+struct Running(Child);
+
+impl Running {
+    /// Starts it, and gives the addresses that its first two lines name.
+    fn start(args: &[&str]) -> (Running, Vec<String>) {
+        let mut child = venice(args)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a process");
+        let log = child.stderr.take().expect("it is piped");
+        let running = Running(child);
+        let mut lines = BufReader::new(log).lines();
+        let mut addresses = Vec::new();
+        while addresses.len() < 2 {
+            let line = lines.next().expect("it says where it is").expect("a text");
+            let mut words = line.split(' ');
+            let word = words.find_map(|word| {
+                word.strip_prefix("address=")
+                    .or_else(|| word.strip_prefix("socket="))
+            });
+            addresses.extend(word.map(str::to_owned));
+        }
+        // Whatever else it says is read.
+        thread::spawn(move || lines.for_each(drop));
+        (running, addresses)
+    }
+
+    /// Asks it to end, which it does well.
+    fn terminate(mut self) {
+        kill_process(Pid::from_child(&self.0), Signal::TERM).expect("it runs");
+        let status = self.0.wait().expect("it ends");
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn key(folder: &Path, mode: u32) -> String {
+    let path = folder.join(format!("key-{mode:o}"));
+    fs::write(&path, "a secret of the test\n").expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("permissions");
+    path.display().to_string()
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
+}
+
+fn status(admin: &str, flags: &[&str]) -> String {
+    let output = venice(&["status", admin])
+        .args(flags)
+        .output()
+        .expect("a process");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("a text")
+}
+
+#[test]
+fn an_agent_is_in_the_tables_of_its_monitor() {
+    let folder = folder();
+    let key = key(folder.path(), 0o600);
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let free = "127.0.0.1:0";
+    let (state, socket) = (path("state"), path("agent.sock"));
+    let monitor = [
+        "monitor",
+        "--listen",
+        free,
+        "--admin",
+        free,
+        "--key-file",
+        &key,
+    ];
+    let (monitor, at) = Running::start(&[&monitor[..], &["--state", &state]].concat());
+    let agent = [
+        "agent",
+        "--monitor",
+        &at[0],
+        "--admin",
+        free,
+        "--key-file",
+        &key,
+    ];
+    let agent = [&agent[..], &["--name", "left", "--place", "hall1/rack2"]].concat();
+    let (agent, of_agent) = Running::start(&[&agent[..], &["--socket", &socket]].concat());
+    assert_eq!(of_agent[0], socket);
+    let start = Instant::now();
+    let text = loop {
+        let text = status(&at[1], &[]);
+        if text.contains("left") {
+            break text;
+        }
+        assert!(start.elapsed() < NEVER, "{text}");
+        thread::sleep(Duration::from_millis(20));
+    };
+    for part in [
+        "Resources (RRT)",
+        "Loans (RAT)",
+        "Links (TST)",
+        "hall1/rack2",
+        "CRMA",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&status(&at[1], &["--json"])).expect("JSON");
+    assert_eq!(json["nodes"][0]["node"], "left");
+    assert_eq!(json["rat"], serde_json::json!([]));
+    let text = status(&of_agent[1], &[]);
+    assert!(text.contains("knows this node"), "{text}");
+    agent.terminate();
+    assert!(!Path::new(&socket).exists());
+    monitor.terminate();
+    let nobody = venice(&["status", &at[1]]).output().expect("a process");
+    assert!(said(&nobody).contains("nobody answers"), "{nobody:?}");
+}
+
+/// What a command said that failed.
+fn said(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_is_not_safe_is_refused_and_what_helps_is_said() {
+    let folder = folder();
+    let (good, readable) = (key(folder.path(), 0o600), key(folder.path(), 0o644));
+    let state = folder.path().join("state").display().to_string();
+    let monitor = |key: &str, more: &[&str]| {
+        let args = ["monitor", "--state", &state, "--key-file", key];
+        venice(&args).args(more).output().expect("a process")
+    };
+    let far = monitor(&good, &["--listen", "192.0.2.1:7200"]);
+    assert!(said(&far).contains("--plain-network"), "{far:?}");
+    let any = monitor(&good, &["--listen", "0.0.0.0:7200", "--plain-network"]);
+    assert!(said(&any).contains("name the address"), "{any:?}");
+    let open = monitor(&readable, &["--listen", "127.0.0.1:0"]);
+    assert!(said(&open).contains("chmod 600"), "{open:?}");
+    let hasty = monitor(&good, &["--dead-after", "1s", "--heartbeat", "1s"]);
+    assert!(said(&hasty).contains("twice --heartbeat"), "{hasty:?}");
+    assert!(!Path::new(&state).exists());
+    // What is no journal is left as it is.
+    fs::create_dir(&state).expect("a folder");
+    let journal = Path::new(&state).join("journal");
+    fs::write(&journal, "no journal").expect("a file");
+    let damaged = monitor(&good, &["--listen", "127.0.0.1:0"]);
+    assert!(said(&damaged).contains("damaged at byte 0"), "{damaged:?}");
+    assert_eq!(fs::read(&journal).expect("a file"), b"no journal");
+}

@@ -1,0 +1,358 @@
+//! What runs on every machine: the daemon of the paper's section 5.3, which "collects availability
+//! information and periodically reports to the MN", tests links, lends, takes back, and serves the
+//! borrowers of its machine.
+//!
+//! ```text
+//!   borrowers --- Unix socket ---> Agent <--- TCP ---> monitor
+//!                                    |  ^
+//!        Lender (lends memory) <-----+  +--- UDP ---> other agents (link tests)
+//! ```
+//!
+//! [`Agent`] does no I/O but what its [`Lender`] does, and reads no clock: it is told of
+//! connections, messages, memory and the time, and [`Agent::flush`] gives what is to be done.
+//!
+//! Loans go on while no monitor is there. What a borrower has ends with its connection here. What a
+//! node wants back it takes by itself, whether the monitor is there or not.
+
+mod borrowing;
+pub mod client;
+mod effects;
+mod lender;
+mod lending;
+mod line;
+mod links;
+mod meminfo;
+mod monitor_line;
+pub mod server;
+
+pub use effects::Effect;
+pub use lender::{Lender, LendsNothing, NoRoom};
+
+use crate::loan::LoanId;
+use crate::name::NodeName;
+use crate::secret::{Nonce, Secret};
+use crate::wire::{LinkReport, Local, Message, NotLent, Reason};
+use borrowing::{Borrowed, Borrowing, Request};
+use lending::Lending;
+use line::Line;
+use links::Links;
+use rhythm_net::Time;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How an agent is.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The node's name.
+    pub name: NodeName,
+    /// Where it stands, from the largest to the smallest (`hall1/rack2`); empty: not known.
+    pub place: String,
+    /// Where other agents test the link to here.
+    pub probe: SocketAddr,
+    /// The most that is lent, in bytes.
+    pub size: u64,
+    /// What is kept free for the node itself, in bytes.
+    pub keep_free: u64,
+    /// How long borrowers have to give back what the node needs.
+    pub reclaim_within: Duration,
+    /// How long a borrower waits for a loan.
+    pub borrow_within: Duration,
+}
+
+/// See the head of this file.
+pub struct Agent<L> {
+    settings: Settings,
+    secret: Secret,
+    /// Numbers that nobody can guess.
+    random: Box<dyn FnMut() -> Nonce + Send>,
+    /// Tells this start of the agent from the next.
+    incarnation: u64,
+    line: Line,
+    lending: Lending<L>,
+    borrowing: Borrowing,
+    links: Links,
+    effects: Vec<Effect>,
+    /// Whether to end.
+    leaves: bool,
+    clients: usize,
+}
+
+/// What an agent tells of itself.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Whether the monitor knows it.
+    pub is_registered: bool,
+    /// Why it was turned away last, if it was.
+    pub trouble: Option<String>,
+    /// The most that it lends, what is lent and what is idle, in bytes.
+    pub size: u64,
+    /// See `size`.
+    pub lent_bytes: u64,
+    /// See `size`.
+    pub idle: u64,
+    /// What it lends, with the bytes.
+    pub lent: Vec<(LoanId, u64)>,
+    /// What of that it wants back, and for how long that is waited for.
+    pub reclaims: Vec<(LoanId, Duration)>,
+    /// What it borrows, with the bytes.
+    pub borrowed: Vec<(LoanId, u64)>,
+    /// Borrowers of this machine.
+    pub clients: usize,
+    /// Links to other nodes.
+    pub links: Vec<LinkReport>,
+}
+
+impl<L: Lender> Agent<L> {
+    /// One that is to connect to its monitor. `random` gives numbers that nobody can guess.
+    pub fn new(
+        settings: Settings,
+        secret: Secret,
+        lender: L,
+        mut random: Box<dyn FnMut() -> Nonce + Send>,
+        now: Time,
+    ) -> Agent<L> {
+        let mut number = || {
+            let [a, b, c, d, e, f, g, h, ..] = random();
+            u64::from_le_bytes([a, b, c, d, e, f, g, h])
+        };
+        let (incarnation, sequence) = (number(), number());
+        let Settings {
+            size,
+            keep_free,
+            reclaim_within,
+            ..
+        } = settings;
+        Agent {
+            line: Line::new(now),
+            lending: Lending::new(lender, size, keep_free, reclaim_within),
+            borrowing: Borrowing::default(),
+            links: Links::new(secret.clone(), sequence),
+            effects: Vec::new(),
+            leaves: false,
+            clients: 0,
+            settings,
+            secret,
+            random,
+            incarnation,
+        }
+    }
+
+    /// The system says how much memory is available, in bytes.
+    pub fn memory(&mut self, available: u64, now: Time) {
+        let wanted = self.lending.read(available, now);
+        self.want_back(&wanted);
+    }
+
+    /// The node ends: nothing is lent any more, and what is lent is wanted back.
+    pub fn leave(&mut self, now: Time) {
+        self.leaves = true;
+        let wanted = self.lending.leave(now);
+        self.want_back(&wanted);
+    }
+
+    /// Whether, after [`Agent::leave`], nothing is lent any more.
+    pub fn has_left(&self) -> bool {
+        self.lending.has_left()
+    }
+
+    fn want_back(&mut self, loans: &[LoanId]) {
+        for loan in loans {
+            tracing::info!(%loan, "a loan is wanted back");
+            let within_ms = millis(self.settings.reclaim_within);
+            self.say(Message::Reclaiming {
+                loan: *loan,
+                within_ms,
+            });
+        }
+    }
+
+    /// Says something to the monitor, if it is there; else it is told on the next connection what
+    /// there is then.
+    fn say(&mut self, message: Message) {
+        if self.line.is_heard() {
+            self.effects.push(Effect::Say(message));
+        }
+    }
+
+    /// The monitor asks for something, or tells it. False: nothing that it says.
+    fn told(&mut self, message: Message) -> bool {
+        match message {
+            Message::Grant { loan, bytes, key } => {
+                let said = match self.lending.grant(loan, bytes, &key) {
+                    Ok(address) => Message::Granted { loan, address },
+                    Err(idle) => Message::NoRoom { loan, idle },
+                };
+                self.say(said);
+            }
+            Message::Revoke { loan } => {
+                self.lending.revoke(loan);
+                self.say(Message::Revoked {
+                    loan,
+                    why: Reason::GivenBack,
+                });
+            }
+            Message::Lent {
+                request,
+                loan,
+                bytes,
+                key,
+                donor,
+            } => {
+                let Some(Request { client, number, .. }) = self.borrowing.answered(request) else {
+                    // Who wanted it is gone, or waited too long.
+                    self.say(Message::GiveBack { loan });
+                    return true;
+                };
+                self.borrowing.has(loan, Borrowed { client, bytes });
+                let request = number;
+                let lent = Local::Lent {
+                    request,
+                    loan,
+                    bytes,
+                    key,
+                    donor,
+                };
+                self.effects.push(Effect::Tell(client, lent));
+            }
+            Message::NotLent { request, why } => {
+                if let Some(Request { client, number, .. }) = self.borrowing.answered(request) {
+                    self.not_lent(client, number, why);
+                }
+            }
+            Message::Broken { loan, why } => {
+                if let Some(Borrowed { client, .. }) = self.borrowing.ended(loan) {
+                    tracing::warn!(%loan, %why, "a loan is broken");
+                    self.effects
+                        .push(Effect::Tell(client, Local::Broken { loan, why }));
+                }
+            }
+            Message::ReclaimWanted { loan, within_ms } => {
+                if let Some(client) = self.borrowing.client_of(loan) {
+                    let wanted = Local::ReclaimWanted { loan, within_ms };
+                    self.effects.push(Effect::Tell(client, wanted));
+                }
+            }
+            Message::Peers(peers) => {
+                let peers = peers.into_iter();
+                let others = peers.filter(|peer| peer.name != self.settings.name);
+                self.links.set_peers(others.collect());
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn not_lent(&mut self, client: u64, request: u32, why: NotLent) {
+        let not_lent = Local::NotLent { request, why };
+        self.effects.push(Effect::Tell(client, not_lent));
+    }
+
+    /// A borrower of this machine connected; no two that are there at a time have the same number.
+    pub fn client_opened(&mut self, client: u64) {
+        self.clients += 1;
+        if self.clients > borrowing::CLIENTS_MAX {
+            self.clients -= 1;
+            self.effects.push(Effect::Drop(client));
+        }
+    }
+
+    /// A borrower said something.
+    pub fn client_said(&mut self, client: u64, said: Local, now: Time) {
+        match said {
+            Local::Borrow {
+                request: number,
+                bytes,
+            } => {
+                let until = now + self.settings.borrow_within;
+                let request = Request {
+                    client,
+                    number,
+                    bytes,
+                    until,
+                };
+                match self.borrowing.want(request).filter(|_| !self.leaves) {
+                    Some(request) => self.say(Message::Borrow { request, bytes }),
+                    None => self.not_lent(client, number, NotLent::TooMany),
+                }
+            }
+            Local::Renew { loan } => {
+                let stands = self.borrowing.client_of(loan) == Some(client);
+                self.effects
+                    .push(Effect::Tell(client, Local::Stands { loan, stands }));
+            }
+            Local::GiveBack { loan } => {
+                if self.borrowing.client_of(loan) == Some(client) {
+                    self.borrowing.ended(loan);
+                    self.say(Message::GiveBack { loan });
+                }
+            }
+            // Nothing that a borrower says.
+            _ => {
+                self.effects.push(Effect::Drop(client));
+                self.client_closed(client);
+            }
+        }
+    }
+
+    /// A borrower is gone: what it had is given back.
+    pub fn client_closed(&mut self, client: u64) {
+        self.clients = self.clients.saturating_sub(1);
+        for loan in self.borrowing.gone(client) {
+            self.say(Message::GiveBack { loan });
+        }
+    }
+
+    /// A datagram came from there.
+    pub fn probed(&mut self, from: SocketAddr, bytes: &[u8], now: Time) {
+        if let Some(answer) = self.links.received(from, bytes, now) {
+            self.effects.push(Effect::Probe(from, answer));
+        }
+    }
+
+    /// The time that [`Agent::wake_at`] named has come, or any other.
+    pub fn tick(&mut self, now: Time) {
+        for loan in self.lending.take_late(now) {
+            tracing::warn!(%loan, "a loan was not given back in time, and is taken");
+            self.say(Message::Revoked {
+                loan,
+                why: Reason::DonorNeedsIt,
+            });
+        }
+        for Request { client, number, .. } in self.borrowing.take_late(now) {
+            self.not_lent(client, number, NotLent::NoMonitor);
+        }
+        self.tick_line(now);
+    }
+
+    /// When [`Agent::tick`] is due.
+    pub fn wake_at(&self) -> Option<Time> {
+        let line = Some(self.line.wake_at());
+        let all = [line, self.lending.wake_at(), self.borrowing.wake_at()];
+        all.into_iter().flatten().min()
+    }
+
+    /// What is to be done, in this order.
+    pub fn flush(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// How it is.
+    pub fn status(&self, now: Time) -> Status {
+        Status {
+            is_registered: self.line.is_registered(),
+            trouble: self.line.trouble(),
+            size: self.lending.size,
+            lent_bytes: self.lending.lent_bytes(),
+            idle: self.lending.idle(),
+            lent: self.lending.lent(),
+            reclaims: self.lending.reclaims(now),
+            borrowed: self.borrowing.loans().collect(),
+            clients: self.clients,
+            links: self.links.reports(now),
+        }
+    }
+}
+
+fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,166 @@
+//! The connection to the monitor: greeting, heartbeats, and what is said again on a new one.
+
+use super::lender::Lender;
+use super::line::Stage;
+use super::{Agent, Effect, millis};
+use crate::secret::Prover;
+use crate::wire::{Message, Register, TurnedAway, VERSION};
+use rhythm_net::Time;
+use std::time::Duration;
+
+/// How long connecting and greeting may take.
+const GREET_WITHIN: Duration = Duration::from_secs(5);
+/// How long after a connection ended the next is begun, and after the monitor turned it away.
+const AGAIN: Duration = Duration::from_millis(200);
+const AGAIN_IF_TURNED_AWAY: Duration = Duration::from_secs(2);
+/// Heartbeats are no more frequent than that.
+const HEARTBEAT_MIN: Duration = Duration::from_millis(10);
+
+impl<L: Lender> Agent<L> {
+    /// The connection that [`Effect::Connect`] asked for stands.
+    pub fn connected(&mut self) {
+        if let Stage::Connecting { until } = self.line.stage {
+            let nonce = (self.random)();
+            self.line.stage = Stage::Greeting { until, nonce };
+            let version = VERSION;
+            self.effects
+                .push(Effect::Say(Message::Hello { version, nonce }));
+        }
+    }
+
+    /// The connection to the monitor ended, or could not be begun.
+    pub fn disconnected(&mut self, now: Time) {
+        if self.line.is_registered() {
+            tracing::warn!("the monitor is gone; what is lent and borrowed stays so");
+        }
+        self.line.stage = Stage::Down {
+            again_at: now + AGAIN,
+        };
+    }
+
+    /// The monitor says something.
+    pub fn received(&mut self, message: Message, now: Time) {
+        match (self.line.stage.clone(), message) {
+            (_, Message::Away(why)) => {
+                let secret = "the monitor says that the shared secret is another";
+                let why = match why {
+                    TurnedAway::Secret => format!("{secret}; compare the files of --key-file"),
+                    why => why.to_string(),
+                };
+                self.give_up(why, now);
+            }
+            (
+                Stage::Greeting { until, nonce },
+                Message::Challenge {
+                    nonce: theirs,
+                    proof,
+                },
+            ) => {
+                let parts: &[&[u8]] = &[&nonce, &theirs];
+                if !self.secret.is_proven(Prover::Monitor, parts, &proof) {
+                    let why = "the monitor does not have the shared secret; compare the files of \
+                               --key-file";
+                    return self.give_up(why.to_owned(), now);
+                }
+                let proof = self.secret.prove(Prover::Agent, parts);
+                self.effects.push(Effect::Say(Message::Proof { proof }));
+                let register = Message::Register(self.registration());
+                self.effects.push(Effect::Say(register));
+                self.line.stage = Stage::Registering { until };
+                self.say_again(now);
+            }
+            (Stage::Registering { .. }, Message::Registered { heartbeat_ms }) => {
+                let heartbeat = Duration::from_millis(heartbeat_ms.into()).max(HEARTBEAT_MIN);
+                self.line.stage = Stage::Registered {
+                    heartbeat,
+                    next: now,
+                };
+                self.line.trouble = None;
+                tracing::info!("the monitor knows this node");
+            }
+            (Stage::Registered { .. }, message) => {
+                if !self.told(message) {
+                    self.give_up("the monitor says what none says".to_owned(), now);
+                }
+            }
+            // Of a connection that is given up.
+            (Stage::Down { .. }, _) => {}
+            _ => self.give_up("the monitor greets as none does".to_owned(), now),
+        }
+    }
+
+    /// All that this node knows.
+    fn registration(&self) -> Register {
+        Register {
+            name: self.settings.name.clone(),
+            incarnation: self.incarnation,
+            place: self.settings.place.clone(),
+            probe: self.settings.probe,
+            size: self.settings.size,
+            idle: self.lending.idle(),
+            lent: self.lending.lent(),
+            borrowed: self.borrowing.loans().map(|(id, _)| id).collect(),
+        }
+    }
+
+    /// What is waited for, and wanted back, is said anew to a monitor that has not heard of it.
+    fn say_again(&mut self, now: Time) {
+        let requests = self.borrowing.requests();
+        let requests = requests.map(|(request, wanted)| Message::Borrow {
+            request,
+            bytes: wanted.bytes,
+        });
+        let reclaims = self.lending.reclaims(now).into_iter();
+        let reclaims = reclaims.map(|(loan, within)| Message::Reclaiming {
+            loan,
+            within_ms: millis(within),
+        });
+        let said: Vec<Message> = requests.chain(reclaims).collect();
+        self.effects.extend(said.into_iter().map(Effect::Say));
+    }
+
+    /// Drops the connection, and tries again after a while.
+    fn give_up(&mut self, why: String, now: Time) {
+        if self.line.trouble.as_ref() != Some(&why) {
+            tracing::error!("{why}");
+        }
+        self.line.trouble = Some(why);
+        self.effects.push(Effect::Disconnect);
+        self.line.stage = Stage::Down {
+            again_at: now + AGAIN_IF_TURNED_AWAY,
+        };
+    }
+
+    pub(super) fn tick_line(&mut self, now: Time) {
+        if self.line.wake_at() > now {
+            return;
+        }
+        match self.line.stage {
+            Stage::Down { .. } => {
+                let until = now + GREET_WITHIN;
+                self.line.stage = Stage::Connecting { until };
+                self.effects.push(Effect::Connect);
+            }
+            Stage::Registered { heartbeat, .. } => {
+                self.line.stage = Stage::Registered {
+                    heartbeat,
+                    next: now + heartbeat,
+                };
+                let mut probes = Vec::new();
+                let links = self.links.reports(now);
+                self.links.test(now, &mut probes);
+                let probes = probes.into_iter();
+                self.effects
+                    .extend(probes.map(|(to, bytes)| Effect::Probe(to, bytes)));
+                let idle = self.lending.idle();
+                self.say(Message::Heartbeat { idle, links });
+            }
+            Stage::Connecting { .. } | Stage::Greeting { .. } | Stage::Registering { .. } => {
+                self.effects.push(Effect::Disconnect);
+                self.line.stage = Stage::Down {
+                    again_at: now + AGAIN,
+                };
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What an agent tells of itself, as text, as JSON and as figures.
+
+use super::super::Status;
+use crate::loan::LoanId;
+use crate::units;
+use rhythm_observe::{Sample, Writer};
+use serde_json::json;
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+/// As JSON, with the text for people in it.
+pub(super) fn json(name: &str, status: &Status) -> String {
+    let loans = |loans: &[(LoanId, u64)]| -> Vec<serde_json::Value> {
+        let loan = |(loan, bytes): &(LoanId, u64)| json!({"loan": loan.0, "size": bytes});
+        loans.iter().map(loan).collect()
+    };
+    let reclaims = status.reclaims.iter();
+    let reclaims =
+        reclaims.map(|(loan, left)| json!({"loan": loan.0, "seconds_left": left.as_secs_f64()}));
+    let links = status.links.iter().map(|link| {
+        json!({
+            "to": link.to.as_str(),
+            "latency_seconds": seconds(link.latency_ns),
+            "bandwidth": (link.bandwidth > 0).then_some(link.bandwidth),
+            "loss": f64::from(link.loss_permille) / 1000.0,
+        })
+    });
+    json!({
+        "node": name,
+        "registered": status.is_registered,
+        "trouble": status.trouble,
+        "size": status.size,
+        "idle": status.idle,
+        "lent": loans(&status.lent),
+        "reclaims": reclaims.collect::<Vec<_>>(),
+        "borrowed": loans(&status.borrowed),
+        "borrowers": status.clients,
+        "links": links.collect::<Vec<_>>(),
+        "text": text(name, status),
+    })
+    .to_string()
+}
+
+fn seconds(nanos: u64) -> Option<f64> {
+    (nanos > 0).then(|| Duration::from_nanos(nanos).as_secs_f64())
+}
+
+fn text(name: &str, status: &Status) -> String {
+    let mut text = format!("node        {name}\n");
+    // Writing to a text cannot fail.
+    let monitor = match (status.is_registered, &status.trouble) {
+        (true, _) => "knows this node",
+        (false, Some(trouble)) => trouble,
+        (false, None) => "is not reached",
+    };
+    let _ = writeln!(text, "monitor     {monitor}");
+    let _ = writeln!(
+        text,
+        "lends       {} of {}, {} idle",
+        units::bytes(status.lent_bytes),
+        units::bytes(status.size),
+        units::bytes(status.idle)
+    );
+    let borrowed = status.borrowed.iter().map(|(_, bytes)| bytes);
+    let _ = writeln!(
+        text,
+        "borrows     {} for {} borrowers\n",
+        units::bytes(borrowed.sum()),
+        status.clients
+    );
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (way, loans) in [("lent", &status.lent), ("borrowed", &status.borrowed)] {
+        for (loan, bytes) in loans {
+            let wanted = status.reclaims.iter().find(|(id, _)| id == loan);
+            let wanted = wanted.map_or("-".to_owned(), |(_, left)| units::time(*left));
+            rows.push(vec![
+                loan.to_string(),
+                way.to_owned(),
+                units::bytes(*bytes),
+                wanted,
+            ]);
+        }
+    }
+    text += &units::table("Loans", &["loan", "way", "size", "taken back in"], &rows);
+    let links = status.links.iter().map(|link| {
+        let known = |value: u64, shown: String| if value > 0 { shown } else { "-".to_owned() };
+        vec![
+            link.to.to_string(),
+            known(
+                link.latency_ns,
+                units::time(Duration::from_nanos(link.latency_ns)),
+            ),
+            known(
+                link.bandwidth,
+                format!("{}/s", units::bytes(link.bandwidth)),
+            ),
+            format!("{:.1} %", f64::from(link.loss_permille) / 10.0),
+        ]
+    });
+    let rows: Vec<Vec<String>> = links.collect();
+    text.push('\n');
+    text += &units::table("Links", &["to", "latency", "bandwidth", "loss"], &rows);
+    text
+}
+
+/// Writes the figures.
+pub(super) fn encode(status: &Status, to: &mut Writer<'_>) -> fmt::Result {
+    let borrowed = status.borrowed.iter().map(|(_, bytes)| bytes).sum::<u64>();
+    for (name, help, value) in [
+        (
+            "registered",
+            "Whether the monitor knows this node",
+            u64::from(status.is_registered),
+        ),
+        ("memory_bytes", "The most that is lent", status.size),
+        ("lent_bytes", "What is lent", status.lent_bytes),
+        ("idle_bytes", "What could be lent now", status.idle),
+        ("borrowed_bytes", "What is borrowed", borrowed),
+        (
+            "loans_lent",
+            "Loans to other nodes",
+            status.lent.len() as u64,
+        ),
+        (
+            "loans_reclaimed",
+            "Loans that are wanted back",
+            status.reclaims.len() as u64,
+        ),
+        (
+            "loans_borrowed",
+            "Loans of other nodes",
+            status.borrowed.len() as u64,
+        ),
+        (
+            "borrowers",
+            "Borrowers of this machine",
+            status.clients as u64,
+        ),
+    ] {
+        to.gauge(name, help, value as f64)?;
+    }
+    let of_links = |value: &dyn Fn(&crate::wire::LinkReport) -> Option<f64>| -> Vec<Sample<f64>> {
+        let links = status.links.iter();
+        let sample = |link| Some((vec![("to", link_name(link))], value(link)?));
+        links.filter_map(sample).collect()
+    };
+    let latency = of_links(&|link| seconds(link.latency_ns));
+    to.gauges(
+        "link_latency_seconds",
+        "Time to there and back, smoothed",
+        latency,
+    )?;
+    let bandwidth = of_links(&|link| (link.bandwidth > 0).then_some(link.bandwidth as f64));
+    let help = "Bytes a second that a short burst got through";
+    to.gauges("link_bandwidth_bytes", help, bandwidth)?;
+    let loss = of_links(&|link| Some(f64::from(link.loss_permille) / 1000.0));
+    to.gauges("link_loss_ratio", "Share of tests without an answer", loss)
+}
+
+fn link_name(link: &crate::wire::LinkReport) -> String {
+    link.to.to_string()
+}

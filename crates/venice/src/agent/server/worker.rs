@@ -1,0 +1,291 @@
+//! The thread: borrowers, the connection to the monitor, datagrams, and at a turn's end what the
+//! agent does.
+
+use super::super::meminfo;
+use super::super::{Agent, Effect, Lender, Status};
+use crate::incoming::Stream;
+use crate::wire::{Local, MESSAGE_MAX, Message, SMALL_MAX};
+use rhythm_net::sparse::Sparse;
+use rhythm_net::{
+    Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Handler, Key, Peer, Port,
+    Role, Time,
+};
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+/// What connections and datagrams are for.
+pub(super) const OF_BORROWERS: Role = Role(0);
+pub(super) const PROBES: Role = Role(1);
+/// How often the system is asked for its memory.
+const READ_EVERY: Duration = Duration::from_secs(1);
+/// How much longer than borrowers have, to give back, an agent waits that ends.
+const LEAVE_MORE: Duration = Duration::from_secs(1);
+
+/// What it is asked from another thread.
+pub(super) enum Order {
+    /// To tell how everything is.
+    Tell(SyncSender<Status>),
+    /// To end, when what is lent has come back.
+    Leave,
+}
+
+/// See the head of this file.
+pub(super) struct Worker<L> {
+    agent: Agent<L>,
+    monitor: Peer,
+    /// The connection to the monitor, if one is there or begun.
+    line: Option<(ConnectionId, Stream)>,
+    borrowers: ConnectionTable<Stream>,
+    read_at: Time,
+    reclaim_within: Duration,
+    leave_until: Option<Time>,
+    is_over: bool,
+    /// Of lines about connections, and about memory.
+    refused: Sparse,
+    unread: Sparse,
+}
+
+impl<L: Lender> Worker<L> {
+    pub(super) fn new(agent: Agent<L>, monitor: Peer, reclaim_within: Duration) -> Worker<L> {
+        Worker {
+            agent,
+            monitor,
+            line: None,
+            borrowers: ConnectionTable::new(),
+            read_at: Time::ZERO,
+            reclaim_within,
+            leave_until: None,
+            is_over: false,
+            refused: Sparse::every(Duration::from_secs(10)),
+            unread: Sparse::every(Duration::from_secs(60)),
+        }
+    }
+
+    fn is_line(&self, id: ConnectionId) -> bool {
+        self.line.as_ref().is_some_and(|(line, _)| *line == id)
+    }
+
+    /// A connection is gone, or is to be.
+    fn end(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        port.abort(id);
+        if self.is_line(id) {
+            self.line = None;
+            self.agent.disconnected(now);
+        } else if self.borrowers.remove(id).is_some() {
+            self.agent.client_closed(id.as_u64());
+        }
+    }
+
+    /// Does what the agent has to be done, until there is nothing more.
+    fn flush(&mut self, port: &mut dyn Port, now: Time) {
+        loop {
+            let effects = self.agent.flush();
+            if effects.is_empty() {
+                return;
+            }
+            for effect in effects {
+                self.act(port, effect, now);
+            }
+        }
+    }
+
+    fn act(&mut self, port: &mut dyn Port, effect: Effect, now: Time) {
+        match effect {
+            Effect::Connect => match port.connect(&self.monitor) {
+                Ok(id) => self.line = Some((id, Stream::default())),
+                Err(error) => {
+                    self.not_reached(&error.to_string(), now);
+                    self.agent.disconnected(now);
+                }
+            },
+            Effect::Disconnect => {
+                if let Some((id, _)) = self.line.take() {
+                    port.abort(id);
+                }
+            }
+            Effect::Say(message) => {
+                if let Some((id, stream)) = &mut self.line {
+                    let id = *id;
+                    if !stream.send(port, id, &message) {
+                        self.end(port, id, now);
+                    }
+                }
+            }
+            Effect::Tell(client, local) => {
+                let id = ConnectionId::from(Key::from_u64(client));
+                let stream = self.borrowers.get_mut(id);
+                if stream.is_some_and(|stream| !stream.send(port, id, &local)) {
+                    self.end(port, id, now);
+                }
+            }
+            Effect::Drop(client) => {
+                let id = ConnectionId::from(Key::from_u64(client));
+                if self.borrowers.remove(id).is_some() {
+                    port.abort(id);
+                }
+            }
+            Effect::Probe(to, bytes) => {
+                let (index, role) = (0, PROBES);
+                // One that is lost says something of the link.
+                port.send_datagrams(DatagramId { index, role }, &[Datagram::new(to, &bytes)]);
+            }
+        }
+    }
+
+    fn not_reached(&mut self, why: &str, now: Time) {
+        if let Some(left_out) = self.refused.line(now) {
+            tracing::warn!(monitor = %self.monitor, why, left_out, "the monitor is not reached");
+        }
+    }
+
+    /// Messages of the monitor.
+    fn of_line(&mut self, port: &mut dyn Port, bytes: &[u8], now: Time) {
+        if let Some((_, stream)) = &mut self.line {
+            stream.push(bytes);
+        }
+        while let Some((id, stream)) = &mut self.line {
+            let id = *id;
+            match stream.take::<Message>(MESSAGE_MAX) {
+                Ok(Some(message)) => {
+                    self.agent.received(message, now);
+                    self.flush(port, now);
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::error!(%error, "what is at the monitor's address is none");
+                    return self.end(port, id, now);
+                }
+            }
+        }
+    }
+
+    /// Messages of a borrower.
+    fn of_borrower(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
+        if let Some(stream) = self.borrowers.get_mut(id) {
+            stream.push(bytes);
+        }
+        while let Some(stream) = self.borrowers.get_mut(id) {
+            match stream.take::<Local>(SMALL_MAX) {
+                Ok(Some(local)) => {
+                    self.agent.client_said(id.as_u64(), local, now);
+                    self.flush(port, now);
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "a borrower is disconnected");
+                    return self.end(port, id, now);
+                }
+            }
+        }
+    }
+
+    fn read_memory(&mut self, now: Time) {
+        if self.read_at > now {
+            return;
+        }
+        self.read_at = now + READ_EVERY;
+        match meminfo::available() {
+            Ok(available) => self.agent.memory(available, now),
+            Err(error) => {
+                if self.unread.line(now).is_some() {
+                    tracing::error!(%error, "nothing more is lent: memory is not known");
+                }
+            }
+        }
+    }
+}
+
+impl<L: Lender> Handler for Worker<L> {
+    fn opened(&mut self, _: &mut dyn Port, accepted: Accepted, _: Time) {
+        let id = accepted.connection;
+        self.borrowers.insert(id, Stream::default());
+        self.agent.client_opened(id.as_u64());
+    }
+
+    fn connected(&mut self, _: &mut dyn Port, id: ConnectionId, _: Time) {
+        if self.is_line(id) {
+            self.refused.end();
+            self.agent.connected();
+        }
+    }
+
+    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
+        match self.is_line(id) {
+            true => self.of_line(port, bytes, now),
+            false => self.of_borrower(port, id, bytes, now),
+        }
+    }
+
+    fn datagrams(
+        &mut self,
+        _: &mut dyn Port,
+        _: DatagramId,
+        datagrams: &[Datagram<'_>],
+        now: Time,
+    ) {
+        for datagram in datagrams.iter().filter(|datagram| !datagram.is_truncated) {
+            self.agent.probed(datagram.peer, datagram.bytes, now);
+        }
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
+        if self.is_line(id)
+            && let Ended::Failed(kind) = how
+        {
+            self.not_reached(&kind.to_string(), now);
+        }
+        self.end(port, id, now);
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        let stream = match &mut self.line {
+            Some((line, stream)) if *line == id => Some(stream),
+            _ => self.borrowers.get_mut(id),
+        };
+        if stream.is_some_and(|stream| !stream.writable(port, id)) {
+            self.end(port, id, now);
+        }
+    }
+
+    fn tick(&mut self, _: &mut dyn Port, now: Time) {
+        self.read_memory(now);
+        self.agent.tick(now);
+    }
+
+    fn idle(&mut self, port: &mut dyn Port, now: Time) {
+        self.flush(port, now);
+        if let Some(until) = self.leave_until {
+            self.is_over |= self.agent.has_left() || until <= now;
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        let agent = self.agent.wake_at();
+        let all = [agent, Some(self.read_at), self.leave_until];
+        all.into_iter().flatten().min()
+    }
+
+    fn finished(&self) -> bool {
+        self.is_over
+    }
+}
+
+impl<L: Lender> rhythm_net::Worker for Worker<L> {
+    type Command = Order;
+
+    fn obey(&mut self, _: &mut dyn Port, order: Order, now: Time) {
+        match order {
+            Order::Tell(to) => {
+                // Who asked may have left.
+                let _ = to.try_send(self.agent.status(now));
+            }
+            Order::Leave => {
+                let status = self.agent.status(now);
+                let (loans, bytes) = (status.lent.len(), status.lent_bytes);
+                tracing::info!(loans, bytes, "the agent ends, and wants back what it lends");
+                self.leave_until = Some(now + self.reclaim_within + LEAVE_MORE);
+                self.agent.leave(now);
+            }
+        }
+    }
+}

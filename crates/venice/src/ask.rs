@@ -1,0 +1,34 @@
+//! How the admin listener's thread asks another one.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+
+/// How long an answer may take: a disk that is slow keeps a monitor for a while.
+const WITHIN: Duration = Duration::from_secs(3);
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Health,
+    Status,
+    Metrics,
+}
+
+impl Asked {
+    /// What is asked at a path.
+    pub(crate) fn of(path: &[u8]) -> Option<Asked> {
+        match path {
+            b"/healthz" => Some(Asked::Health),
+            b"/status" => Some(Asked::Status),
+            b"/metrics" => Some(Asked::Metrics),
+            _ => None,
+        }
+    }
+}
+
+/// Has `send` take the question to a thread, and waits for its answer.
+pub(crate) fn ask<T>(send: impl FnOnce(SyncSender<T>)) -> Option<T> {
+    let (to, from) = sync_channel(1);
+    send(to);
+    from.recv_timeout(WITHIN).ok()
+}

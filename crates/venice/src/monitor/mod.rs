@@ -1,0 +1,338 @@
+//! The Monitor Node of the paper's section 5.3: who has what, and lends it to whom.
+//!
+//! ```text
+//!   bytes --- server/ ---> messages ---> Monitor ---> records ---> Keeper (a journal, synced)
+//!                                       |       |                    |
+//!                                  RRT, RAT, TST, nodes              v
+//!   bytes <--- server/ <---------------------------------- messages, connections that end
+//! ```
+//!
+//! [`Monitor`] does no I/O but what its [`Keeper`] does, and reads no clock: it is told of
+//! connections, messages and the time, and [`Monitor::flush`] gives what is to be done, when that
+//! is kept. So nobody is told of what a monitor may have forgotten after it died.
+//!
+//! A loan is a row of the [`rat`]; it goes from donor asked to live to ending (`lend.rs`,
+//! `end.rs`). On every new connection an agent tells all that it knows (`register.rs`): what was
+//! lost with the last one, or while no monitor was there, is made up for then.
+
+mod connection;
+mod effects;
+mod end;
+mod folder;
+mod greet;
+mod journal;
+pub mod keeper;
+mod lend;
+pub mod nodes;
+pub mod policy;
+pub mod rat;
+mod register;
+pub mod rrt;
+pub mod server;
+pub mod tst;
+
+pub use effects::Effect;
+pub use folder::{Folder, FolderError};
+
+use crate::loan::LoanId;
+use crate::name::NodeName;
+use crate::secret::{Nonce, Secret};
+use crate::wire::{MESSAGE_MAX, Message, NODES_MAX, Reason, SMALL_MAX};
+use connection::Connection;
+use effects::Effects;
+use keeper::{Keeper, State};
+use nodes::{Node, Nodes};
+use policy::Policy;
+use rat::{Loan, Rat, Standing};
+use rhythm_net::Time;
+use rrt::{Channel, Rrt};
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+use tst::Tst;
+
+/// How a monitor judges.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How often nodes are to be heard of.
+    pub heartbeat: Duration,
+    /// A node that is silent for so long is dead.
+    pub dead_after: Duration,
+    /// A node whose connection ended, and that does not come again within this, is dead.
+    pub gone_after: Duration,
+    /// A donor that does not answer within this is not waited for.
+    pub grant_within: Duration,
+    /// Most loans at a time.
+    pub loans_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            heartbeat: Duration::from_secs(1),
+            dead_after: Duration::from_secs(5),
+            gone_after: Duration::from_secs(2),
+            grant_within: Duration::from_secs(2),
+            loans_max: 65_536,
+        }
+    }
+}
+
+/// The time of an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// By which everything is measured.
+    pub at: Time,
+    /// For people: seconds since 1970-01-01T00:00:00Z.
+    pub unix_seconds: u64,
+}
+
+/// What happened since the start.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Loans that donors granted.
+    pub granted: u64,
+    /// Donors that had less than they had said.
+    pub stale: u64,
+    /// Requests that nobody could grant.
+    pub not_lent: u64,
+    /// Loans that ended, by why.
+    pub ended: BTreeMap<&'static str, u64>,
+    /// Nodes that were taken for dead.
+    pub died: u64,
+    /// Greetings without the secret.
+    pub strangers: u64,
+}
+
+/// See the head of this file.
+pub struct Monitor<K> {
+    settings: Settings,
+    secret: Secret,
+    keeper: K,
+    policy: Box<dyn Policy>,
+    /// Numbers that nobody can guess.
+    random: Box<dyn FnMut() -> Nonce + Send>,
+    connections: BTreeMap<u64, Connection>,
+    nodes: Nodes,
+    rrt: Rrt,
+    rat: Rat,
+    tst: Tst,
+    /// The number of the last loan.
+    last: u64,
+    /// When nodes are told of each other next, if they are to be.
+    peers_at: Option<Time>,
+    effects: Effects,
+    figures: Figures,
+}
+
+impl<K: Keeper> Monitor<K> {
+    /// One that knows what was kept. `random` gives numbers that nobody can guess: keys of loans
+    /// are such.
+    pub fn new(
+        settings: Settings,
+        secret: Secret,
+        policy: Box<dyn Policy>,
+        (keeper, state): (K, &State),
+        random: Box<dyn FnMut() -> Nonce + Send>,
+        now: Time,
+    ) -> Monitor<K> {
+        let (mut nodes, mut rat) = (Nodes::default(), Rat::default());
+        for kept in state.loans.values() {
+            for name in [&kept.lender, &kept.borrower] {
+                nodes.insert(name.clone(), Node::expected(now, now + settings.dead_after));
+            }
+            let standing = match kept.stands {
+                true => Standing::Live { reclaim_at: None },
+                // Nobody was told of it but perhaps its donor.
+                false => Standing::Ending(Reason::NotKnown),
+            };
+            let loan = Loan {
+                lender: kept.lender.clone(),
+                borrower: kept.borrower.clone(),
+                bytes: kept.bytes,
+                since: kept.since,
+                channel: Channel::Crma,
+                standing,
+            };
+            rat.insert(kept.loan, loan);
+        }
+        Monitor {
+            settings,
+            secret,
+            keeper,
+            policy,
+            random,
+            connections: BTreeMap::new(),
+            nodes,
+            rrt: Rrt::default(),
+            rat,
+            tst: Tst::default(),
+            last: state.last,
+            peers_at: None,
+            effects: Effects::default(),
+            figures: Figures::default(),
+        }
+    }
+
+    /// Most bytes of a message on a connection now.
+    pub fn message_max(&self, connection: u64) -> usize {
+        match self.connections.get(&connection) {
+            Some(Connection::Proven { .. } | Connection::Node(_)) => MESSAGE_MAX,
+            _ => SMALL_MAX,
+        }
+    }
+
+    /// Somebody opened a connection; no two that are open at a time have the same number.
+    pub fn opened(&mut self, connection: u64, now: Now) {
+        self.connections
+            .insert(connection, Connection::begin(now.at));
+    }
+
+    /// A message came.
+    pub fn received(&mut self, connection: u64, message: Message, now: Now) {
+        let node = match self.connections.get(&connection) {
+            Some(Connection::Node(node)) => node.clone(),
+            Some(_) => return self.greet(connection, message, now),
+            // It was closed meanwhile.
+            None => return,
+        };
+        if let Some(row) = self.nodes.get_mut(&node) {
+            (row.heard_at, row.dead_at) = (now.at, now.at + self.settings.dead_after);
+        }
+        match message {
+            Message::Heartbeat { idle, links } => {
+                let asked = self.rat.asked_of(&node);
+                self.rrt.set_idle(&node, idle, asked);
+                self.tst.report(&node, links, now.at);
+            }
+            Message::Borrow { request, bytes } => self.borrow(&node, request, bytes, now),
+            Message::Granted { loan, address } => self.granted(&node, loan, address),
+            Message::NoRoom { loan, idle } => self.no_room(&node, loan, idle, now),
+            Message::GiveBack { loan } => self.given_back(&node, loan),
+            Message::Revoked { loan, why } => self.revoked(&node, loan, why, now),
+            Message::Reclaiming { loan, within_ms } => {
+                self.reclaiming(&node, loan, Duration::from_millis(within_ms.into()), now);
+            }
+            _ => {
+                tracing::warn!(%node, "a node says what none says; it is disconnected");
+                self.close(connection, now);
+            }
+        }
+    }
+
+    /// A connection ended.
+    pub fn closed(&mut self, connection: u64, now: Now) {
+        if let Some(Connection::Node(node)) = self.connections.remove(&connection) {
+            self.lost(&node, now);
+        }
+    }
+
+    /// Ends a connection.
+    fn close(&mut self, connection: u64, now: Now) {
+        self.effects.effects.push(Effect::Close(connection));
+        self.closed(connection, now);
+    }
+
+    /// The time that [`Monitor::wake_at`] named has come, or any other.
+    pub fn tick(&mut self, now: Now) {
+        let late = |connection: &Connection| connection.until().is_some_and(|at| at <= now.at);
+        let late: Vec<u64> = (self.connections.iter())
+            .filter(|(_, connection)| late(connection))
+            .map(|(id, _)| *id)
+            .collect();
+        late.into_iter().for_each(|id| self.close(id, now));
+        for node in self.nodes.dead(now.at) {
+            self.dead(&node, now);
+        }
+        let late = self.rat.granting().filter(|(_, loan)| {
+            loan.granting()
+                .is_some_and(|granting| granting.until <= now.at)
+        });
+        let late: Vec<LoanId> = late.map(|(id, _)| id).collect();
+        late.into_iter().for_each(|id| self.not_answered(id, now));
+        if self.peers_at.is_some_and(|at| at <= now.at) {
+            self.peers_at = None;
+            self.tell_peers();
+        }
+    }
+
+    /// When [`Monitor::tick`] is due.
+    pub fn wake_at(&self) -> Option<Time> {
+        let connections = self.connections.values().filter_map(Connection::until);
+        let nodes = self.nodes.rows().map(|(_, node)| node.dead_at);
+        let granting = self.rat.granting().filter_map(|(_, loan)| loan.granting());
+        let granting = granting.map(|granting| granting.until);
+        let all = connections.chain(nodes).chain(granting);
+        all.chain(self.peers_at).min()
+    }
+
+    /// Keeps what there is to keep, and gives what is to be done then.
+    ///
+    /// # Errors
+    /// It cannot be kept: the monitor may not go on, and nobody may be told anything.
+    pub fn flush(&mut self) -> io::Result<Vec<Effect>> {
+        if !self.effects.records.is_empty() {
+            self.keeper.keep(&self.effects.records)?;
+            self.effects.records.clear();
+        }
+        Ok(std::mem::take(&mut self.effects.effects))
+    }
+
+    /// Sends a message to a node that is there.
+    fn tell(&mut self, node: &NodeName, message: Message) {
+        if let Some(connection) = self.nodes.connection(node) {
+            self.effects.send(connection, message);
+        }
+    }
+
+    /// Who is there has changed: all are told, once in a heartbeat at most.
+    fn peers_changed(&mut self, now: Now) {
+        self.peers_at
+            .get_or_insert(now.at + self.settings.heartbeat);
+    }
+
+    fn tell_peers(&mut self) {
+        let peers = self.nodes.peers();
+        let connections: Vec<(NodeName, u64)> = (self.nodes.rows())
+            .filter_map(|(name, node)| Some((name.clone(), node.connection?)))
+            .collect();
+        for (name, connection) in connections {
+            let others = peers.iter().filter(|peer| peer.name != name);
+            let others = others.take(NODES_MAX).cloned().collect();
+            self.effects.send(connection, Message::Peers(others));
+        }
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// The Resource Registration Table.
+    pub fn rrt(&self) -> &Rrt {
+        &self.rrt
+    }
+
+    /// The Resource Allocation Table.
+    pub fn rat(&self) -> &Rat {
+        &self.rat
+    }
+
+    /// The Topology Status Table.
+    pub(crate) fn tst(&self) -> &Tst {
+        &self.tst
+    }
+
+    /// What happened since the start.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+#[cfg(test)]
+mod tests;

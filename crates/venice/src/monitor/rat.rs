@@ -1,0 +1,175 @@
+//! The Resource Allocation Table: every loan there is.
+//!
+//! Paper, section 5.3: it "tracks all allocation records". A row is there from before the donor is
+//! asked until the donor has it no more, or is gone itself.
+//!
+//! ```text
+//!   Granting --- the donor lends ---> Live --- an end stops, or is gone ---> Ending ---> (no row)
+//!      |                                                                       ^
+//!      +----- the borrower is gone, or the donor does not answer --------------+
+//! ```
+
+use super::rrt::Channel;
+use crate::loan::{LoanId, LoanKey};
+use crate::name::NodeName;
+use crate::wire::Reason;
+use rhythm_net::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How a loan stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The donor is asked.
+    Granting(Granting),
+    /// Both ends have it.
+    Live {
+        /// The donor wants it back, and takes it then.
+        reclaim_at: Option<Time>,
+    },
+    /// It is over, but the donor has not said that it has taken it back.
+    Ending(Reason),
+}
+
+/// What is asked of a donor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granting {
+    /// The borrower's number for what it wants.
+    pub(super) request: u64,
+    /// Who was asked before.
+    pub(super) tried: Vec<NodeName>,
+    /// Until when the donor has to answer.
+    pub(super) until: Time,
+    /// To be told to the borrower, once.
+    pub(super) key: LoanKey,
+}
+
+/// A loan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loan {
+    /// Whose memory it is.
+    pub lender: NodeName,
+    /// Whose it is to be for a while.
+    pub borrower: NodeName,
+    /// How much, in bytes.
+    pub bytes: u64,
+    /// Since when, in seconds since 1970-01-01T00:00:00Z.
+    pub since: u64,
+    /// How it is used.
+    pub channel: Channel,
+    /// How it stands.
+    pub standing: Standing,
+}
+
+impl Loan {
+    /// What is asked of its donor, if it is being asked.
+    pub(super) fn granting(&self) -> Option<&Granting> {
+        match &self.standing {
+            Standing::Granting(granting) => Some(granting),
+            _ => None,
+        }
+    }
+
+    /// Whether both ends have it.
+    pub fn is_live(&self) -> bool {
+        matches!(self.standing, Standing::Live { .. })
+    }
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub struct Rat {
+    rows: BTreeMap<LoanId, Loan>,
+    by_lender: BTreeMap<NodeName, BTreeSet<LoanId>>,
+    by_borrower: BTreeMap<NodeName, BTreeSet<LoanId>>,
+    /// Those whose donors are being asked.
+    granting: BTreeSet<LoanId>,
+}
+
+impl Rat {
+    pub(super) fn insert(&mut self, id: LoanId, loan: Loan) {
+        let enlist = |index: &mut BTreeMap<NodeName, BTreeSet<LoanId>>, node: &NodeName| {
+            index.entry(node.clone()).or_default().insert(id);
+        };
+        enlist(&mut self.by_lender, &loan.lender);
+        enlist(&mut self.by_borrower, &loan.borrower);
+        if loan.granting().is_some() {
+            self.granting.insert(id);
+        }
+        self.rows.insert(id, loan);
+    }
+
+    pub(super) fn remove(&mut self, id: LoanId) -> Option<Loan> {
+        let loan = self.rows.remove(&id)?;
+        self.granting.remove(&id);
+        let strike = |index: &mut BTreeMap<NodeName, BTreeSet<LoanId>>, node: &NodeName| {
+            if let Some(loans) = index.get_mut(node) {
+                loans.remove(&id);
+                if loans.is_empty() {
+                    index.remove(node);
+                }
+            }
+        };
+        strike(&mut self.by_lender, &loan.lender);
+        strike(&mut self.by_borrower, &loan.borrower);
+        Some(loan)
+    }
+
+    pub(super) fn set(&mut self, id: LoanId, standing: Standing) {
+        if let Some(loan) = self.rows.get_mut(&id) {
+            loan.standing = standing;
+            self.granting.remove(&id);
+        }
+    }
+
+    /// A loan.
+    pub fn get(&self, id: LoanId) -> Option<&Loan> {
+        self.rows.get(&id)
+    }
+
+    /// All loans.
+    pub fn rows(&self) -> impl Iterator<Item = (LoanId, &Loan)> {
+        self.rows.iter().map(|(id, loan)| (*id, loan))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Those whose lender it is.
+    pub(super) fn lent_by(&self, node: &NodeName) -> impl Iterator<Item = (LoanId, &Loan)> {
+        self.of(self.by_lender.get(node))
+    }
+
+    /// Those whose borrower it is.
+    pub(super) fn borrowed_by(&self, node: &NodeName) -> impl Iterator<Item = (LoanId, &Loan)> {
+        self.of(self.by_borrower.get(node))
+    }
+
+    /// How many a node lends, and borrows.
+    pub(super) fn counts(&self, node: &NodeName) -> (usize, usize) {
+        let count =
+            |index: &BTreeMap<NodeName, BTreeSet<LoanId>>| index.get(node).map_or(0, BTreeSet::len);
+        (count(&self.by_lender), count(&self.by_borrower))
+    }
+
+    /// Those whose donors are being asked.
+    pub(super) fn granting(&self) -> impl Iterator<Item = (LoanId, &Loan)> {
+        self.of(Some(&self.granting))
+    }
+
+    /// Bytes for which a node is being asked.
+    pub(super) fn asked_of(&self, lender: &NodeName) -> u64 {
+        let asked = self.granting().map(|(_, loan)| loan);
+        let asked = asked.filter(|loan| loan.lender == *lender);
+        asked.fold(0, |sum, loan| sum.saturating_add(loan.bytes))
+    }
+
+    fn of<'a>(
+        &'a self,
+        ids: Option<&'a BTreeSet<LoanId>>,
+    ) -> impl Iterator<Item = (LoanId, &'a Loan)> {
+        let ids = ids.into_iter().flatten();
+        ids.filter_map(|id| self.rows.get(id).map(|loan| (*id, loan)))
+    }
+}

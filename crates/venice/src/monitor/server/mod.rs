@@ -1,0 +1,216 @@
+//! A monitor with its sockets and its folder, on a thread of its own.
+//!
+//! The thread waits for the disk itself, since nobody may be told of what is not kept. The admin
+//! listener, if asked for, has a thread of its own, and asks this one.
+
+mod status;
+mod worker;
+
+use super::keeper::State;
+use super::policy::Policy;
+use super::{Folder, FolderError, Monitor, Settings};
+use crate::ask::{self, Asked};
+use crate::random;
+use crate::secret::Secret;
+use crate::wire::NODES_MAX;
+use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
+use rhythm_net::{
+    DriverOptions, Inbox, ListenError, ListenOptions, Listener, Role, StartError, clock,
+};
+use rhythm_observe::admin::{self, Admin, Names, Observed, Told};
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use worker::{Order, Worker};
+
+/// Connections: of each node one, a new one before the last is seen to be gone, and of strangers.
+const CONNECTIONS_MAX: usize = 2 * NODES_MAX + 64;
+
+/// How a monitor is started.
+pub struct Options {
+    /// Where agents reach it.
+    pub listen: SocketAddr,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What agents must have, too.
+    pub secret: Secret,
+    /// How it judges.
+    pub settings: Settings,
+    /// How it chooses donors.
+    pub policy: Box<dyn Policy>,
+    /// Where health, tables and figures are told, if anywhere.
+    pub admin: Option<SocketAddr>,
+    /// More names by which that may be asked.
+    pub admin_hosts: Vec<String>,
+}
+
+/// Why a monitor does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum MonitorError {
+    /// Its folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// An address.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The system.
+    #[error("the monitor cannot start: {0}")]
+    Start(#[from] StartError<Infallible>),
+}
+
+/// Why a monitor has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum MonitorFailed {
+    /// Nobody knows what is on the disk.
+    #[error(
+        "the journal cannot be written: {0}. Loans go on; start the monitor again when the disk is \
+         well"
+    )]
+    Disk(io::Error),
+    /// The thread.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+}
+
+/// A monitor that runs.
+pub struct Server {
+    address: SocketAddr,
+    workers: Workers<Order>,
+    admin: Option<Admin>,
+    failure: Arc<Mutex<Option<io::Error>>>,
+}
+
+/// Ends a monitor from another thread.
+#[derive(Clone)]
+pub struct Handle(Inbox<Order>);
+
+impl Handle {
+    /// Ends it at once: that costs nothing, as loans go on.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+impl Server {
+    /// Starts a monitor: agents can connect when it returns.
+    ///
+    /// # Errors
+    /// Its folder or its addresses cannot be used.
+    pub fn start(options: Options) -> Result<Server, MonitorError> {
+        let listen = ListenOptions::default();
+        let listener = Listener::bind(options.listen, &listen)?;
+        let address = listener.local_address();
+        let admin = options
+            .admin
+            .map(|at| Listener::bind(at, &listen))
+            .transpose()?;
+        let folder = Folder::open(&options.folder)?;
+        let state: State = folder.state().clone();
+        let monitor = Monitor::new(
+            options.settings,
+            options.secret,
+            options.policy,
+            (folder, &state),
+            Box::new(random::numbers),
+            clock::monotonic(),
+        );
+        let failure = Arc::new(Mutex::new(None));
+        let worker = Worker::new(monitor, Arc::clone(&failure));
+        let worker = Mutex::new(Some(worker));
+        let make = move |_: WorkerThread<'_, Order>| {
+            let worker = worker.lock().unwrap_or_else(PoisonError::into_inner).take();
+            Ok::<_, Infallible>(worker.expect("one thread, which is made once"))
+        };
+        let worker_options = WorkerOptions {
+            name: "monitor",
+            // What a monitor knows is in its journal: the process ends, and is started again.
+            restarts_max: 0,
+            driver: DriverOptions {
+                connections_max: CONNECTIONS_MAX,
+                crowded_cure: "see who connects that is no agent",
+                ..DriverOptions::default()
+            },
+            ..WorkerOptions::default()
+        };
+        let entrances = vec![Entrance::listeners(Role::default(), vec![listener])];
+        let workers = workers::start(&worker_options, entrances, make)?;
+        let names = Names {
+            names: options.admin_hosts,
+            setting: "--admin-hosts",
+        };
+        let observable = Observable(workers.inboxes()[0].clone());
+        let admin = admin.map(|listener| Admin::start(listener, names, observable));
+        let admin = match admin.transpose() {
+            Ok(admin) => admin,
+            Err(error) => {
+                workers.stop();
+                // That the listener did not start is what matters.
+                let _ = workers.join();
+                return Err(error.into());
+            }
+        };
+        Ok(Server {
+            address,
+            workers,
+            admin,
+            failure,
+        })
+    }
+
+    /// Where agents reach it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where health, tables and figures are told, if anywhere.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(Admin::address)
+    }
+
+    /// What ends it from another thread.
+    pub fn handle(&self) -> Handle {
+        Handle(self.workers.inboxes()[0].clone())
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// It could not go on.
+    pub fn join(self) -> Result<(), MonitorFailed> {
+        let ended = self.workers.join();
+        if let Some(admin) = self.admin {
+            admin.stop();
+        }
+        ended?;
+        let failure = self.failure.lock();
+        let failure = failure.unwrap_or_else(PoisonError::into_inner).take();
+        failure.map_or(Ok(()), |error| Err(MonitorFailed::Disk(error)))
+    }
+}
+
+/// A monitor, as the admin listener sees it.
+struct Observable(Inbox<Order>);
+
+impl Observed for Observable {
+    const PATHS: &str = "/healthz, /status or /metrics";
+
+    fn tell(&self, path: &[u8]) -> Option<Told> {
+        let asked = Asked::of(path)?;
+        let ailment = admin::ailment(std::slice::from_ref(&self.0));
+        let told = match ailment {
+            Some(_) => None,
+            None => ask::ask(|to| self.0.send(Order::Tell(to))),
+        };
+        Some(match (asked, told) {
+            (_, None) => Told::health(Some(ailment.unwrap_or("the monitor does not answer"))),
+            (Asked::Health, Some(_)) => Told::health(None),
+            (Asked::Status, Some(told)) => Told::json(told.status),
+            (Asked::Metrics, Some(told)) => {
+                let encode = move |to: &mut rhythm_observe::Writer<'_>| status::encode(&told, to);
+                Told::figures(rhythm_observe::encode("rhythm_venice_monitor", encode))
+            }
+        })
+    }
+}

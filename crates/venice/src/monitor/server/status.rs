@@ -1,0 +1,246 @@
+//! What a monitor tells of itself: its tables as text and as JSON, and figures.
+
+use super::super::keeper::Keeper;
+use super::super::rat::{Loan, Standing};
+use super::super::{Figures, Monitor};
+use crate::units;
+use rhythm_net::Time;
+use rhythm_observe::{Sample, Writer};
+use serde_json::{Value, json};
+use std::fmt;
+use std::time::Duration;
+
+/// Everything at one moment.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) status: String,
+    numbers: Numbers,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Numbers {
+    nodes: usize,
+    connected: usize,
+    /// Granting, live, ending.
+    loans: [u64; 3],
+    lent_bytes: u64,
+    size: u64,
+    free: u64,
+    links: usize,
+    figures: Figures,
+}
+
+fn standing(loan: &Loan) -> (usize, &'static str) {
+    match loan.standing {
+        Standing::Granting(_) => (0, "granting"),
+        Standing::Live { reclaim_at: None } => (1, "live"),
+        Standing::Live {
+            reclaim_at: Some(_),
+        } => (1, "reclaiming"),
+        Standing::Ending(_) => (2, "ending"),
+    }
+}
+
+/// Takes everything down.
+pub(super) fn tell<K: Keeper>(monitor: &Monitor<K>, now: Time) -> Told {
+    let mut numbers = Numbers {
+        nodes: monitor.nodes().count(),
+        figures: monitor.figures().clone(),
+        ..Numbers::default()
+    };
+    let (mut nodes, mut rrt, mut rat, mut tst) = (vec![], vec![], vec![], vec![]);
+    for (name, node) in monitor.nodes().rows() {
+        numbers.connected += usize::from(node.is_connected());
+        let silent = now.since(node.heard_at);
+        nodes.push(json!({
+            "node": name.as_str(),
+            "connected": node.is_connected(),
+            "place": node.place,
+            "silent_seconds": silent.as_secs_f64(),
+        }));
+    }
+    for (name, resource) in monitor.rrt().rows() {
+        numbers.size = numbers.size.saturating_add(resource.size);
+        numbers.free = numbers.free.saturating_add(resource.free());
+        let capabilities = resource.capabilities.iter();
+        let capabilities: Vec<&str> = capabilities.map(|channel| channel.name()).collect();
+        rrt.push(json!({
+            "node": name.as_str(),
+            "resource": "memory",
+            "address": resource.address.map(|address| address.to_string()),
+            "size": resource.size,
+            "idle": resource.free(),
+            "capabilities": capabilities,
+        }));
+    }
+    let lease = monitor.settings().dead_after;
+    for (id, loan) in monitor.rat().rows() {
+        let (index, standing) = standing(loan);
+        numbers.loans[index] += 1;
+        numbers.lent_bytes = numbers.lent_bytes.saturating_add(loan.bytes);
+        let heard_at = monitor
+            .nodes()
+            .get(&loan.borrower)
+            .map(|node| node.heard_at);
+        let left = heard_at.map(|at| (at + lease).since(now));
+        let why = match loan.standing {
+            Standing::Ending(why) => Some(why.to_string()),
+            _ => None,
+        };
+        rat.push(json!({
+            "loan": id.0,
+            "lender": loan.lender.as_str(),
+            "borrower": loan.borrower.as_str(),
+            "size": loan.bytes,
+            "since_unix": loan.since,
+            "channel": loan.channel.name(),
+            "standing": standing,
+            "ending_because": why,
+            "lease_seconds": left.map(|left| left.as_secs_f64()),
+        }));
+    }
+    for (from, to, link) in monitor.tst().rows() {
+        numbers.links += 1;
+        tst.push(json!({
+            "from": from.as_str(),
+            "to": to.as_str(),
+            "latency_seconds": link.latency.map(|latency| latency.as_secs_f64()),
+            "bandwidth": link.bandwidth,
+            "loss": f64::from(link.loss_permille) / 1000.0,
+            "seen_seconds_ago": link.seen.map(|seen| now.since(seen).as_secs_f64()),
+        }));
+    }
+    let mut status = json!({"nodes": nodes, "rrt": rrt, "rat": rat, "tst": tst});
+    status["text"] = Value::String(text(&status));
+    Told {
+        status: status.to_string(),
+        numbers,
+    }
+}
+
+/// A cell of a table.
+fn cell(row: &Value, field: &str) -> String {
+    match &row[field] {
+        Value::Null => "-".to_owned(),
+        Value::String(text) if text.is_empty() => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(is) => (if *is { "yes" } else { "no" }).to_owned(),
+        Value::Array(all) => {
+            let all: Vec<&str> = all.iter().filter_map(Value::as_str).collect();
+            all.join(" ")
+        }
+        Value::Number(number) => match (field, number.as_u64(), number.as_f64()) {
+            ("size" | "idle", Some(bytes), _) => units::bytes(bytes),
+            ("bandwidth", Some(bytes), _) => format!("{}/s", units::bytes(bytes)),
+            ("loss", _, Some(share)) => format!("{:.1} %", share * 100.0),
+            (_, None, Some(seconds)) => units::time(Duration::from_secs_f64(seconds.max(0.0))),
+            _ => number.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// For people.
+fn text(status: &Value) -> String {
+    let table = |title: &str, key: &str, columns: &[(&str, &str)]| {
+        let rows = status[key].as_array().map_or(&[][..], Vec::as_slice);
+        let cells = |row: &Value| columns.iter().map(|(_, field)| cell(row, field)).collect();
+        let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+        let head: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
+        units::table(title, &head, &rows)
+    };
+    [
+        table(
+            "Nodes",
+            "nodes",
+            &[
+                ("node", "node"),
+                ("connected", "connected"),
+                ("place", "place"),
+                ("silent", "silent_seconds"),
+            ],
+        ),
+        table(
+            "Resources (RRT)",
+            "rrt",
+            &[
+                ("node", "node"),
+                ("resource", "resource"),
+                ("address", "address"),
+                ("size", "size"),
+                ("idle", "idle"),
+                ("capabilities", "capabilities"),
+            ],
+        ),
+        table(
+            "Loans (RAT)",
+            "rat",
+            &[
+                ("loan", "loan"),
+                ("lender", "lender"),
+                ("borrower", "borrower"),
+                ("size", "size"),
+                ("channel", "channel"),
+                ("standing", "standing"),
+                ("lease", "lease_seconds"),
+                ("ending because", "ending_because"),
+            ],
+        ),
+        table(
+            "Links (TST)",
+            "tst",
+            &[
+                ("from", "from"),
+                ("to", "to"),
+                ("latency", "latency_seconds"),
+                ("bandwidth", "bandwidth"),
+                ("loss", "loss"),
+                ("last seen", "seen_seconds_ago"),
+            ],
+        ),
+    ]
+    .join("\n")
+}
+
+/// Writes the figures.
+pub(super) fn encode(told: &Told, to: &mut Writer<'_>) -> fmt::Result {
+    let numbers = &told.numbers;
+    let mut gauge = |name: &str, help: &str, value: u64| to.gauge(name, help, value as f64);
+    gauge("nodes", "Nodes that are known", numbers.nodes as u64)?;
+    gauge(
+        "nodes_connected",
+        "Nodes that are connected",
+        numbers.connected as u64,
+    )?;
+    gauge("memory_bytes", "What nodes lend at most", numbers.size)?;
+    gauge("idle_bytes", "What of that is idle", numbers.free)?;
+    gauge("lent_bytes", "Bytes of all loans", numbers.lent_bytes)?;
+    gauge(
+        "links",
+        "Links that are tested, each way",
+        numbers.links as u64,
+    )?;
+    let standings = ["granting", "live", "ending"]
+        .into_iter()
+        .zip(numbers.loans);
+    let samples = standings.map(|(standing, count)| -> Sample<f64> {
+        (vec![("standing", standing.to_owned())], count as f64)
+    });
+    to.gauges("loans", "Loans, by how they stand", samples.collect())?;
+    let figures = &numbers.figures;
+    let help = "Loans that donors granted";
+    to.counter("granted", help, figures.granted)?;
+    let help = "Donors that had less than they had said";
+    to.counter("stale_records", help, figures.stale)?;
+    let help = "Requests that nobody granted";
+    to.counter("not_lent", help, figures.not_lent)?;
+    let help = "Nodes that were taken for dead";
+    to.counter("nodes_died", help, figures.died)?;
+    let help = "Greetings without the shared secret";
+    to.counter("strangers", help, figures.strangers)?;
+    let ended = figures
+        .ended
+        .iter()
+        .map(|(why, count)| -> Sample<u64> { (vec![("why", (*why).to_owned())], *count) });
+    to.counters("loans_ended", "Loans that ended, by why", ended.collect())
+}

@@ -1,0 +1,243 @@
+use super::keeper::Record;
+use super::policy::ByDistance;
+use super::*;
+use crate::secret::Prover;
+use crate::wire::{Register, TurnedAway, VERSION};
+use std::sync::{Arc, Mutex};
+
+/// Keeps in memory; has no room, or fails, where it is told so.
+#[derive(Clone, Debug, Default)]
+struct Memory(Arc<Mutex<(State, bool, bool)>>);
+
+impl Keeper for Memory {
+    fn keep(&mut self, records: &[Record]) -> io::Result<()> {
+        let mut kept = self.0.lock().expect("one thread");
+        if kept.2 {
+            return Err(io::Error::other("the disk is gone"));
+        }
+        records
+            .iter()
+            .for_each(|record| assert!(kept.0.take(record)));
+        Ok(())
+    }
+
+    fn has_room(&mut self) -> bool {
+        !self.0.lock().expect("one thread").1
+    }
+}
+
+fn at(millis: u64) -> Now {
+    let at = Time::ZERO + Duration::from_millis(millis);
+    Now {
+        at,
+        unix_seconds: 7,
+    }
+}
+
+fn secret() -> Secret {
+    Secret::of(b"0123456789abcdef")
+}
+
+fn monitor(keeper: &Memory) -> Monitor<Memory> {
+    let mut count = 0;
+    let numbers = Box::new(move || {
+        count += 1;
+        [count; 32]
+    });
+    let state = keeper.0.lock().expect("one thread").0.clone();
+    let settings = Settings::default();
+    let keeper = (keeper.clone(), &state);
+    Monitor::new(
+        settings,
+        secret(),
+        Box::new(ByDistance),
+        keeper,
+        numbers,
+        at(0).at,
+    )
+}
+
+/// What is sent on a connection, and whether it is closed.
+fn sent(monitor: &mut Monitor<Memory>, connection: u64) -> (Vec<Message>, bool) {
+    let effects = monitor.flush().expect("it is kept");
+    let closes = effects.contains(&Effect::Close(connection));
+    let sent = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Send(to, message) if to == connection => Some(message),
+        _ => None,
+    });
+    (sent.collect(), closes)
+}
+
+/// Greets, and shows a proof with this secret.
+fn greet(monitor: &mut Monitor<Memory>, connection: u64, secret: &Secret) {
+    monitor.opened(connection, at(0));
+    let (version, nonce) = (VERSION, [9; 32]);
+    monitor.received(connection, Message::Hello { version, nonce }, at(0));
+    let (said, _) = sent(monitor, connection);
+    let [
+        Message::Challenge {
+            nonce: theirs,
+            proof,
+        },
+    ] = &said[..]
+    else {
+        panic!("{said:?}");
+    };
+    let parts: &[&[u8]] = &[&nonce, theirs];
+    assert!(self::secret().is_proven(Prover::Monitor, parts, proof));
+    let proof = secret.prove(Prover::Agent, parts);
+    monitor.received(connection, Message::Proof { proof }, at(0));
+}
+
+fn register(name: &str, incarnation: u64) -> Message {
+    Message::Register(Register {
+        name: name.parse().expect("a name"),
+        incarnation,
+        place: String::new(),
+        probe: ([127, 0, 0, 1], 1).into(),
+        size: 100,
+        idle: 100,
+        lent: Vec::new(),
+        borrowed: Vec::new(),
+    })
+}
+
+fn node(monitor: &mut Monitor<Memory>, connection: u64, name: &str) {
+    greet(monitor, connection, &secret());
+    monitor.received(connection, register(name, 1), at(0));
+    let (said, closes) = sent(monitor, connection);
+    assert_eq!(
+        (said, closes),
+        (vec![Message::Registered { heartbeat_ms: 1000 }], false)
+    );
+}
+
+#[test]
+fn who_does_not_greet_as_agents_do_is_turned_away() {
+    let mut monitor = monitor(&Memory::default());
+    greet(&mut monitor, 1, &Secret::of(b"0123456789abcdee"));
+    let away = |why| (vec![Message::Away(why)], true);
+    assert_eq!(sent(&mut monitor, 1), away(TurnedAway::Secret));
+    monitor.opened(2, at(0));
+    let hello = Message::Hello {
+        version: VERSION + 1,
+        nonce: [0; 32],
+    };
+    monitor.received(2, hello, at(0));
+    assert_eq!(sent(&mut monitor, 2), away(TurnedAway::Version));
+    // Who says who it is before it has shown the secret.
+    monitor.opened(3, at(0));
+    assert_eq!(monitor.message_max(3), SMALL_MAX);
+    monitor.received(3, register("a", 1), at(0));
+    assert_eq!(sent(&mut monitor, 3), (vec![], true));
+    // Who says nothing.
+    monitor.opened(4, at(0));
+    assert_eq!(monitor.wake_at(), Some(at(5000).at));
+    monitor.tick(at(5000));
+    assert_eq!(sent(&mut monitor, 4), (vec![], true));
+    assert_eq!((monitor.nodes().count(), monitor.wake_at()), (0, None));
+    assert_eq!(monitor.figures().strangers, 2);
+}
+
+#[test]
+fn a_name_is_one_node_s_until_it_is_gone() {
+    let mut monitor = monitor(&Memory::default());
+    node(&mut monitor, 1, "a");
+    greet(&mut monitor, 2, &secret());
+    monitor.received(2, register("a", 2), at(0));
+    let away = (vec![Message::Away(TurnedAway::NameTaken)], true);
+    assert_eq!(sent(&mut monitor, 2), away);
+    // The same agent on a new connection takes the place of its old one.
+    greet(&mut monitor, 3, &secret());
+    monitor.received(3, register("a", 1), at(0));
+    let effects = monitor.flush().expect("it is kept");
+    assert!(effects.contains(&Effect::Close(1)), "{effects:?}");
+    // A new one, when the old one's connection is over.
+    monitor.closed(3, at(0));
+    greet(&mut monitor, 4, &secret());
+    monitor.received(4, register("a", 2), at(0));
+    assert!(!sent(&mut monitor, 4).1);
+    assert_eq!(monitor.nodes().count(), 1);
+}
+
+#[test]
+fn nothing_is_asked_of_a_donor_that_is_not_kept() {
+    let memory = Memory::default();
+    let mut monitor = monitor(&memory);
+    node(&mut monitor, 1, "a");
+    node(&mut monitor, 2, "b");
+    let borrow = |request| Message::Borrow { request, bytes: 10 };
+    memory.0.lock().expect("one thread").1 = true;
+    monitor.received(1, borrow(1), at(1));
+    let no_disk = Message::NotLent {
+        request: 1,
+        why: crate::wire::NotLent::NoDisk,
+    };
+    assert_eq!(sent(&mut monitor, 1).0, [no_disk]);
+    memory.0.lock().expect("one thread").1 = false;
+    memory.0.lock().expect("one thread").2 = true;
+    monitor.received(1, borrow(2), at(1));
+    assert!(monitor.flush().is_err());
+    memory.0.lock().expect("one thread").2 = false;
+    let (said, _) = sent(&mut monitor, 2);
+    assert!(
+        matches!(said[..], [Message::Grant { bytes: 10, .. }]),
+        "{said:?}"
+    );
+    assert_eq!(memory.0.lock().expect("one thread").0.loans.len(), 1);
+}
+
+#[test]
+fn a_node_says_nothing_about_the_loans_of_others() {
+    let mut monitor = monitor(&Memory::default());
+    for (connection, name) in [(1, "a"), (2, "b"), (3, "c")] {
+        node(&mut monitor, connection, name);
+    }
+    monitor.received(
+        1,
+        Message::Borrow {
+            request: 1,
+            bytes: 10,
+        },
+        at(1),
+    );
+    let (said, _) = sent(&mut monitor, 2);
+    let [Message::Grant { loan, .. }] = said[..] else {
+        panic!("{said:?}");
+    };
+    let address = ([127, 0, 0, 1], 2).into();
+    monitor.received(3, Message::Granted { loan, address }, at(1));
+    assert_eq!(sent(&mut monitor, 3).0, [Message::Revoke { loan }]);
+    monitor.received(2, Message::Granted { loan, address }, at(1));
+    assert!(matches!(
+        sent(&mut monitor, 1).0[..],
+        [Message::Lent { request: 1, .. }]
+    ));
+    for other in [
+        Message::GiveBack { loan },
+        Message::Revoked {
+            loan,
+            why: Reason::GivenBack,
+        },
+        Message::Reclaiming { loan, within_ms: 1 },
+        Message::NoRoom { loan, idle: 0 },
+    ] {
+        monitor.received(3, other, at(1));
+    }
+    assert!(monitor.rat().get(loan).is_some_and(Loan::is_live));
+    assert_eq!(monitor.flush().expect("it is kept"), []);
+    // Silence is death; the borrower is told.
+    monitor.received(
+        1,
+        Message::Heartbeat {
+            idle: 0,
+            links: vec![],
+        },
+        at(3000),
+    );
+    monitor.tick(at(5001));
+    let why = Reason::DonorGone;
+    let (said, _) = sent(&mut monitor, 1);
+    assert!(said.contains(&Message::Broken { loan, why }), "{said:?}");
+    assert_eq!(monitor.rat().count(), 0);
+}

@@ -1,0 +1,125 @@
+//! What borrowers and the agent of their machine say to each other, over its Unix socket.
+
+use super::bytes::{Put, Taker};
+use super::reason::{NotLent, Reason};
+use crate::loan::{LoanId, LoanKey};
+use std::net::SocketAddr;
+
+/// One message, either way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the docs of variants say what they are")]
+pub enum Local {
+    /// A borrower asks for so many bytes; the number is its own.
+    Borrow { request: u32, bytes: u64 },
+    /// A borrower asks whether a loan still stands.
+    Renew { loan: LoanId },
+    /// A borrower needs a loan no more.
+    GiveBack { loan: LoanId },
+    /// It has a loan.
+    Lent {
+        request: u32,
+        loan: LoanId,
+        bytes: u64,
+        key: LoanKey,
+        donor: SocketAddr,
+    },
+    /// It has none.
+    NotLent { request: u32, why: NotLent },
+    /// Whether a loan stands.
+    Stands { loan: LoanId, stands: bool },
+    /// A loan is over.
+    Broken { loan: LoanId, why: Reason },
+    /// The donor takes a loan back after so many milliseconds.
+    ReclaimWanted { loan: LoanId, within_ms: u32 },
+}
+
+impl Local {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        let mut put = |kind: u8, loan: &LoanId| {
+            out.push(kind);
+            out.put_u64(loan.0);
+        };
+        match self {
+            Local::Renew { loan } => put(2, loan),
+            Local::GiveBack { loan } => put(3, loan),
+            Local::Stands { loan, stands } => {
+                put(6, loan);
+                out.push(u8::from(*stands));
+            }
+            Local::Broken { loan, why } => {
+                put(7, loan);
+                why.put(out);
+            }
+            Local::ReclaimWanted { loan, within_ms } => {
+                put(8, loan);
+                out.put_u32(*within_ms);
+            }
+            Local::Lent {
+                request,
+                loan,
+                bytes,
+                key,
+                donor,
+            } => {
+                put(4, loan);
+                out.put_u32(*request);
+                out.put_u64(*bytes);
+                out.extend_from_slice(&key.0);
+                out.put_address(*donor);
+            }
+            Local::Borrow { request, bytes } => {
+                out.push(1);
+                out.put_u32(*request);
+                out.put_u64(*bytes);
+            }
+            Local::NotLent { request, why } => {
+                out.push(5);
+                out.put_u32(*request);
+                why.put(out);
+            }
+        }
+    }
+
+    pub(super) fn take(bytes: &[u8]) -> Option<Local> {
+        let mut taker = Taker(bytes);
+        let from = &mut taker;
+        let loan = |from: &mut Taker<'_>| from.u64().map(LoanId);
+        let message = match from.u8()? {
+            1 => Local::Borrow {
+                request: from.u32()?,
+                bytes: from.u64()?,
+            },
+            2 => Local::Renew { loan: loan(from)? },
+            3 => Local::GiveBack { loan: loan(from)? },
+            4 => Local::Lent {
+                loan: loan(from)?,
+                request: from.u32()?,
+                bytes: from.u64()?,
+                key: LoanKey(from.array()?),
+                donor: from.address()?,
+            },
+            5 => Local::NotLent {
+                request: from.u32()?,
+                why: NotLent::take(from)?,
+            },
+            6 => Local::Stands {
+                loan: loan(from)?,
+                stands: match from.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return None,
+                },
+            },
+            7 => Local::Broken {
+                loan: loan(from)?,
+                why: Reason::take(from)?,
+            },
+            8 => Local::ReclaimWanted {
+                loan: loan(from)?,
+                within_ms: from.u32()?,
+            },
+            _ => return None,
+        };
+        taker.0.is_empty().then_some(message)
+    }
+}

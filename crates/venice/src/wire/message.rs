@@ -1,0 +1,280 @@
+//! What agents and their monitor say to each other.
+//!
+//! ```text
+//!   agent                                    monitor
+//!   Hello(version, number) ----------------->
+//!     <------------------------------------- Challenge(number, proof)
+//!   Proof, Register(all loans it knows) ---->
+//!     <------------------------------------- Registered, Peers, and what became of loans meanwhile
+//!   Heartbeat(idle, links) ----------------->                             again and again
+//!
+//!   borrower: Borrow ----------------------->
+//!     <------------------------------------- donor: Grant
+//!   donor: Granted, or NoRoom -------------->                             NoRoom: another is asked
+//!     <------------------------------------- borrower: Lent, or NotLent
+//!   borrower: GiveBack --------------------->
+//!     <------------------------------------- donor: Revoke
+//!   donor: Revoked ------------------------->
+//!
+//!   donor: Reclaiming ---------------------->
+//!     <------------------------------------- borrower: ReclaimWanted
+//!   donor: Revoked ------------------------->                             where that took too long
+//!     <------------------------------------- borrower: Broken
+//! ```
+//!
+//! A connection brings messages in order and once, or ends. What was lost with one is made up for
+//! on the next, where [`Register`] tells all that an agent knows.
+
+use super::bytes::{Put, Taker};
+use super::reason::{NotLent, Reason, TurnedAway};
+use super::register::{LinkReport, NODES_MAX, PeerNode, Register};
+use crate::loan::{LoanId, LoanKey};
+use crate::secret::{Nonce, Proof};
+use std::net::SocketAddr;
+
+/// The version of these messages.
+pub const VERSION: u16 = 1;
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "the head of this file and the docs of variants say what they are"
+)]
+pub enum Message {
+    /// An agent greets.
+    Hello { version: u16, nonce: Nonce },
+    /// The monitor shows that it has the secret, and asks for the same.
+    Challenge { nonce: Nonce, proof: Proof },
+    /// An agent shows it.
+    Proof { proof: Proof },
+    /// The connection ends, and why.
+    Away(TurnedAway),
+    /// See [`Register`].
+    Register(Register),
+    /// A node is there, has so much idle, and its links are so.
+    Heartbeat { idle: u64, links: Vec<LinkReport> },
+    /// A node asks for a loan; the number is its own.
+    Borrow { request: u64, bytes: u64 },
+    /// A borrower needs a loan no more.
+    GiveBack { loan: LoanId },
+    /// A donor lends, and serves the borrower there.
+    Granted { loan: LoanId, address: SocketAddr },
+    /// A donor has not so much; what it has.
+    NoRoom { loan: LoanId, idle: u64 },
+    /// A donor lends this no more, and why.
+    Revoked { loan: LoanId, why: Reason },
+    /// A donor wants a loan back, and takes it after so many milliseconds.
+    Reclaiming { loan: LoanId, within_ms: u32 },
+    /// A node is known from now on; it is to be heard of as often.
+    Registered { heartbeat_ms: u32 },
+    /// All other nodes.
+    Peers(Vec<PeerNode>),
+    /// A donor is asked to lend.
+    Grant {
+        loan: LoanId,
+        bytes: u64,
+        key: LoanKey,
+    },
+    /// A donor is told that a loan is over.
+    Revoke { loan: LoanId },
+    /// A borrower has a loan.
+    Lent {
+        request: u64,
+        loan: LoanId,
+        bytes: u64,
+        key: LoanKey,
+        donor: SocketAddr,
+    },
+    /// A borrower has none.
+    NotLent { request: u64, why: NotLent },
+    /// A borrower is told that a loan is over.
+    Broken { loan: LoanId, why: Reason },
+    /// A borrower is asked to give a loan back within so many milliseconds.
+    ReclaimWanted { loan: LoanId, within_ms: u32 },
+}
+
+impl Message {
+    /// Appends the message, without its frame.
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Message::Hello { version, nonce } => {
+                out.push(1);
+                out.put_u16(*version);
+                out.extend_from_slice(nonce);
+            }
+            Message::Challenge { nonce, proof } => {
+                out.push(2);
+                out.extend_from_slice(nonce);
+                out.extend_from_slice(proof);
+            }
+            Message::Proof { proof } => {
+                out.push(3);
+                out.extend_from_slice(proof);
+            }
+            Message::Away(why) => {
+                out.push(4);
+                why.put(out);
+            }
+            Message::Register(register) => {
+                out.push(5);
+                register.put(out);
+            }
+            Message::Heartbeat { idle, links } => {
+                out.push(6);
+                out.put_u64(*idle);
+                out.put_u32(links.len() as u32);
+                links.iter().for_each(|link| link.put(out));
+            }
+            Message::Borrow { request, bytes } => put_two(out, 7, *request, *bytes),
+            Message::GiveBack { loan } => put_loan(out, 8, *loan),
+            Message::Granted { loan, address } => {
+                put_loan(out, 9, *loan);
+                out.put_address(*address);
+            }
+            Message::NoRoom { loan, idle } => put_two(out, 10, loan.0, *idle),
+            Message::Revoked { loan, why } => {
+                put_loan(out, 11, *loan);
+                why.put(out);
+            }
+            Message::Reclaiming { loan, within_ms } => {
+                put_loan(out, 12, *loan);
+                out.put_u32(*within_ms);
+            }
+            Message::Registered { heartbeat_ms } => {
+                out.push(13);
+                out.put_u32(*heartbeat_ms);
+            }
+            Message::Peers(peers) => {
+                out.push(14);
+                out.put_u32(peers.len() as u32);
+                for peer in peers {
+                    out.put_text(peer.name.as_str());
+                    out.put_address(peer.probe);
+                }
+            }
+            Message::Grant { loan, bytes, key } => {
+                put_two(out, 15, loan.0, *bytes);
+                out.extend_from_slice(&key.0);
+            }
+            Message::Revoke { loan } => put_loan(out, 16, *loan),
+            Message::Lent {
+                request,
+                loan,
+                bytes,
+                key,
+                donor,
+            } => {
+                put_two(out, 17, *request, loan.0);
+                out.put_u64(*bytes);
+                out.extend_from_slice(&key.0);
+                out.put_address(*donor);
+            }
+            Message::NotLent { request, why } => {
+                out.push(18);
+                out.put_u64(*request);
+                why.put(out);
+            }
+            Message::Broken { loan, why } => {
+                put_loan(out, 19, *loan);
+                why.put(out);
+            }
+            Message::ReclaimWanted { loan, within_ms } => {
+                put_loan(out, 20, *loan);
+                out.put_u32(*within_ms);
+            }
+        }
+    }
+
+    /// The message that these bytes are, all of them.
+    pub(super) fn take(bytes: &[u8]) -> Option<Message> {
+        let mut taker = Taker(bytes);
+        let from = &mut taker;
+        let message = match from.u8()? {
+            1 => Message::Hello {
+                version: from.u16()?,
+                nonce: from.array()?,
+            },
+            2 => Message::Challenge {
+                nonce: from.array()?,
+                proof: from.array()?,
+            },
+            3 => Message::Proof {
+                proof: from.array()?,
+            },
+            4 => Message::Away(TurnedAway::take(from)?),
+            5 => Message::Register(Register::take(from)?),
+            6 => Message::Heartbeat {
+                idle: from.u64()?,
+                links: bounded(from.list(25, LinkReport::take)?, NODES_MAX)?,
+            },
+            7 => Message::Borrow {
+                request: from.u64()?,
+                bytes: from.u64()?,
+            },
+            8 => Message::GiveBack { loan: from.loan()? },
+            9 => Message::Granted {
+                loan: from.loan()?,
+                address: from.address()?,
+            },
+            10 => Message::NoRoom {
+                loan: from.loan()?,
+                idle: from.u64()?,
+            },
+            11 => Message::Revoked {
+                loan: from.loan()?,
+                why: Reason::take(from)?,
+            },
+            12 => Message::Reclaiming {
+                loan: from.loan()?,
+                within_ms: from.u32()?,
+            },
+            13 => Message::Registered {
+                heartbeat_ms: from.u32()?,
+            },
+            14 => Message::Peers(bounded(from.list(21, PeerNode::take)?, NODES_MAX)?),
+            15 => Message::Grant {
+                loan: from.loan()?,
+                bytes: from.u64()?,
+                key: LoanKey(from.array()?),
+            },
+            16 => Message::Revoke { loan: from.loan()? },
+            17 => Message::Lent {
+                request: from.u64()?,
+                loan: from.loan()?,
+                bytes: from.u64()?,
+                key: LoanKey(from.array()?),
+                donor: from.address()?,
+            },
+            18 => Message::NotLent {
+                request: from.u64()?,
+                why: NotLent::take(from)?,
+            },
+            19 => Message::Broken {
+                loan: from.loan()?,
+                why: Reason::take(from)?,
+            },
+            20 => Message::ReclaimWanted {
+                loan: from.loan()?,
+                within_ms: from.u32()?,
+            },
+            _ => return None,
+        };
+        taker.0.is_empty().then_some(message)
+    }
+}
+
+fn put_loan(out: &mut Vec<u8>, kind: u8, loan: LoanId) {
+    out.push(kind);
+    out.put_u64(loan.0);
+}
+
+fn put_two(out: &mut Vec<u8>, kind: u8, first: u64, second: u64) {
+    out.push(kind);
+    out.put_u64(first);
+    out.put_u64(second);
+}
+
+fn bounded<T>(list: Vec<T>, most: usize) -> Option<Vec<T>> {
+    (list.len() <= most).then_some(list)
+}

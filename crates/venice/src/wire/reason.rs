@@ -1,0 +1,166 @@
+//! Why loans end, why nothing is lent, and why nodes are turned away.
+
+use super::bytes::{Put, Taker};
+use std::fmt;
+
+/// Why a loan ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The borrower gave it back.
+    GivenBack,
+    /// The borrower's node is gone.
+    BorrowerGone,
+    /// The donor's node is gone, and the memory with it.
+    DonorGone,
+    /// The donor needs its memory itself, and it was not given back in time.
+    DonorNeedsIt,
+    /// One of its ends, or the monitor, does not know it.
+    NotKnown,
+    /// The donor did not answer in time.
+    NoAnswer,
+}
+
+impl Reason {
+    pub(super) const ALL: [Reason; 6] = [
+        Reason::GivenBack,
+        Reason::BorrowerGone,
+        Reason::DonorGone,
+        Reason::DonorNeedsIt,
+        Reason::NotKnown,
+        Reason::NoAnswer,
+    ];
+
+    /// A word for it, in figures and JSON.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Reason::GivenBack => "given_back",
+            Reason::BorrowerGone => "borrower_gone",
+            Reason::DonorGone => "donor_gone",
+            Reason::DonorNeedsIt => "donor_needs_it",
+            Reason::NotKnown => "not_known",
+            Reason::NoAnswer => "no_answer",
+        }
+    }
+
+    pub(super) fn put(self, out: &mut Vec<u8>) {
+        out.push(self as u8);
+    }
+
+    pub(super) fn take(taker: &mut Taker<'_>) -> Option<Reason> {
+        Reason::ALL.get(usize::from(taker.u8()?)).copied()
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::GivenBack => "the borrower gave it back",
+            Reason::BorrowerGone => "the borrower's node is gone",
+            Reason::DonorGone => "the donor's node is gone, and what was kept there with it",
+            Reason::DonorNeedsIt => "the donor needs its memory, and did not get it back in time",
+            Reason::NotKnown => "one of its ends does not know it, such as after a restart",
+            Reason::NoAnswer => "the donor did not answer in time",
+        })
+    }
+}
+
+/// Why nothing is lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotLent {
+    /// No node has so much left; the most that any has, in bytes.
+    NoRoom {
+        /// Of the node that has most.
+        most: u64,
+    },
+    /// As many loans are there as may be.
+    TooMany,
+    /// The monitor cannot write down what it lends.
+    NoDisk,
+    /// No monitor is reached, or it did not answer in time.
+    NoMonitor,
+}
+
+impl NotLent {
+    pub(super) fn put(self, out: &mut Vec<u8>) {
+        let (kind, most) = match self {
+            NotLent::NoRoom { most } => (0, most),
+            NotLent::TooMany => (1, 0),
+            NotLent::NoDisk => (2, 0),
+            NotLent::NoMonitor => (3, 0),
+        };
+        out.push(kind);
+        out.put_u64(most);
+    }
+
+    pub(super) fn take(taker: &mut Taker<'_>) -> Option<NotLent> {
+        match (taker.u8()?, taker.u64()?) {
+            (0, most) => Some(NotLent::NoRoom { most }),
+            (1, 0) => Some(NotLent::TooMany),
+            (2, 0) => Some(NotLent::NoDisk),
+            (3, 0) => Some(NotLent::NoMonitor),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for NotLent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotLent::NoRoom { most: 0 } => f.write_str("no other node has memory to lend"),
+            NotLent::NoRoom { most } => {
+                write!(
+                    f,
+                    "no other node has so much to lend; the most is {most} bytes"
+                )
+            }
+            NotLent::TooMany => f.write_str("there are as many loans as may be; give some back"),
+            NotLent::NoDisk => f.write_str(
+                "the monitor's disk is full, and what is lent must be written down; make room",
+            ),
+            NotLent::NoMonitor => {
+                f.write_str("the monitor is not reached, or does not answer; see the agent's log")
+            }
+        }
+    }
+}
+
+/// Why a node is turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnedAway {
+    /// Its version is another.
+    Version,
+    /// It does not have the secret.
+    Secret,
+    /// A node of this name is there.
+    NameTaken,
+    /// There are as many nodes as may be.
+    TooMany,
+}
+
+impl fmt::Display for TurnedAway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TurnedAway::Version => "its version of the messages is another; run the same release",
+            TurnedAway::Secret => "the shared secret is another; compare the files of --key-file",
+            TurnedAway::NameTaken => "another node of this name is there; say another --name",
+            TurnedAway::TooMany => "the monitor has as many nodes as it takes",
+        })
+    }
+}
+
+impl TurnedAway {
+    const ALL: [TurnedAway; 4] = [
+        TurnedAway::Version,
+        TurnedAway::Secret,
+        TurnedAway::NameTaken,
+        TurnedAway::TooMany,
+    ];
+
+    pub(super) fn put(self, out: &mut Vec<u8>) {
+        out.push(self as u8);
+    }
+
+    pub(super) fn take(taker: &mut Taker<'_>) -> Option<TurnedAway> {
+        TurnedAway::ALL.get(usize::from(taker.u8()?)).copied()
+    }
+}

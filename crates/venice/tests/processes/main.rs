@@ -1,0 +1,27 @@
+//! A monitor, three agents and borrowers as processes on this machine, of which some are killed.
+//!
+//! It has no harness: the processes are this program itself, started with what they are to be.
+//! What lends is a list in memory; everything else is the real thing.
+
+mod cluster;
+mod parts;
+mod scenarios;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|first| first == parts::PART) {
+        return parts::run(&args[1..]);
+    }
+    // What a harness takes: names to be run, and flags.
+    let wanted: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    for (name, scenario) in scenarios::ALL {
+        if wanted.is_empty() || wanted.iter().any(|wanted| name.contains(wanted.as_str())) {
+            println!("test {name} ...");
+            scenario();
+            println!("test {name} ... ok");
+        }
+    }
+    ExitCode::SUCCESS
+}

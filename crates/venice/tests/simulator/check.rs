@@ -1,0 +1,126 @@
+//! What holds after every step.
+//!
+//! - No range of a donor's memory is in two loans, and no more is lent than there is.
+//! - A loan's number is given to one donor and one borrower, ever; so is its key.
+//! - Where nothing is under way between a node and the monitor, these agree on what the node lends
+//!   and borrows: so what is in the table is at both ends, or is being undone.
+//! - What a donor wants back is not waited for longer than was said.
+
+use super::world::World;
+use rhythm_venice::loan::LoanId;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+impl World {
+    /// Checks those to whom something happened, and from time to time all.
+    pub(crate) fn check(&mut self) {
+        let mut touched = std::mem::take(&mut self.touched);
+        if self.counts.steps.is_multiple_of(256) {
+            touched = (0..self.nodes.len()).collect();
+        }
+        touched.dedup();
+        touched.iter().for_each(|node| self.check_node(*node));
+    }
+
+    fn check_node(&self, index: usize) {
+        {
+            let node = &self.nodes[index];
+            let memory = node.memory.lock().expect("one thread");
+            let mut end = 0;
+            let mut ranges: Vec<_> = memory.loans.values().copied().collect();
+            ranges.sort();
+            for (at, bytes) in ranges {
+                assert!(at >= end, "a range of {} is lent twice", node.name);
+                end = at + bytes;
+            }
+            drop(memory);
+            let Some(agent) = &node.agent else {
+                return;
+            };
+            let status = agent.status(self.now);
+            let late = status
+                .reclaims
+                .iter()
+                .filter(|(_, left)| *left == Duration::ZERO);
+            // It is taken in the next tick, which is due.
+            assert!(
+                late.count() == 0 || agent.wake_at().is_some_and(|at| at <= self.now),
+                "{}: what was wanted back is waited for",
+                node.name
+            );
+        }
+        self.check_agreement(index);
+    }
+
+    fn check_agreement(&self, index: usize) {
+        let Some(monitor) = &self.monitor else {
+            return;
+        };
+        {
+            let node = &self.nodes[index];
+            let Some(agent) = &node.agent else {
+                return;
+            };
+            let Some(id) = self.network.of(index) else {
+                return;
+            };
+            let connection = &self.network.connections[&id];
+            let is_whole = connection.cut.iter().all(|cut| *cut > self.now);
+            let status = agent.status(self.now);
+            let is_known = monitor.nodes().get(&node.name);
+            if !is_whole
+                || !connection.monitor_has
+                || connection.under_way > 0
+                || !status.is_registered
+                || !is_known.is_some_and(|known| known.is_connected())
+            {
+                return;
+            }
+            let rows = || monitor.rat().rows();
+            let lent: BTreeSet<(LoanId, u64)> = status.lent.into_iter().collect();
+            let of_table: BTreeSet<(LoanId, u64)> = rows()
+                .filter(|(_, loan)| loan.lender == node.name)
+                .inspect(|(id, loan)| assert!(loan.is_live(), "{id:?} hangs: {loan:?}"))
+                .map(|(id, loan)| (id, loan.bytes))
+                .collect();
+            assert_eq!(lent, of_table, "what {} lends", node.name);
+            let borrowed: BTreeSet<(LoanId, u64)> = status.borrowed.into_iter().collect();
+            let of_table: BTreeSet<(LoanId, u64)> = rows()
+                .filter(|(_, loan)| loan.borrower == node.name && loan.is_live())
+                .map(|(id, loan)| (id, loan.bytes))
+                .collect();
+            assert_eq!(borrowed, of_table, "what {} borrows", node.name);
+            // And so do its borrowers, to whom nothing is ever under way.
+            let held = node
+                .clients
+                .iter()
+                .flat_map(|client| client.loans.iter().copied());
+            let held: BTreeSet<LoanId> = held.collect();
+            let ids: BTreeSet<LoanId> = borrowed.iter().map(|(id, _)| *id).collect();
+            assert_eq!(held, ids, "what borrowers of {} hold", node.name);
+        }
+    }
+
+    /// After a while without faults, in which all borrowers have left.
+    pub(crate) fn check_quiet(&self) {
+        let monitor = self.monitor.as_ref().expect("it is there");
+        assert_eq!(monitor.rat().count(), 0, "loans are left");
+        for node in &self.nodes {
+            let memory = node.memory.lock().expect("one thread");
+            assert!(
+                memory.loans.is_empty(),
+                "{} did not get back {memory:?}",
+                node.name
+            );
+            let size = memory.size;
+            drop(memory);
+            let agent = node.agent.as_ref().expect("it is there");
+            let status = agent.status(self.now);
+            assert!(status.is_registered, "{} is not registered", node.name);
+            assert_eq!(status.idle, size, "{} lends all again", node.name);
+            let row = monitor.rrt().get(&node.name).expect("it is registered");
+            assert_eq!(row.free(), size, "the monitor knows of it");
+        }
+        assert!(self.kept.lock().expect("one thread").loans.is_empty());
+    }
+}
