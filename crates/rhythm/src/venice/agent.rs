@@ -7,6 +7,7 @@ use rhythm_engine::settings::LogFormat;
 use rhythm_net::signal::{self, Signal};
 use rhythm_venice::agent::server::{Handle, Options, Server};
 use rhythm_venice::agent::{Lender, LendsNothing, Settings};
+use rhythm_venice::memory::donor::Donor;
 use rhythm_venice::name::NodeName;
 use rhythm_venice::secret::Secret;
 use rhythm_venice::wire::is_place;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Run on a machine, so that its programs can borrow memory of others.
+/// Run on a machine, so that its programs can borrow memory of others, and others of it.
 ///
 /// SIGTERM and SIGINT end it: what it lends is wanted back first. A second one ends it at once.
 #[derive(Debug, clap::Args)]
@@ -63,6 +64,16 @@ pub(crate) struct Args {
     #[arg(default_value = "127.0.0.1:0")]
     probe: SocketAddr,
 
+    /// Lend so much of this machine's memory at most [default: none]
+    #[arg(long, value_name = "BYTES", value_parser = common::bytes)]
+    #[arg(default_value = "0", hide_default_value = true)]
+    lend: u64,
+
+    /// Where borrowers of other machines reach what is lent
+    #[arg(long, value_name = "ADDR:PORT", value_parser = common::address)]
+    #[arg(default_value = "127.0.0.1:0")]
+    donor: SocketAddr,
+
     /// Take addresses that other machines reach, though nothing on the way there is encrypted
     #[arg(long)]
     plain_network: bool,
@@ -103,22 +114,32 @@ fn octal(text: &str) -> Result<u32, &'static str> {
         .ok_or("an octal number such as 660")
 }
 
-/// What lends this machine's memory, and the most of it, in bytes. This is the one place where
-/// that is made; a machine without it borrows only.
-fn lender() -> (Box<dyn Lender>, u64) {
-    (Box::new(LendsNothing), 0)
+/// What lends so much of this machine's memory, at this address.
+fn lender(lend: u64, at: SocketAddr) -> Result<Box<dyn Lender>> {
+    if lend == 0 {
+        return Ok(Box::new(LendsNothing));
+    }
+    let donor = Donor::start(at, lend);
+    let donor = donor.with_context(|| format!("--donor {at}: it cannot be listened on"))?;
+    Ok(Box::new(donor))
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
     common::may_be_plain("--monitor", args.monitor, args.plain_network)?;
     common::may_be_plain("--probe", args.probe, args.plain_network)?;
+    common::may_be_plain("--donor", args.donor, args.plain_network)?;
+    ensure!(
+        !args.donor.ip().is_unspecified(),
+        "--donor {}: name the address by which borrowers reach it: they are told this one",
+        args.donor
+    );
     ensure!(
         args.probe.ip().is_loopback() || args.probe.port() != 0,
         "--probe {}: name a port",
         args.probe
     );
     let secret = Secret::read(&args.key_file)?;
-    let (lender, size) = lender();
+    let lender = lender(args.lend, args.donor)?;
     let started = Arc::new(OnceLock::<Handle>::new());
     let of_signals = Arc::clone(&started);
     let is_leaving = AtomicBool::new(false);
@@ -138,7 +159,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
             name: args.name,
             place: args.place,
             probe: args.probe,
-            size,
+            size: args.lend,
             keep_free: args.keep_free,
             reclaim_within: args.reclaim_within,
             borrow_within: args.borrow_within,

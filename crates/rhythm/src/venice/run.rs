@@ -5,12 +5,14 @@ use crate::logs;
 use crate::output::complain;
 use anyhow::{Context, Result};
 use rhythm_engine::settings::LogFormat;
-use rhythm_venice::loan::LoanId;
+use rhythm_venice::agent::client::{Borrowed, Client, Event};
+use rhythm_venice::loan::{LoanId, LoanKey};
 use rhythm_venice::memory::run::{self, Options};
 use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
 /// Run a program whose memory is partly another machine's.
@@ -32,22 +34,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = key::bytes)]
     remote: u64,
 
-    /// Who lends: where `rhythm venice lend` listens
+    /// Borrow of whom the monitor finds: the Unix socket of this machine's agent
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["donor", "key_file"])]
+    agent: Option<PathBuf>,
+
+    /// Who lends, without an agent: where `rhythm venice lend` listens
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7070")]
     donor: String,
 
-    /// The secret of the loan, as the donor has it
-    #[arg(long, value_name = "FILE")]
-    key_file: PathBuf,
-
-    /// The loan, where a monitor made one; without it, a share of what the donor offers
-    #[arg(
-        long,
-        value_name = "NUM",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
-    loan: u64,
+    /// The secret that the donor has
+    #[arg(long, value_name = "FILE", required_unless_present = "agent")]
+    key_file: Option<PathBuf>,
 
     /// What is large: mappings of less stay here
     #[arg(long, value_name = "BYTES", value_parser = key::bytes, default_value = "128K")]
@@ -64,12 +61,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     logs::start(LogFormat::Text)?;
-    let key = key::read(&args.key_file)?;
-    let donor = resolve(&args.donor)?;
+    let loan = Loan::of(&args)?;
+    let donor = loan.donor;
     let options = Options {
         donor,
-        loan: LoanId(args.loan),
-        key,
+        loan: loan.id,
+        key: loan.key.clone(),
         local: args.local,
         remote: args.remote,
         threshold: args.threshold.max(4096),
@@ -77,6 +74,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     };
     let (program, arguments) = args.program.split_first().context("no program is given")?;
     let ended = run::run(&options, program, arguments)?;
+    drop(loan);
     if let Some(lost) = &ended.lost {
         complain(format_args!(
             "rhythm venice: donor {donor} is lost, and the program ended for it: {lost}"
@@ -84,6 +82,58 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     complain(format_args!("rhythm venice: {}", ended.figures));
     Ok(ExitCode::from(ended.code))
+}
+
+/// How long a loan is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a program's memory is borrowed by.
+struct Loan {
+    id: LoanId,
+    key: LoanKey,
+    donor: SocketAddr,
+    /// Of an agent: given back when it is dropped.
+    _borrowed: Option<Borrowed>,
+}
+
+impl Loan {
+    fn of(args: &Args) -> Result<Loan> {
+        let Some(agent) = &args.agent else {
+            let key_file = args.key_file.as_deref().context("--key-file is needed")?;
+            return Ok(Loan {
+                // A share of what the donor offers.
+                id: LoanId(0),
+                key: key::read(key_file)?,
+                donor: resolve(&args.donor)?,
+                _borrowed: None,
+            });
+        };
+        let client = Client::connect(agent)?;
+        let borrowed = client.borrow(args.remote, PATIENCE)?;
+        let (id, donor) = (borrowed.loan, borrowed.donor);
+        tracing::info!(loan = %id, %donor, bytes = borrowed.bytes, "memory is borrowed");
+        let tell = move || client.events().iter().for_each(tell);
+        let name = "venice-events".to_owned();
+        thread::Builder::new().name(name).spawn(tell)?;
+        Ok(Loan {
+            id,
+            key: borrowed.key.clone(),
+            donor,
+            _borrowed: Some(borrowed),
+        })
+    }
+}
+
+/// Tells the log what becomes of the loan. Memory that is taken back ends the program: its pages
+/// can go nowhere else.
+fn tell(event: Event) {
+    match event {
+        Event::Broken { loan, why } => tracing::warn!(%loan, %why, "the loan is over"),
+        Event::ReclaimWanted { loan, within } => {
+            tracing::warn!(%loan, ?within, "the donor needs its memory, and takes it then");
+        }
+        Event::AgentGone => tracing::warn!("the agent of this machine is gone"),
+    }
 }
 
 fn resolve(donor: &str) -> Result<SocketAddr> {

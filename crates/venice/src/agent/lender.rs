@@ -1,6 +1,7 @@
 //! The seam between an agent and what serves memory to borrowers.
 
 use crate::loan::{LoanId, LoanKey};
+use crate::memory::donor::Donor;
 use std::net::SocketAddr;
 
 /// There is not so much memory to lend.
@@ -38,6 +39,24 @@ impl Lender for LendsNothing {
 
     fn lent(&self) -> Vec<(LoanId, u64)> {
         Vec::new()
+    }
+}
+
+impl Lender for Donor {
+    fn grant(&mut self, loan: LoanId, bytes: u64, key: &LoanKey) -> Result<SocketAddr, NoRoom> {
+        let at = self.addresses().first().copied().ok_or(NoRoom)?;
+        Donor::grant(self, loan, bytes, key.clone()).map_err(|_| NoRoom)?;
+        Ok(at)
+    }
+
+    fn revoke(&mut self, loan: LoanId) {
+        // Where there is none, there is nothing to be zeroed.
+        Donor::revoke(self, loan);
+    }
+
+    fn lent(&self) -> Vec<(LoanId, u64)> {
+        let all = Donor::lent(self).into_iter();
+        all.map(|(loan, bytes, _)| (loan, bytes)).collect()
     }
 }
 
