@@ -1,5 +1,5 @@
-//! Where a remote backend, or what is proxied to, is: `http://host:port/path` (RFC 3986, section 3; RFC 9110, section
-//! 4.2.1), or `http://unix:/socket:/path` for a socket of the file system.
+//! Where a remote backend, or what is proxied to, is: `http://host:port/path` (RFC 3986, section 3;
+//! RFC 9110, section 4.2.1), or `http://unix:/socket:/path` for a socket of the file system.
 
 use std::path::PathBuf;
 use std::str::FromStr;

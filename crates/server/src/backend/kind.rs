@@ -35,7 +35,7 @@ pub struct Kind {
 ///
 /// # Errors
 /// There is no such name, or nobody tells, in words.
-pub fn peers(place: &UrlPlace) -> Result<Vec<Peer>, String> {
+pub(super) fn peers(place: &UrlPlace) -> Result<Vec<Peer>, String> {
     match place {
         UrlPlace::Port { host, port } => {
             let found = (&**host, *port).to_socket_addrs();
