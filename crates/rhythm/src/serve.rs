@@ -323,7 +323,7 @@ fn load(args: &Args, before: &[Arc<Site>]) -> Vec<Result<Arc<Site>>> {
         backend::open(config, &peers).map_err(anyhow::Error::msg)?;
         Ok(peers)
     };
-    let find = |place: &UrlPlace| backend::peers(place, None).map_err(anyhow::Error::msg);
+    let find = |place: &UrlPlace| backend::find(place).map_err(anyhow::Error::msg);
     let site = |(index, compiled): (usize, Result<Compiled>)| {
         let compiled = compiled?;
         let before = before.get(index).map(|before| &**before);

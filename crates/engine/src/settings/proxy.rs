@@ -60,7 +60,7 @@ pub struct ProxyPattern {
 /// A segment of a pattern. Of two patterns that fit, the one goes before whose first segment that
 /// differs comes first here.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PatternSegment {
+pub(crate) enum PatternSegment {
     /// This, after decoding.
     Literal(String),
     /// Any one that is not empty.
@@ -200,8 +200,7 @@ fn health_path(text: String) -> Result<String, Mistake> {
 }
 
 section! {
-    /// A route whose requests another server answers, beside `match` and `to` (docs/proxy.md). What
-    /// is said of connections and of what waits holds for each worker.
+    /// A route that another server answers, beside `match` and `to`: docs/proxy.md.
     pub struct ProxySettings = "[proxy]" {
         /// The Host that the server is told: the client's, or that of the server's URL.
         host: HostSent = HostSent::Client; choice(HostSent::WORDS),
@@ -212,9 +211,9 @@ section! {
         /// whom it asks: addresses and networks such as "10.0.0.0/8", and `unix` for clients at a
         /// Unix socket, with spaces between them. What others say there is not passed on.
         trusted_proxies: String = String::new(); text(trusted),
-        /// Connections to each of its servers at a time; a WebSocket holds one.
+        /// Connections of a worker to each of its servers at a time; a WebSocket holds one.
         connections_max: u32 = 64; count(1, 4096),
-        /// Requests that wait for a connection at a time; beyond, they answer 503.
+        /// Requests of a worker that wait for a connection at a time; beyond, they answer 503.
         waiting_max: u32 = 128; count(0, 65_536),
         /// The longest that a request waits for a connection to be free; then it answers 503.
         wait_timeout: Duration = Duration::from_secs(5); timeout(),

@@ -96,8 +96,8 @@ impl Clients {
 
     /// The content of this request, whose head is at hand, is to come in pieces
     /// ([`Reading::in_pieces`]). To be called before the request may be answered: an answer that is
-    /// finished before its content came ends the connection. `is_tunnel`: it is what another protocol
-    /// says, which takes no time that counts, and has no end.
+    /// finished before its content came ends the connection. `is_tunnel`: it is what another
+    /// protocol says, which takes no time that counts, and has no end.
     pub(crate) fn expect_pieces(&mut self, slot: AnswerSlot, is_tunnel: bool) {
         if let Some(connection) = self.connections.get_mut(slot.connection) {
             connection.receiving = Some(slot.ordinal);

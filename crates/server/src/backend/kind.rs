@@ -38,7 +38,7 @@ pub struct Kind {
 ///
 /// # Errors
 /// There is no such name, or nobody tells, in words.
-pub fn peers(place: &UrlPlace, tls: Option<&Arc<Connector>>) -> Result<Vec<Peer>, String> {
+pub(super) fn peers(place: &UrlPlace, tls: Option<&Arc<Connector>>) -> Result<Vec<Peer>, String> {
     let seal = tls.map(Connector::seal);
     match place {
         UrlPlace::Port { host, port } => {

@@ -44,11 +44,11 @@ mod words;
 pub use answers::{QueryAnswers, Tell, Told};
 pub use awaited::{Awaited, Which};
 pub use failure::{Cause, Failure};
-pub use kind::{Kind, Opened, peers};
+pub use kind::{Kind, Opened};
 pub use password::first_line;
 pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};
 pub(crate) use registry::query_bytes_max;
-pub use registry::{KINDS, besim, kinds, locate, open, reach};
+pub use registry::{KINDS, besim, find, kinds, locate, open, reach};
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 
 use crate::owner::ConnectionOwner;

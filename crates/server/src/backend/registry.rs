@@ -1,8 +1,8 @@
 //! The kinds of backends there are. A new one is a folder beside `besim/` and a line here.
 
-use super::kind::{Kind, Opened};
+use super::kind::{Kind, Opened, peers};
 use rhythm_engine::kind::BackendKind;
-use rhythm_engine::settings::BackendConfig;
+use rhythm_engine::settings::{BackendConfig, UrlPlace};
 use rhythm_net::Peer;
 
 /// Names each kind's folder, and puts its `KIND` into the table. What others use of a kind is shown
@@ -37,6 +37,15 @@ pub fn kinds() -> Vec<BackendKind> {
 /// What is wrong with its configuration, or that its host has no address, in words.
 pub fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
     of(config, |kind| (kind.locate)(config))
+}
+
+/// Looks up what is at a place: the addresses of a host's name, or a socket. As [`locate`], it may
+/// wait.
+///
+/// # Errors
+/// There is no such name, or nobody tells, in words.
+pub fn find(place: &UrlPlace) -> Result<Vec<Peer>, String> {
+    peers(place, None)
 }
 
 /// Opens a connection to a backend of service.toml, as its workers will, and gives it up. It may

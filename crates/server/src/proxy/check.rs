@@ -1,6 +1,7 @@
 //! Servers are asked whether they are in order: by GET for a path, each time by a connection of its
 //! own.
 
+use super::question::Question;
 use super::reader::{AnswerReader, Part};
 use super::timers::Due;
 use super::{Link, Proxies, Use};
@@ -12,15 +13,6 @@ use rhythm_protocol::http::response::HeaderName;
 
 const CONNECTION: HeaderName<'static> = HeaderName::new("Connection").expect("a token");
 const AGENT: HeaderName<'static> = HeaderName::new("User-Agent").expect("a token");
-
-/// A question under way.
-#[derive(Debug)]
-pub(super) struct Check {
-    pub(super) route: u32,
-    pub(super) upstream: usize,
-    owed: Outgoing,
-    reader: AnswerReader,
-}
 
 impl Proxies {
     /// It is time to ask a server. One that has not answered since the last time is not in order.
@@ -68,7 +60,7 @@ impl Proxies {
         };
         match answers.port().connect(peer) {
             Ok(id) => {
-                let check = Check {
+                let check = Question {
                     route: number,
                     upstream: index,
                     owed,

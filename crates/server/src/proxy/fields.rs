@@ -40,7 +40,7 @@ pub(super) fn passed_on<'a>(
 fn is_of_connection(name: &[u8]) -> bool {
     let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
     let is_proxy = (name.get(..6)).is_some_and(|start| start.eq_ignore_ascii_case(b"proxy-"));
-    is_proxy || OF_CONNECTION.iter().any(|known| is(&known))
+    is_proxy || OF_CONNECTION.iter().any(is)
 }
 
 /// Whether a head's Connection names this field as one of its own.

@@ -29,6 +29,7 @@ mod events;
 mod exchange;
 mod fields;
 mod pool;
+mod question;
 mod reader;
 mod relay;
 mod request;
@@ -39,8 +40,8 @@ mod upstream;
 
 use crate::observe::metrics::SiteMetrics;
 use crate::site::{ProxyRoute, Site};
-use check::Check;
 use exchange::Exchange;
+use question::Question;
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_http::AnswerSlot;
 use rhythm_net::{ConnectionId, DriverOptions, Time};
@@ -106,7 +107,7 @@ struct Link {
 enum Use {
     Idle,
     Exchange(AnswerSlot),
-    Check(Box<Check>),
+    Check(Box<Question>),
 }
 
 impl SharedProxies {

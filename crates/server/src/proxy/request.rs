@@ -90,11 +90,7 @@ pub(super) fn write(head: &RequestHead, bytes: &[u8], told: &Told<'_>, out: &mut
         let is_decided_here = |known: &&str| name.as_str().eq_ignore_ascii_case(known);
         let is_old = is_of_client(name.as_str())
             && (!told.is_trusted || [FORWARDED, FOR, PROTO, HOST].iter().any(|it| is(it, name)));
-        if !is_old
-            && !["host", "expect"]
-                .iter()
-                .any(|known| is_decided_here(&known))
-        {
+        if !is_old && !["host", "expect"].iter().any(is_decided_here) {
             out.header(name, value);
         }
     }

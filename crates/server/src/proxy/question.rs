@@ -1,0 +1,14 @@
+//! A question whether a server is in order.
+
+use super::reader::AnswerReader;
+use rhythm_net::Outgoing;
+
+/// A question under way.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) route: u32,
+    pub(super) upstream: usize,
+    /// What is owed of it to the server.
+    pub(super) owed: Outgoing,
+    pub(super) reader: AnswerReader,
+}
