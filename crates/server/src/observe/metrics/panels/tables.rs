@@ -118,20 +118,20 @@ impl Metrics {
             };
             vec![
                 Value::Text(name.clone()),
+                Value::Text(words),
+                ago,
                 Value::Rate(failed(of)),
                 Value::Now(failed(of)),
-                ago,
-                Value::Text(words),
             ]
         });
         let table = Table {
             caption,
             columns: columns([
                 ("Page", Unit::Count),
+                ("Why", Unit::Count),
+                ("Last, ago", Unit::Seconds),
                 ("Failing", Unit::PerSecond),
                 ("Failed", Unit::Count),
-                ("Last, ago", Unit::Seconds),
-                ("Why", Unit::Count),
             ]),
             rows: rows.collect(),
             empty: "No page has failed.",
