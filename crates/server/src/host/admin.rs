@@ -4,13 +4,14 @@
 //! It answers before the workers begin, and until they have ended. Healthy is a server that needs
 //! no new start; ready is one that is to be sent requests.
 
-use crate::host::{config, dashboard};
+use crate::host::config;
+use crate::host::dashboard::{self, Shown};
 use crate::limits::options::ServerOptions;
 use crate::observe::metrics::Metrics;
 use crate::site::current::Current;
 use rhythm_net::workers::Inbox;
 use rhythm_observe::admin::{self, Observed, Told};
-use rhythm_observe::dashboard as page;
+use rhythm_observe::dashboard::{self as page, Dashboard};
 use std::sync::{Arc, OnceLock};
 
 /// The inboxes of the workers, once these serve: they tell which have ended.
@@ -32,7 +33,7 @@ pub(crate) struct PageServer<C> {
 impl<C> PageServer<C> {
     /// What a new start would mend. Of a server that drains, workers end when they have no more to
     /// do.
-    pub(super) fn ailment(&self) -> Option<&'static str> {
+    fn ailment(&self) -> Option<&'static str> {
         if self.current.drain().is_some() {
             return None;
         }
@@ -40,12 +41,23 @@ impl<C> PageServer<C> {
     }
 
     /// Why requests should go elsewhere.
-    pub(super) fn absence(&self) -> Option<&'static str> {
+    fn absence(&self) -> Option<&'static str> {
         match (self.workers.get(), self.current.drain()) {
             (_, Some(_)) => Some("draining"),
             (None, None) => Some("starting"),
             (Some(_), None) => None,
         }
+    }
+
+    fn dashboard(&self) -> Dashboard {
+        dashboard::of(&Shown {
+            ailment: self.ailment(),
+            absence: self.absence(),
+            sites: &self.current.sites(),
+            options: &self.options,
+            metrics: &self.metrics,
+            places: &self.places,
+        })
     }
 }
 
@@ -65,7 +77,7 @@ impl<C: Send + 'static> Observed for PageServer<C> {
                 let json = config::json(&configs, &sites, &self.options, &self.inherited);
                 Some(Told::json(json))
             }
-            _ => page::tell(path, || dashboard::of(self)),
+            _ => page::tell(path, || self.dashboard()),
         }
     }
 }

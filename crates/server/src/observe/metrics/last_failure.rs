@@ -14,7 +14,9 @@ pub struct LastFailure(Mutex<Option<(Time, String)>>);
 impl LastFailure {
     /// Keeps this one in place of the one before.
     pub(crate) fn set(&self, now: Time, mut words: String) {
-        words.truncate(words.floor_char_boundary(WORDS_MAX));
+        let ends = 0..=words.len().min(WORDS_MAX);
+        let end = ends.rev().find(|end| words.is_char_boundary(*end));
+        words.truncate(end.unwrap_or(0));
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, words));
     }
 

@@ -1,16 +1,15 @@
 //! What the dashboard shows of a page server's figures, those of all workers added up.
 
+mod pieces;
 mod tables;
 
-use super::scrape::{ByLabels, histogram_sums};
+use super::scrape::histogram_sums;
 use super::{Metrics, PageMetrics};
+use pieces::{Named, answers, chart, launches, of_class, sum};
 use rhythm_cohort::LaunchReason;
-use rhythm_observe::dashboard::{Chart, Dashboard, Figure, Part, Unit, Value};
+use rhythm_observe::dashboard::{Dashboard, Figure, Part, Unit, Value};
 use rhythm_observe::{Count, HistogramSum, NANOSECOND, process};
 use std::sync::Arc;
-
-/// Lines that the page's charts tell apart.
-const LINES_MAX: usize = 6;
 
 /// The most that there may be, as settings say.
 pub(crate) struct Bounds {
@@ -26,37 +25,6 @@ pub(crate) struct Bounds {
     pub(crate) memory: usize,
 }
 
-/// All that workers have counted of pages, or of backends, each by its name.
-struct Named<T>(Vec<(String, Vec<Arc<T>>)>);
-
-impl<T> Named<T> {
-    fn of(all: ByLabels<T>) -> Named<T> {
-        let name = |labels: Vec<(&str, String)>| {
-            let parts: Vec<String> = labels.into_iter().map(|(_, value)| value).collect();
-            // Where there are several sites, its name is before the page's.
-            parts.join(": ")
-        };
-        let named = all.into_iter();
-        Named(named.map(|(labels, of)| (name(labels), of)).collect())
-    }
-}
-
-fn sum<T>(of: &[Arc<T>], figure: impl Fn(&T) -> u64) -> f64 {
-    of.iter().map(|it| figure(it)).sum::<u64>() as f64
-}
-
-fn of_class(class: usize) -> impl Fn(&PageMetrics) -> u64 {
-    move |page| page.answers[class].get()
-}
-
-fn answers(page: &PageMetrics) -> u64 {
-    page.answers.iter().map(Count::get).sum()
-}
-
-fn launches(page: &PageMetrics) -> u64 {
-    page.launches.iter().map(Count::get).sum()
-}
-
 fn quantiles(histogram: &str) -> Vec<(String, Value)> {
     let quantile = |(name, part): (&str, f64)| {
         let value = Value::Quantile(part, histogram.to_owned());
@@ -65,11 +33,6 @@ fn quantiles(histogram: &str) -> Vec<(String, Value)> {
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)]
         .map(quantile)
         .into()
-}
-
-fn chart(title: &'static str, unit: Unit, mut lines: Vec<(String, Value)>) -> Part {
-    lines.truncate(LINES_MAX);
-    Part::Chart(Chart { title, unit, lines })
 }
 
 impl Metrics {

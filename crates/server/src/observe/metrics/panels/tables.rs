@@ -1,20 +1,15 @@
 //! The dashboard's tables: backends, errors, pages.
 
-use super::{ByLabels, Named, answers, chart, launches, of_class, sum};
-use crate::observe::metrics::scrape::histogram_sums;
+use super::pieces::{Named, answers, chart, columns, launches, of_class, sum};
+use crate::observe::metrics::scrape::{ByLabels, histogram_sums};
 use crate::observe::metrics::{BackendMetrics, LastFailure, Metrics, PageMetrics};
 use rhythm_net::{Time, clock};
-use rhythm_observe::dashboard::{Column, Dashboard, Figure, Part, Table, Unit, Value};
+use rhythm_observe::dashboard::{Dashboard, Figure, Part, Table, Unit, Value};
 use rhythm_observe::{HistogramSum, NANOSECOND};
 use std::sync::Arc;
 
 /// Rows that a table of pages has at most.
 const ROWS_MAX: usize = 50;
-
-fn columns<const N: usize>(columns: [(&'static str, Unit); N]) -> Vec<Column> {
-    let column = |(label, unit)| Column { label, unit };
-    columns.into_iter().map(column).collect()
-}
 
 /// Whether a backend is as it should be, and a word for how it is.
 fn health(of: &[Arc<BackendMetrics>]) -> (bool, &'static str) {
@@ -118,20 +113,20 @@ impl Metrics {
             };
             vec![
                 Value::Text(name.clone()),
+                Value::Text(words),
+                ago,
                 Value::Rate(failed(of)),
                 Value::Now(failed(of)),
-                ago,
-                Value::Text(words),
             ]
         });
         let table = Table {
             caption,
             columns: columns([
                 ("Page", Unit::Count),
+                ("Why", Unit::Count),
+                ("Last, ago", Unit::Seconds),
                 ("Failing", Unit::PerSecond),
                 ("Failed", Unit::Count),
-                ("Last, ago", Unit::Seconds),
-                ("Why", Unit::Count),
             ]),
             rows: rows.collect(),
             empty: "No page has failed.",
