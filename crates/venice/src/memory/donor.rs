@@ -26,7 +26,7 @@ use tracing::{info, warn};
 /// Connections at a time, of all borrowers.
 const CONNECTIONS_MAX: usize = 256;
 /// What loans of an offer are numbered from: no monitor counts this far.
-const OWN_LOANS: u64 = 1 << 63;
+const OWN_LOANS: u64 = 1_000_000_000_000;
 
 /// More was asked for than is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

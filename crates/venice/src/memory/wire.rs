@@ -252,6 +252,15 @@ pub fn parse_answer(bytes: &[u8]) -> Parsed<Answer<'_>> {
     Ok(Some((answer, head.id, HEAD_BYTES + payload.len())))
 }
 
+/// The beginning of a text, of whole characters and so many bytes at most.
+pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 fn put(out: &mut Vec<u8>, kind: u32, id: u64, offset: u64, length: u32, payload: &[&[u8]]) {
     let start = out.len();
     out.extend_from_slice(&MAGIC);
@@ -304,9 +313,8 @@ impl Answer<'_> {
             }
             Self::Done => put(out, kind::DONE, id, 0, 0, &[]),
             Self::Refused(reason) => {
-                let end = reason.floor_char_boundary(REFUSAL_BYTES_MAX);
-                let reason = &reason.as_bytes()[..end];
-                put(out, kind::REFUSED, id, 0, end as u32, &[reason]);
+                let reason = cut(reason, REFUSAL_BYTES_MAX).as_bytes();
+                put(out, kind::REFUSED, id, 0, reason.len() as u32, &[reason]);
             }
         }
     }
