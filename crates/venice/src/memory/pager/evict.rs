@@ -1,9 +1,10 @@
 //! Pages that leave.
 
-use super::{Bytes, PAGE, Pager, SpaceId};
+use super::state::{Bytes, Pager, SpaceId};
 use crate::memory::orders::{self, Answer, ORDER_PAGES};
 use crate::memory::pages::{Content, NO_SLOT, State};
 use crate::memory::space::Batch;
+use crate::memory::uffd::PAGE;
 use crate::memory::wire::Request;
 use std::io;
 use std::os::fd::AsFd;
