@@ -33,6 +33,8 @@ impl Pager {
                 let can = space.discard.is_none()
                     && space.batches.len() < BATCHES_MAX
                     && space.library.as_ref().is_some_and(|it| it.helper.is_some());
+                let most = &mut self.memory.figures.present_most;
+                *most = (*most).max(space.resident as u64);
                 let leaving: usize = space.batches.iter().map(|batch| batch.pages.len()).sum();
                 let mark = limit - (limit / 16).clamp(1, 256);
                 let excess = (space.resident - leaving).saturating_sub(mark);
@@ -121,8 +123,6 @@ impl Pager {
         let Some(batch) = space.batches.pop_front() else {
             return;
         };
-        let present = space.resident as u64;
-        self.memory.figures.present_most = self.memory.figures.present_most.max(present);
         let read = self.copied(&batch);
         let Ok(bytes) = read.inspect_err(|error| error!("the buffer cannot be read: {error}"))
         else {

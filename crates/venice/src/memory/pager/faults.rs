@@ -196,7 +196,7 @@ impl Pager {
             let Some(space) = self.memory.spaces.get(&id) else {
                 return;
             };
-            // Half of what is free is for those who wait.
+            // A little room is for those who wait.
             if space.resident + self.memory.limit / 64 + 1 >= self.memory.limit {
                 return;
             }
