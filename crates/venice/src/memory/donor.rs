@@ -11,80 +11,27 @@
 //! size it asks for, for as long as it is connected (`rhythm venice lend`).
 
 mod connection;
+mod loans;
 
 use super::mapping::Mapping;
 use crate::loan::{LoanId, LoanKey};
-use std::collections::HashMap;
+pub use loans::NoRoom;
+use loans::{Shared, lock};
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use thiserror::Error;
 use tracing::{info, warn};
 
 /// Connections at a time, of all borrowers.
 const CONNECTIONS_MAX: usize = 256;
-/// What loans of an offer are numbered from: no monitor counts this far.
-const OWN_LOANS: u64 = 1 << 63;
-
-/// More was asked for than is left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{wanted} bytes are wanted, and {left} of {all} are not lent yet")]
-pub struct NoRoom {
-    /// Bytes asked for.
-    pub wanted: u64,
-    /// Bytes not lent.
-    pub left: u64,
-    /// Bytes that may be lent.
-    pub all: u64,
-}
 
 /// A machine's memory, lent until dropped.
 #[derive(Debug)]
 pub struct Donor {
     shared: Arc<Shared>,
     address: SocketAddr,
-}
-
-#[derive(Debug)]
-struct Shared {
-    /// Bytes that may be lent in all.
-    memory: u64,
-    loans: Mutex<Loans>,
-    connections: AtomicUsize,
-    closing: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Loans {
-    granted: HashMap<LoanId, Arc<Loan>>,
-    offer: Option<LoanKey>,
-    next_own: u64,
-}
-
-#[derive(Debug)]
-struct Loan {
-    id: LoanId,
-    bytes: u64,
-    key: LoanKey,
-    state: Mutex<LoanState>,
-}
-
-#[derive(Debug, Default)]
-struct LoanState {
-    /// There while a borrower is connected.
-    memory: Option<Mapping>,
-    /// The borrower that has it.
-    session: u64,
-    connections: HashMap<u64, TcpStream>,
-    next_connection: u64,
-    revoked: bool,
-}
-
-/// What a poisoned lock guards is whole: nothing that holds one is left half done by a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Donor {
@@ -95,12 +42,7 @@ impl Donor {
     pub fn start(listen: SocketAddr, memory: u64) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
-            memory,
-            loans: Mutex::default(),
-            connections: AtomicUsize::new(0),
-            closing: AtomicBool::new(false),
-        });
+        let shared = Arc::new(Shared::new(memory));
         let of_thread = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("donor".into())
@@ -167,52 +109,6 @@ impl Drop for Donor {
         }
         // Has the listener's thread look.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
-    }
-}
-
-impl Shared {
-    fn add(
-        &self,
-        loans: &mut Loans,
-        id: LoanId,
-        bytes: u64,
-        key: LoanKey,
-    ) -> Result<Arc<Loan>, NoRoom> {
-        let lent: u64 = loans.granted.values().map(|loan| loan.bytes).sum();
-        let left = self.memory.saturating_sub(lent);
-        if bytes > left {
-            return Err(NoRoom {
-                wanted: bytes,
-                left,
-                all: self.memory,
-            });
-        }
-        let loan = Arc::new(Loan {
-            id,
-            bytes,
-            key,
-            state: Mutex::default(),
-        });
-        loans.granted.insert(id, Arc::clone(&loan));
-        Ok(loan)
-    }
-
-    /// The last connection to a loan is gone.
-    fn left(&self, loan: &Loan) {
-        if loan.id.0 >= OWN_LOANS {
-            lock(&self.loans).granted.remove(&loan.id);
-        }
-    }
-}
-
-impl Loan {
-    fn end(&self) {
-        let mut state = lock(&self.state);
-        state.revoked = true;
-        for stream in state.connections.values() {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        state.memory = None;
     }
 }
 

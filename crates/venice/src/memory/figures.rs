@@ -116,7 +116,7 @@ impl fmt::Display for Figures {
             self.sent,
             self.zeros,
             self.forks,
-            self.present_most * 4096 >> 20,
+            (self.present_most * 4096) >> 20,
             microseconds(self.times.quantile(500)),
             microseconds(self.times.quantile(990)),
             microseconds(self.fetch_times.quantile(500)),

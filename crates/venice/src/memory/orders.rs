@@ -4,6 +4,7 @@
 //! Over *requests* the program's threads tell what they do to their mappings, one at a time. Over
 //! *orders* the library's helper thread is told to evict pages, and answers each order.
 
+use super::wire::cut;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -215,7 +216,7 @@ pub(super) fn evict(
 /// Has the helper end the process by SIGBUS, after it has said why.
 pub(super) fn end(orders: BorrowedFd<'_>, why: &str) {
     let room = 8 * ORDER_PAGES - 1;
-    let text = &why.as_bytes()[..why.floor_char_boundary(room)];
+    let text = cut(why, room).as_bytes();
     let mut bytes = order(ORDER_END, text.len() as u32, 0);
     bytes.extend_from_slice(text);
     let _ = send(orders, &bytes, SendFlags::NOSIGNAL);

@@ -12,27 +12,22 @@
 mod events;
 mod evict;
 mod faults;
+mod state;
 
-use super::borrower::{Borrower, Lost};
+use super::borrower::Lost;
 use super::figures::Figures;
-use super::orders::{self, ORDER_PAGES, Received, Request};
-use super::pages::{Content, NO_SLOT, Pages, Slots, State};
-use super::space::{Library, Space};
-use super::uffd::{Event, PAGE, Uffd};
-use super::wire::Answer;
-use faults::Fault;
+use super::orders::{self, Received, Request};
+use super::pages::Pages;
+use super::space::Space;
+use super::uffd::{PAGE, Uffd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
-use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use state::SpaceId;
+pub(super) use state::{Limits, Pager};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 
-/// Parts of the buffer, each as large as one order's pages.
-const PLACES: usize = 8;
 /// How often the pager looks after itself where nothing happens.
 const TICK: Timespec = Timespec {
     tv_sec: 1,
@@ -42,112 +37,7 @@ const TICK: Timespec = Timespec {
 /// How often it looks after what tells nothing: a donor that is silent, a child without a helper.
 const LOOKED: Duration = Duration::from_millis(900);
 
-/// A page's bytes.
-type Bytes = Box<[u8; PAGE]>;
-/// Names a space, for as long as the pager runs.
-type SpaceId = u32;
-
-/// What a pager is to do.
-#[derive(Clone, Debug)]
-pub(super) struct Limits {
-    /// Pages that a process has here at most.
-    pub(super) local: usize,
-    /// Pages that the donor has.
-    pub(super) remote: usize,
-    /// How often the figures are told, if at all.
-    pub(super) told: Option<Duration>,
-}
-
-/// All memory there is: processes, and what of theirs is away or on its way.
-#[derive(Debug)]
-struct Memory {
-    spaces: HashMap<SpaceId, Space>,
-    slots: Slots,
-    /// Pages that are sent and not confirmed, by slot, with the id of the last request.
-    in_flight: HashMap<u32, (u64, Bytes)>,
-    /// Requests to write, and their slots.
-    writes: HashMap<u64, u32>,
-    /// Requests to read, and for which page.
-    fetches: HashMap<u64, (SpaceId, u32)>,
-    /// Pages that have come and could not be put where they belong, with their request's id.
-    again: Vec<(SpaceId, u32, u64, Bytes)>,
-    figures: Figures,
-    limit: usize,
-}
-
-/// A child that says that it is there.
-#[derive(Debug)]
-struct Forked {
-    process: u32,
-    library: Library,
-}
-
-/// See the module.
-#[derive(Debug)]
-pub(super) struct Pager {
-    borrower: Borrower,
-    memory: Memory,
-    limits: Limits,
-    /// The program, until its library has said so.
-    program: Option<Library>,
-    region_bytes: u64,
-    forked: Vec<Forked>,
-    /// Sockets of processes that are gone, by which a child may still say that it is there.
-    orphaned: Vec<OwnedFd>,
-    next_space: SpaceId,
-    deferred: Vec<(SpaceId, Fault)>,
-    buffer: File,
-    places: Vec<usize>,
-    events: Vec<Event>,
-    /// When the pager last looked after what tells nothing.
-    looked: Instant,
-}
-
 impl Pager {
-    /// A pager for a program whose library is at the other ends of these sockets.
-    ///
-    /// # Errors
-    /// Where there is no memory for its buffer.
-    pub(super) fn new(
-        borrower: Borrower,
-        limits: Limits,
-        region_bytes: u64,
-        orders: OwnedFd,
-        requests: OwnedFd,
-    ) -> io::Result<Self> {
-        let buffer = rustix::fs::memfd_create("rhythm-venice", MemfdFlags::CLOEXEC)?;
-        let buffer = File::from(buffer);
-        buffer.set_len((PLACES * ORDER_PAGES * PAGE) as u64)?;
-        Ok(Self {
-            borrower,
-            memory: Memory {
-                spaces: HashMap::new(),
-                slots: Slots::new(limits.remote),
-                in_flight: HashMap::new(),
-                writes: HashMap::new(),
-                fetches: HashMap::new(),
-                again: Vec::new(),
-                figures: Figures::default(),
-                limit: limits.local,
-            },
-            limits,
-            program: Some(Library {
-                orders,
-                requests,
-                helper: None,
-            }),
-            region_bytes,
-            forked: Vec::new(),
-            orphaned: Vec::new(),
-            next_space: 0,
-            deferred: Vec::new(),
-            buffer,
-            places: (0..PLACES).collect(),
-            events: Vec::new(),
-            looked: Instant::now(),
-        })
-    }
-
     /// Looks after the program until it and all that it forked are gone.
     ///
     /// # Errors
@@ -357,59 +247,4 @@ struct Ready {
     faults: Vec<SpaceId>,
     orders: Vec<SpaceId>,
     requests: Vec<SpaceId>,
-}
-
-impl Memory {
-    /// The donor has answered.
-    fn answered(&mut self, id: u64, answer: &Answer<'_>) {
-        if let Some(slot) = self.writes.remove(&id) {
-            if self
-                .in_flight
-                .get(&slot)
-                .is_some_and(|(last, _)| *last == id)
-            {
-                self.in_flight.remove(&slot);
-                self.slots.set(slot, Content::Stored);
-            }
-        } else if let (Some((space, page)), Answer::Data(bytes)) =
-            (self.fetches.remove(&id), answer)
-            && let Ok(bytes) = <&[u8; PAGE]>::try_from(*bytes)
-            && !self.bring(space, page, id, bytes)
-        {
-            self.again.push((space, page, id, Box::new(*bytes)));
-        }
-    }
-
-    /// A page is no longer a slot's user; true where nobody is.
-    fn leave_slot(&mut self, slot: u32) -> bool {
-        let is_free = slot != NO_SLOT && self.slots.leave(slot);
-        if is_free {
-            self.in_flight.remove(&slot);
-        }
-        is_free
-    }
-
-    fn bring_again(&mut self) {
-        for (space, page, id, bytes) in std::mem::take(&mut self.again) {
-            if !self.bring(space, page, id, &bytes[..]) {
-                self.again.push((space, page, id, bytes));
-            }
-        }
-    }
-
-    /// Forgets a process that is gone; what is left of it is its sockets.
-    fn remove(&mut self, id: SpaceId) -> Option<Library> {
-        let space = self.spaces.remove(&id)?;
-        let mut slots = HashSet::new();
-        space.pages.each(|_, page| {
-            if page.slot != NO_SLOT && page.state != State::Discarding {
-                slots.insert(page.slot);
-            }
-        });
-        for slot in slots {
-            self.leave_slot(slot);
-        }
-        debug!("a process is gone; {} slots are in use", self.slots.used());
-        space.library
-    }
 }

@@ -34,7 +34,7 @@ const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 /// Addresses of a region are multiples of this.
 const REGION_UNIT: u64 = 2 << 20;
 /// The least that a process may have here.
-pub const LOCAL_BYTES_MIN: u64 = 1 << 20;
+const LOCAL_BYTES_MIN: u64 = 1 << 20;
 
 /// What a program is run with.
 #[derive(Clone, Debug)]

@@ -18,9 +18,9 @@ use crate::loan::{LoanId, LoanKey};
 use thiserror::Error;
 
 /// Bytes of a head.
-pub const HEAD_BYTES: usize = 32;
+pub(crate) const HEAD_BYTES: usize = 32;
 /// The most that a message carries.
-pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 
 const MAGIC: [u8; 4] = *b"RVM1";
 const CRC_AT: usize = HEAD_BYTES - 4;
@@ -197,7 +197,7 @@ fn checksum(head: &[u8], payload: &[u8]) -> u32 {
 ///
 /// # Errors
 /// [`Malformed`]: the connection cannot be used any further.
-pub fn parse_request(bytes: &[u8]) -> Parsed<Request<'_>> {
+pub(crate) fn parse_request(bytes: &[u8]) -> Parsed<Request<'_>> {
     let Some((head, payload)) = split(bytes, |kind| (kind::HELLO..=kind::FREE).contains(&kind))?
     else {
         return Ok(None);
@@ -252,6 +252,15 @@ pub fn parse_answer(bytes: &[u8]) -> Parsed<Answer<'_>> {
     Ok(Some((answer, head.id, HEAD_BYTES + payload.len())))
 }
 
+/// The beginning of a text, of whole characters and so many bytes at most.
+pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 fn put(out: &mut Vec<u8>, kind: u32, id: u64, offset: u64, length: u32, payload: &[&[u8]]) {
     let start = out.len();
     out.extend_from_slice(&MAGIC);
@@ -269,7 +278,7 @@ fn put(out: &mut Vec<u8>, kind: u32, id: u64, offset: u64, length: u32, payload:
 }
 
 impl Request<'_> {
-    /// Appends its bytes. What it carries is [`PAYLOAD_BYTES_MAX`] at most.
+    /// Appends its bytes. What it carries is 64 KiB at most.
     pub fn put(&self, id: u64, out: &mut Vec<u8>) {
         match self {
             Self::Hello(hello) => {
@@ -291,7 +300,7 @@ impl Request<'_> {
 }
 
 impl Answer<'_> {
-    /// Appends its bytes. Data is [`PAYLOAD_BYTES_MAX`] at most; a reason is cut where it is long.
+    /// Appends its bytes. Data is 64 KiB at most; a reason is cut where it is long.
     pub fn put(&self, id: u64, out: &mut Vec<u8>) {
         match self {
             Self::Welcome { loan, bytes } => {
@@ -304,9 +313,8 @@ impl Answer<'_> {
             }
             Self::Done => put(out, kind::DONE, id, 0, 0, &[]),
             Self::Refused(reason) => {
-                let end = reason.floor_char_boundary(REFUSAL_BYTES_MAX);
-                let reason = &reason.as_bytes()[..end];
-                put(out, kind::REFUSED, id, 0, end as u32, &[reason]);
+                let reason = cut(reason, REFUSAL_BYTES_MAX).as_bytes();
+                put(out, kind::REFUSED, id, 0, reason.len() as u32, &[reason]);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! One connection of a borrower, on a thread of its own.
 
-use super::{Loan, LoanState, OWN_LOANS, Shared, lock};
+use super::loans::{Loan, LoanState, OWN_LOANS, Shared, lock};
 use crate::loan::{LoanId, LoanKey};
 use crate::memory::mapping::Mapping;
 use crate::memory::wire::{Answer, HEAD_BYTES, Hello, PAYLOAD_BYTES_MAX, Request, parse_request};

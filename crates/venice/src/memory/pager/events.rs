@@ -1,11 +1,10 @@
 //! What processes do to their memory: they fork, drop ranges, and end.
 
-use super::faults::Fault;
-use super::{Forked, PAGE, Pager, SpaceId};
+use super::state::{Fault, Forked, Pager, SpaceId};
 use crate::memory::orders::{self, Received, Request};
 use crate::memory::pages::{NO_SLOT, Page, State};
 use crate::memory::space::{Discard, Library, Space};
-use crate::memory::uffd::{Event, Uffd};
+use crate::memory::uffd::{Event, PAGE, Uffd};
 use crate::memory::wire;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};

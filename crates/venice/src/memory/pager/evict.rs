@@ -1,9 +1,10 @@
 //! Pages that leave.
 
-use super::{Bytes, PAGE, Pager, SpaceId};
+use super::state::{Bytes, Pager, SpaceId};
 use crate::memory::orders::{self, Answer, ORDER_PAGES};
 use crate::memory::pages::{Content, NO_SLOT, State};
 use crate::memory::space::Batch;
+use crate::memory::uffd::PAGE;
 use crate::memory::wire::Request;
 use std::io;
 use std::os::fd::AsFd;
@@ -32,6 +33,8 @@ impl Pager {
                 let can = space.discard.is_none()
                     && space.batches.len() < BATCHES_MAX
                     && space.library.as_ref().is_some_and(|it| it.helper.is_some());
+                let most = &mut self.memory.figures.present_most;
+                *most = (*most).max(space.resident as u64);
                 let leaving: usize = space.batches.iter().map(|batch| batch.pages.len()).sum();
                 let mark = limit - (limit / 16).clamp(1, 256);
                 let excess = (space.resident - leaving).saturating_sub(mark);
@@ -120,8 +123,6 @@ impl Pager {
         let Some(batch) = space.batches.pop_front() else {
             return;
         };
-        let present = space.resident as u64;
-        self.memory.figures.present_most = self.memory.figures.present_most.max(present);
         let read = self.copied(&batch);
         let Ok(bytes) = read.inspect_err(|error| error!("the buffer cannot be read: {error}"))
         else {

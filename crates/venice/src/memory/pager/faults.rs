@@ -1,9 +1,10 @@
 //! Faults, answered.
 
-use super::{Memory, PAGE, Pager, SpaceId};
+use super::state::{Fault, Memory, Pager, SpaceId};
 use crate::memory::pages::{Content, NO_SLOT, State};
 use crate::memory::space::Fetch;
 use crate::memory::streams::Ahead;
+use crate::memory::uffd::PAGE;
 use crate::memory::wire::Request;
 use rustix::io::Errno;
 use std::time::Instant;
@@ -13,16 +14,6 @@ use tracing::error;
 const ZEROS: usize = 32;
 /// What a page reads as that nobody wrote.
 static ZERO_PAGES: [u8; ZEROS * PAGE] = [0; ZEROS * PAGE];
-
-/// A thread waits.
-#[derive(Clone, Debug)]
-pub(super) struct Fault {
-    pub(super) page: u32,
-    pub(super) write: bool,
-    pub(super) protected: bool,
-    pub(super) thread: u32,
-    pub(super) since: Instant,
-}
 
 impl Pager {
     /// Answers a fault, or begins to; false where that has to wait.
@@ -205,7 +196,7 @@ impl Pager {
             let Some(space) = self.memory.spaces.get(&id) else {
                 return;
             };
-            // Half of what is free is for those who wait.
+            // A little room is for those who wait.
             if space.resident + self.memory.limit / 64 + 1 >= self.memory.limit {
                 return;
             }

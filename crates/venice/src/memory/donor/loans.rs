@@ -1,0 +1,119 @@
+//! The loans of a donor.
+
+use crate::loan::{LoanId, LoanKey};
+use crate::memory::mapping::Mapping;
+use std::collections::HashMap;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thiserror::Error;
+
+/// What loans of an offer are numbered from: no monitor counts this far.
+pub(super) const OWN_LOANS: u64 = 1_000_000_000_000;
+
+/// More was asked for than is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{wanted} bytes are wanted, and {left} of {all} are not lent yet")]
+pub struct NoRoom {
+    /// Bytes asked for.
+    pub wanted: u64,
+    /// Bytes not lent.
+    pub left: u64,
+    /// Bytes that may be lent.
+    pub all: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Bytes that may be lent in all.
+    pub(super) memory: u64,
+    pub(super) loans: Mutex<Loans>,
+    pub(super) connections: AtomicUsize,
+    pub(super) closing: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Loans {
+    pub(super) granted: HashMap<LoanId, Arc<Loan>>,
+    pub(super) offer: Option<LoanKey>,
+    pub(super) next_own: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Loan {
+    pub(super) id: LoanId,
+    pub(super) bytes: u64,
+    pub(super) key: LoanKey,
+    pub(super) state: Mutex<LoanState>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct LoanState {
+    /// There while a borrower is connected.
+    pub(super) memory: Option<Mapping>,
+    /// The borrower that has it.
+    pub(super) session: u64,
+    pub(super) connections: HashMap<u64, TcpStream>,
+    pub(super) next_connection: u64,
+    pub(super) revoked: bool,
+}
+
+/// What a poisoned lock guards is whole: nothing that holds one is left half done by a panic.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(super) fn new(memory: u64) -> Self {
+        Self {
+            memory,
+            loans: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn add(
+        &self,
+        loans: &mut Loans,
+        id: LoanId,
+        bytes: u64,
+        key: LoanKey,
+    ) -> Result<Arc<Loan>, NoRoom> {
+        let lent: u64 = loans.granted.values().map(|loan| loan.bytes).sum();
+        let left = self.memory.saturating_sub(lent);
+        if bytes > left {
+            return Err(NoRoom {
+                wanted: bytes,
+                left,
+                all: self.memory,
+            });
+        }
+        let loan = Arc::new(Loan {
+            id,
+            bytes,
+            key,
+            state: Mutex::default(),
+        });
+        loans.granted.insert(id, Arc::clone(&loan));
+        Ok(loan)
+    }
+
+    /// The last connection to a loan is gone.
+    pub(super) fn left(&self, loan: &Loan) {
+        if loan.id.0 >= OWN_LOANS {
+            lock(&self.loans).granted.remove(&loan.id);
+        }
+    }
+}
+
+impl Loan {
+    pub(super) fn end(&self) {
+        let mut state = lock(&self.state);
+        state.revoked = true;
+        for stream in state.connections.values() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        state.memory = None;
+    }
+}
