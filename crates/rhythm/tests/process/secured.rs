@@ -2,7 +2,7 @@
 
 use super::postgres::database::{Database, PASSWORD, USER};
 use super::redis::Keeper;
-use super::server::Server;
+use super::server::{NEVER, Server};
 use super::site::{Site, until};
 use super::sqlite::get;
 use super::tls::make;
@@ -12,6 +12,8 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A folder with certificates where whoever runs a database may read them; removed when dropped.
 struct Papers(PathBuf);
@@ -58,6 +60,15 @@ fn why(server: &Server) -> String {
     let said = server.said("TLS with a server failed");
     let why = said["fields"]["why"].as_str();
     why.expect("a reason").to_owned()
+}
+
+/// Asks until what a reload brings cannot be asked.
+fn until_it_fails(server: &Server, path: &str) {
+    let start = Instant::now();
+    while get(server, path).0 < 500 {
+        assert!(start.elapsed() < NEVER, "{path} is answered still");
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// A table of a PostgreSQL at this host.
@@ -136,8 +147,7 @@ fn a_database_is_asked_over_tls_and_nobody_in_its_place() {
         let table = postgres(&database, host, "?sslmode=require", &trusting(trusted));
         site.write("service.toml", &format!("[backend.asked]\n{table}"));
         server.signal(Signal::HUP);
-        server.said("reloaded");
-        assert!(get(&server, "/sealed").0 >= 500);
+        until_it_fails(&server, "/sealed");
         let why = why(&server);
         assert!(why.contains("invalid peer certificate"), "{why}");
         let told = check(&site.folder);
@@ -226,8 +236,7 @@ fn a_redis_that_knows_its_clients_by_their_certificates() {
     // Nobody without one.
     site.write("service.toml", &table(""));
     server.signal(Signal::HUP);
-    server.said("reloaded");
-    assert!(get(&server, "/greeting").0 >= 500);
+    until_it_fails(&server, "/greeting");
     let why = why(&server);
     assert!(why.contains("CertificateRequired"), "{why}");
     site.write("service.toml", &table("tls_key = \"nowhere\"\n"));

@@ -270,7 +270,10 @@ impl<L: Lender> Agent<L> {
                     bytes,
                     until,
                 };
-                match self.borrowing.want(request).filter(|_| !self.leaves) {
+                if self.leaves {
+                    return self.not_lent(client, number, NotLent::AgentEnds);
+                }
+                match self.borrowing.want(request) {
                     Some(request) => self.say(Message::Borrow { request, bytes }),
                     None => self.not_lent(client, number, NotLent::TooMany),
                 }
@@ -356,3 +359,6 @@ impl<L: Lender> Agent<L> {
 fn millis(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests;

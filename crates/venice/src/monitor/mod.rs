@@ -29,7 +29,7 @@ pub mod rat;
 mod register;
 pub mod rrt;
 pub mod server;
-pub mod tst;
+mod tst;
 
 pub use effects::Effect;
 pub use folder::{Folder, FolderError};

@@ -11,20 +11,20 @@ use std::time::Duration;
 
 /// How a link is, by its last test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub(crate) struct Link {
     /// There and back, smoothed; none: not known.
-    pub latency: Option<Duration>,
+    pub(crate) latency: Option<Duration>,
     /// Bytes a second that a short burst got through; none: not known. A lower bound.
-    pub bandwidth: Option<u64>,
+    pub(crate) bandwidth: Option<u64>,
     /// Tests without an answer, of 1000.
-    pub loss_permille: u16,
+    pub(crate) loss_permille: u16,
     /// When the last answer came, if one did.
-    pub seen: Option<Time>,
+    pub(crate) seen: Option<Time>,
 }
 
 /// See the head of this file.
 #[derive(Debug, Default)]
-pub struct Tst {
+pub(crate) struct Tst {
     /// By who tests, and whom.
     rows: BTreeMap<NodeName, BTreeMap<NodeName, Link>>,
 }
@@ -57,13 +57,13 @@ impl Tst {
     }
 
     /// The link between two nodes, as one of them saw it, the first rather.
-    pub fn between(&self, one: &NodeName, other: &NodeName) -> Option<&Link> {
+    pub(crate) fn between(&self, one: &NodeName, other: &NodeName) -> Option<&Link> {
         let seen_by = |from: &NodeName, to: &NodeName| self.rows.get(from)?.get(to);
         seen_by(one, other).or_else(|| seen_by(other, one))
     }
 
     /// All rows: who tested, whom, and what came of it.
-    pub fn rows(&self) -> impl Iterator<Item = (&NodeName, &NodeName, &Link)> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&NodeName, &NodeName, &Link)> {
         let rows = self.rows.iter();
         rows.flat_map(|(from, links)| links.iter().map(move |(to, link)| (from, to, link)))
     }

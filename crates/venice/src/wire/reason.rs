@@ -78,6 +78,8 @@ pub enum NotLent {
     NoDisk,
     /// No monitor is reached, or it did not answer in time.
     NoMonitor,
+    /// The agent is about to end.
+    AgentEnds,
 }
 
 impl NotLent {
@@ -87,6 +89,7 @@ impl NotLent {
             NotLent::TooMany => (1, 0),
             NotLent::NoDisk => (2, 0),
             NotLent::NoMonitor => (3, 0),
+            NotLent::AgentEnds => (4, 0),
         };
         out.push(kind);
         out.put_u64(most);
@@ -98,6 +101,7 @@ impl NotLent {
             (1, 0) => Some(NotLent::TooMany),
             (2, 0) => Some(NotLent::NoDisk),
             (3, 0) => Some(NotLent::NoMonitor),
+            (4, 0) => Some(NotLent::AgentEnds),
             _ => None,
         }
     }
@@ -117,6 +121,7 @@ impl fmt::Display for NotLent {
             NotLent::NoDisk => f.write_str(
                 "the monitor's disk is full, and what is lent must be written down; make room",
             ),
+            NotLent::AgentEnds => f.write_str("the agent of this machine is about to end"),
             NotLent::NoMonitor => {
                 f.write_str("the monitor is not reached, or does not answer; see the agent's log")
             }

@@ -36,6 +36,7 @@ fn not_lent() -> impl Strategy<Value = NotLent> {
         Just(NotLent::TooMany),
         Just(NotLent::NoDisk),
         Just(NotLent::NoMonitor),
+        Just(NotLent::AgentEnds),
     ]
 }
 

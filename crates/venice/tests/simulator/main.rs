@@ -29,7 +29,7 @@ fn nothing_is_given_twice_and_all_comes_back() {
         return;
     }
     let first = number("VENICE_FIRST").unwrap_or(0);
-    let seeds = number("VENICE_SEEDS").unwrap_or(100);
+    let seeds = number("VENICE_SEEDS").unwrap_or(40);
     let mut all = counts::Counts::default();
     for seed in first..first + seeds {
         match catch_unwind(AssertUnwindSafe(|| world::run(seed))) {

@@ -1,0 +1,156 @@
+use super::*;
+use crate::loan::LoanKey;
+use crate::secret::Prover;
+
+const SECRET: &[u8] = b"0123456789abcdef";
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Duration::from_millis(millis)
+}
+
+fn agent() -> Agent<LendsNothing> {
+    let settings = Settings {
+        name: "a".parse().expect("a name"),
+        place: String::new(),
+        probe: ([127, 0, 0, 1], 1).into(),
+        size: 0,
+        keep_free: 0,
+        reclaim_within: Duration::from_secs(1),
+        borrow_within: Duration::from_secs(10),
+    };
+    let numbers = Box::new(|| [3; 32]);
+    Agent::new(settings, Secret::of(SECRET), LendsNothing, numbers, at(0))
+}
+
+/// Answers the agent's greeting as a monitor with this secret does.
+fn greet(agent: &mut Agent<LendsNothing>, secret: &[u8]) -> Vec<Effect> {
+    agent.tick(at(0));
+    assert_eq!(agent.flush(), [Effect::Connect]);
+    agent.connected();
+    let said = agent.flush();
+    let [Effect::Say(Message::Hello { nonce: theirs, .. })] = &said[..] else {
+        panic!("{said:?}");
+    };
+    let nonce = [5; 32];
+    let proof = Secret::of(secret).prove(Prover::Monitor, &[theirs, &nonce]);
+    agent.received(Message::Challenge { nonce, proof }, at(0));
+    agent.flush()
+}
+
+fn registered() -> Agent<LendsNothing> {
+    let mut agent = agent();
+    let said = greet(&mut agent, SECRET);
+    let [
+        Effect::Say(Message::Proof { .. }),
+        Effect::Say(Message::Register(_)),
+    ] = &said[..]
+    else {
+        panic!("{said:?}");
+    };
+    agent.received(Message::Registered { heartbeat_ms: 1000 }, at(0));
+    assert!(agent.status(at(0)).is_registered);
+    agent
+}
+
+fn borrow(agent: &mut Agent<LendsNothing>, client: u64) {
+    let (request, bytes) = (8, 4096);
+    agent.client_said(client, Local::Borrow { request, bytes }, at(0));
+}
+
+fn not_lent(client: u64, why: NotLent) -> Effect {
+    Effect::Tell(client, Local::NotLent { request: 8, why })
+}
+
+#[test]
+fn a_monitor_without_the_secret_is_told_nothing() {
+    let mut agent = agent();
+    assert_eq!(greet(&mut agent, b"0123456789abcdeg"), [Effect::Disconnect]);
+    let trouble = agent.status(at(0)).trouble.expect("it is told");
+    assert!(trouble.contains("--key-file"), "{trouble}");
+    // It tries again, but not at once.
+    agent.tick(at(1000));
+    assert_eq!(agent.flush(), []);
+    agent.tick(at(2000));
+    assert_eq!(agent.flush(), [Effect::Connect]);
+}
+
+#[test]
+fn who_asks_gets_one_answer_also_without_a_monitor() {
+    let mut agent = agent();
+    agent.client_opened(1);
+    borrow(&mut agent, 1);
+    assert_eq!(agent.flush(), []);
+    agent.tick(at(10_000));
+    assert!(agent.flush().contains(&not_lent(1, NotLent::NoMonitor)));
+    agent.leave(at(10_000));
+    borrow(&mut agent, 1);
+    assert_eq!(agent.flush(), [not_lent(1, NotLent::AgentEnds)]);
+    agent.tick(at(30_000));
+    let told = agent.flush();
+    let is_told = told.iter().any(|effect| matches!(effect, Effect::Tell(..)));
+    assert!(!is_told && agent.has_left(), "{told:?}");
+}
+
+#[test]
+fn what_comes_for_a_borrower_that_is_gone_is_given_back() {
+    let mut agent = registered();
+    agent.client_opened(1);
+    borrow(&mut agent, 1);
+    let borrow = Message::Borrow {
+        request: 1,
+        bytes: 4096,
+    };
+    assert_eq!(agent.flush(), [Effect::Say(borrow)]);
+    agent.client_closed(1);
+    let loan = LoanId(7);
+    let (bytes, key, donor) = (4096, LoanKey([0; 32]), ([127, 0, 0, 1], 1).into());
+    agent.received(
+        Message::Lent {
+            request: 1,
+            loan,
+            bytes,
+            key,
+            donor,
+        },
+        at(1),
+    );
+    assert_eq!(agent.flush(), [Effect::Say(Message::GiveBack { loan })]);
+    assert_eq!(agent.status(at(1)).borrowed, []);
+}
+
+#[test]
+fn a_borrower_has_its_own_loans_alone() {
+    let mut agent = registered();
+    for client in [1, 2] {
+        agent.client_opened(client);
+    }
+    borrow(&mut agent, 1);
+    let loan = LoanId(7);
+    let (bytes, key, donor) = (4096, LoanKey([0; 32]), ([127, 0, 0, 1], 1).into());
+    agent.received(
+        Message::Lent {
+            request: 1,
+            loan,
+            bytes,
+            key,
+            donor,
+        },
+        at(1),
+    );
+    agent.flush();
+    // Another neither gives it back nor learns of it.
+    agent.client_said(2, Local::GiveBack { loan }, at(1));
+    agent.client_said(2, Local::Renew { loan }, at(1));
+    let stands = false;
+    assert_eq!(
+        agent.flush(),
+        [Effect::Tell(2, Local::Stands { loan, stands })]
+    );
+    assert_eq!(agent.status(at(1)).borrowed, [(loan, 4096)]);
+    // Who says what no borrower says is disconnected, and what it had is given back.
+    agent.client_said(1, Local::Stands { loan, stands }, at(1));
+    assert_eq!(
+        agent.flush(),
+        [Effect::Drop(1), Effect::Say(Message::GiveBack { loan })]
+    );
+}
