@@ -139,6 +139,101 @@ fn an_agent_is_in_the_tables_of_its_monitor() {
     assert!(said(&nobody).contains("nobody answers"), "{nobody:?}");
 }
 
+/// Waits until a status says this.
+fn until(admin: &str, is: impl Fn(&serde_json::Value) -> bool) {
+    let start = Instant::now();
+    loop {
+        let told = status(admin, &["--json"]);
+        if is(&serde_json::from_str(&told).expect("JSON")) {
+            return;
+        }
+        assert!(start.elapsed() < NEVER, "{told}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Fills three times as much memory as it has here, and sees that it is what it was.
+const PROGRAM: &str = "
+import time, sys
+pages = [bytearray(bytes([i % 251]) * 4096 * 64) for i in range(192)]
+assert all(page[0] == i % 251 == page[-1] for i, page in enumerate(pages))
+print('filled', flush=True)
+sys.stdin.readline()
+assert all(page.count(i % 251) == len(page) for i, page in enumerate(pages))
+print('whole', flush=True)
+";
+
+#[test]
+fn a_program_borrows_of_its_agent_what_another_machine_lends() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: programs with memory of others need root");
+        return;
+    }
+    let folder = folder();
+    let key = key(folder.path(), 0o600);
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let free = "127.0.0.1:0";
+    let state = path("state");
+    let both = ["--admin", free, "--key-file", &key];
+    let monitor = ["monitor", "--listen", free, "--state", &state];
+    let (monitor, at) = Running::start(&[&monitor[..], &both].concat());
+    let [left, right] = ["left.sock", "right.sock"].map(path);
+    let agent = |name, socket, more: &[&str]| {
+        let args = [
+            "agent",
+            "--monitor",
+            &at[0],
+            "--name",
+            name,
+            "--socket",
+            socket,
+        ];
+        Running::start(&[&args[..], &both, more].concat())
+    };
+    let (borrows, _) = agent("left", &left, &[]);
+    let (lends, _) = agent("right", &right, &["--lend", "128M", "--keep-free", "64M"]);
+    until(&at[1], |told| {
+        told["nodes"].as_array().is_some_and(|all| all.len() == 2)
+    });
+    let run = |remote: &str| {
+        let mut command = venice(&["run", "--agent", &left, "--local", "16M"]);
+        command.args(["--remote", remote, "--", "python3", "-c", PROGRAM]);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().expect("a process")
+    };
+    // More than anybody has.
+    let refused = run("1G").wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(told.contains("nothing is lent"), "{told}");
+    for is_donor_lost in [false, true] {
+        let mut program = run("96M");
+        let mut lines = BufReader::new(program.stdout.take().expect("it is piped")).lines();
+        assert_eq!(lines.next().expect("a line").expect("a text"), "filled");
+        until(&at[1], |told| {
+            told["rat"].as_array().is_some_and(|all| all.len() == 1)
+        });
+        if is_donor_lost {
+            // What is lent ends with the agent's process.
+            kill_process(Pid::from_child(&lends.0), Signal::KILL).expect("it runs");
+            let ended = program.wait_with_output().expect("it ends");
+            let told = String::from_utf8_lossy(&ended.stderr);
+            assert_eq!(ended.status.code(), Some(135), "{told}");
+            assert!(told.contains("is lost"), "{told}");
+            assert!(lines.next().is_none());
+        } else {
+            drop(program.stdin.take());
+            assert_eq!(lines.next().expect("a line").expect("a text"), "whole");
+            assert!(program.wait().expect("it ends").success());
+            until(&at[1], |told| told["rat"] == serde_json::json!([]));
+        }
+    }
+    borrows.terminate();
+    monitor.terminate();
+}
+
 /// What a command said that failed.
 fn said(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");

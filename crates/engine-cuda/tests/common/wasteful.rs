@@ -139,6 +139,7 @@ pub fn wasteful() -> Arc<Service> {
             result: CallResult::Rows(ROWS),
             status: STATUS,
             idempotent: true,
+            optional: false,
             shared: false,
             merged: false,
             particulars: Default::default(),

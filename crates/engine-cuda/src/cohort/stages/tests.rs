@@ -90,6 +90,7 @@ fn service() -> Service {
                 result,
                 status: 0,
                 idempotent: true,
+                optional: false,
                 shared: false,
                 merged: false,
                 particulars: Default::default(),
