@@ -189,7 +189,7 @@ mod tests {
     fn a_client_stays_with_its_server_while_that_is_well() {
         let mut route = route(3, Balance::Client);
         let now = Time::from_nanos(1);
-        let mut of = |route: &mut Route| -> Vec<_> {
+        let of = |route: &mut Route| -> Vec<_> {
             (0..60).map(|last| route.choose(at(last), 0, now)).collect()
         };
         let before = of(&mut route);
