@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const KEYS: u32 = 40_000;
 
 struct Redis {
-    _process: Ended,
+    process: Ended,
     connection: BufReader<UnixStream>,
 }
 
@@ -37,7 +37,7 @@ impl Redis {
         };
         connection.set_read_timeout(Some(NEVER)).expect("a socket");
         Self {
-            _process: process,
+            process,
             connection: BufReader::new(connection),
         }
     }
@@ -68,6 +68,13 @@ impl Redis {
     fn run(&mut self, script: &str) {
         let answer = self.ask(&["eval", script, "0"]);
         assert_eq!(answer.trim(), ":1", "{script}");
+    }
+
+    /// Ends it; nobody answers at its socket then.
+    fn end(mut self) {
+        let sent = self.connection.get_mut().write_all(b"shutdown nosave\r\n");
+        sent.expect("redis is there");
+        assert!(self.process.wait().success());
     }
 
     fn digest(&mut self) -> String {
@@ -130,7 +137,7 @@ fn redis_has_and_saves_what_a_plain_one_does() {
     assert_eq!(written, plain);
     assert_ne!(written, filled);
     // What each saved is what it had when it began to.
-    drop(both);
+    both.into_iter().for_each(Redis::end);
     for name in ["paged", "plain"] {
         let mut again = Redis::start(Command::new("redis-server"), folder.path(), name);
         let start = Instant::now();
