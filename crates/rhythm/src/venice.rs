@@ -14,8 +14,8 @@ use std::process::ExitCode;
 /// Use memory of other machines, or lend them this one's
 ///
 /// A monitor knows what each machine has and lends it to whom; an agent runs on each machine, and
-/// programs borrow from the agent of theirs (docs/venice-monitor.md). Without them, `lend` and `run`
-/// are two ends of one loan (docs/venice.md).
+/// programs borrow from the agent of theirs (docs/venice-monitor.md). Without them, `lend` and
+/// `run` are two ends of one loan (docs/venice.md).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -7,7 +7,7 @@ use super::acceptor::Acceptor;
 use super::connector::{Begins, Connector, Failure};
 use crate::layer::{Codec, Codecs};
 use crate::port::{Accepted, Peer, Role};
-use rustls::{ClientConnection, Connection, ServerConnection};
+use rustls::{Connection, ServerConnection};
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Codecs for Tls {
 
     fn connecting(&mut self, peer: &Peer) -> Option<TlsCodec> {
         let connector = peer.seal.as_ref()?.get::<Connector>()?;
-        Some(connector.codec())
+        Some(TlsCodec::connecting(&connector))
     }
 }
 
@@ -62,15 +62,12 @@ pub struct TlsCodec {
 
 impl TlsCodec {
     /// A connection of ours.
-    pub(super) fn connecting(
-        connection: Option<ClientConnection>,
-        connector: Arc<Connector>,
-    ) -> TlsCodec {
+    pub fn connecting(connector: &Arc<Connector>) -> TlsCodec {
         TlsCodec {
-            connection: connection.map(Connection::Client),
+            connection: connector.begin().map(Connection::Client),
             has_ended: false,
             begins: connector.begins(),
-            connector: Some(connector),
+            connector: Some(connector.clone()),
         }
     }
 

@@ -2,7 +2,6 @@
 //! asked to speak TLS.
 
 use super::certificate::Certificate;
-use super::codec::TlsCodec;
 use super::trusted::Trusted;
 use crate::port::Seal;
 use rustls::crypto::aws_lc_rs;
@@ -76,10 +75,9 @@ impl Connector {
         })
     }
 
-    /// One connection's codec.
-    pub fn codec(self: &Arc<Connector>) -> TlsCodec {
-        let connection = ClientConnection::new(self.config.clone(), self.name.clone());
-        TlsCodec::connecting(connection.ok(), self.clone())
+    /// What one connection begins with; none where the system has no random numbers.
+    pub(super) fn begin(&self) -> Option<ClientConnection> {
+        ClientConnection::new(self.config.clone(), self.name.clone()).ok()
     }
 
     /// For a [`Peer`](crate::Peer).

@@ -295,12 +295,12 @@ fn servers_are_greeted_however_the_bytes_are_cut() {
     let acceptor = acceptor(&[certificate(&pem)]);
     let connector = connector("db.test", &pem, Begins::AtOnce);
     for step in [1, 3, 1000, usize::MAX] {
-        let (mut ours, mut theirs) = (connector.codec(), codec(&acceptor));
+        let (mut ours, mut theirs) = (TlsCodec::connecting(&connector), codec(&acceptor));
         assert_eq!(ours.seal(b"early", &mut Vec::new()), 0);
         talk(&mut ours, &mut theirs, step).expect("it is whom it says");
         assert!(ours.is_ready() && theirs.is_ready());
         for (from, to) in [(0, 1), (1, 0)] {
-            let mut ends = [&mut ours, &mut theirs];
+            let ends = [&mut ours, &mut theirs];
             let (mut record, mut plain) = (Vec::new(), Vec::new());
             assert_eq!(ends[from].seal(b"select 1", &mut record), 8);
             ends[to]
@@ -320,7 +320,7 @@ fn who_is_not_whom_we_ask_gets_nothing_from_us() {
         (&right, &right, "127.0.0.1"),
     ] {
         let acceptor = acceptor(&[certificate(shown)]);
-        let mut ours = connector(name, trusted, Begins::AtOnce).codec();
+        let mut ours = TlsCodec::connecting(&connector(name, trusted, Begins::AtOnce));
         let told = talk(&mut ours, &mut codec(&acceptor), usize::MAX);
         let is_certificate = matches!(
             told,
@@ -337,7 +337,7 @@ fn a_server_is_asked_first_where_it_wants_to_be() {
     let pem = pem(&["db.test"]);
     let acceptor = acceptor(&[certificate(&pem)]);
     let connector = connector("db.test", &pem, ASKED);
-    let (mut ours, mut theirs) = (connector.codec(), codec(&acceptor));
+    let (mut ours, mut theirs) = (TlsCodec::connecting(&connector), codec(&acceptor));
     let (mut plain, mut out) = (Vec::new(), Vec::new());
     ours.take_in(b"", &mut plain, &mut out).expect("it asks");
     assert_eq!((&out[..], ours.is_ready()), (&b"TLS?"[..], false));
@@ -353,14 +353,14 @@ fn a_server_is_asked_first_where_it_wants_to_be() {
         .expect("a greeting");
     assert!(ours.is_ready());
     for answer in [&b"N"[..], b"E", b"no"] {
-        let mut ours = connector.codec();
+        let mut ours = TlsCodec::connecting(&connector);
         ours.take_in(b"", &mut plain, &mut out).expect("it asks");
         let told = ours.take_in(answer, &mut plain, &mut out);
         assert_eq!(told, Err(Failure::Refused));
         assert_eq!(ours.seal(b"secret", &mut Vec::new()), 0);
     }
     // What was put behind the answer is no TLS.
-    let mut ours = connector.codec();
+    let mut ours = TlsCodec::connecting(&connector);
     ours.take_in(b"", &mut plain, &mut out).expect("it asks");
     let told = ours.take_in(b"SR\0\0\0\x08\0\0\0\0", &mut plain, &mut out);
     assert!(matches!(told, Err(Failure::Tls(_))), "{told:?}");

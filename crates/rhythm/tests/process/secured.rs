@@ -258,7 +258,8 @@ fn a_site_answers_json_to_another_over_tls() {
     );
     answers.write(
         "pages/number.html",
-        "+++\nroute = \"GET /number\"\ncontent_type = \"application/json\"\n[params]\nn = { in = \"query\", type = \"int\" }\n\
+        "+++\nroute = \"GET /number\"\ncontent_type = \"application/json\"\n\
+         [params]\nn = { in = \"query\", type = \"int\" }\n\
          +++\n{\"n\": {{ n + 1 }}}",
     );
     let there = Server::start(&answers.folder, &["--tls-listen", "127.0.0.1:0"]);

@@ -1,8 +1,8 @@
 //! Files that a backend's table names: a password, a certificate, a script.
 //!
-//! They are read as a service is loaded, which is never to wait for ever: what is no regular file (a
-//! pipe that nobody writes, a device without an end) is refused, and so is what is longer than such
-//! a file is.
+//! They are read as a service is loaded, which is never to wait for ever: what is no regular file
+//! (a pipe that nobody writes, a device without an end) is refused, and so is what is longer than
+//! such a file is.
 
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};

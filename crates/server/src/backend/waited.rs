@@ -54,7 +54,7 @@ impl Waited {
         let mut opened = Waited {
             stream,
             until: Instant::now() + PATIENCE,
-            tls: tls.map(Connector::codec),
+            tls: tls.map(TlsCodec::connecting),
         };
         let mut plain = Vec::new();
         opened.take_in(&[], &mut plain)?;

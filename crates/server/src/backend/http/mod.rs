@@ -15,8 +15,8 @@ mod wire;
 
 use crate::backend::http_client::{BackendUrl, ResponseLimits};
 use crate::backend::kind::{Kind, Opened};
-use crate::backend::{secured, waited};
 use crate::backend::{ConnectionPool, PoolOptions};
+use crate::backend::{secured, waited};
 use access::Access;
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind};
 use rhythm_engine::settings::{BackendConfig, Setting};

@@ -15,11 +15,12 @@
 //! half open, some are let through to see, shared out by who asks and by what is asked
 //! (`trials.rs`): so many in each round, which lasts as long as the circuit stays open otherwise.
 //! Trials that fail end no round, since those of a call that always fails come first where it is
-//! asked for most, and the others are to have theirs. Two things open it: connections that cannot be opened, so many in a row while
-//! none stands; and calls that fail, where that is the backend's and nobody else's doing. Hence
-//! failures are counted by who asked and by what was asked, each in a table of fixed size: one user
-//! whose every call fails, or one statement that is wrong, is one slot among those that are
-//! answered well, however often it is tried. Counts are halved as time passes.
+//! asked for most, and the others are to have theirs. Two things open it: connections that cannot
+//! be opened, so many in a row while none stands; and calls that fail, where that is the backend's
+//! and nobody else's doing. Hence failures are counted by who asked and by what was asked, each in
+//! a table of fixed size: one user whose every call fails, or one statement that is wrong, is one
+//! slot among those that are answered well, however often it is tried. Counts are halved as time
+//! passes.
 //!
 //! The breaker reads no clock. It logs when it opens, and when it is closed again, once for those
 //! of all workers (`news.rs`); trials that fail in between are no news.

@@ -83,8 +83,10 @@ fn speaks_tls(option: &str) -> Result<bool, &'static str> {
     match option {
         "sslmode=disable" => Ok(false),
         "sslmode=require" | "sslmode=verify-full" => Ok(true),
-        "sslmode=verify-ca" => Err("sslmode=verify-ca would take any server of the authority's for \
-             this one: say verify-full"),
+        "sslmode=verify-ca" => Err(
+            "sslmode=verify-ca would take any server of the authority's for \
+             this one: say verify-full",
+        ),
         "sslmode=prefer" | "sslmode=allow" => Err("sslmode=prefer and allow would let anybody \
              between turn TLS off: say verify-full or disable"),
         _ => Err("nothing but ?sslmode=... may follow the database's name"),
@@ -255,10 +257,7 @@ mod tests {
             ("postgres://me@db/shop?sslmode=", "nothing but"),
             ("postgres://me@db/shop#x", "nothing but"),
             ("postgres://me@db/shop?sslmode=prefer", "say verify-full"),
-            (
-                "postgres://me@db/shop?sslmode=verify-ca",
-                "say verify-full",
-            ),
+            ("postgres://me@db/shop?sslmode=verify-ca", "say verify-full"),
         ] {
             let told = url.parse::<Address>().unwrap_err();
             assert!(told.contains(why), "{url}: {told}");

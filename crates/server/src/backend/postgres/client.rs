@@ -37,7 +37,8 @@ impl Client {
     /// # Errors
     /// Why it cannot be opened.
     pub(super) fn open(access: &Access) -> Result<Client, Refusal> {
-        let connection = Waited::open(&access.address.place, access.tls.as_ref()).map_err(of_system)?;
+        let connection =
+            Waited::open(&access.address.place, access.tls.as_ref()).map_err(of_system)?;
         let mut client = Client {
             connection,
             input: Vec::new(),

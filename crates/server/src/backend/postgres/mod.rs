@@ -104,7 +104,9 @@ fn reach(config: &BackendConfig) -> Result<(), String> {
 fn query_bytes_max(config: &BackendConfig) -> usize {
     let options = options(config);
     // The beginning of an answer on each, in memory that grows by doubling.
-    let answers = options.connections_max.saturating_mul(3 * ANSWER_MAX + secured::CONNECTION_BYTES);
+    let answers = options
+        .connections_max
+        .saturating_mul(3 * ANSWER_MAX + secured::CONNECTION_BYTES);
     options.query_bytes_max().saturating_add(answers)
 }
 

@@ -31,7 +31,8 @@ fn of_system(why: io::Error) -> Refusal {
 /// # Errors
 /// Why it cannot be asked.
 pub(super) fn ask(access: &Access, name: &[u8]) -> Result<Told, Refusal> {
-    let mut connection = Waited::open(&access.address.place, access.tls.as_ref()).map_err(of_system)?;
+    let mut connection =
+        Waited::open(&access.address.place, access.tls.as_ref()).map_err(of_system)?;
     let (mut greeter, mut out, mut input) = (Greeter::default(), Vec::new(), Vec::new());
     let used = loop {
         let ready = greeter.go_on(access, &input, &mut out)?;

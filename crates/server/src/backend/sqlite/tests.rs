@@ -168,7 +168,8 @@ impl World {
         Query::write(&call, 1, [Argument::Int(number)].into_iter(), &mut query);
         let (frame, _) = frames::first(&query).unwrap();
         let mut out = Vec::new();
-        self.writer.carry_out((frame, Instant::now()), asker, &self.words, &mut out);
+        self.writer
+            .carry_out((frame, Instant::now()), asker, &self.words, &mut out);
         outcome_of(&out).unwrap()
     }
 
@@ -249,7 +250,9 @@ fn what_answers_too_much_is_undone() {
     Query::write(&call, 1, std::iter::empty(), &mut query);
     let mut out = Vec::new();
     let (frame, _) = frames::first(&query).unwrap();
-    world.writer.carry_out((frame, Instant::now()), &ours, &world.words, &mut out);
+    world
+        .writer
+        .carry_out((frame, Instant::now()), &ours, &world.words, &mut out);
     assert_eq!(outcome_of(&out), Some(Outcome::Unfit));
     assert_eq!(world.insert(1, &ours), Outcome::Rows);
     assert_eq!(world.all(), [1]);

@@ -54,8 +54,8 @@ pub(super) fn run(stream: UnixStream, shared: &Shared) {
     }
 }
 
-/// Answers queries that came together, at this time. What they read is of one moment, later than the last of
-/// them, but for what one that changes something has done before it.
+/// Answers queries that came together, at this time. What they read is of one moment, later than
+/// the last of them, but for what one that changes something has done before it.
 fn answer_all(
     (frames, came): (&[&[u8]], Instant),
     asker: &Arc<UnixStream>,
@@ -73,7 +73,9 @@ fn answer_all(
         };
         if query.changes {
             end_reading(reader);
-            shared.writer.carry_out((frame, came), asker, &shared.words, out);
+            shared
+                .writer
+                .carry_out((frame, came), asker, &shared.words, out);
             continue;
         }
         let (connection, deadline) = match reader {
