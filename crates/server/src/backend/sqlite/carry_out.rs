@@ -7,9 +7,11 @@ use super::query::{Asked, Query};
 use super::transaction;
 use crate::backend::words::Words;
 use rhythm_engine::cohort::{Cell, ROWS_MAX};
+use rhythm_net::local;
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, Statement};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -52,9 +54,17 @@ pub(super) struct Deadline {
 /// which may be a text of a megabyte that is searched.
 const STEPS: i32 = 100;
 
+/// How often it is looked whether who asks is there: that is a system call.
+const LOOKED_EVERY: Duration = Duration::from_millis(10);
+
 impl Deadline {
-    /// Has statements of a connection be stopped.
-    pub(super) fn of(connection: &Connection, timeout: Duration) -> Result<Deadline, Error> {
+    /// Has statements of a connection be stopped: when their time is over, and where they are all
+    /// this one's who asks, soon after that has hung up.
+    pub(super) fn of(
+        connection: &Connection,
+        timeout: Duration,
+        asker: Option<Arc<UnixStream>>,
+    ) -> Result<Deadline, Error> {
         let deadline = Deadline {
             begun: Instant::now(),
             // It is to be over, and answered, before the pool gives up its connection: nothing is
@@ -63,8 +73,17 @@ impl Deadline {
             at: Arc::new(AtomicU64::new(u64::MAX)),
         };
         let (at, begun) = (deadline.at.clone(), deadline.begun);
-        let is_late = move || begun.elapsed().as_nanos() as u64 > at.load(Ordering::Relaxed);
-        connection.progress_handler(STEPS, Some(is_late))?;
+        let mut looked = Duration::ZERO;
+        let is_over = move || {
+            let now = begun.elapsed();
+            let is_due = now.saturating_sub(looked) >= LOOKED_EVERY;
+            if is_due {
+                looked = now;
+            }
+            let is_late = now.as_nanos() as u64 > at.load(Ordering::Relaxed);
+            is_late || is_due && asker.as_ref().is_some_and(|asker| local::is_gone(asker))
+        };
+        connection.progress_handler(STEPS, Some(is_over))?;
         Ok(deadline)
     }
 

@@ -15,6 +15,7 @@ use crate::backend::words::Words;
 use proptest::prelude::*;
 use rhythm_engine::cohort::{Argument, Cell};
 use rhythm_engine::program::{Asking, Call, CallResult, Form, Type};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier};
@@ -269,13 +270,13 @@ fn what_nobody_waits_for_is_not_done() {
     assert_eq!(world.all(), [1]);
 }
 
-#[test]
-fn what_came_together_has_the_time_of_one() {
-    let world = World::new("late", "create table t(a integer)");
+/// Shares of a database whose statements may take so long, and a statement without an end, so many
+/// times.
+fn endless(world: &World, timeout: Duration, count: usize) -> (Shared, Vec<u8>) {
     let shared = Shared {
         path: world.path.clone(),
-        timeout: Duration::from_millis(200),
-        writer: Writer::new(world.path.clone(), Duration::from_millis(200)),
+        timeout,
+        writer: Writer::new(world.path.clone(), timeout),
         words: Words::new("test"),
     };
     let long = "with recursive n(i) as (select 1 union all select i + 1 from n) \
@@ -284,24 +285,49 @@ fn what_came_together_has_the_time_of_one() {
     call.asking = Asking::Query;
     call.form.pieces = vec![long.as_bytes().into()];
     let mut queries = Vec::new();
-    const COUNT: usize = 50;
-    for _ in 0..COUNT {
+    for _ in 0..count {
         Query::write(&call, 1, std::iter::empty(), &mut queries);
     }
+    (shared, queries)
+}
+
+#[test]
+fn what_came_together_has_the_time_of_one() {
+    const COUNT: usize = 50;
+    let world = World::new("late", "create table t(a integer)");
+    let (shared, queries) = endless(&world, Duration::from_millis(200), COUNT);
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let begun = Instant::now();
-    std::io::Write::write_all(&mut theirs, &queries).unwrap();
-    theirs.shutdown(std::net::Shutdown::Write).unwrap();
-    run(ours, &shared);
-    let took = begun.elapsed();
-    let mut answers = Vec::new();
-    std::io::Read::read_to_end(&mut theirs, &mut answers).unwrap();
-    let (mut rest, mut count) = (&answers[..], 0);
-    while let Some((_, used)) = frames::first(rest) {
-        assert_eq!(outcome_of(rest), Some(Outcome::Late));
-        (rest, count) = (&rest[used..], count + 1);
+    let answering = thread::spawn(move || run(ours, &shared));
+    theirs.write_all(&queries).unwrap();
+    let (mut answers, mut piece) = (Vec::new(), [0; 4096]);
+    let mut count = 0;
+    while count < COUNT {
+        let read = theirs.read(&mut piece).unwrap();
+        assert!(read > 0, "{count} are answered");
+        answers.extend_from_slice(&piece[..read]);
+        while let Some((_, used)) = frames::first(&answers) {
+            assert_eq!(outcome_of(&answers), Some(Outcome::Late));
+            answers.drain(..used);
+            count += 1;
+        }
     }
-    assert_eq!(count, COUNT);
     // One after the other they would take ten seconds.
+    let took = begun.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");
+    drop(theirs);
+    answering.join().unwrap();
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_is_stopped() {
+    let world = World::new("stopped", "create table t(a integer)");
+    let (shared, queries) = endless(&world, Duration::from_secs(600), 2);
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let answering = thread::spawn(move || run(ours, &shared));
+    theirs.write_all(&queries).unwrap();
+    // Perhaps it has begun by then; in either case it ends long before its time.
+    thread::sleep(Duration::from_millis(50));
+    drop(theirs);
+    answering.join().unwrap();
 }

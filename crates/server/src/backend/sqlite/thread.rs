@@ -6,6 +6,7 @@ use super::frames::{self, Outcome};
 use super::query::Query;
 use super::writer::Writer;
 use crate::backend::words::Words;
+use rhythm_net::local;
 use rusqlite::{Connection, Error};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -44,6 +45,10 @@ pub(super) fn run(stream: UnixStream, shared: &Shared) {
             frames.push(frame);
             used += length;
         }
+        if local::is_gone(&stream) {
+            // It was given up while it waited for this thread, say.
+            return;
+        }
         let asked = (&*frames, came);
         if answer_all(asked, &stream, &mut reader, shared, &mut output).is_err() {
             return;
@@ -80,7 +85,7 @@ fn answer_all(
         }
         let (connection, deadline) = match reader {
             Some(opened) => opened,
-            None => match open(shared) {
+            None => match open(shared, asker) {
                 Ok(opened) => reader.insert(opened),
                 Err(why) => {
                     answer_failed(shared.words.failed("", &why), out);
@@ -111,9 +116,9 @@ fn send(mut stream: &UnixStream, out: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn open(shared: &Shared) -> Result<(Connection, Deadline), Error> {
+fn open(shared: &Shared, asker: &Arc<UnixStream>) -> Result<(Connection, Deadline), Error> {
     let connection = database::open_to_read(&shared.path, shared.timeout)?;
-    let deadline = Deadline::of(&connection, shared.timeout)?;
+    let deadline = Deadline::of(&connection, shared.timeout, Some(asker.clone()))?;
     Ok((connection, deadline))
 }
 

@@ -115,7 +115,7 @@ impl Writer {
     fn carry_out_all(&self, jobs: &[Job], at_work: &mut Option<AtWork>, words: &Words) {
         if at_work.is_none() {
             let opened = database::open(&self.path, self.timeout).and_then(|connection| {
-                let deadline = Deadline::of(&connection, self.timeout)?;
+                let deadline = Deadline::of(&connection, self.timeout, None)?;
                 Ok(AtWork {
                     connection,
                     deadline,
