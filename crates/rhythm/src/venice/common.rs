@@ -24,19 +24,26 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     millis.map(Duration::from_millis).ok_or_else(wrong)
 }
 
-/// Bytes, such as `512M` or `16G`.
+/// Parses an amount of memory: a number, and what it counts.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || "a number of bytes, such as 512M or 16G (K, M, G and T are powers of 1024)";
-    let (number, shift) = match text.as_bytes().last() {
-        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
-        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
-        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
-        Some(b'T' | b't') => (&text[..text.len() - 1], 40),
-        _ => (text, 0),
+    let (number, unit) = match text.char_indices().find(|(_, char)| !char.is_ascii_digit()) {
+        Some((at, _)) => text.split_at(at),
+        None => (text, ""),
     };
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    let bytes = number.checked_mul(1 << shift);
-    Ok(bytes.ok_or_else(wrong)?)
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        "T" | "TB" | "TIB" => 40,
+        _ => return Err("a number of bytes is wanted, such as 256M or 4G".to_owned()),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "a number of bytes is wanted, such as 256M or 4G".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "that is more than there is anywhere".to_owned())
 }
 
 /// An address and a port; with port 0, a free one is taken.
@@ -94,6 +101,16 @@ mod tests {
         );
         for wrong in ["", "G", "1.5G", "-1", "99999999T"] {
             assert!(bytes(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn amounts_have_units() {
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(bytes("256M"), Ok(256 << 20));
+        assert_eq!(bytes("4gib"), Ok(4 << 30));
+        for wrong in ["", "M", "1.5G", "-1", "10X", "99999999999T"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Files with the secret of a loan, and amounts of memory.
+//! Files with the secret of a loan.
 
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_venice::loan::LoanKey;
@@ -68,42 +68,10 @@ fn random() -> Result<String> {
     Ok(key.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Parses an amount of memory: a number, and what it counts.
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
-    let (number, unit) = match text.char_indices().find(|(_, char)| !char.is_ascii_digit()) {
-        Some((at, _)) => text.split_at(at),
-        None => (text, ""),
-    };
-    let shift = match unit.to_ascii_uppercase().as_str() {
-        "" => 0,
-        "K" | "KB" | "KIB" => 10,
-        "M" | "MB" | "MIB" => 20,
-        "G" | "GB" | "GIB" => 30,
-        "T" | "TB" | "TIB" => 40,
-        _ => return Err("a number of bytes is wanted, such as 256M or 4G".to_owned()),
-    };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| "a number of bytes is wanted, such as 256M or 4G".to_owned())?;
-    number
-        .checked_mul(1 << shift)
-        .ok_or_else(|| "that is more than there is anywhere".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn amounts_have_units() {
-        assert_eq!(bytes("4096"), Ok(4096));
-        assert_eq!(bytes("256M"), Ok(256 << 20));
-        assert_eq!(bytes("4gib"), Ok(4 << 30));
-        for wrong in ["", "M", "1.5G", "-1", "10X", "99999999999T"] {
-            assert!(bytes(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_key_is_made_once_and_kept_from_others() {

@@ -1,6 +1,6 @@
 //! `rhythm venice lend`: memory of this machine for programs of others.
 
-use super::key;
+use super::{common, key};
 use crate::logs;
 use crate::output::print_line;
 use anyhow::{Context, Result, ensure};
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     listen: SocketAddr,
 
     /// How much is lent in all, such as 4G
-    #[arg(long, value_name = "BYTES", value_parser = key::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = common::bytes)]
     memory: u64,
 
     /// The secret that borrowers show: 64 hexadecimal digits; made where there is no such file

@@ -1,6 +1,6 @@
 //! `rhythm venice run`: a program with memory of another machine.
 
-use super::key;
+use super::{common, key};
 use crate::logs;
 use crate::output::complain;
 use anyhow::{Context, Result};
@@ -27,11 +27,11 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Memory that each process has here at most, such as 256M
-    #[arg(long, value_name = "BYTES", value_parser = key::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = common::bytes)]
     local: u64,
 
     /// Memory of the donor, such as 2G
-    #[arg(long, value_name = "BYTES", value_parser = key::bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = common::bytes)]
     remote: u64,
 
     /// Borrow of whom the monitor finds: the Unix socket of this machine's agent
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     key_file: Option<PathBuf>,
 
     /// What is large: mappings of less stay here
-    #[arg(long, value_name = "BYTES", value_parser = key::bytes, default_value = "128K")]
+    #[arg(long, value_name = "BYTES", value_parser = common::bytes, default_value = "128K")]
     threshold: u64,
 
     /// Log each so many seconds what was counted so far
