@@ -35,6 +35,8 @@ pub struct TestPort {
     pub connections: BTreeMap<ConnectionId, TestConnection>,
     /// Those that were aborted.
     pub aborted: Vec<TestConnection>,
+    /// Those that were closed: what was sent before is still on its way.
+    pub closed: Vec<TestConnection>,
     /// `connect` fails at once.
     pub connect_fails: bool,
     /// This side has no room for more connections.
@@ -54,6 +56,7 @@ impl Default for TestPort {
         TestPort {
             connections: BTreeMap::new(),
             aborted: Vec::new(),
+            closed: Vec::new(),
             connect_fails: false,
             is_full: false,
             room: usize::MAX,
@@ -135,7 +138,7 @@ impl Port for TestPort {
     }
 
     fn close(&mut self, id: ConnectionId) {
-        self.connections.remove(&id);
+        self.closed.extend(self.connections.remove(&id));
     }
 
     fn abort(&mut self, id: ConnectionId) {

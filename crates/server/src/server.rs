@@ -30,6 +30,7 @@ use crate::site::{Site, Sites};
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{SessionArray, SignIns, StoredFields};
 use rhythm_engine::settings::AccessLogFormat;
+use rhythm_http2::Multiplexed;
 use rhythm_net::tls::{Acceptor, Certificate, Tls};
 use rhythm_net::workers::{self, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{Addresses, DriverOptions, Layer, Listener, clock, resource};
@@ -205,7 +206,8 @@ impl Server {
         } = parts.inherited;
         let speaks_tls = !tls_clients.is_empty() || !options.tls_listen.is_empty();
         check_redirects(&sites, speaks_tls).map_err(|error| StartError::Tls { error })?;
-        let acceptor = speaks_tls.then(|| acceptor_of(&sites)).transpose()?;
+        let acceptor = speaks_tls.then(|| acceptor_of(&sites, options.http2.is_on));
+        let acceptor = acceptor.transpose()?;
         let Entrances {
             local,
             places,
@@ -248,6 +250,7 @@ impl Server {
             .map(|listener| Admin::start(listener, names, observed))
             .transpose()?;
         let worker_options = worker_options(&options);
+        let http2 = options.http2;
         let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
         let has_layer =
             acceptor.is_some() || current.sites().all().iter().any(|site| asks_tls(site));
@@ -256,10 +259,14 @@ impl Server {
             workers::start(&worker_options, entrances, move |thread| {
                 let tls = Tls::new(https::TLS, acceptor.clone());
                 let now = clock::monotonic();
-                make(thread).map(|pipeline| Layer::new(pipeline, tls, TLS_LINGER, now))
+                let inner = make(thread).map(|pipeline| Multiplexed::new(pipeline, http2, now));
+                inner.map(|inner| Layer::new(inner, tls, TLS_LINGER, now))
             })
         } else {
-            workers::start(&worker_options, entrances, make)
+            workers::start(&worker_options, entrances, move |thread| {
+                let now = clock::monotonic();
+                make(thread).map(|pipeline| Multiplexed::new(pipeline, http2, now))
+            })
         };
         let workers = match started_workers {
             Ok(workers) => workers,
@@ -362,8 +369,12 @@ fn check_redirects(sites: &Sites, speaks_tls: bool) -> Result<(), String> {
 }
 
 /// What connections that speak TLS begin with.
-fn acceptor_of(sites: &Sites) -> Result<Arc<Acceptor>, StartError> {
-    let acceptor = certificates_of(sites).and_then(|all| Acceptor::new(&all, &[b"http/1.1"]));
+fn acceptor_of(sites: &Sites, http2: bool) -> Result<Arc<Acceptor>, StartError> {
+    let protocols: &[&[u8]] = match http2 {
+        true => &[b"h2", b"http/1.1"],
+        false => &[b"http/1.1"],
+    };
+    let acceptor = certificates_of(sites).and_then(|all| Acceptor::new(&all, protocols));
     let acceptor = acceptor.map_err(|error| StartError::Tls { error })?;
     Ok(Arc::new(acceptor))
 }

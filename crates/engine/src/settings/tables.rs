@@ -50,6 +50,8 @@ section! {
         /// `Host` is an address, `localhost` or one of these, and 421 otherwise: a site that has
         /// its own name lead to this machine would have a browser read it.
         admin_hosts: String = String::new(); text(host_names).restart(),
+        /// Speak HTTP/2 with clients that do: over TLS by ALPN, and where they begin with it.
+        http2: bool = true; switch().flag("http2").restart(),
         /// Clients that may wait to be let in by each worker (the system's `somaxconn` bounds it).
         /// Others try again after a second: those who wait longer than they have patience are work
         /// for nothing.
@@ -283,6 +285,10 @@ section! {
         rate_bytes_min: u32 = 16_384; bytes(1, 1 << 30).restart(),
         /// Requests of one connection under way at a time. More are not read until one is answered.
         pipelined_max: u32 = 64; count(1, 65_536).restart(),
+        /// Requests of one HTTP/2 connection under way at a time. More are refused, and come again.
+        /// To all other limits each of them is a connection of its own; together they are as many
+        /// as `connections_max` at most.
+        http2_streams_max: u32 = 100; count(1, 10_000).restart(),
         /// Requests after which a connection is closed.
         requests_per_connection_max: Option<NonZeroU32> = None;
             count(1, u32::MAX).or_none("any number").restart().was("requests_per_connection"),

@@ -14,6 +14,7 @@ use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{SignIns, StoredFields};
 use rhythm_http::Clients;
+use rhythm_http2::CARRIER_BYTES;
 use rhythm_net::DriverOptions;
 use std::collections::HashSet;
 
@@ -29,7 +30,7 @@ pub struct Memory {
     /// Connections of clients.
     pub connections: usize,
     /// The most of each part, in bytes, by its name.
-    pub parts: [(&'static str, usize); 11],
+    pub parts: [(&'static str, usize); 12],
 }
 
 impl Memory {
@@ -100,6 +101,14 @@ impl Memory {
             (
                 "connections",
                 product([connections, Clients::CONNECTION_BYTES]),
+            ),
+            (
+                "http2",
+                match options.http2.is_on {
+                    // Each stream is a connection to what is behind.
+                    true => product([connections, sum([CARRIER_BYTES, Clients::CONNECTION_BYTES])]),
+                    false => 0,
+                },
             ),
             (
                 "held_by_connections",

@@ -7,7 +7,7 @@ use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{Millis, SessionRules, SignInRules};
 use rhythm_engine::settings::{
-    AccessLogFormat, CohortPolicy, Limits, ListenAt, ServiceConfig, SessionSettings,
+    AccessLogFormat, CohortPolicy, Limits, ListenAt, ServerSettings, ServiceConfig, SessionSettings,
 };
 use rhythm_http::ClientLimits;
 use std::num::NonZeroU32;
@@ -26,6 +26,8 @@ pub struct ServerOptions {
     pub admin: Option<ListenAt>,
     /// More names by which the admin listener may be asked, in lower case.
     pub admin_hosts: Vec<String>,
+    /// What clients may do that speak HTTP/2.
+    pub http2: rhythm_http2::Options,
     /// Clients that may wait to be let in by each worker.
     pub backlog: u32,
     /// Threads, each with its own event loop; at least 1.
@@ -102,6 +104,10 @@ impl ServerOptions {
             None => (2 * pages).max(CONTEXTS_MIN),
         };
         let waiting = waiting_contexts(services, contexts);
+        let workers = match server.workers {
+            Some(workers) => workers.get() as usize,
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+        };
         ServerOptions {
             listen: server.listen.clone(),
             tls_listen: server.tls_listen.clone().unwrap_or_default(),
@@ -111,10 +117,8 @@ impl ServerOptions {
                 .map(str::to_owned)
                 .collect(),
             backlog: server.backlog,
-            workers: match server.workers {
-                Some(workers) => workers.get() as usize,
-                None => std::thread::available_parallelism().map_or(1, usize::from),
-            },
+            workers,
+            http2: http2_options(server, limits, workers),
             pin: server.pin,
             pipeline: PipelineOptions {
                 contexts,
@@ -140,6 +144,23 @@ impl ServerOptions {
             },
             log_format: server.access_log_format,
         }
+    }
+}
+
+/// What settings say of clients that speak HTTP/2.
+fn http2_options(
+    server: &ServerSettings,
+    limits: &Limits,
+    workers: usize,
+) -> rhythm_http2::Options {
+    let all = limits.connections_max as usize;
+    rhythm_http2::Options {
+        is_on: server.http2,
+        head_bytes_max: limits.head_bytes_max,
+        streams_max: limits.http2_streams_max,
+        all_streams_max: all.div_ceil(workers.max(1)),
+        idle: limits.idle_timeout,
+        stall: limits.send_timeout,
     }
 }
 

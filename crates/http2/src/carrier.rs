@@ -1,0 +1,221 @@
+//! One connection that speaks HTTP/2: h2's end of it, and what goes in and out of that.
+
+use crate::pipe::Pipe;
+use crate::state::Options;
+use bytes::Bytes;
+use h2::server::{Builder, Connection, Handshake, SendResponse};
+use h2::{Reason, RecvStream};
+use http::Request;
+use rhythm_net::{Client, ConnectionId, Flushed, Key, Outgoing, Port, Role, Time};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+/// How many more requests than were answered a peer may take back.
+const PATIENCE: u32 = 200;
+/// With so many bytes given to h2, they are sent before the handler's call is over.
+pub(crate) const QUEUED_MAX: usize = 64 * 1024;
+
+/// A request that has come, and by what it is answered.
+pub(crate) type Asked = (Request<RecvStream>, SendResponse<Bytes>);
+
+enum Protocol {
+    /// The peer's first settings are still to come.
+    Greeting(Handshake<Pipe, Bytes>),
+    Open(Connection<Pipe, Bytes>),
+    /// Nothing more is to be had of it.
+    Over,
+}
+
+/// How a carrier ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// All is said: what is held is still to be sent.
+    Ended,
+    /// The connection is gone.
+    Gone,
+}
+
+/// A connection with streams.
+pub(crate) struct Carrier {
+    pub(crate) role: Role,
+    pub(crate) peer: Client,
+    protocol: Protocol,
+    pipe: Pipe,
+    /// What the socket has not taken.
+    pub(crate) held: Outgoing,
+    /// Streams that nobody has been told of.
+    pub(crate) asked: VecDeque<Asked>,
+    /// Those that the handler has.
+    pub(crate) streams: Vec<Key>,
+    /// Bytes given to h2 since all was sent.
+    queued: usize,
+    /// It stands in the line of those that have something to do.
+    pub(crate) is_busy: bool,
+    pub(crate) is_paused: bool,
+    /// Nothing is taken in any more; what is held goes, then it is closed.
+    pub(crate) is_closing: bool,
+    over: Option<Over>,
+    patience: u32,
+    /// When it had a stream last, or begun; where bytes are held, when the socket took some.
+    pub(crate) since: Time,
+}
+
+impl Carrier {
+    pub(crate) fn new(role: Role, peer: Client, options: &Options, now: Time) -> Carrier {
+        let pipe = Pipe::default();
+        let handshake = Builder::new()
+            .max_concurrent_streams(options.streams_max)
+            .max_header_list_size(options.head_bytes_max)
+            .max_send_buffer_size(crate::stream::SEND_MAX)
+            .handshake(pipe.clone());
+        Carrier {
+            role,
+            peer,
+            protocol: Protocol::Greeting(handshake),
+            pipe,
+            held: Outgoing::new(),
+            asked: VecDeque::new(),
+            streams: Vec::new(),
+            queued: 0,
+            is_busy: false,
+            is_paused: false,
+            is_closing: false,
+            over: None,
+            patience: PATIENCE,
+            since: now,
+        }
+    }
+
+    /// Whether there is nothing for it to do.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.streams.is_empty() && self.asked.is_empty()
+    }
+
+    /// Whether the socket takes nothing.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// More has come.
+    pub(crate) fn take_in(&mut self, bytes: &[u8]) {
+        self.pipe.push(bytes);
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn end_input(&mut self) {
+        self.pipe.end();
+    }
+
+    /// Bytes that h2 does not take in yet: it waits for its own to go.
+    pub(crate) fn unread(&self) -> usize {
+        self.pipe.unread()
+    }
+
+    /// So many bytes were given to a stream. Whether they are to be sent now.
+    pub(crate) fn has_queued(&mut self, bytes: usize) -> bool {
+        self.queued += bytes;
+        self.queued >= QUEUED_MAX
+    }
+
+    /// A request was answered.
+    pub(crate) fn has_answered(&mut self) {
+        self.patience = (self.patience + 1).min(PATIENCE);
+    }
+
+    /// The peer has taken a request back; who does so without end is told to stop.
+    pub(crate) fn has_reset(&mut self) {
+        match (self.patience.checked_sub(1), &mut self.protocol) {
+            (Some(patience), _) => self.patience = patience,
+            (None, Protocol::Open(connection)) => {
+                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Tells the peer to begin nothing more.
+    pub(crate) fn say_farewell(&mut self) {
+        if let Protocol::Open(connection) = &mut self.protocol {
+            connection.graceful_shutdown();
+        }
+    }
+
+    /// Has h2 do what it can, and sends what it wrote. How it ended, if it did.
+    pub(crate) fn drive(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        now: Time,
+    ) -> Option<Over> {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let was_blocked = self.is_blocked();
+        loop {
+            self.poll(cx);
+            let mut flushed = Flushed::All;
+            let held = &mut self.held;
+            let has_written = self
+                .pipe
+                .take_output(|bytes| flushed = held.send(port, id, bytes));
+            self.pipe.set_full(self.is_blocked());
+            if flushed == Flushed::Gone {
+                self.over = Some(Over::Gone);
+            }
+            if !has_written || self.is_blocked() || self.over == Some(Over::Gone) {
+                break;
+            }
+        }
+        match self.is_blocked() {
+            false => self.queued = 0,
+            true if !was_blocked => self.since = now,
+            true => {}
+        }
+        if self.over.is_some() {
+            // Nobody can be answered.
+            self.asked.clear();
+        }
+        self.over
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Protocol::Greeting(handshake) = &mut self.protocol {
+            match Pin::new(handshake).poll(cx) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(connection)) => self.protocol = Protocol::Open(connection),
+                Poll::Ready(Err(_)) => self.end(),
+            }
+        }
+        while let Protocol::Open(connection) = &mut self.protocol {
+            match connection.poll_accept(cx) {
+                Poll::Pending => return,
+                Poll::Ready(Some(Ok(asked))) => self.asked.push_back(asked),
+                Poll::Ready(Some(Err(_)) | None) => self.end(),
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.protocol = Protocol::Over;
+        self.over.get_or_insert(Over::Ended);
+    }
+
+    /// The socket takes bytes again. What became of those that are held.
+    pub(crate) fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) -> Flushed {
+        let flushed = self.held.writable(port, id);
+        self.since = now;
+        self.pipe.set_full(self.is_blocked());
+        flushed
+    }
+
+    /// Gives memory back that is not in use, where there is nothing to do.
+    pub(crate) fn shrink(&mut self) {
+        self.pipe.shrink();
+        if self.streams.capacity() > 8 {
+            self.streams = Vec::new();
+        }
+        if self.asked.capacity() > 8 {
+            self.asked = VecDeque::new();
+        }
+    }
+}

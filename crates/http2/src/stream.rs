@@ -1,0 +1,180 @@
+//! One stream: a request that the handler takes for a connection's, and the answer to it.
+
+use crate::answer::{Answer, Broken};
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use rhythm_net::ConnectionId;
+use rhythm_protocol::http::client::ResponseHead;
+use std::io::Write;
+use std::task::{Context, Poll};
+
+/// Most bytes of a stream that wait in h2 to be sent.
+pub(crate) const SEND_MAX: usize = 32 * 1024;
+/// What frames of chunks have beside content is taken where no content is: so that the last chunk
+/// need not wait for room that its peer has no reason to give.
+const FRAMING: usize = 8;
+
+/// By what an answer is sent.
+enum Sender {
+    /// Its head is still to come.
+    Head(SendResponse<Bytes>),
+    Content(SendStream<Bytes>),
+}
+
+/// What came of a request's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    Nothing,
+    Bytes,
+    /// The peer has taken the request back.
+    Failed,
+}
+
+/// A stream that the handler has.
+pub(crate) struct Stream {
+    /// The connection that it is of, by the driver's name.
+    pub(crate) carrier: ConnectionId,
+    sender: Sender,
+    answer: Answer,
+    /// The request's content, as long as there may be more.
+    content: Option<RecvStream>,
+    /// The content goes in chunks.
+    is_chunked: bool,
+    /// The handler's last send was not taken whole.
+    pub(crate) wants_write: bool,
+    pub(crate) is_paused: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(
+        carrier: ConnectionId,
+        respond: SendResponse<Bytes>,
+        to_head: bool,
+        content: RecvStream,
+        is_chunked: bool,
+    ) -> Stream {
+        Stream {
+            carrier,
+            sender: Sender::Head(respond),
+            answer: Answer::new(to_head),
+            content: Some(content),
+            is_chunked,
+            wants_write: false,
+            is_paused: false,
+        }
+    }
+
+    /// Takes bytes of the answer, as many as the peer has room for.
+    ///
+    /// # Errors
+    /// Where they are none of an answer, or the stream is gone.
+    pub(crate) fn send(
+        &mut self,
+        bytes: &[u8],
+        parsed: &mut ResponseHead,
+    ) -> Result<usize, Broken> {
+        let mut taken = 0;
+        if self.answer.has_no_head() {
+            let (of_head, head) = self.answer.head(bytes, parsed)?;
+            taken = of_head;
+            if let (Some(head), Sender::Head(respond)) = (head, &mut self.sender) {
+                let sent = respond.send_response(head, self.answer.is_over());
+                self.sender = Sender::Content(sent.map_err(|_| Broken)?);
+            }
+        }
+        let rest = &bytes[taken..];
+        if let (Sender::Content(sender), false) = (&mut self.sender, rest.is_empty()) {
+            sender.reserve_capacity(rest.len().min(SEND_MAX));
+            let room = sender.capacity();
+            let (of_content, content) = self.answer.content(rest, room.max(FRAMING))?;
+            taken += of_content;
+            let is_over = self.answer.is_over();
+            if is_over || !content.is_empty() {
+                sender.send_data(content, is_over).map_err(|_| Broken)?;
+            }
+            if taken < bytes.len() {
+                sender.reserve_capacity((bytes.len() - taken).min(SEND_MAX));
+            }
+        }
+        self.wants_write = taken < bytes.len();
+        Ok(taken)
+    }
+
+    /// Whether the handler waits to send and may now.
+    pub(crate) fn takes_again(&mut self) -> bool {
+        let has_room = match &self.sender {
+            Sender::Head(_) => true,
+            Sender::Content(sender) => sender.capacity() > 0,
+        };
+        self.wants_write && has_room
+    }
+
+    /// Whether the peer has taken the request back.
+    pub(crate) fn is_reset(&mut self, cx: &mut Context<'_>) -> bool {
+        let reset = match &mut self.sender {
+            Sender::Head(respond) => respond.poll_reset(cx),
+            Sender::Content(sender) => sender.poll_reset(cx),
+        };
+        reset.is_ready()
+    }
+
+    /// Appends what came of the request's content to `out`, unless the handler wants none.
+    pub(crate) fn receive(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Came {
+        while let (Some(content), false) = (&mut self.content, self.is_paused) {
+            match content.poll_data(cx) {
+                Poll::Pending => return Came::Nothing,
+                Poll::Ready(Some(Err(_))) => return Came::Failed,
+                Poll::Ready(Some(Ok(bytes))) => {
+                    // A failure is the stream's, which is told of the next time.
+                    let _ = content.flow_control().release_capacity(bytes.len());
+                    if bytes.is_empty() {
+                        continue;
+                    }
+                    match self.is_chunked {
+                        true => {
+                            // Vec takes whatever is written.
+                            let _ = write!(out, "{:x}\r\n", bytes.len());
+                            out.extend_from_slice(&bytes);
+                            out.extend_from_slice(b"\r\n");
+                        }
+                        false => out.extend_from_slice(&bytes),
+                    }
+                    return Came::Bytes;
+                }
+                Poll::Ready(None) => {
+                    self.content = None;
+                    if self.is_chunked {
+                        out.extend_from_slice(b"0\r\n\r\n");
+                        return Came::Bytes;
+                    }
+                }
+            }
+        }
+        Came::Nothing
+    }
+
+    /// The handler has closed it. Whether its answer is whole; if not, the peer is told so.
+    pub(crate) fn close(mut self) -> bool {
+        let was_over = self.answer.is_over();
+        let is_whole = self.answer.close();
+        match &mut self.sender {
+            Sender::Content(sender) if is_whole && !was_over => {
+                // It fails where the stream is gone.
+                let _ = sender.send_data(Bytes::new(), true);
+            }
+            _ if is_whole => {}
+            _ => self.reset(Reason::INTERNAL_ERROR),
+        }
+        is_whole
+    }
+
+    /// Ends it as it stands.
+    pub(crate) fn reset(mut self, reason: Reason) {
+        match &mut self.sender {
+            Sender::Head(respond) => respond.send_reset(reason),
+            Sender::Content(sender) if !self.answer.is_over() => sender.send_reset(reason),
+            Sender::Content(_) => {}
+        }
+    }
+}
