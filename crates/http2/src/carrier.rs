@@ -58,6 +58,7 @@ pub(crate) struct Carrier {
     pub(crate) is_closing: bool,
     over: Option<Over>,
     patience: u32,
+    streams_max: usize,
     /// When it had a stream last, or begun; where bytes are held, when the socket took some.
     pub(crate) since: Time,
 }
@@ -84,6 +85,7 @@ impl Carrier {
             is_closing: false,
             over: None,
             patience: PATIENCE,
+            streams_max: options.streams_max as usize,
             since: now,
         }
     }
@@ -135,6 +137,15 @@ impl Carrier {
         }
     }
 
+    /// Forgets requests that were taken back before anybody was told of them.
+    fn forget_resets(&mut self, cx: &mut Context<'_>) {
+        let before = self.asked.len();
+        (self.asked).retain_mut(|(_, respond)| respond.poll_reset(cx).is_pending());
+        for _ in self.asked.len()..before {
+            self.has_reset();
+        }
+    }
+
     /// Tells the peer to begin nothing more.
     pub(crate) fn say_farewell(&mut self) {
         if let Protocol::Open(connection) = &mut self.protocol {
@@ -170,6 +181,9 @@ impl Carrier {
             false => self.queued = 0,
             true if !was_blocked => self.since = now,
             true => {}
+        }
+        if self.asked.len() > self.streams_max {
+            self.forget_resets(cx);
         }
         if self.over.is_some() {
             // Nobody can be answered.

@@ -17,6 +17,10 @@ use std::task::{Context, Waker};
 
 /// The first bytes of a connection that speaks HTTP/2 (RFC 9113, section 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// So many requests of a carrier wait for their answers, or for its peer to take them: then the
+/// others wait here until some do not, so that nobody has a hundred times another's share of what
+/// is behind. Answers that are made in pieces over a long time (events) do not wait.
+const OWED_MAX: usize = 16;
 /// Carriers are seen to so often in one call; then others have their turn first.
 const ROUNDS: usize = 256;
 
@@ -123,10 +127,18 @@ impl<H: Handler> Multiplexed<H> {
     /// Gives the handler the requests that have come over a carrier.
     fn begin_streams(&mut self, port: &mut dyn Port, id: ConnectionId) {
         let now = self.state.now;
-        while let Some(carrier) = self.state.carrier(id)
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut owed = self.state.owed(id);
+        while owed < OWED_MAX
+            && let Some(carrier) = self.state.carrier(id)
             && let Some((request, mut respond)) = carrier.asked.pop_front()
         {
             let (role, peer) = (carrier.role, carrier.peer);
+            if respond.poll_reset(cx).is_ready() {
+                carrier.has_reset();
+                self.state.mark(id);
+                continue;
+            }
             if self.state.streams >= self.state.options.all_streams_max {
                 respond.send_reset(Reason::REFUSED_STREAM);
                 self.state.mark(id);
@@ -144,6 +156,7 @@ impl<H: Handler> Multiplexed<H> {
                     let to_head = parts.method == Method::HEAD;
                     let stream = Stream::new(id, respond, to_head, content, is_chunked);
                     let inner = self.state.add_stream(stream);
+                    owed += 1;
                     let accepted = Accepted {
                         connection: inner,
                         role,
@@ -158,6 +171,10 @@ impl<H: Handler> Multiplexed<H> {
                 }
             }
             self.bytes = head;
+            if owed == OWED_MAX {
+                // Some may have been answered at once.
+                owed = self.state.owed(id);
+            }
         }
     }
 

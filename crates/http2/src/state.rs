@@ -155,6 +155,19 @@ impl State {
         all.map(|(id, _)| id).collect()
     }
 
+    /// Streams of a carrier that wait for their answers, or for their peer to take them.
+    pub(crate) fn owed(&mut self, id: ConnectionId) -> usize {
+        let State { outer, inner, .. } = self;
+        let Some(Outer::Carrier(carrier)) = outer.get_mut(id) else {
+            return 0;
+        };
+        let is_owed = |key: &&Key| match inner.get(**key) {
+            Some(Inner::Stream(stream)) => stream.is_owed(),
+            _ => false,
+        };
+        carrier.streams.iter().filter(is_owed).count()
+    }
+
     /// The carrier that has been without a stream for the longest.
     pub(crate) fn longest_idle(&self) -> Option<ConnectionId> {
         if self.carriers == 0 {

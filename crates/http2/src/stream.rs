@@ -101,6 +101,11 @@ impl Stream {
         Ok(taken)
     }
 
+    /// Whether its answer has not begun, or is not taken.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.wants_write || self.answer.has_no_head()
+    }
+
     /// Whether the handler waits to send and may now.
     pub(crate) fn takes_again(&mut self) -> bool {
         let has_room = match &self.sender {

@@ -8,6 +8,7 @@ mod etcd;
 mod fortunes;
 mod hosts;
 mod http;
+mod http2;
 #[cfg(feature = "consensus")]
 mod keyspace;
 mod kv;
