@@ -8,6 +8,7 @@
 
 pub mod agent;
 mod ask;
+mod channel;
 mod incoming;
 pub mod loan;
 pub mod memory;
