@@ -4,6 +4,7 @@
 //! - [`monitor`]: who has what and lends it to whom (the paper's Monitor Node, section 5.3);
 //! - [`agent`]: what runs on each machine: reports, lends, takes back;
 //! - [`memory`]: memory of donors in the address space of a program;
+//! - [`remote`]: the same memory for programs that know of it, over the paper's channels;
 //! - [`loan`]: what all of them call a loan.
 
 pub mod agent;
@@ -15,6 +16,7 @@ pub mod memory;
 pub mod monitor;
 pub mod name;
 mod random;
+pub mod remote;
 pub mod secret;
 mod units;
 pub mod wire;

@@ -24,6 +24,8 @@ pub(crate) struct Queue<T> {
     written: usize,
     /// How long the other end may be waited for.
     patience: Duration,
+    /// What became of the connection, and was not told yet.
+    lost: Option<Lost>,
 }
 
 impl<T: Transport> Queue<T> {
@@ -37,6 +39,7 @@ impl<T: Transport> Queue<T> {
             output: Vec::new(),
             written: 0,
             patience,
+            lost: None,
         }
     }
 
@@ -45,6 +48,7 @@ impl<T: Transport> Queue<T> {
     pub(crate) fn resume(&mut self, transport: T) {
         self.transport = transport;
         self.pair.lost_connection();
+        self.lost = None;
         self.filled = 0;
         self.output.clear();
         self.written = 0;
@@ -79,8 +83,11 @@ impl<T: Transport> Queue<T> {
         while !self.pair.take(into) {
             self.turn_or_wait(false, &mut since)?;
         }
-        if self.pair.owes_credit() {
-            self.turn()?;
+        // The message is there whatever becomes of the connection, of which the next call tells.
+        if self.pair.owes_credit()
+            && let Err(lost) = self.turn()
+        {
+            self.lost = Some(lost);
         }
         Ok(())
     }
@@ -116,6 +123,9 @@ impl<T: Transport> Queue<T> {
 
     /// Takes what came, puts what there is; whether there was anything.
     fn turn(&mut self) -> Result<bool, Lost> {
+        if let Some(lost) = self.lost.take() {
+            return Err(lost);
+        }
         let mut some = false;
         // The word goes on from what the other end's first frame says.
         if self.pair.is_met()
@@ -231,6 +241,7 @@ mod tests {
             // Credits for these are told.
             its_queue.send(b"end").unwrap();
             its_queue.flush(3).unwrap();
+            its_queue.receive(&mut message).unwrap_err();
             got
         });
         for number in 3008..3020 {

@@ -25,14 +25,14 @@ struct Transfer {
     id: u64,
     bytes: usize,
     came: usize,
-    is_read: bool,
 }
 
-/// Transfers under way, in their order. Their ids have a mark, so that an
-/// answer tells its channel.
+/// Transfers under way: reads in their order, and writes in theirs, which the donor does not keep
+/// waiting for reads. Their ids have a mark, so that an answer tells its channel.
 #[derive(Debug, Default)]
 pub(crate) struct Rdma {
-    under_way: VecDeque<Transfer>,
+    reads: VecDeque<Transfer>,
+    writes: VecDeque<u64>,
     next: u64,
 }
 
@@ -47,37 +47,35 @@ pub(crate) fn is_transfer(frame: &Frame<'_>) -> bool {
 impl Rdma {
     /// One more transfer may begin.
     pub(crate) fn has_room(&self) -> bool {
-        self.under_way.len() < BULK_REQUESTS_MAX
+        self.under_way() < BULK_REQUESTS_MAX
     }
 
     /// Transfers without their end.
     pub(crate) fn under_way(&self) -> usize {
-        self.under_way.len()
+        self.reads.len() + self.writes.len()
     }
 
-    fn begin(&mut self, bytes: usize, is_read: bool) -> u64 {
+    fn begin(&mut self, bytes: usize) -> u64 {
         debug_assert!(self.has_room() && (1..=BULK_BYTES_MAX).contains(&bytes));
         let id = self.next | MARK;
         self.next += 1;
-        self.under_way.push_back(Transfer {
-            id,
-            bytes,
-            came: 0,
-            is_read,
-        });
         id
     }
 
     /// Begins a read of [`BULK_BYTES_MAX`] at most.
     pub(crate) fn read(&mut self, out: &mut Vec<u8>, address: u64, bytes: usize) -> u64 {
-        let id = self.begin(bytes, true);
+        let id = self.begin(bytes);
+        let came = 0;
+        self.reads.push_back(Transfer { id, bytes, came });
         frame::put_want(out, Kind::BulkRead, id, address, bytes as u32);
         id
     }
 
     /// Begins a write of as much; its chunks are to be put next, from the first to the last.
     pub(crate) fn write(&mut self, bytes: usize) -> u64 {
-        self.begin(bytes, false)
+        let id = self.begin(bytes);
+        self.writes.push_back(id);
+        id
     }
 
     /// Puts the chunk of a write that begins at `at` of its buffer; where the next one begins.
@@ -103,29 +101,33 @@ impl Rdma {
     /// # Errors
     /// [`Broken::Unasked`]: it is not the one that is due.
     pub(crate) fn answer<'a>(&mut self, frame: &Frame<'a>) -> Result<Chunk<'a>, Broken> {
-        let transfer = self.under_way.front_mut().ok_or(Broken::Unasked)?;
-        if frame.id != transfer.id {
+        let (id, bytes) = (frame.id, frame.payload);
+        if frame.kind == Kind::Done {
+            let due = self.writes.pop_front();
+            due.filter(|due| *due == id).ok_or(Broken::Unasked)?;
+            let (at, is_last) = (0, true);
+            return Ok(Chunk {
+                id,
+                at,
+                bytes,
+                is_last,
+            });
+        }
+        let read = self.reads.front_mut().filter(|read| read.id == id);
+        let read = read.ok_or(Broken::Unasked)?;
+        let at = read.came;
+        read.came += bytes.len();
+        if frame.kind != Kind::Chunk || frame.address != at as u64 || read.came > read.bytes {
             return Err(Broken::Unasked);
         }
-        let at = transfer.came;
-        let is_last = match frame.kind {
-            Kind::Done if !transfer.is_read => true,
-            Kind::Chunk if transfer.is_read && frame.address == at as u64 => {
-                transfer.came += frame.payload.len();
-                if transfer.came > transfer.bytes {
-                    return Err(Broken::Unasked);
-                }
-                transfer.came == transfer.bytes
-            }
-            _ => return Err(Broken::Unasked),
-        };
+        let is_last = read.came == read.bytes;
         if is_last {
-            self.under_way.pop_front();
+            self.reads.pop_front();
         }
         Ok(Chunk {
-            id: frame.id,
+            id,
             at,
-            bytes: frame.payload,
+            bytes,
             is_last,
         })
     }

@@ -18,7 +18,7 @@ pub(crate) struct Wait {
 }
 
 /// A stream of bytes each way. Nothing but [`wait`](Self::wait) blocks.
-pub(crate) trait Transport {
+pub(crate) trait Transport: std::fmt::Debug + Send {
     /// Bytes that came: how many, or none where there are none now.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ pub(crate) trait Transport {
 /// # Errors
 /// [`Lost`].
 pub(crate) fn flush(
-    transport: &mut impl Transport,
+    transport: &mut (impl Transport + ?Sized),
     output: &mut Vec<u8>,
     written: &mut usize,
 ) -> Result<bool, Lost> {
