@@ -98,6 +98,7 @@ impl<T> Ramt<T> {
     }
 
     /// How many windows there are.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.windows.len()
     }

@@ -16,8 +16,6 @@ pub(crate) struct Chunk<'a> {
     pub(crate) at: usize,
     /// None where it was a write.
     pub(crate) bytes: &'a [u8],
-    /// Nothing more comes.
-    pub(crate) is_last: bool,
 }
 
 #[derive(Debug)]
@@ -105,13 +103,7 @@ impl Rdma {
         if frame.kind == Kind::Done {
             let due = self.writes.pop_front();
             due.filter(|due| *due == id).ok_or(Broken::Unasked)?;
-            let (at, is_last) = (0, true);
-            return Ok(Chunk {
-                id,
-                at,
-                bytes,
-                is_last,
-            });
+            return Ok(Chunk { id, at: 0, bytes });
         }
         let read = self.reads.front_mut().filter(|read| read.id == id);
         let read = read.ok_or(Broken::Unasked)?;
@@ -120,15 +112,9 @@ impl Rdma {
         if frame.kind != Kind::Chunk || frame.address != at as u64 || read.came > read.bytes {
             return Err(Broken::Unasked);
         }
-        let is_last = read.came == read.bytes;
-        if is_last {
+        if read.came == read.bytes {
             self.reads.pop_front();
         }
-        Ok(Chunk {
-            id,
-            at,
-            bytes,
-            is_last,
-        })
+        Ok(Chunk { id, at, bytes })
     }
 }

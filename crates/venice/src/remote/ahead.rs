@@ -121,12 +121,7 @@ mod tests {
     use super::*;
 
     fn chunk(id: u64, at: usize, bytes: &[u8]) -> Chunk<'_> {
-        Chunk {
-            id,
-            at,
-            bytes,
-            is_last: false,
-        }
+        Chunk { id, at, bytes }
     }
 
     #[test]

@@ -152,6 +152,35 @@ impl RemoteMemory {
         Ok(())
     }
 
+    /// Reads by one channel alone, as the benchmark does to compare them.
+    ///
+    /// # Errors
+    /// As of [`read`](Self::read).
+    pub(crate) fn read_over(
+        &mut self,
+        channel: Channel,
+        address: u64,
+        into: &mut [u8],
+    ) -> Result<(), Lost> {
+        let donors = self.find(address, into.len())?;
+        self.read_by(channel, donors, into)
+    }
+
+    /// Writes by one channel alone.
+    ///
+    /// # Errors
+    /// As of [`write`](Self::write).
+    pub(crate) fn write_over(
+        &mut self,
+        channel: Channel,
+        address: u64,
+        bytes: &[u8],
+    ) -> Result<(), Lost> {
+        let donors = self.find(address, bytes.len())?;
+        self.ahead.written(address, bytes.len() as u64);
+        self.write_by(channel, donors, bytes)
+    }
+
     /// Reads by a channel that is given; `donors` is the donor's address.
     fn read_by(&mut self, channel: Channel, donors: u64, into: &mut [u8]) -> Result<(), Lost> {
         let unit = match channel {
