@@ -40,7 +40,8 @@ fn take(address: &str) -> Result<(), Box<dyn Error>> {
     let mut line = Vec::new();
     loop {
         match messages.receive(&mut line) {
-            Ok(()) if line == END => return Ok(()),
+            // The sender waits to hear that all was taken.
+            Ok(()) if line == END => return Ok(messages.flush(0)?),
             Ok(()) => println!("{}", String::from_utf8_lossy(&line)),
             Err(lost) => {
                 eprintln!("{lost}");
@@ -59,8 +60,7 @@ fn send(address: &str) -> Result<(), Box<dyn Error>> {
         }
     }
     persist(&mut messages, address, |to| to.send(END))?;
-    // The last is taken by a program that ends then, and may say so no more.
-    persist(&mut messages, address, |to| to.flush(1))
+    persist(&mut messages, address, |to| to.flush(0))
 }
 
 /// Does it, and connects again as often as the connection breaks.

@@ -171,6 +171,26 @@ fn a_loan_that_is_taken_back_is_lost_at_once() {
     assert!(folder.path().read_dir().expect("a folder").next().is_none());
 }
 
+#[test]
+fn only_a_dead_donors_socket_is_replaced() {
+    let (donor, places, folder) = donor(MIB);
+    let Place::Local(path) = &places[1] else {
+        panic!("the second is a socket")
+    };
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut second = Donor::start(any, MIB).expect("a port");
+    assert!(second.listen_locally(path).is_err(), "somebody listens");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "text").expect("a file");
+    assert!(second.listen_locally(&file).is_err(), "no socket");
+    assert_eq!(std::fs::read(&file).expect("it is there"), b"text");
+    let left = folder.path().join("left");
+    drop(std::os::unix::net::UnixListener::bind(&left).expect("a socket"));
+    second.listen_locally(&left).expect("nobody listens");
+    drop((second, donor));
+    assert!(!left.exists() && !path.exists());
+}
+
 fn donor_that_ends() -> ((), [Place; 2], tempfile::TempDir) {
     let (donor, places, folder) = donor(MIB);
     drop(donor);

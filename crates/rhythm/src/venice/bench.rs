@@ -25,12 +25,12 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Turns of each
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 15)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=1000))]
     rounds: usize,
 
     /// Pages of the program whose faults are measured: 4 KiB each
-    #[arg(long, value_name = "N", default_value_t = 8192)]
+    #[arg(long, value_name = "N", default_value_t = 4096)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(512..=65536))]
     pages: usize,
 

@@ -15,15 +15,15 @@ use std::time::Instant;
 
 /// Sizes of accesses.
 const ACCESSES: [usize; 7] = [64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
-/// Sizes of messages one way; one message has as much as this at most.
+/// Sizes of messages one way, the last being the longest that there is.
 const MESSAGES: [usize; 5] = [64, 512, 4 << 10, 16 << 10, 64 << 10];
 /// Sizes of messages whose credits are compared.
 const CREDITED: [usize; 6] = [4, 64, 256, 1 << 10, 4 << 10, 16 << 10];
 /// A turn moves so many bytes, or makes so many accesses if that is less.
-const TURN_BYTES: usize = 8 << 20;
-const TURN_MAX: usize = 600;
+const TURN_BYTES: usize = 4 << 20;
+const TURN_MAX: usize = 200;
 /// Messages of a turn, at most.
-const TURN_MESSAGES_MAX: usize = 8000;
+const TURN_MESSAGES_MAX: usize = 4000;
 
 /// A QPair over either transport.
 enum AnyTalk {
@@ -84,7 +84,7 @@ pub(super) fn accesses(
         let adaptive = RefCell::new(adaptive);
         let talk = RefCell::new(AnyTalk::begin(peer, transport, Credits::Crma)?);
         for bytes in ACCESSES {
-            let count = (TURN_BYTES / bytes).clamp(8, TURN_MAX);
+            let count = (TURN_BYTES / bytes).clamp(4, TURN_MAX);
             let at = |which: usize| (which * 7919 * 4096 % (63 << 20)) as u64;
             let over = |channel| {
                 let fixed = &fixed;

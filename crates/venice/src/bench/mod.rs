@@ -2,8 +2,8 @@
 //! bench`.
 //!
 //! Another process of the same machine is the donor. What is compared takes turns, in one order and
-//! then in the other, and a figure is the median of the turns; a ratio is the median of the ratios
-//! of each turn, so that a machine that is busy with something else meanwhile changes it little.
+//! then in the other; a first turn does not count. A figure is the median of the turns, and a ratio
+//! the median of the ratios of each turn, so that a machine that is busy with something else meanwhile changes it little.
 
 mod channels;
 mod faults;

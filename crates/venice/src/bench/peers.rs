@@ -119,16 +119,32 @@ pub(super) enum Raw {
 }
 
 impl Raw {
+    /// Asks for as many bytes as there is room for.
     pub(super) fn ask(&mut self, into: &mut [u8]) -> Result<(), Error> {
-        fn ask(transport: &mut impl Transport, into: &mut [u8]) -> Result<(), Error> {
+        self.stream(into.len(), into)
+    }
+
+    /// Asks for bytes once, and takes them a part after the other, in the same place.
+    pub(super) fn stream(&mut self, bytes: usize, into: &mut [u8]) -> Result<(), Error> {
+        fn stream(
+            transport: &mut impl Transport,
+            bytes: usize,
+            into: &mut [u8],
+        ) -> Result<(), Error> {
             let mut ask = [0; ASK_BYTES];
-            ask[..8].copy_from_slice(&(into.len() as u64).to_le_bytes());
+            ask[..8].copy_from_slice(&(bytes as u64).to_le_bytes());
             write_all(transport, &ask)?;
-            Ok(read_exact(transport, into)?)
+            let mut left = bytes;
+            while left > 0 {
+                let part = left.min(into.len());
+                read_exact(transport, &mut into[..part])?;
+                left -= part;
+            }
+            Ok(())
         }
         match self {
-            Self::Tcp(tcp) => ask(tcp, into),
-            Self::Shared(shared) => ask(shared, into),
+            Self::Tcp(tcp) => stream(tcp, bytes, into),
+            Self::Shared(shared) => stream(shared, bytes, into),
         }
     }
 }

@@ -65,7 +65,8 @@ pub(super) enum Against {
 /// Who takes part, and what one turn of it measures.
 pub(super) type Contender<'a> = (String, Box<dyn FnMut() -> Result<f64, Error> + 'a>);
 
-/// Has contenders take turns: for each its median, whom it is compared with, and the ratio.
+/// Has contenders take turns, the first of which does not count: for each its median, whom it is
+/// compared with, and the ratio.
 ///
 /// # Errors
 /// What a turn says.
@@ -75,13 +76,16 @@ pub(super) fn alternate(
     contenders: &mut [Contender<'_>],
 ) -> Result<Vec<(f64, Option<(String, f64)>)>, Error> {
     let mut measured = vec![Vec::new(); contenders.len()];
-    for round in 0..rounds {
+    for round in 0..=rounds {
         for turn in 0..contenders.len() {
             let who = match round % 2 {
                 0 => turn,
                 _ => contenders.len() - 1 - turn,
             };
-            measured[who].push(contenders[who].1()?);
+            let figure = contenders[who].1()?;
+            if round > 0 {
+                measured[who].push(figure);
+            }
         }
     }
     let medians: Vec<f64> = measured.iter().map(|turns| median(turns.clone())).collect();
@@ -163,7 +167,7 @@ mod tests {
         };
         let mut both = [contender("a", 1.0, 1), contender("b", 3.0, 2)];
         let rows = alternate(4, Against::First, &mut both).unwrap();
-        assert_eq!(order.get(), 12_211_221);
+        assert_eq!(order.get(), 1_221_122_112);
         let (name, ratio) = rows[1].1.clone().unwrap();
         assert!(rows[0].1.is_none() && name == "a" && (2.9..3.1).contains(&ratio));
         let mut three = [

@@ -57,8 +57,9 @@ impl Messages {
         self.0.receive(into)
     }
 
-    /// Waits until the other end's program has taken all that was sent, but for the last `left`
-    /// messages: with fewer than `credit_every` of the other end it may wait for ever.
+    /// Tells the other end what was taken here, and waits until it says that its program took all
+    /// that was sent, but for the last `left`. It says so with its next call that waits, for groups
+    /// of `credit_every` messages: with fewer `left` this may wait until `patience` is over.
     ///
     /// # Errors
     /// [`Lost`].

@@ -83,8 +83,10 @@ pub(crate) struct QPair {
     due: u64,
     /// The next to be taken by the program.
     taken: u64,
-    /// The credits that the other end was given.
+    /// The credits that the other end is given.
     given: u64,
+    /// Of these, those that are on their way to it.
+    told: u64,
     /// Credits that wait behind the messages below a number.
     waiting: VecDeque<(u64, u64)>,
     /// Credits to be written past the messages.
@@ -110,6 +112,7 @@ impl QPair {
             due: 0,
             taken: 0,
             given: u64::from(settings.messages),
+            told: u64::from(settings.messages),
             waiting: VecDeque::new(),
             word: None,
             is_open: false,
@@ -173,9 +176,20 @@ impl QPair {
         (self.next + self.buffers()).saturating_sub(self.until)
     }
 
-    /// Credits that are to be written past all messages now.
-    pub(crate) fn credit_word(&mut self) -> Option<u64> {
-        self.word.take()
+    /// Credits that are to be written past all messages.
+    pub(crate) fn credit_word(&self) -> Option<u64> {
+        self.word
+    }
+
+    /// They are on their way.
+    pub(crate) fn credit_word_written(&mut self) {
+        self.told = self.word.take().unwrap_or(self.told);
+    }
+
+    /// Credits wait that the other end may need soon: for half of the buffers, or more. Others may
+    /// wait for what else is to be said, so that there are fewer of them.
+    pub(crate) fn is_credit_urgent(&self) -> bool {
+        self.owes_credit() && self.given - self.told >= self.buffers() / 2
     }
 
     /// The other end has said where it is.
@@ -198,6 +212,7 @@ impl QPair {
         if !self.is_open {
             self.is_open = true;
             self.given = self.taken + self.buffers();
+            self.told = self.given;
             let (messages, bytes) = self.settings.shape();
             let mut payload = [0; 16];
             payload[..8].copy_from_slice(&messages.to_le_bytes());
@@ -208,6 +223,7 @@ impl QPair {
             match self.waiting.front() {
                 Some(&(behind, until)) if behind <= self.put => {
                     frame::put(out, Kind::Credit, 0, until, &[]);
+                    self.told = until;
                     self.waiting.pop_front();
                 }
                 _ if self.put < self.next => {

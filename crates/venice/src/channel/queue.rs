@@ -58,13 +58,16 @@ impl<T: Transport> Queue<T> {
     /// [`flush`](Self::flush) or [`receive`](Self::receive) at the latest.
     ///
     /// # Errors
-    /// [`Lost`]. Messages that were sent before are kept for [`resume`](Self::resume).
+    /// [`Lost`]: the message is not sent; those before are kept for [`resume`](Self::resume).
     pub(crate) fn send(&mut self, message: &[u8]) -> Result<(), Lost> {
         let mut since = None;
         loop {
             match self.pair.send(message) {
                 Ok(()) if self.pair.unsent() < UNSENT_MAX => return Ok(()),
-                Ok(()) => return self.turn().map(drop),
+                Ok(()) => {
+                    self.turn_or_remember();
+                    return Ok(());
+                }
                 Err(NotSent::TooLong) => {
                     let error = format!("a message of {} bytes is too long", message.len());
                     return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, error).into());
@@ -83,17 +86,21 @@ impl<T: Transport> Queue<T> {
         while !self.pair.take(into) {
             self.turn_or_wait(false, &mut since)?;
         }
-        // The message is there whatever becomes of the connection, of which the next call tells.
-        if self.pair.owes_credit()
-            && let Err(lost) = self.turn()
+        // Where that is but a store.
+        if let Some(until) = self.pair.credit_word()
+            && self.transport.write_credit(until)
         {
-            self.lost = Some(lost);
+            self.pair.credit_word_written();
+        }
+        if self.pair.is_credit_urgent() {
+            self.turn_or_remember();
         }
         Ok(())
     }
 
-    /// Waits until the other end's program took all that was sent, but for what it has given no
-    /// credit for yet (fewer than `credit_every` messages).
+    /// Tells the other end what was taken here, and waits until it says that its program took all
+    /// that was sent, but for the last `left`. It says so with its next call that waits, for groups
+    /// of `credit_every` messages.
     ///
     /// # Errors
     /// [`Lost`]: it may not have.
@@ -121,6 +128,14 @@ impl<T: Transport> Queue<T> {
         self.transport.wait(Wait { room, credit }, left)
     }
 
+    /// Does what can be done now, for a call that has done what it was asked whatever becomes of the
+    /// connection; the next one tells of that.
+    fn turn_or_remember(&mut self) {
+        if let Err(lost) = self.turn() {
+            self.lost = Some(lost);
+        }
+    }
+
     /// Takes what came, puts what there is; whether there was anything.
     fn turn(&mut self) -> Result<bool, Lost> {
         if let Some(lost) = self.lost.take() {
@@ -140,10 +155,11 @@ impl<T: Transport> Queue<T> {
             some = true;
         }
         if self.output.is_empty() {
-            if let Some(until) = self.pair.credit_word()
-                && !self.transport.write_credit(until)
-            {
-                frame::put(&mut self.output, Kind::CreditWrite, 0, until, &[]);
+            if let Some(until) = self.pair.credit_word() {
+                if !self.transport.write_credit(until) {
+                    frame::put(&mut self.output, Kind::CreditWrite, 0, until, &[]);
+                }
+                self.pair.credit_word_written();
             }
             self.pair.put(&mut self.output, OUTPUT_BYTES);
         }

@@ -296,9 +296,9 @@ impl RemoteMemory {
         }
     }
 
-    /// Has bytes come that will be read soon, without waiting for them: 768 KiB at most, the rest
-    /// and what is more than on its way already is not fetched. What another borrower of the loan
-    /// writes there meanwhile may not be seen.
+    /// Has bytes come that will be read soon, without waiting for them: 768 KiB at most are kept or
+    /// on their way, and what is beyond is not fetched. What is written meanwhile through another
+    /// window on the same loan may not be seen in them.
     ///
     /// # Errors
     /// [`Lost`].

@@ -31,6 +31,7 @@ impl End {
         let mut out = Vec::new();
         if let Some(until) = self.pair.credit_word() {
             frame::put(&mut out, Kind::CreditWrite, 0, until, &[]);
+            self.pair.credit_word_written();
         }
         self.pair.put(&mut out, most);
         to.incoming.extend(out);
@@ -115,6 +116,7 @@ proptest! {
                 let buffers = settings.messages as usize;
                 prop_assert!(end.pair.made.len() == buffers && end.pair.came.len() == buffers);
                 prop_assert!(end.pair.waiting.len() <= buffers);
+                prop_assert!(end.pair.told <= end.pair.given);
             }
         }
         // Quiet: everything arrives.

@@ -8,6 +8,7 @@ use crate::channel::transport::shared;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +30,9 @@ impl Local {
     /// What the system says of the path.
     pub(super) fn start(path: &Path, shared: &Arc<Shared>) -> io::Result<Self> {
         // What a donor left that was killed is in the way; one that lives is not disturbed.
-        if UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
+        let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+        let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if is_socket && UnixStream::connect(path).is_err_and(refused) {
             fs::remove_file(path)?;
         }
         let listener = UnixListener::bind(path)?;

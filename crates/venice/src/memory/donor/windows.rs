@@ -159,8 +159,11 @@ impl<T: Transport> Connection<T> {
                 (true, false) => IDLE_TIME,
             };
             let left = patience.saturating_sub(since.elapsed());
-            if left.is_zero() && patience != IDLE_TIME {
-                return Err(Lost::Silent(patience));
+            if left.is_zero() {
+                match patience {
+                    IDLE_TIME => since = Instant::now(),
+                    _ => return Err(Lost::Silent(patience)),
+                }
             }
             let room = !self.output.is_empty();
             let wait = Wait {
