@@ -1,6 +1,7 @@
 //! `rhythm venice`: machines lend each other what they do not use.
 
 mod agent;
+mod bench;
 mod common;
 mod key;
 mod lend;
@@ -29,6 +30,7 @@ enum Command {
     Monitor(monitor::Args),
     Agent(agent::Args),
     Status(status::Args),
+    Bench(bench::Args),
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
@@ -38,5 +40,6 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         Command::Monitor(args) => monitor::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Status(args) => status::run(&args),
+        Command::Bench(args) => bench::run(args),
     }
 }

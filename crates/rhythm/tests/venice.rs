@@ -272,3 +272,69 @@ fn what_is_not_safe_is_refused_and_what_helps_is_said() {
     assert!(said(&damaged).contains("damaged at byte 0"), "{damaged:?}");
     assert_eq!(fs::read(&journal).expect("a file"), b"no journal");
 }
+
+/// Of the benchmark's other process: the processes whose command line ends so.
+fn peers(parent: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let children = children.unwrap_or_default();
+    children
+        .split_whitespace()
+        .filter_map(|id| id.parse().ok())
+        .collect()
+}
+
+#[test]
+fn the_benchmark_tells_its_figures_and_leaves_nothing() {
+    let folder = folder();
+    let output = venice(&["bench", "--rounds", "1", "--only", "credits", "--json", "-"])
+        .env("TMPDIR", folder.path())
+        .output()
+        .expect("a process");
+    assert!(output.status.success(), "{output:?}");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rows = told["rows"].as_array().expect("rows");
+    // Two transports, one way and both, six sizes, two ways of credits.
+    assert_eq!(rows.len(), 48);
+    for row in rows {
+        assert!(
+            row["median"].as_f64().is_some_and(|rate| rate > 0.0),
+            "{row}"
+        );
+        let is_second = row["what"] == "credits by CRMA";
+        assert_eq!(row["ratio"].is_number(), is_second, "{row}");
+    }
+    assert!(
+        told["command"]
+            .as_str()
+            .is_some_and(|it| it.starts_with("rhythm venice bench"))
+    );
+    assert!(told["machine"].is_string());
+    assert!(folder.path().read_dir().expect("a folder").next().is_none());
+}
+
+#[test]
+fn what_the_benchmark_started_ends_with_it() {
+    let folder = folder();
+    let child = venice(&["bench", "--rounds", "1000", "--only", "credits"])
+        .env("TMPDIR", folder.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a process");
+    let running = Running(child);
+    let start = Instant::now();
+    let mut started = Vec::new();
+    while started.is_empty() || folder.path().read_dir().expect("a folder").next().is_none() {
+        assert!(start.elapsed() < NEVER, "it never starts");
+        thread::sleep(Duration::from_millis(5));
+        started = peers(running.0.id());
+    }
+    drop(running);
+    while started
+        .iter()
+        .any(|id| Path::new(&format!("/proc/{id}")).exists())
+    {
+        assert!(start.elapsed() < NEVER, "the other process never ends");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(folder.path().read_dir().expect("a folder").next().is_none());
+}

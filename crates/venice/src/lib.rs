@@ -4,16 +4,22 @@
 //! - [`monitor`]: who has what and lends it to whom (the paper's Monitor Node, section 5.3);
 //! - [`agent`]: what runs on each machine: reports, lends, takes back;
 //! - [`memory`]: memory of donors in the address space of a program;
+//! - [`channel`]: the paper's CRMA, RDMA and QPair;
+//! - [`remote`]: the same memory for programs that know of it, over the paper's channels;
+//! - [`bench`]: what all that costs, beside the least that it could;
 //! - [`loan`]: what all of them call a loan.
 
 pub mod agent;
 mod ask;
+pub mod bench;
+pub mod channel;
 mod incoming;
 pub mod loan;
 pub mod memory;
 pub mod monitor;
 pub mod name;
 mod random;
+pub mod remote;
 pub mod secret;
 mod units;
 pub mod wire;

@@ -23,6 +23,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7070")]
     listen: SocketAddr,
 
+    /// A Unix socket at which programs of this machine that use the library (RemoteMemory) share
+    /// memory with the donor instead of a connection; its folder says who may
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
     /// How much is lent in all, such as 4G
     #[arg(long, value_name = "BYTES", value_parser = common::bytes)]
     memory: u64,
@@ -52,8 +57,13 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             let _ = sender.send(());
         }
     })?;
-    let donor = Donor::start(args.listen, args.memory)
+    let mut donor = Donor::start(args.listen, args.memory)
         .with_context(|| format!("cannot listen on {}", args.listen))?;
+    if let Some(socket) = &args.socket {
+        donor
+            .listen_locally(socket)
+            .with_context(|| format!("cannot listen on {}", socket.display()))?;
+    }
     donor.offer(key);
     for address in donor.addresses() {
         print_line(format_args!(

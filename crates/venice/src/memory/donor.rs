@@ -3,7 +3,8 @@
 //! A loan is a mapping of its own and a key. Who shows both uses it; a second borrower of a loan is
 //! refused while the first has connections. When the last of these is gone, the loan's memory is
 //! zeroed and given back to the kernel: what a borrower wrote nobody else ever reads. A thread a
-//! connection executes requests in their order (`connection.rs`); connections are bounded, and a
+//! connection executes requests in their order (`connection.rs`; `windows.rs` for those of the
+//! channels, over TCP or, by `local.rs`, memory that is shared); connections are bounded, and a
 //! borrower that does not take its answers is not read from, so what is in memory for it is bounded
 //! too.
 //!
@@ -12,13 +13,17 @@
 
 mod connection;
 mod loans;
+mod local;
+mod windows;
 
 use super::mapping::Mapping;
 use crate::loan::{LoanId, LoanKey};
 pub use loans::NoRoom;
 use loans::{Shared, lock};
+use local::Local;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -32,6 +37,7 @@ const CONNECTIONS_MAX: usize = 256;
 pub struct Donor {
     shared: Arc<Shared>,
     address: SocketAddr,
+    local: Option<Local>,
 }
 
 impl Donor {
@@ -47,12 +53,27 @@ impl Donor {
         std::thread::Builder::new()
             .name("donor".into())
             .spawn(move || accept(&listener, &of_thread))?;
-        Ok(Self { shared, address })
+        Ok(Self {
+            shared,
+            address,
+            local: None,
+        })
     }
 
     /// Where borrowers connect to.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         vec![self.address]
+    }
+
+    /// Has borrowers of this machine connect to a Unix socket, too, by which they get memory that
+    /// both share instead of a connection. The socket's folder says who may; it is removed when
+    /// the donor is dropped.
+    ///
+    /// # Errors
+    /// What the system says of the path; one at which somebody listens is left alone.
+    pub fn listen_locally(&mut self, path: &Path) -> io::Result<()> {
+        self.local = Some(Local::start(path, &self.shared)?);
+        Ok(())
     }
 
     /// Has a loan of `bytes` from now on, which who shows `key` may use. A loan that there is
@@ -107,6 +128,7 @@ impl Drop for Donor {
         for (_, loan) in loans {
             loan.end();
         }
+        drop(self.local.take());
         // Has the listener's thread look.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
     }
@@ -136,7 +158,10 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let started = std::thread::Builder::new()
             .name("loan".into())
             .spawn(move || {
-                connection::serve(stream, &of_thread);
+                match windows::are_asked_for(&stream) {
+                    true => windows::serve_tcp(stream, &of_thread),
+                    false => connection::serve(stream, &of_thread),
+                }
                 of_thread.connections.fetch_sub(1, Ordering::AcqRel);
             });
         if let Err(error) = started {

@@ -7,18 +7,19 @@ use crate::memory::wire::{Answer, HEAD_BYTES, Hello, PAYLOAD_BYTES_MAX, Request,
 use rustix::net::sockopt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::{debug, info};
 
 /// How long a connection may take to say whose it is.
-const HELLO_TIME: Duration = Duration::from_secs(5);
+pub(super) const HELLO_TIME: Duration = Duration::from_secs(5);
 /// How long a borrower may take no answers.
-const WRITE_TIME: Duration = Duration::from_secs(60);
+pub(super) const WRITE_TIME: Duration = Duration::from_secs(60);
 /// Input is read in parts of this size; the longest message fits.
 const INPUT_BYTES: usize = 4 * (PAYLOAD_BYTES_MAX + HEAD_BYTES);
 /// Answers wait for each other while there are requests, up to this many bytes.
-const OUTPUT_BYTES: usize = 128 * 1024;
+pub(super) const OUTPUT_BYTES: usize = 128 * 1024;
 
 /// Why a connection ends.
 enum End {
@@ -53,14 +54,19 @@ pub(super) fn serve(mut stream: TcpStream, shared: &Shared) {
         let _ = stream.write_all(&connection.output);
     }
     if let Some((loan, number)) = connection.used.take() {
-        let mut state = lock(&loan.state);
-        state.connections.remove(&number);
-        if state.connections.is_empty() {
-            state.memory = None;
-            drop(state);
-            shared.left(&loan);
-            info!("{peer} has left loan {}", loan.id);
-        }
+        leave(&loan, number, shared, &peer);
+    }
+}
+
+/// A connection to a loan is gone; with the last goes what was written.
+pub(super) fn leave(loan: &Loan, number: u64, shared: &Shared, peer: &str) {
+    let mut state = lock(&loan.state);
+    state.connections.remove(&number);
+    if state.connections.is_empty() {
+        state.memory = None;
+        drop(state);
+        shared.left(loan);
+        info!("{peer} has left loan {}", loan.id);
     }
 }
 
@@ -111,7 +117,7 @@ impl Connection {
             };
             match (&self.used, request) {
                 (None, Request::Hello(hello)) => {
-                    let entered = enter(&hello, stream, shared).map_err(End::Refused)?;
+                    let entered = enter(&hello, stream.as_fd(), shared).map_err(End::Refused)?;
                     stream.set_read_timeout(None)?;
                     let (loan, bytes) = (entered.0.id, entered.0.bytes);
                     debug!("loan {loan} is used");
@@ -175,7 +181,11 @@ fn same(a: &LoanKey, b: &LoanKey) -> bool {
 }
 
 /// The loan that a borrower asks for, with this connection noted there.
-fn enter(hello: &Hello, stream: &TcpStream, shared: &Shared) -> Result<(Arc<Loan>, u64), String> {
+pub(super) fn enter(
+    hello: &Hello,
+    stream: BorrowedFd<'_>,
+    shared: &Shared,
+) -> Result<(Arc<Loan>, u64), String> {
     // One answer, so that it does not tell which loans there are.
     let wrong = || "there is no such loan, or its key is another".to_owned();
     let loan = {
@@ -210,7 +220,7 @@ fn enter(hello: &Hello, stream: &TcpStream, shared: &Shared) -> Result<(Arc<Loan
     entered.map(|number| (loan, number))
 }
 
-fn note(loan: &Loan, hello: &Hello, stream: &TcpStream) -> Result<u64, String> {
+fn note(loan: &Loan, hello: &Hello, stream: BorrowedFd<'_>) -> Result<u64, String> {
     let id = loan.id;
     if hello.bytes > loan.bytes {
         return Err(format!(
@@ -218,7 +228,9 @@ fn note(loan: &Loan, hello: &Hello, stream: &TcpStream) -> Result<u64, String> {
             hello.bytes, loan.bytes
         ));
     }
-    let copy = stream.try_clone().map_err(|error| error.to_string())?;
+    let copy = stream
+        .try_clone_to_owned()
+        .map_err(|error| error.to_string())?;
     let mut guard = lock(&loan.state);
     let state: &mut LoanState = &mut guard;
     if state.revoked {

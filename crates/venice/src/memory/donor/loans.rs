@@ -2,8 +2,9 @@
 
 use crate::loan::{LoanId, LoanKey};
 use crate::memory::mapping::Mapping;
+use rustix::net::{Shutdown, shutdown};
 use std::collections::HashMap;
-use std::net::{Shutdown, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
@@ -53,7 +54,8 @@ pub(super) struct LoanState {
     pub(super) memory: Option<Mapping>,
     /// The borrower that has it.
     pub(super) session: u64,
-    pub(super) connections: HashMap<u64, TcpStream>,
+    /// Their sockets, to be shut down.
+    pub(super) connections: HashMap<u64, OwnedFd>,
     pub(super) next_connection: u64,
     pub(super) revoked: bool,
 }
@@ -112,7 +114,7 @@ impl Loan {
         let mut state = lock(&self.state);
         state.revoked = true;
         for stream in state.connections.values() {
-            let _ = stream.shutdown(Shutdown::Both);
+            let _ = shutdown(stream, Shutdown::Both);
         }
         state.memory = None;
     }

@@ -1,0 +1,281 @@
+//! A QPair over a transport: two programs, each with one end, that send each other messages.
+
+use super::broken::{Broken, Lost};
+use super::frame::{self, HEAD_BYTES, Kind, PAYLOAD_BYTES_MAX, parse};
+use super::qpair::{NotSent, QPair, QueueSettings};
+use super::transport::{Transport, Wait, flush};
+use std::time::{Duration, Instant};
+
+/// Bytes that are read at a time, with what has not come whole.
+const INPUT_BYTES: usize = 2 * (PAYLOAD_BYTES_MAX + HEAD_BYTES);
+/// Bytes that are put together before they are written.
+const OUTPUT_BYTES: usize = 64 * 1024;
+/// How many messages wait for [`Queue::flush`] before they leave by themselves.
+const UNSENT_MAX: u64 = 64;
+
+/// One end of a QPair, for one thread.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    pair: QPair,
+    transport: T,
+    input: Vec<u8>,
+    filled: usize,
+    output: Vec<u8>,
+    written: usize,
+    /// How long the other end may be waited for.
+    patience: Duration,
+    /// What became of the connection, and was not told yet.
+    lost: Option<Lost>,
+}
+
+impl<T: Transport> Queue<T> {
+    /// An end that has sent and received nothing. What waits for the other end waits so long.
+    pub(crate) fn new(transport: T, settings: QueueSettings, patience: Duration) -> Self {
+        Self {
+            pair: QPair::new(settings),
+            transport,
+            input: vec![0; INPUT_BYTES],
+            filled: 0,
+            output: Vec::new(),
+            written: 0,
+            patience,
+            lost: None,
+        }
+    }
+
+    /// Goes on over another connection, where one was [`Lost`]: the other end is to do so, too.
+    /// Messages go on where they were.
+    pub(crate) fn resume(&mut self, transport: T) {
+        self.transport = transport;
+        self.pair.lost_connection();
+        self.lost = None;
+        self.filled = 0;
+        self.output.clear();
+        self.written = 0;
+    }
+
+    /// Sends a message, once there is credit for it. It leaves with others, with the next
+    /// [`flush`](Self::flush) or [`receive`](Self::receive) at the latest.
+    ///
+    /// # Errors
+    /// [`Lost`]: the message is not sent; those before are kept for [`resume`](Self::resume).
+    pub(crate) fn send(&mut self, message: &[u8]) -> Result<(), Lost> {
+        let mut since = None;
+        loop {
+            match self.pair.send(message) {
+                Ok(()) if self.pair.unsent() < UNSENT_MAX => return Ok(()),
+                Ok(()) => {
+                    self.turn_or_remember();
+                    return Ok(());
+                }
+                Err(NotSent::TooLong) => {
+                    let error = format!("a message of {} bytes is too long", message.len());
+                    return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, error).into());
+                }
+                Err(NotSent::NoCredit) => self.turn_or_wait(true, &mut since)?,
+            }
+        }
+    }
+
+    /// The next message, once it is there; it takes the place of what `into` had.
+    ///
+    /// # Errors
+    /// [`Lost`]: none came before.
+    pub(crate) fn receive(&mut self, into: &mut Vec<u8>) -> Result<(), Lost> {
+        let mut since = None;
+        while !self.pair.take(into) {
+            self.turn_or_wait(false, &mut since)?;
+        }
+        // Where that is but a store.
+        if let Some(until) = self.pair.credit_word()
+            && self.transport.write_credit(until)
+        {
+            self.pair.credit_word_written();
+        }
+        if self.pair.is_credit_urgent() {
+            self.turn_or_remember();
+        }
+        Ok(())
+    }
+
+    /// Tells the other end what was taken here, and waits until it says that its program took all
+    /// that was sent, but for the last `left`. It says so with its next call that waits, for groups
+    /// of `credit_every` messages.
+    ///
+    /// # Errors
+    /// [`Lost`]: it may not have.
+    pub(crate) fn flush(&mut self, left: u64) -> Result<(), Lost> {
+        let mut since = None;
+        while self.pair.untaken() > left || self.pair.has_output() || !self.output.is_empty() {
+            self.turn_or_wait(true, &mut since)?;
+        }
+        Ok(())
+    }
+
+    /// Does what can be done now, and waits if that is nothing.
+    fn turn_or_wait(&mut self, credit: bool, since: &mut Option<Instant>) -> Result<(), Lost> {
+        if self.turn()? {
+            *since = None;
+            return Ok(());
+        }
+        let since = since.get_or_insert_with(Instant::now);
+        let left = self.patience.saturating_sub(since.elapsed());
+        if left.is_zero() {
+            return Err(Lost::Silent(self.patience));
+        }
+        let room = self.written < self.output.len();
+        let credit = credit && self.pair.is_met();
+        self.transport.wait(Wait { room, credit }, left)
+    }
+
+    /// Does what can be done now, for a call that has done what it was asked whatever becomes of the
+    /// connection; the next one tells of that.
+    fn turn_or_remember(&mut self) {
+        if let Err(lost) = self.turn() {
+            self.lost = Some(lost);
+        }
+    }
+
+    /// Takes what came, puts what there is; whether there was anything.
+    fn turn(&mut self) -> Result<bool, Lost> {
+        if let Some(lost) = self.lost.take() {
+            return Err(lost);
+        }
+        let mut some = false;
+        // The word goes on from what the other end's first frame says.
+        if self.pair.is_met()
+            && let Some(until) = self.transport.read_credit()
+        {
+            self.pair.credit(until)?;
+            some = true;
+        }
+        if let Some(read) = self.transport.read(&mut self.input[self.filled..])? {
+            self.filled += read;
+            self.take_frames()?;
+            some = true;
+        }
+        if self.output.is_empty() {
+            if let Some(until) = self.pair.credit_word() {
+                if !self.transport.write_credit(until) {
+                    frame::put(&mut self.output, Kind::CreditWrite, 0, until, &[]);
+                }
+                self.pair.credit_word_written();
+            }
+            self.pair.put(&mut self.output, OUTPUT_BYTES);
+        }
+        some |= flush(&mut self.transport, &mut self.output, &mut self.written)?;
+        Ok(some)
+    }
+
+    fn take_frames(&mut self) -> Result<(), Broken> {
+        let mut start = 0;
+        while let Some((frame, used)) = parse(&self.input[start..self.filled])? {
+            self.pair.came(&frame)?;
+            start += used;
+        }
+        self.input.copy_within(start..self.filled, 0);
+        self.filled -= start;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::qpair::Credits;
+    use crate::channel::transport::shared::Shared;
+    use crate::channel::transport::tcp::Tcp;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    const NEVER: Duration = Duration::from_secs(60);
+
+    fn settings(credits: Credits) -> QueueSettings {
+        QueueSettings {
+            messages: 16,
+            message_bytes: 5000,
+            credits,
+            credit_every: 4,
+        }
+    }
+
+    fn shared() -> (Shared, Shared) {
+        let (one, other) = UnixStream::pair().unwrap();
+        let offered = Shared::offer(one).unwrap();
+        (offered, Shared::accept(other).unwrap())
+    }
+
+    fn tcp() -> (Tcp, Tcp) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let one = Tcp::connect(listener.local_addr().unwrap()).unwrap();
+        (one, Tcp::of(listener.accept().unwrap().0).unwrap())
+    }
+
+    fn text(number: usize) -> Vec<u8> {
+        vec![number as u8; number * 13 % 5001]
+    }
+
+    /// Both ends send at once, then receive what the other sent.
+    fn talk<T: Transport>(queue: &mut Queue<T>, messages: std::ops::Range<usize>) {
+        let mut message = Vec::new();
+        for number in messages {
+            queue.send(&text(number)).unwrap();
+            queue.receive(&mut message).unwrap();
+            assert_eq!(message, text(number));
+        }
+        queue.flush(3).unwrap();
+    }
+
+    fn both<T: Transport + Send + 'static>(make: fn() -> (T, T), credits: Credits) {
+        let (one, other) = make();
+        let mut queue = Queue::new(one, settings(credits), NEVER);
+        let its = thread::spawn(move || {
+            let mut queue = Queue::new(other, settings(credits), NEVER);
+            talk(&mut queue, 0..3000);
+            queue
+        });
+        talk(&mut queue, 0..3000);
+        let mut its_queue = its.join().unwrap();
+        // The connection breaks with messages on their way, and another takes its place.
+        for number in 3000..3008 {
+            queue.send(&text(number)).unwrap();
+        }
+        let _ = queue.turn().unwrap();
+        let (one, other) = make();
+        queue.resume(one);
+        let its = thread::spawn(move || {
+            let (mut message, mut got) = (Vec::new(), Vec::new());
+            while its_queue.receive(&mut message).is_ok() {
+                got.push(message.clone());
+            }
+            its_queue.resume(other);
+            while got.len() < 20 {
+                its_queue.receive(&mut message).unwrap();
+                got.push(message.clone());
+            }
+            // Credits for these are told.
+            its_queue.send(b"end").unwrap();
+            its_queue.flush(3).unwrap();
+            its_queue.receive(&mut message).unwrap_err();
+            got
+        });
+        for number in 3008..3020 {
+            queue.send(&text(number)).unwrap();
+        }
+        let mut message = Vec::new();
+        queue.receive(&mut message).unwrap();
+        assert_eq!(message, b"end");
+        drop(queue);
+        let wanted: Vec<_> = (3000..3020).map(text).collect();
+        assert!(its.join().unwrap() == wanted);
+    }
+
+    #[test]
+    fn messages_go_both_ways_over_every_transport() {
+        for credits in [Credits::Message, Credits::Crma] {
+            both(tcp, credits);
+            both(shared, credits);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What carries bytes between two ends: a connection over TCP (`tcp.rs`), or memory that two
+//! processes of a machine share (`shared.rs`).
+
+mod mapped;
+pub(crate) mod shared;
+pub(crate) mod tcp;
+
+use super::broken::Lost;
+use std::time::Duration;
+
+/// What an end waits for, besides bytes from the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wait {
+    /// That the other end takes more.
+    pub(crate) room: bool,
+    /// That the other end writes this one's credit word.
+    pub(crate) credit: bool,
+}
+
+/// A stream of bytes each way. Nothing but [`wait`](Self::wait) blocks.
+pub(crate) trait Transport: std::fmt::Debug + Send {
+    /// Bytes that came: how many, or none where there are none now.
+    ///
+    /// # Errors
+    /// [`Lost`]: there will be no more.
+    fn read(&mut self, into: &mut [u8]) -> Result<Option<usize>, Lost>;
+
+    /// Bytes for the other end: how many went, or none where there is no room now.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    fn write(&mut self, bytes: &[u8]) -> Result<Option<usize>, Lost>;
+
+    /// Until something comes, or what `wait` says, or so long.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    fn wait(&mut self, wait: Wait, at_most: Duration) -> Result<(), Lost>;
+
+    /// Writes the other end's credit word; false where it can only be told by a frame.
+    fn write_credit(&mut self, _until: u64) -> bool {
+        false
+    }
+
+    /// This end's credit word, where it is another than when it was looked at last.
+    fn read_credit(&mut self) -> Option<u64> {
+        None
+    }
+}
+
+/// Writes all that is to go out from `written` on, as far as there is room.
+///
+/// # Errors
+/// [`Lost`].
+pub(crate) fn flush(
+    transport: &mut (impl Transport + ?Sized),
+    output: &mut Vec<u8>,
+    written: &mut usize,
+) -> Result<bool, Lost> {
+    let before = *written;
+    while *written < output.len() {
+        match transport.write(&output[*written..])? {
+            Some(wrote) => *written += wrote,
+            None => return Ok(*written > before),
+        }
+    }
+    let some = *written > before;
+    output.clear();
+    *written = 0;
+    Ok(some)
+}

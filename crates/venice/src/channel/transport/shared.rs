@@ -1,0 +1,299 @@
+//! Two rings of bytes in memory that two processes share, one each way.
+//!
+//! Who reads and who writes a ring move positions that only grow; a position that is impossible
+//! ends the connection. An end that has nothing to do looks for a few microseconds, then says in
+//! the memory what it waits for and sleeps on a Unix socket, the *bell*: the other end rings it only
+//! then, so that ends that are busy make no system calls. The socket also tells that the other
+//! process died. Each end has a *credit word*, which the other writes: CRMA at its plainest, a
+//! store.
+
+use super::mapped::Mapped;
+use super::tcp::wait_for;
+use super::{Transport, Wait};
+use crate::channel::broken::{Broken, Lost};
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, fence};
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+/// Bytes of a ring.
+const RING_BYTES: usize = 256 * 1024;
+/// How long an end looks before it sleeps, where it is not the only processor's only thread.
+const LOOK_TIME: Duration = Duration::from_micros(8);
+/// How long the other end may take to say which memory it is.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+
+/// Numbers of a ring, or of an end: the first end's begin at 0, the second's at 8.
+mod word {
+    /// Bytes that the end has written to its ring.
+    pub(super) const WRITTEN: usize = 0;
+    /// Bytes that the other end has read of them.
+    pub(super) const READ: usize = 1;
+    /// What the end sleeps for: bits, see [`super::reason`].
+    pub(super) const ASLEEP: usize = 2;
+    /// The end's credit word.
+    pub(super) const CREDIT: usize = 3;
+    pub(super) const OF_END: usize = 8;
+}
+
+mod reason {
+    pub(super) const BYTES: u64 = 1;
+    pub(super) const ROOM: u64 = 2;
+    pub(super) const CREDIT: u64 = 4;
+}
+
+/// One end.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    memory: Mapped,
+    bell: UnixStream,
+    /// 0 or 1.
+    end: usize,
+    written: u64,
+    read: u64,
+    /// The credit word when it was looked at last.
+    credit: u64,
+    is_gone: bool,
+}
+
+impl Shared {
+    /// The end that makes the memory, and hands it over by the socket.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn offer(bell: UnixStream) -> io::Result<Self> {
+        let (memory, file) = Mapped::create(2 * RING_BYTES)?;
+        let fds = [file.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&fds));
+        sendmsg(
+            &bell,
+            &[IoSlice::new(&[1])],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        )?;
+        Self::new(memory, bell, 0)
+    }
+
+    /// The end that is handed the memory.
+    ///
+    /// # Errors
+    /// What comes is something else, or nothing.
+    pub(crate) fn accept(bell: UnixStream) -> io::Result<Self> {
+        bell.set_read_timeout(Some(HANDSHAKE_TIME))?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        recvmsg(
+            &bell,
+            &mut [IoSliceMut::new(&mut byte)],
+            &mut control,
+            flags,
+        )?;
+        let mut files = Vec::<OwnedFd>::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                files.extend(rights);
+            }
+        }
+        let file = files.pop();
+        let file = file.ok_or_else(|| io::Error::other("no shared memory is offered there"))?;
+        Self::new(Mapped::open(&file, 2 * RING_BYTES)?, bell, 1)
+    }
+
+    /// Connects to a socket at which a donor of this machine offers memory.
+    ///
+    /// # Errors
+    /// As of [`accept`](Self::accept).
+    pub(crate) fn connect(to: &Path) -> Result<Self, Lost> {
+        Ok(Self::accept(UnixStream::connect(to)?)?)
+    }
+
+    fn new(memory: Mapped, bell: UnixStream, end: usize) -> io::Result<Self> {
+        bell.set_nonblocking(true)?;
+        Ok(Self {
+            memory,
+            bell,
+            end,
+            written: 0,
+            read: 0,
+            credit: 0,
+            is_gone: false,
+        })
+    }
+
+    fn own(&self, which: usize) -> usize {
+        self.end * word::OF_END + which
+    }
+
+    fn theirs(&self, which: usize) -> usize {
+        (1 - self.end) * word::OF_END + which
+    }
+
+    fn load(&self, place: usize) -> u64 {
+        self.memory.word(place).load(Ordering::Acquire)
+    }
+
+    /// Bytes that came and were not read.
+    fn waiting(&self) -> Result<usize, Lost> {
+        let waiting = self
+            .load(self.theirs(word::WRITTEN))
+            .wrapping_sub(self.read);
+        match waiting <= RING_BYTES as u64 {
+            true => Ok(waiting as usize),
+            false => Err(Broken::Ring.into()),
+        }
+    }
+
+    /// Bytes that may be written.
+    fn room(&self) -> Result<usize, Lost> {
+        let under_way = self.written.wrapping_sub(self.load(self.own(word::READ)));
+        match under_way <= RING_BYTES as u64 {
+            true => Ok(RING_BYTES - under_way as usize),
+            false => Err(Broken::Ring.into()),
+        }
+    }
+
+    /// Rings if the other end sleeps for this. What it sleeps for was written before, and the fence
+    /// has either that or this end's change seen by the other.
+    fn ring(&mut self, reason: u64) {
+        fence(Ordering::SeqCst);
+        let asleep = self.memory.word(self.theirs(word::ASLEEP));
+        if asleep.load(Ordering::Relaxed) & reason != 0
+            && asleep.swap(0, Ordering::AcqRel) & reason != 0
+        {
+            // A full socket has enough to wake it; one that is closed is seen when it is read.
+            let _ = (&self.bell).write(&[1]);
+        }
+    }
+
+    fn is_ready(&self, wait: Wait) -> Result<bool, Lost> {
+        let credit = wait.credit && self.load(self.own(word::CREDIT)) != self.credit;
+        Ok(credit || self.waiting()? > 0 || wait.room && self.room()? > 0)
+    }
+
+    fn drain_bell(&mut self) {
+        let mut bytes = [0; 64];
+        match self.bell.read(&mut bytes) {
+            Ok(0) => self.is_gone = true,
+            Ok(_) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => self.is_gone = true,
+        }
+    }
+}
+
+/// Where a position is in a ring, and how many of so many bytes fit before its end.
+fn part(position: u64, bytes: usize) -> (usize, usize) {
+    let at = (position % RING_BYTES as u64) as usize;
+    (at, bytes.min(RING_BYTES - at))
+}
+
+/// How long to look before sleeping: with one processor the other end can do nothing meanwhile.
+fn look_time() -> Duration {
+    static LOOK: OnceLock<Duration> = OnceLock::new();
+    *LOOK.get_or_init(|| match available_parallelism() {
+        Ok(processors) if processors.get() > 1 => LOOK_TIME,
+        _ => Duration::ZERO,
+    })
+}
+
+impl Transport for Shared {
+    fn read(&mut self, into: &mut [u8]) -> Result<Option<usize>, Lost> {
+        let bytes = self.waiting()?.min(into.len());
+        if bytes == 0 {
+            return match self.is_gone && !into.is_empty() && self.waiting()? == 0 {
+                true => Err(Lost::Closed),
+                false => Ok(None),
+            };
+        }
+        let ring = (1 - self.end) * RING_BYTES;
+        let (at, first) = part(self.read, bytes);
+        self.memory.copy_out(ring + at, &mut into[..first]);
+        self.memory.copy_out(ring, &mut into[first..bytes]);
+        self.read += bytes as u64;
+        let read = self.memory.word(self.theirs(word::READ));
+        read.store(self.read, Ordering::Release);
+        self.ring(reason::ROOM);
+        Ok(Some(bytes))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<Option<usize>, Lost> {
+        let count = self.room()?.min(bytes.len());
+        if count == 0 {
+            return match self.is_gone {
+                true => Err(Lost::Closed),
+                false => Ok(None),
+            };
+        }
+        let ring = self.end * RING_BYTES;
+        let (at, first) = part(self.written, count);
+        self.memory.copy_in(ring + at, &bytes[..first]);
+        self.memory.copy_in(ring, &bytes[first..count]);
+        self.written += count as u64;
+        let written = self.memory.word(self.own(word::WRITTEN));
+        written.store(self.written, Ordering::Release);
+        self.ring(reason::BYTES);
+        Ok(Some(count))
+    }
+
+    fn wait(&mut self, wait: Wait, at_most: Duration) -> Result<(), Lost> {
+        let start = Instant::now();
+        let look = look_time();
+        loop {
+            if self.is_ready(wait)? || self.is_gone {
+                return Ok(());
+            }
+            if start.elapsed() >= look {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        let mut reasons = reason::BYTES;
+        if wait.room {
+            reasons |= reason::ROOM;
+        }
+        if wait.credit {
+            reasons |= reason::CREDIT;
+        }
+        let asleep = self.memory.word(self.own(word::ASLEEP));
+        asleep.store(reasons, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let waited = match self.is_ready(wait)? {
+            true => Ok(()),
+            false => wait_for(&mut [PollFd::new(&self.bell, PollFlags::IN)], at_most),
+        };
+        self.memory
+            .word(self.own(word::ASLEEP))
+            .store(0, Ordering::Relaxed);
+        self.drain_bell();
+        waited
+    }
+
+    fn write_credit(&mut self, until: u64) -> bool {
+        let credit = self.memory.word(self.theirs(word::CREDIT));
+        credit.store(until, Ordering::Release);
+        self.ring(reason::CREDIT);
+        true
+    }
+
+    fn read_credit(&mut self) -> Option<u64> {
+        let credit = self.load(self.own(word::CREDIT));
+        let is_new = credit != self.credit;
+        self.credit = credit;
+        is_new.then_some(credit)
+    }
+}

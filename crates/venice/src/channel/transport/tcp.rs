@@ -1,0 +1,88 @@
+//! TCP, and Unix sockets in the same way.
+
+use super::{Transport, Wait};
+use crate::channel::broken::Lost;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How long an end may take to be connected to.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// How long what was sent may go without being received, before the connection counts as broken.
+const SILENT_TIME: Duration = Duration::from_secs(30);
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Tcp {
+    stream: TcpStream,
+}
+
+impl Tcp {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`Lost::Io`].
+    pub(crate) fn connect(to: SocketAddr) -> Result<Self, Lost> {
+        Self::of(TcpStream::connect_timeout(&to, CONNECT_TIME)?)
+    }
+
+    /// One that there is.
+    ///
+    /// # Errors
+    /// [`Lost::Io`].
+    pub(crate) fn of(stream: TcpStream) -> Result<Self, Lost> {
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let silent = SILENT_TIME.as_millis() as u32;
+        sockopt::set_tcp_user_timeout(&stream, silent).map_err(io::Error::from)?;
+        // A machine that is switched off says nothing.
+        sockopt::set_socket_keepalive(&stream, true).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepidle(&stream, SILENT_TIME / 2).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepintvl(&stream, SILENT_TIME / 6).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepcnt(&stream, 3).map_err(io::Error::from)?;
+        Ok(Self { stream })
+    }
+}
+
+/// What a call that did not block says.
+fn told(result: io::Result<usize>) -> Result<Option<usize>, Lost> {
+    match result {
+        Ok(0) => Err(Lost::Closed),
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Transport for Tcp {
+    fn read(&mut self, into: &mut [u8]) -> Result<Option<usize>, Lost> {
+        if into.is_empty() {
+            return Ok(None);
+        }
+        told(self.stream.read(into))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<Option<usize>, Lost> {
+        told(self.stream.write(bytes))
+    }
+
+    fn wait(&mut self, wait: Wait, at_most: Duration) -> Result<(), Lost> {
+        let mut flags = PollFlags::IN;
+        flags.set(PollFlags::OUT, wait.room);
+        wait_for(&mut [PollFd::new(&self.stream, flags)], at_most)
+    }
+}
+
+/// Polls.
+pub(super) fn wait_for(fds: &mut [PollFd<'_>], at_most: Duration) -> Result<(), Lost> {
+    let time = Timespec::try_from(at_most).ok();
+    match poll(fds, time.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(io::Error::from(error).into()),
+    }
+}
