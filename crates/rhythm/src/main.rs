@@ -21,6 +21,7 @@ mod kv;
 mod load;
 mod logs;
 mod machine;
+mod manager;
 mod new;
 mod output;
 mod reproduce;

@@ -11,6 +11,7 @@ mod http;
 #[cfg(feature = "consensus")]
 mod keyspace;
 mod kv;
+mod managed;
 mod memcached;
 mod memory_file;
 mod names;
