@@ -33,7 +33,10 @@ impl Manager {
     /// The next thing that it is told.
     fn hears(&self) -> String {
         let mut message = [0; 4096];
-        let length = self.socket.recv(&mut message).expect("it is told something");
+        let length = self
+            .socket
+            .recv(&mut message)
+            .expect("it is told something");
         String::from_utf8(message[..length].to_vec()).expect("text")
     }
 
@@ -51,7 +54,10 @@ impl Manager {
 /// Starts a server that is told of the manager.
 fn start(manager: &Manager, folder: &Path, more: &str) -> Server {
     let place = manager.place();
-    let script = format!("NOTIFY_SOCKET={} {more} exec \"$0\" \"$@\"", place.display());
+    let script = format!(
+        "NOTIFY_SOCKET={} {more} exec \"$0\" \"$@\"",
+        place.display()
+    );
     Server::start_by(&script, Stdio::null(), folder, &[])
 }
 
