@@ -7,6 +7,19 @@ use thiserror::Error;
 /// Most requests of one simulation: what is kept of each takes some 16 bytes.
 pub const REQUESTS_MAX: f64 = 20e6;
 
+/// The longest delay, cost of a step, and call of a backend.
+pub const TIME_MAX: Duration = Duration::from_secs(3600);
+
+/// For how long requests arrive at most: a year.
+pub const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Most calls of a page.
+const CALLS_MAX: usize = 1000;
+
+/// Most workers, as the server has them; most contexts and requests of a cohort, likewise.
+const WORKERS_MAX: usize = 1024;
+const LANES_MAX: usize = 65_536;
+
 /// What is simulated.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -87,14 +100,24 @@ pub enum Mistake {
     /// There is no page, or one that is asked for less often than never.
     #[error("each page has a weight above 0, and there is at least one")]
     Pages,
-    /// A number must be at least 1.
-    #[error("there is at least one of {0}")]
-    None(&'static str),
+    /// A number is none that a server can have.
+    #[error("there are 1 to {most} {what}, not {given}")]
+    Number {
+        /// Of what.
+        what: &'static str,
+        /// The most that there may be.
+        most: usize,
+        /// What was said.
+        given: usize,
+    },
+    /// A time is longer than anything that is simulated.
+    #[error("no delay, cost or call of a backend takes longer than {TIME_MAX:?}")]
+    Time,
+    /// They arrive for longer than can be counted.
+    #[error("requests arrive for {DURATION_MAX:?} at most: at that rate, fewer of them")]
+    Duration,
     /// No request arrives, or too many.
-    #[error(
-        "{0:.0} requests would be simulated, and there are to be 1 to {REQUESTS_MAX:.0}: choose \
-         another duration"
-    )]
+    #[error("{0:.0} requests would be simulated, and 1 to {REQUESTS_MAX:.0} can be")]
     Requests(f64),
 }
 
@@ -112,12 +135,31 @@ impl Settings {
             return Err(Mistake::Pages);
         }
         let numbers = [
-            ("workers", self.workers),
-            ("contexts", self.contexts),
-            ("requests in a cohort", self.formation.lanes_max),
+            ("workers", WORKERS_MAX, self.workers),
+            ("contexts", LANES_MAX, self.contexts),
+            ("requests in a cohort", LANES_MAX, self.formation.lanes_max),
+            ("calls", CALLS_MAX, self.backend.map_or(1, |it| it.calls)),
         ];
-        if let Some((name, _)) = numbers.iter().find(|(_, number)| *number == 0) {
-            return Err(Mistake::None(name));
+        for (what, most, given) in numbers {
+            if !(1..=most).contains(&given) {
+                return Err(Mistake::Number { what, most, given });
+            }
+        }
+        let costs = self.costs;
+        let latency = self.backend.map_or(Duration::ZERO, |it| it.latency);
+        let times = [
+            costs.wake,
+            costs.turn,
+            costs.launch,
+            costs.read,
+            costs.answer,
+        ];
+        let mut times = times.iter().chain([&latency, &self.formation.delay]);
+        if times.any(|time| *time > TIME_MAX) {
+            return Err(Mistake::Time);
+        }
+        if self.duration > DURATION_MAX {
+            return Err(Mistake::Duration);
         }
         let requests = self.rate * self.duration.as_secs_f64();
         match (1.0..=REQUESTS_MAX).contains(&requests) {

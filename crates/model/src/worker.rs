@@ -47,7 +47,7 @@ impl Worker {
         Worker {
             formation: settings.formation,
             costs: settings.costs,
-            backend: settings.backend.filter(|backend| backend.calls > 0),
+            backend: settings.backend,
             pool: Pool::new(settings.contexts, settings.formation.lanes_max, Vec::new),
             arrivals,
             stalled: None,

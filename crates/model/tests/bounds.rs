@@ -202,8 +202,31 @@ fn what_makes_no_sense_is_refused() {
     }
     assert_eq!(refused(|it| it.pages.clear()), Mistake::Pages);
     assert_eq!(refused(|it| it.pages[0] = 0.0), Mistake::Pages);
-    assert_eq!(refused(|it| it.workers = 0), Mistake::None("workers"));
-    assert_eq!(refused(|it| it.contexts = 0), Mistake::None("contexts"));
+    let numbers: [fn(&mut Settings); 5] = [
+        |it| it.workers = 0,
+        |it| it.workers = 1025,
+        |it| it.contexts = 0,
+        |it| it.contexts = usize::MAX,
+        |it| it.formation.lanes_max = 65_537,
+    ];
+    for change in numbers {
+        assert!(matches!(refused(change), Mistake::Number { .. }));
+    }
+    let calls = |calls: usize, latency: Duration| Some(Backend { calls, latency });
+    let mut asks = settings();
+    for backend in [calls(0, MS), calls(usize::MAX, MS)] {
+        asks.backend = backend;
+        let mistake = rhythm_model::run(&asks).expect_err("it makes no sense");
+        assert!(matches!(mistake, Mistake::Number { .. }), "{mistake}");
+    }
+    asks.backend = calls(1, Duration::MAX);
+    assert_eq!(rhythm_model::run(&asks), Err(Mistake::Time));
+    assert_eq!(refused(|it| it.costs.wake = Duration::MAX), Mistake::Time);
+    assert_eq!(
+        refused(|it| it.formation.delay = Duration::MAX),
+        Mistake::Time
+    );
+    assert_eq!(refused(|it| it.duration = Duration::MAX), Mistake::Duration);
     assert!(matches!(refused(|it| it.rate = 1e12), Mistake::Requests(_)));
     assert!(matches!(
         refused(|it| it.duration = Duration::ZERO),

@@ -52,8 +52,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "2ms", value_parser = duration::parse)]
     delay: Duration,
 
-    /// Cohorts of a worker that form, run or wait at a time (`cohort.contexts_max`) [default: two a
-    /// page, and at least 16]
+    /// Cohorts of a worker that form, run or wait for their backend at a time; a server has more of
+    /// these last than `cohort.contexts_max` says [default: two a page, and at least 16]
     #[arg(long, value_name = "N")]
     contexts: Option<NonZeroUsize>,
 
@@ -221,7 +221,7 @@ impl Args {
     fn settings(&self, rate: f64, policy: PolicyName) -> Result<Settings> {
         let seconds = self.requests.get() as f64 / rate;
         let Ok(duration) = Duration::try_from_secs_f64(seconds) else {
-            bail!("--requests: so many take too long at {rate} a second");
+            bail!("--requests: at {rate:e} a second it takes too long until so many have come");
         };
         let contexts = self.contexts.map(NonZeroUsize::get);
         Ok(Settings {
