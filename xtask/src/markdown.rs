@@ -33,19 +33,24 @@ pub(crate) fn places(text: &str) -> Places {
     let mut found = Places::default();
     // The words of a heading, or of what a paragraph begins with, while they are read.
     let mut words: Option<String> = None;
+    let mut is_heading = false;
     let mut begins = false;
     for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
         match &event {
-            Event::Start(Tag::Heading { .. }) => words = Some(String::new()),
+            Event::Start(Tag::Heading { .. }) => {
+                is_heading = true;
+                words = Some(String::new());
+            }
             Event::Start(Tag::Emphasis) if begins => words = Some(String::new()),
             Event::End(TagEnd::Heading(_)) => {
+                is_heading = false;
                 let heading = words.take().unwrap_or_default();
                 let anchor = anchor(&heading, &found.anchors);
                 found.headings.insert(heading.clone(), anchor.clone());
                 found.anchors.insert(anchor);
                 found.sections.insert(heading);
             }
-            Event::End(TagEnd::Emphasis) => found.sections.extend(words.take()),
+            Event::End(TagEnd::Emphasis) if !is_heading => found.sections.extend(words.take()),
             Event::Text(text) | Event::Code(text) => {
                 if let Some(words) = &mut words {
                     words.push_str(text);
@@ -110,8 +115,10 @@ pub(crate) fn mentions(text: &str) -> Vec<Mention<'_>> {
             let gap = |letter: char| letter.is_whitespace() || letter == '/' || letter == '#';
             let words = rest.trim_start_matches(gap).strip_prefix('*')?;
             let (words, _) = words.split_once('*')?;
-            let words: Vec<&str> = words.split_whitespace().collect();
-            Some(words.join(" "))
+            let is_mark = |word: &&str| ["//", "///", "//!", "#"].contains(word);
+            let words: Vec<&str> = words.split_whitespace().filter(|it| !is_mark(it)).collect();
+            // As headings are kept: without what makes code of words.
+            Some(words.join(" ").replace('`', ""))
         });
         found.push(Mention {
             at,

@@ -8,10 +8,10 @@ use thiserror::Error;
 pub const REQUESTS_MAX: f64 = 20e6;
 
 /// The longest delay, cost of a step, and call of a backend.
-pub const TIME_MAX: Duration = Duration::from_secs(3600);
+pub(crate) const TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// For how long requests arrive at most: a year.
-pub const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+pub(crate) const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Most calls of a page.
 const CALLS_MAX: usize = 1000;
