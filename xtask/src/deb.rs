@@ -6,7 +6,7 @@
 use crate::paths::{root, target};
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Make the Debian package of what is built: manual pages, completions, units, examples
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "rhythm",
         "--no-build",
         "--locked",
+        // It prints the package's path all the same.
         "--quiet",
     ];
     let made = Command::new("cargo")
@@ -55,7 +56,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !made.success() {
         bail!("cargo deb failed: where it is missing, `cargo install cargo-deb --locked`");
     }
-    println!("{}", newest(&target().join("debian"))?.display());
     Ok(())
 }
 
@@ -99,20 +99,6 @@ fn stage(binary: &Path, folder: &Path) -> Result<()> {
         fs::copy(root().join(name), &to).with_context(|| name.to_owned())?;
     }
     Ok(())
-}
-
-/// The package that was made last.
-fn newest(folder: &Path) -> Result<PathBuf> {
-    let entries = fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
-    let mut packages = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "deb") {
-            packages.push((path.metadata()?.modified()?, path));
-        }
-    }
-    let newest = packages.into_iter().max();
-    Ok(newest.context("cargo deb has made no package")?.1)
 }
 
 fn succeed(command: &mut Command) -> Result<()> {
