@@ -1,9 +1,12 @@
 //! `cargo xtask`: what is done to Rhythm's sources that cargo does not do itself.
 #![forbid(unsafe_code)]
 
+mod book;
 mod bundle;
+mod deb;
 mod fuzz;
 mod kernels;
+mod markdown;
 mod nvcc;
 mod paths;
 mod resources;
@@ -25,6 +28,8 @@ enum Command {
     Kernels(kernels::Args),
     Gpu(bundle::Args),
     Fuzz(fuzz::Args),
+    Deb(deb::Args),
+    Book(book::Args),
     Tidy(tidy::Args),
 }
 
@@ -33,6 +38,8 @@ fn main() -> ExitCode {
         Command::Kernels(args) => kernels::run(&args),
         Command::Gpu(args) => bundle::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Deb(args) => deb::run(&args),
+        Command::Book(args) => book::run(&args),
         Command::Tidy(args) => tidy::run(&args),
     };
     match result {

@@ -21,6 +21,8 @@ mod kv;
 mod load;
 mod logs;
 mod machine;
+mod manager;
+mod model;
 mod new;
 mod output;
 mod reproduce;
@@ -64,6 +66,7 @@ enum Command {
     Venice(Box<venice::Args>),
     Load(load::Args),
     Bench(bench::Args),
+    Model(model::Args),
     Reproduce(reproduce::Args),
     Schema(schema::Args),
     Doctor(doctor::Args),
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Command::Venice(args) => venice::run(*args),
         Command::Load(args) => load::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Model(args) => model::run(&args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Schema(args) => schema::run(args),
         Command::Doctor(args) => doctor::run(&args),

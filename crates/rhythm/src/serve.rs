@@ -6,6 +6,7 @@ use crate::device::{CudaArgs, Device, take_all_queues};
 use crate::flags::Overrides;
 use crate::folder::told_once;
 use crate::logs::{self, simd_mistake};
+use crate::manager::{Manager, Told};
 use crate::rpo::own::{self, OwnArgs};
 use crate::services::{self, Compiled};
 use crate::watch;
@@ -39,7 +40,9 @@ use std::time::Duration;
 /// again without dropping a request; SIGTERM and Ctrl-C answer what still comes for a while, finish
 /// what is under way, then leave; a second one waits for what is under way alone, a third for
 /// nothing. Sockets passed by systemd are used in place of the addresses: one named "admin" for the
-/// admin listener, those named "tls" for clients that speak TLS, others for clients.
+/// admin listener, those named "tls" for clients that speak TLS, others for clients. A service
+/// manager that names a socket (NOTIFY_SOCKET) is told when it serves, reloads and stops, and, for
+/// WatchdogSec=, that all workers turn.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// A service's folder: service.toml, pages/, templates/, static/
@@ -111,8 +114,14 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let workers = options.workers;
     allocator::give_back().context("cannot start a thread")?;
     let server = Server::start(options, parts)?;
+    let manager = Manager::from_env().unwrap_or_else(|mistake| {
+        tracing::error!("{mistake}");
+        None
+    });
+    let told = manager.map(|manager| manager.tell_of(&server.control()));
+    let told = told.transpose().context("cannot start a thread")?;
     // Before anybody is told that it serves, and may tell it to stop.
-    lock(&signals).started(obey(server.control()));
+    lock(&signals).started(obey(server.control(), told.clone()));
     let rpo = own::start(&args.rpo, server.control(), server.metrics().clone())?;
     if args.watch {
         for folder in args.folders {
@@ -133,6 +142,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         simd = Level::active().name(),
         "serving"
     );
+    if let Some(told) = told {
+        told.ready(&format!("serving {} at {}", names.join(", "), server.places()));
+    }
     let ended = server.join();
     if let Some(rpo) = rpo {
         rpo.end();
@@ -220,17 +232,21 @@ impl Signals {
     }
 }
 
-/// Obeys signals. Nothing that waits is done on their thread: a stop works whatever else hangs.
-fn obey(control: Control) -> impl FnMut(Signal) + Send + 'static {
-    let mut told = 0;
+/// Obeys signals, and has the service manager told, if there is one. Nothing that waits is done on
+/// their thread: a stop works whatever else hangs.
+fn obey(control: Control, told: Option<Told>) -> impl FnMut(Signal) + Send + 'static {
+    let mut stops = 0;
     move |signal| match signal {
         Signal::Terminate | Signal::Interrupt => {
-            told += 1;
+            stops += 1;
             control.shutdown();
             let timeout = control.configs()[0].server.drain_timeout;
-            match told {
+            match stops {
                 1 => {
                     tracing::info!("shutting down: what still comes and is under way is finished");
+                    if let Some(told) = &told {
+                        told.stopping();
+                    }
                     exit_after(timeout + ENDING_MAX);
                 }
                 2 => tracing::info!("shutting down: what is under way is finished"),
@@ -241,7 +257,10 @@ fn obey(control: Control) -> impl FnMut(Signal) + Send + 'static {
                 _ => {}
             }
         }
-        Signal::Reload => control.ask_reload(),
+        Signal::Reload => match &told {
+            Some(told) => told.reload(),
+            None => control.ask_reload(),
+        },
         Signal::User1 => control.reopen_log(),
     }
 }

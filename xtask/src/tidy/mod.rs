@@ -3,6 +3,7 @@
 //! - `circles`: no file imports in a circle, and no folder;
 //! - `arrows`: crates depend on each other as ARCHITECTURE.md says;
 //! - `lines`: at most 100 columns in code, comments and docs;
+//! - `links`: what documents, and comments about them, refer to is there;
 //! - `fences`: `unsafe` only where ARCHITECTURE.md lets it be;
 //! - `surface`: nothing is `pub` that nobody outside its crate uses.
 //!
@@ -15,12 +16,13 @@ mod fences;
 mod files;
 mod finding;
 mod lines;
+mod links;
 mod modules;
 mod surface;
 
 use anyhow::{Result, bail};
 
-/// Check the tree: circles of imports, arrows between crates, long lines, unsafe code, dead pub
+/// Check the tree: circles of imports, arrows, long lines, dead links, unsafe code, dead pub
 ///
 /// Prints each finding as FILE:LINE: what is wrong, and what mends it.
 #[derive(Debug, clap::Args)]
@@ -31,6 +33,8 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     let crates = modules::read(&tree)?;
     let page = tree.text("ARCHITECTURE.md")?;
     let mut findings = lines::check(&tree);
+    let is_there = |path: &str| crate::paths::root().join(path).exists();
+    findings.extend(links::check(&tree, is_there));
     findings.extend(arrows::check(&tree, page)?);
     findings.extend(fences::check(&tree, page)?);
     findings.extend(circles::check(&crates));

@@ -12,6 +12,7 @@ mod http2;
 #[cfg(feature = "consensus")]
 mod keyspace;
 mod kv;
+mod managed;
 mod memcached;
 mod memory_file;
 mod names;

@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
 
 /// What a server shares with those who control it.
 pub(super) struct Shared {
@@ -98,6 +100,21 @@ impl Control {
     /// How many workers there are.
     pub fn workers(&self) -> usize {
         self.shared.inboxes.len()
+    }
+
+    /// Whether the loops of all workers turn: each answers, at the end of its turn, within this
+    /// time. Waits for as long.
+    pub fn answers_within(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        let (asked, answers) = sync_channel(self.workers());
+        for inbox in &self.shared.inboxes {
+            inbox.send(Command::Answer(asked.clone()));
+        }
+        let mut all = self.shared.inboxes.iter();
+        all.all(|_| {
+            let left = until.saturating_duration_since(Instant::now());
+            answers.recv_timeout(left).is_ok()
+        })
     }
 
     /// Whether a shutdown has begun.
