@@ -185,10 +185,37 @@ template <bool SPILLED> DEVICE void put(Lane<SPILLED>& lane, const Instruction& 
     lane.put(to);
 }
 
+// What is charged for the texts that an instruction looks through: the engine's device/cost.rs has
+// the table.
+template <bool SPILLED> DEVICE u32 charge_of(Lane<SPILLED>& lane, const Instruction& op) {
+    u32 left = lane.length(op.b);
+    switch (u32(op.code)) {
+        case CODE_COMPARE_TEXT: {
+            u32 right = lane.length(op.c);
+            if (op.d <= COMPARISON_NOT_EQUAL && left != right) return 0;
+            return (left < right ? left : right) >> 6;
+        }
+        case CODE_TEXT_TEST: {
+            u32 right = lane.length(op.c);
+            if (right > left) return 0;
+            return op.d == TEST_CONTAINS ? (left + right) >> 4 : right >> 6;
+        }
+        case CODE_REPLACE: return (left + lane.length(op.c)) >> 4;
+        case CODE_TEXT:
+            if (op.d == TEXT_FIRST || op.d == TEXT_LAST) return left >> 6;
+            return op.d == TEXT_TRIM || op.d == TEXT_MD5 ? left >> 4 : 0;
+        case CODE_TEXT_LENGTH: return left >> 6;
+        // Numbers.
+        default: return left >> 4;
+    }
+}
+
 // Everything else that writes bytes, to the run or to a text that becomes a register's value: both
 // by the same code, of which there is one copy this way.
 template <bool SPILLED> DEVICE void write(Lane<SPILLED>& lane, const Instruction& op) {
     const StageArgs& args = lane.args;
+    bool reads = op.code == CODE_TEXT || op.code == CODE_REPLACE;
+    if (reads && !lane.pays(charge_of(lane, op))) return;
     if (op.code == CODE_TEXT && op.d >= TEXT_TRIM && op.d <= TEXT_LAST) {
         TextRange part = part_of(op.d, lane.text(op.b), lane.length(op.b));
         return lane.set_text(op.a, u32(lane.reg(op.b)) + part.start, part.length);
@@ -210,7 +237,7 @@ template <bool SPILLED> DEVICE void write(Lane<SPILLED>& lane, const Instruction
                 by_length = lane.length(op.d);
             // Refused before it is made: the result can be far larger than any limit.
             if (length_replaced(text, length, old, old_length, by_length) > lane.left().text)
-                return lane.fail(ERROR_TOO_LARGE);
+                return lane.fail(ERROR_TOO_MUCH_TEXT);
             to = make_replaced(to, text, length, old, old_length, lane.text(op.d), by_length);
             break;
         }
@@ -281,6 +308,7 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
         case CODE_NEGATE_FLOAT: lane.reg(op.a) = lane.reg(op.b) ^ 1ull << 63; break;
         case CODE_ABSOLUTE_FLOAT: lane.reg(op.a) = lane.reg(op.b) & ~(1ull << 63); break;
         case CODE_COMPARE_TEXT: {
+            if (!lane.pays(charge_of(lane, op))) break;
             i32 order = order_of_texts(lane.text(op.b), lane.length(op.b), lane.text(op.c),
                                        lane.length(op.c));
             lane.reg(op.a) = ints_hold(op.d, order, 0);
@@ -305,15 +333,18 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
         }
         case CODE_TEXT_TO_INT:
         case CODE_TEXT_TO_FLOAT:
+            if (!lane.pays(charge_of(lane, op))) break;
             lane.set(op.a, or_other(lane, op,
                                     read_number(op.code == CODE_TEXT_TO_INT, lane.text(op.b),
                                                 lane.length(op.b))));
             break;
         case CODE_TEXT_TEST:
+            if (!lane.pays(charge_of(lane, op))) break;
             lane.reg(op.a) = test_texts(op.d, lane.text(op.b), lane.length(op.b), lane.text(op.c),
                                         lane.length(op.c));
             break;
         case CODE_TEXT_LENGTH:
+            if (!lane.pays(charge_of(lane, op))) break;
             lane.reg(op.a) = count_characters(lane.text(op.b), lane.length(op.b));
             break;
         case CODE_LOOP_BEGIN:
@@ -373,7 +404,7 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
             break;
         case CODE_QUERY: {
             u32 length = lane.length(op.a);
-            if (length > lane.left().text) return lane.fail(ERROR_TOO_LARGE);
+            if (length > lane.left().text) return lane.fail(ERROR_TOO_MUCH_TEXT);
             lane.left().text -= length;
             u32 at = lane.result().query_count++;
             if (at < args.regions.query_stride)

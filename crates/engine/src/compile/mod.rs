@@ -9,7 +9,8 @@
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
 //! - `assemble`, `step`, `query` (with `sql`, `sql_call` and `http_call`), `size`: stages, steps
 //!   and pages; `error_pages`: what is shown where no page is; `forms`: what in forms is missing;
-//!   `routes` and `redirect`: pages together; `shared_sessions`: pages on several machines.
+//!   `context`: where in HTML outputs stand; `routes`, `redirect` and `lead`: pages together;
+//!   `shared_sessions`: pages on several machines.
 
 mod access;
 mod argument;
@@ -19,6 +20,7 @@ mod build;
 mod call;
 mod choose;
 mod compiler;
+mod context;
 mod default;
 mod error_pages;
 mod expression;
@@ -30,6 +32,7 @@ mod http_call;
 mod inherit;
 mod items;
 mod json;
+mod lead;
 mod link;
 mod looping;
 mod map;
@@ -111,10 +114,12 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         stored: service_file.config.session.stored().into(),
         stored_lost: service_file.fields_lost,
         shown: BTreeSet::new(),
+        leads: Vec::new(),
     };
     let routed = pages.iter().filter(|page| page.header.is_routed);
     let programs: Vec<PageProgram> = routed.map(|page| assembly.page(page)).collect();
     assembly.check_missing();
+    let leads = std::mem::take(&mut assembly.leads);
     let mut shown = assembly.shown;
     let mut errors = ErrorAssembly {
         library: &files.library,
@@ -139,14 +144,14 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         routes::warn_of_hidden(pages, index, statics, static_files, &mut report);
         let proxies = &service_file.proxies;
         routes::warn_of_unasked(pages, proxies, statics, static_files, &mut report);
-        redirect::check(
+        let answered = lead::Answered {
             pages,
-            service_file.missing.as_ref(),
-            index,
+            proxies,
             statics,
             static_files,
-            &mut report,
-        );
+        };
+        redirect::check(&answered, service_file.missing.as_ref(), index, &mut report);
+        lead::check(&answered, &leads, &mut report);
     }
     let failed = report.errors() > 0;
     let diagnostics = report.into_sorted();
