@@ -37,7 +37,8 @@ macro_rules! lane_errors {
 
 lane_errors! {
     /// Dividing by zero.
-    DivisionByZero = 1, 500, "division_by_zero", "a division by zero in the page";
+    DivisionByZero = 1, 500, "division_by_zero", "a division by zero in the page, or a `randrange` \
+        that has nothing to choose from";
     /// An integer beyond 64 bits, or a float no integer can hold.
     Overflow = 2, 500, "overflow", "an overflow: a number of the page that has more than 64 bits";
     /// An index past the end of a list.

@@ -273,6 +273,7 @@ impl<'a> Assembly<'_, 'a> {
         gets: bool,
     ) {
         self.check_call(declaration, asked.as_ref());
+        self.warn_of_change(page, declaration, gets);
         let backend = &declaration.backend;
         let backend = (self.kinds).find(&backend.value, backend.place, self.report);
         self.check_particulars(declaration);
@@ -327,6 +328,19 @@ impl<'a> Assembly<'_, 'a> {
             shared,
             merged,
         });
+    }
+
+    /// Warns of a statement that changes something where GET asks for it. What a page can do
+    /// without, such as a count of its visits, may be meant.
+    fn warn_of_change(&mut self, page: &PageUnderWay<'a>, declaration: &CallDecl<'a>, gets: bool) {
+        let changes = matches!(declaration.asking, Asking::Exec | Asking::Transaction);
+        let is_statement = declaration.words.is_empty() && declaration.http.is_none();
+        if gets && changes && is_statement && !declaration.optional && page.file.header.is_routed {
+            let message = "this changes something whenever the page is asked for";
+            let hint = "browsers, robots and caches ask by GET at will: have a form ask by POST; \
+                        what is a count, say, that the page can do without is optional = true";
+            (self.report).warning(declaration.backend.place, message, hint);
+        }
     }
 
     /// Has the page know what a call answers by a name.

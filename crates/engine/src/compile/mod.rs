@@ -59,9 +59,9 @@ mod value;
 
 use crate::diagnostic::{Diagnostic, Place, Report};
 use crate::kind::{BackendKind, Kinds};
-use crate::program::{PageProgram, Service};
+use crate::program::{PageProgram, ParamType, Service};
 use crate::source::config::ServiceFile;
-use crate::source::declaration::Instead;
+use crate::source::declaration::{Instead, ParamKind};
 use crate::source::template::Library;
 use crate::source::{PageFile, Sources, config, header};
 use crate::zone;
@@ -137,6 +137,8 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
     }
     // Pages that have mistakes may be the ones that show others, or that a redirect leads to.
     if report.errors() == 0 {
+        let body_max = service_file.config.limits.body_bytes_max;
+        warn_of_large_files(pages, body_max, &mut report);
         warn_of_unshown(&files, &shown, service_file.missing.as_ref(), &mut report);
         warn_of_unchecked(pages, &programs, &mut report);
         let (index, statics) = (&service_file.index, &service_file.config.statics);
@@ -284,6 +286,32 @@ fn warn_of_unshown(
             false => "route = \"GET /...\", or name it in the `else` of a check",
         };
         report.warning(page.header.place, "this page is never shown", hint);
+    }
+}
+
+/// Warns of files that may be larger than what a request may have.
+fn warn_of_large_files(pages: &[PageFile<'_>], body_max: u32, report: &mut Report) {
+    for param in pages.iter().flat_map(|page| &page.header.params) {
+        if let ParamKind::Scalar {
+            kind: ParamType::File { max_bytes },
+            ..
+        } = param.kind
+            && max_bytes > body_max
+        {
+            let name = &param.name;
+            let message = format!(
+                "`{}` may have {max_bytes} bytes, and all of a request has {body_max} at most: \
+                 more answers 413",
+                name.value
+            );
+            // Names, and what else is in the form.
+            let enough = max_bytes.saturating_add(65_536);
+            let hint = format!(
+                "in service.toml: [limits], and below it body_bytes_max = {enough}; or a smaller \
+                 max_bytes"
+            );
+            report.warning(name.place, message, hint);
+        }
     }
 }
 

@@ -210,16 +210,29 @@ impl<'a> Compiler<'_, 'a> {
                 self.stage.write_text(behind);
             }
             _ => {
-                if self
-                    .stage
-                    .write(operand, escape, self.page, self.fragments)
-                    .is_none()
+                // A number that is null is printed as a text is that is.
+                if operand.scalar().is_some_and(|(kind, _)| kind != Type::Text)
+                    && let Some(is_null) = self.is_null(operand, place)?
                 {
-                    return Err(self.not_printable(operand, place));
+                    return self.branch(
+                        is_null,
+                        |_| Ok(()),
+                        |this| this.write(operand, escape, place),
+                    );
                 }
+                return self.write(operand, escape, place);
             }
         }
         Ok(())
+    }
+
+    /// Prints a value that there is.
+    fn write(&mut self, operand: &Operand, escape: Escape, place: Place<'a>) -> Result<()> {
+        let written = (self.stage).write(operand, escape, self.page, self.fragments);
+        match written {
+            Some(()) => Ok(()),
+            None => Err(self.not_printable(operand, place)),
+        }
     }
 
     /// Reports a value that has no text.

@@ -175,6 +175,7 @@ fn other_language(message: &str, tag: Option<&str>, rest: &str, source: &str) ->
         _ if tag.is_some_and(|tag| tag.starts_with("else")) => "`elif` is else and if in one",
         "unexpected input after expression" if source.contains(" = ") => "`==` compares",
         _ if rest.starts_with("= ") => "`==` compares",
+        _ if rest.starts_with('?') => "`b if a else c` chooses, where others write `a ? b : c`",
         _ if rest.starts_with('&') => "it is called `and`",
         "unexpected `|`, expected identifier" => "`||` is called `or`",
         _ if rest.starts_with('!') => "it is called `not`",
