@@ -185,37 +185,52 @@ template <bool SPILLED> DEVICE void put(Lane<SPILLED>& lane, const Instruction& 
     lane.put(to);
 }
 
-// What is charged for the texts that an instruction looks through: the engine's device/cost.rs has
-// the table.
-template <bool SPILLED> DEVICE u32 charge_of(Lane<SPILLED>& lane, const Instruction& op) {
-    u32 left = lane.length(op.b);
-    switch (u32(op.code)) {
-        case CODE_COMPARE_TEXT: {
-            u32 right = lane.length(op.c);
-            if (op.d <= COMPARISON_NOT_EQUAL && left != right) return 0;
-            return (left < right ? left : right) >> 6;
-        }
-        case CODE_TEXT_TEST: {
-            u32 right = lane.length(op.c);
+// What is charged for the texts that an instruction looks through, of so many bytes: the engine's
+// device/cost.rs has the table.
+DEVICE_CALL u32 charge_of(u32 code, u32 function, u32 left, u32 right) {
+    u32 shift = 4;
+    switch (code) {
+        case CODE_COMPARE_TEXT:
+            if (function <= COMPARISON_NOT_EQUAL && left != right) return 0;
+            left = left < right ? left : right;
+            shift = 6;
+            break;
+        case CODE_TEXT_TEST:
             if (right > left) return 0;
-            return op.d == TEST_CONTAINS ? (left + right) >> 4 : right >> 6;
-        }
-        case CODE_REPLACE: return (left + lane.length(op.c)) >> 4;
+            if (function == TEST_CONTAINS)
+                left += right;
+            else
+                left = right, shift = 6;
+            break;
+        case CODE_REPLACE: left += right; break;
         case CODE_TEXT:
-            if (op.d == TEXT_FIRST || op.d == TEXT_LAST) return left >> 6;
-            return op.d == TEXT_TRIM || op.d == TEXT_MD5 ? left >> 4 : 0;
-        case CODE_TEXT_LENGTH: return left >> 6;
-        // Numbers.
-        default: return left >> 4;
+            if (function == TEXT_FIRST || function == TEXT_LAST)
+                shift = 6;
+            else if (function != TEXT_TRIM && function != TEXT_MD5)
+                return 0;
+            break;
+        case CODE_TEXT_LENGTH: shift = 6; break;
+        // Numbers that are read.
+        default: break;
     }
+    return left >> shift;
+}
+
+// The instructions that look through texts, a bit each.
+#define READERS                                                                    \
+    (1ull << CODE_COMPARE_TEXT | 1ull << CODE_TEXT_TEST | 1ull << CODE_REPLACE |   \
+     1ull << CODE_TEXT | 1ull << CODE_TEXT_LENGTH | 1ull << CODE_TEXT_TO_INT |     \
+     1ull << CODE_TEXT_TO_FLOAT)
+
+// Charges for it; tells whether the lane goes on.
+template <bool SPILLED> DEVICE bool pays(Lane<SPILLED>& lane, const Instruction& op) {
+    return lane.pays(charge_of(op.code, op.d, lane.length(op.b), lane.length(op.c)));
 }
 
 // Everything else that writes bytes, to the run or to a text that becomes a register's value: both
 // by the same code, of which there is one copy this way.
 template <bool SPILLED> DEVICE void write(Lane<SPILLED>& lane, const Instruction& op) {
     const StageArgs& args = lane.args;
-    bool reads = op.code == CODE_TEXT || op.code == CODE_REPLACE;
-    if (reads && !lane.pays(charge_of(lane, op))) return;
     if (op.code == CODE_TEXT && op.d >= TEXT_TRIM && op.d <= TEXT_LAST) {
         TextRange part = part_of(op.d, lane.text(op.b), lane.length(op.b));
         return lane.set_text(op.a, u32(lane.reg(op.b)) + part.start, part.length);
@@ -263,6 +278,7 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
     const StageArgs& args = lane.args;
     if (op.code == CODE_SEGMENT) return segment(lane, op);
     if (op.code <= CODE_PUT_HTML) return put(lane, op);
+    if (READERS >> op.code & 1 && !pays(lane, op)) return;
     if (op.code <= CODE_REPLACE) return write(lane, op);
     switch (u32(op.code)) {
         case CODE_END: lane.stop(args.has_call ? LANE_ACTIVE : LANE_FINISHED); break;
@@ -308,7 +324,6 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
         case CODE_NEGATE_FLOAT: lane.reg(op.a) = lane.reg(op.b) ^ 1ull << 63; break;
         case CODE_ABSOLUTE_FLOAT: lane.reg(op.a) = lane.reg(op.b) & ~(1ull << 63); break;
         case CODE_COMPARE_TEXT: {
-            if (!lane.pays(charge_of(lane, op))) break;
             i32 order = order_of_texts(lane.text(op.b), lane.length(op.b), lane.text(op.c),
                                        lane.length(op.c));
             lane.reg(op.a) = ints_hold(op.d, order, 0);
@@ -333,18 +348,15 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
         }
         case CODE_TEXT_TO_INT:
         case CODE_TEXT_TO_FLOAT:
-            if (!lane.pays(charge_of(lane, op))) break;
             lane.set(op.a, or_other(lane, op,
                                     read_number(op.code == CODE_TEXT_TO_INT, lane.text(op.b),
                                                 lane.length(op.b))));
             break;
         case CODE_TEXT_TEST:
-            if (!lane.pays(charge_of(lane, op))) break;
             lane.reg(op.a) = test_texts(op.d, lane.text(op.b), lane.length(op.b), lane.text(op.c),
                                         lane.length(op.c));
             break;
         case CODE_TEXT_LENGTH:
-            if (!lane.pays(charge_of(lane, op))) break;
             lane.reg(op.a) = count_characters(lane.text(op.b), lane.length(op.b));
             break;
         case CODE_LOOP_BEGIN:

@@ -302,9 +302,20 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
         "failures",
         &format!(
             "[backend.bank]\nkind = \"besim\"\nurl = \"http://{gone}/besim\"\n\
-             [backend.here]\nkind = \"besim\"\n"
+             [backend.here]\nkind = \"besim\"\n\
+             [session]\nfields = {{ name = \"text(3)\" }}\n"
         ),
     );
+    let page = "+++\nroute = \"GET /divide\"\n[params]\nn = { in = \"query\", type = \"int\" }\n\
+                [[step]]\nstatus = 200\n[[step]]\nwhen = \"7 // n > 1\"\nstatus = 201\n+++\n\
+                {% include \"part.html\" %}";
+    std::fs::write(folder.join("pages/divide.html"), page).expect("a file can be written");
+    let part = "<p>\n{{ 10 // (n - 1) }}\n{% for i in range(n) %}{{ i }}{% endfor %}";
+    std::fs::create_dir_all(folder.join("templates")).expect("a folder can be made");
+    std::fs::write(folder.join("templates/part.html"), part).expect("a file can be written");
+    let page = "+++\nroute = \"POST /name\"\n[[step]]\nsession = \"create\"\nuser = \"7\"\n\
+                set = { name = \"'four' ~ cookies.x\" }\n+++\nin";
+    std::fs::write(folder.join("pages/name.html"), page).expect("a file can be written");
     let page = "+++\nroute = \"GET /ask\"\n[params]\nn = { in = \"query\", type = \"int\" }\n\
                 [[step]]\nstatus = 200\n[[step]]\ncall = \"bank\"\nrequest = \"1&3&{{ n }}\"\n\
                 rows = \"a(a, b, c, d, e, f, g)\"\n+++\n{{ a | length }}";
@@ -364,6 +375,30 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
                 "page=\"here\" step=1 backend=\"here\"",
                 "column 1 of a row is no integer",
             ],
+        ),
+        (
+            "GET /divide?n=0 HTTP/1.1",
+            "500",
+            "a request failed",
+            &[
+                "page=\"divide\" stage=1 step=2 at=\"pages/divide.html:8\"",
+                "a division by zero",
+            ],
+        ),
+        (
+            "GET /divide?n=200000 HTTP/1.1",
+            "500",
+            "a request failed",
+            &[
+                "stage=1 at=\"templates/part.html:3\"",
+                "take more turns than `limits.stage_turns_max`",
+            ],
+        ),
+        (
+            "POST /name HTTP/1.1\r\nContent-Length: 0",
+            "500",
+            "a request failed",
+            &["text=\"session.name\"", "a text is longer than its field"],
         ),
         (
             "GET /ask?n=x HTTP/1.1",

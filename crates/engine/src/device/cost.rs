@@ -48,7 +48,10 @@ pub fn may_read(op: &Op, kind: impl Fn(Register) -> Type) -> bool {
         Op::ConvertOr(_, op) => kind(op.left) == Type::Text,
         Op::TextTest(..) | Op::TextLength(_) | Op::Replace(_) => true,
         Op::Text(function, _) => rate_of(*function).is_some(),
-        Op::Format(op) => rate_of_format(op.how).is_some(),
+        Op::Format(op) => {
+            let is_text = |from: &Register| kind(*from) == Type::Text;
+            rate_of_format(op.how).is_some() && op.from.first().is_some_and(is_text)
+        }
         _ => false,
     }
 }
@@ -69,7 +72,7 @@ pub fn read(op: &Op, length: impl Fn(Register) -> usize) -> usize {
         Op::TextLength(op) => Rate::Blocks.of(length(op.from)),
         Op::Replace(op) => Rate::Characters.of(length(op.from) + length(op.old)),
         Op::Text(function, op) => rate_of(*function).map_or(0, |rate| rate.of(length(op.from))),
-        // All have the text that they look through first.
+        // All have the text that they look through first, if they have any: dates may be numbers.
         Op::Format(op) => match (rate_of_format(op.how), op.from.first()) {
             (Some(rate), Some(from)) => rate.of(length(*from)),
             _ => 0,
