@@ -278,7 +278,10 @@ impl Report {
                 line: 0,
                 column: 0,
                 severity,
-                message: format!("and {count} more {what}{}", if count == 1 { "" } else { "s" }),
+                message: format!(
+                    "and {count} more {what}{}",
+                    if count == 1 { "" } else { "s" }
+                ),
                 hint: "mend those above first".to_owned(),
                 source_line: String::new(),
                 caret: 0,
@@ -408,6 +411,31 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_mistakes_the_first_are_shown_and_how_many_there_are_besides() {
+        let text = "x\n".repeat(1000);
+        let mut report = Report::default();
+        let place = |line: usize| Place {
+            file: "x.html",
+            text: &text,
+            offset: 2 * line,
+        };
+        (0..1000).for_each(|line| report.warning(place(line), "odd", "leave it out"));
+        assert_eq!(report.errors(), 0);
+        for line in 0..1000 {
+            let _ = report.error(place(line), "wrong", "leave it out");
+        }
+        assert_eq!(report.errors(), 1000);
+        let found = report.into_sorted();
+        assert_eq!(found.len(), 2 * DIAGNOSTICS_MAX + 2);
+        let [.., errors, warnings] = &found[..] else {
+            unreachable!("there are so many");
+        };
+        let shown = errors.to_string();
+        assert_eq!(shown, "error: and 800 more errors\n  hint: mend those above first");
+        assert_eq!(warnings.message, "and 800 more warnings");
+    }
 
     #[test]
     fn shows_line_column_and_caret() {

@@ -347,14 +347,18 @@ fn looking_through_long_texts_in_a_loop_ends() {
         if look != "digits|float(1.0)" && look != "x|int(0)" {
             assert!(is_answered(&turns(10)), "{look}");
         }
-        assert_eq!(refused_for(&turns(40_000)), LaneError::TooMuchText, "{look}");
+        assert_eq!(
+            refused_for(&turns(40_000)),
+            LaneError::TooMuchText,
+            "{look}"
+        );
     }
     for choice in [
         "range(N)|map('string')|sort",
         "range(N)|map('string')|unique",
         "range(N)|map('string')|sort(case_sensitive=true)",
     ] {
-            let short = format!("{{% for k in {choice} %}}{{% endfor %}}").replace('N', "4000");
+        let short = format!("{{% for k in {choice} %}}{{% endfor %}}").replace('N', "4000");
         assert!(is_answered(&short), "{choice}");
         let sets = format!("{long}{{% for k in {choice} %}}{{% endfor %}}");
         let sets = sets.replace("map('string')", "map('replace', '', x)");

@@ -72,7 +72,11 @@ impl Context {
         let bytes = text.as_bytes();
         let mut at = 0;
         while at < bytes.len() {
-            let (byte, rest) = (bytes[at], &text[at..]);
+            // Within a character that is none of ASCII nothing ends.
+            let (byte, Some(rest)) = (bytes[at], text.get(at..)) else {
+                at += 1;
+                continue;
+            };
             match self.within {
                 Within::Text => match rest.find('<') {
                     None => return,
@@ -272,10 +276,7 @@ impl Context {
                 true => "POST",
                 false => "GET",
             };
-            let place = Place {
-                offset,
-                ..place(0)
-            };
+            let place = Place { offset, ..place(0) };
             leads.push(Leads { place, to, method });
         }
         self.is_post = false;
@@ -302,7 +303,9 @@ fn end_of_raw(text: &str, name: &str) -> Option<usize> {
         let behind = &text.as_bytes()[at + 2..];
         behind.len() >= name.len()
             && behind[..name.len()].eq_ignore_ascii_case(name.as_bytes())
-            && !behind.get(name.len()).is_some_and(u8::is_ascii_alphanumeric)
+            && !behind
+                .get(name.len())
+                .is_some_and(u8::is_ascii_alphanumeric)
     };
     text.match_indices("</").map(|(at, _)| at).find(is_end)
 }
@@ -310,7 +313,11 @@ fn end_of_raw(text: &str, name: &str) -> Option<usize> {
 fn keep(text: &mut String, byte: u8) {
     // Of others than ASCII it does not matter which they are.
     if text.len() < KEPT_MAX {
-        text.push(if byte.is_ascii() { byte.into() } else { '\u{fffd}' });
+        text.push(if byte.is_ascii() {
+            byte.into()
+        } else {
+            '\u{fffd}'
+        });
     }
 }
 
@@ -355,6 +362,7 @@ mod tests {
     #[test]
     fn outputs_are_told_of_where_escaping_does_not_help() {
         for (text, told) in [
+            ("<ü>ß<p ü=ü é title=\"é@\" ü><é @>é", None),
             ("<p>@</p><a title=\"@\" href='@'>@", None),
             ("<!-- <script> -->@", None),
             ("a < b @ <3 @", None),
@@ -368,7 +376,10 @@ mod tests {
             ("<script>'<script>' </scripture> @", Some("a script")),
             ("<style>a { @ }</style>", Some("a style sheet")),
             ("<p style='@'>", Some("a `style`")),
-            ("<p onClick = \"f('@')\">", Some("an attribute that is a script")),
+            (
+                "<p onClick = \"f('@')\">",
+                Some("an attribute that is a script"),
+            ),
             ("<p on=\"@\" once=\"\">", None),
         ] {
             let (found, _) = read(text);

@@ -38,8 +38,8 @@ pub(super) fn check(answered: &Answered<'_, '_>, leads: &[Leads<'_>], report: &m
 }
 
 impl Answered<'_, '_> {
-    /// Whether anything answers a path of this service, in which [`ANY`] stands for outputs, to this
-    /// method, or, without one, to any.
+    /// Whether anything answers a path of this service, in which [`ANY`] stands for outputs, to
+    /// this method, or, without one, to any.
     pub(super) fn answers(&self, path: &str, method: Option<&str>) -> bool {
         let is_page = self.routes(method).any(|route| leads_to(path, route));
         let is_file = self.of_mount(path).is_some_and(|file| {
@@ -73,7 +73,11 @@ impl Answered<'_, '_> {
         let nothing = format!("a page with route = \"{method} /...\" would");
         let hint = did_you_mean_or(path, paths.iter().map(String::as_str), &nothing);
         let shown = path.replace(ANY, "...");
-        report.warning(place, format!("nothing here answers {method} {shown}"), hint);
+        report.warning(
+            place,
+            format!("nothing here answers {method} {shown}"),
+            hint,
+        );
     }
 
     fn routes(&self, method: Option<&str>) -> impl Iterator<Item = &Route> {

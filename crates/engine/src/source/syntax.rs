@@ -162,7 +162,11 @@ pub(super) fn explain(
         (tag, _) => {
             let tag = tag.and_then(|(_, start)| source.get(start..offset));
             let rest = source.get(offset..).unwrap_or_default();
-            Mistake::new(offset, message, other_language(message, tag, rest, source))
+            let hint = match is_expression && source.contains("{{") {
+                true => "an expression stands as it is, without {{ and }}",
+                false => other_language(message, tag, rest, source),
+            };
+            Mistake::new(offset, message, hint)
         }
     }
 }

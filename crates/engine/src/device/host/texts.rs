@@ -5,8 +5,8 @@ use super::md5;
 use super::strip::{STRIP, Selection, unpack};
 use super::write::print;
 use crate::cohort::{Argument, LaneError, View};
-use crate::device::{cost, formatting};
 use crate::device::functions::{self, Made};
+use crate::device::{cost, formatting};
 use crate::program::{Concat, Format, Op, Register, Replace, TextFunction, Type, Unary};
 
 impl Strip<'_> {

@@ -17,9 +17,7 @@ use super::strip::{Fate, Lanes, Registers};
 use super::write::{Appended, MOVE, Out, Regions, Texts};
 use crate::cohort::{Arena, LaneError, Segment, SessionChange, Span, View};
 use crate::device::cost;
-use crate::program::{
-    Comparison, FragmentId, KeyUse, Op, PageProgram, Register, StageProgram,
-};
+use crate::program::{Comparison, FragmentId, KeyUse, Op, PageProgram, Register, StageProgram};
 use rhythm_protocol::scan::{Simd, Task, prefetch};
 use std::hint;
 

@@ -1,10 +1,10 @@
 //! Branches that choose between short constants, as steps: no jump hangs on what a lane has.
 
 use super::{Fuse, nobodys};
+use crate::device::cost;
 use crate::device::host::keys::Key;
 use crate::device::host::step::{Choice, Step};
 use crate::device::host::write::HALF;
-use crate::device::cost;
 use crate::program::{Binary, Comparison, If, Op, Register, Type};
 
 impl<'a> Fuse<'a> {
