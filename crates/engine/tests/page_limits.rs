@@ -330,7 +330,7 @@ fn looking_through_long_texts_in_a_loop_ends() {
         "e|last",
         "(' ' ~ x)|trim|length > i",
         "x|replace('aaaaaaaaaa', '')",
-        "x|truncate(3)",
+        "x|truncate(length=3)",
         "x|striptags",
         "e[3]",
         "e[-3]",
