@@ -60,6 +60,10 @@ enum LaneError : u8 {
     ERROR_SESSIONS_FULL,
     ERROR_DEVICE_FAILED,
     ERROR_MEMORY_SHORT,
+    ERROR_TOO_MUCH_TEXT,
+    ERROR_ARENA_FULL,
+    ERROR_TEXT_TOO_LONG,
+    ERROR_NO_USER,
 };
 
 // What a lane's stage came to.

@@ -115,7 +115,7 @@ template <bool SPILLED> struct Lane {
     DEVICE_METHOD void keep(u32 to, Writer& made) {
         made.finish();
         u32 length = made.length();
-        if (length > left().text) return fail(ERROR_TOO_LARGE);
+        if (length > left().text) return fail(ERROR_TOO_MUCH_TEXT);
         if (made.overflowed()) {
             result().text_used += length;
             return stop(LANE_ROOM);
@@ -163,6 +163,16 @@ template <bool SPILLED> struct Lane {
     DEVICE_METHOD void grow_body(u32 bytes) {
         body_length += bytes;
         if (body_length > args.body_bytes_max) fail(ERROR_TOO_LARGE);
+    }
+
+    // Accounts for text looked through, by what is charged for it; tells whether the lane goes on.
+    DEVICE_METHOD bool pays(u32 charge) {
+        if (charge > left().text) {
+            fail(ERROR_TOO_MUCH_TEXT);
+            return false;
+        }
+        left().text -= charge;
+        return true;
     }
 
     DEVICE_METHOD void charge_turns(i64 turns) {

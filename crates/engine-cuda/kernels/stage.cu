@@ -185,6 +185,48 @@ template <bool SPILLED> DEVICE void put(Lane<SPILLED>& lane, const Instruction& 
     lane.put(to);
 }
 
+// What is charged for the texts that an instruction looks through, of so many bytes: the engine's
+// device/cost.rs has the table.
+DEVICE_CALL u32 charge_of(u32 code, u32 function, u32 left, u32 right) {
+    u32 shift = 4;
+    switch (code) {
+        case CODE_COMPARE_TEXT:
+            if (function <= COMPARISON_NOT_EQUAL && left != right) return 0;
+            left = left < right ? left : right;
+            shift = 6;
+            break;
+        case CODE_TEXT_TEST:
+            if (right > left) return 0;
+            if (function == TEST_CONTAINS)
+                left += right;
+            else
+                left = right, shift = 6;
+            break;
+        case CODE_REPLACE: left += right; break;
+        case CODE_TEXT:
+            if (function == TEXT_FIRST || function == TEXT_LAST)
+                shift = 6;
+            else if (function != TEXT_TRIM && function != TEXT_MD5)
+                return 0;
+            break;
+        case CODE_TEXT_LENGTH: shift = 6; break;
+        // Numbers that are read.
+        default: break;
+    }
+    return left >> shift;
+}
+
+// The instructions that look through texts, a bit each.
+#define READERS                                                                    \
+    (1ull << CODE_COMPARE_TEXT | 1ull << CODE_TEXT_TEST | 1ull << CODE_REPLACE |   \
+     1ull << CODE_TEXT | 1ull << CODE_TEXT_LENGTH | 1ull << CODE_TEXT_TO_INT |     \
+     1ull << CODE_TEXT_TO_FLOAT)
+
+// Charges for it; tells whether the lane goes on.
+template <bool SPILLED> DEVICE bool pays(Lane<SPILLED>& lane, const Instruction& op) {
+    return lane.pays(charge_of(op.code, op.d, lane.length(op.b), lane.length(op.c)));
+}
+
 // Everything else that writes bytes, to the run or to a text that becomes a register's value: both
 // by the same code, of which there is one copy this way.
 template <bool SPILLED> DEVICE void write(Lane<SPILLED>& lane, const Instruction& op) {
@@ -210,7 +252,7 @@ template <bool SPILLED> DEVICE void write(Lane<SPILLED>& lane, const Instruction
                 by_length = lane.length(op.d);
             // Refused before it is made: the result can be far larger than any limit.
             if (length_replaced(text, length, old, old_length, by_length) > lane.left().text)
-                return lane.fail(ERROR_TOO_LARGE);
+                return lane.fail(ERROR_TOO_MUCH_TEXT);
             to = make_replaced(to, text, length, old, old_length, lane.text(op.d), by_length);
             break;
         }
@@ -236,6 +278,7 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
     const StageArgs& args = lane.args;
     if (op.code == CODE_SEGMENT) return segment(lane, op);
     if (op.code <= CODE_PUT_HTML) return put(lane, op);
+    if (READERS >> op.code & 1 && !pays(lane, op)) return;
     if (op.code <= CODE_REPLACE) return write(lane, op);
     switch (u32(op.code)) {
         case CODE_END: lane.stop(args.has_call ? LANE_ACTIVE : LANE_FINISHED); break;
@@ -373,7 +416,7 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
             break;
         case CODE_QUERY: {
             u32 length = lane.length(op.a);
-            if (length > lane.left().text) return lane.fail(ERROR_TOO_LARGE);
+            if (length > lane.left().text) return lane.fail(ERROR_TOO_MUCH_TEXT);
             lane.left().text -= length;
             u32 at = lane.result().query_count++;
             if (at < args.regions.query_stride)

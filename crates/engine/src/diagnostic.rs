@@ -20,7 +20,7 @@ pub enum Severity {
 pub struct Diagnostic {
     /// The file, relative to the service's folder.
     pub file: String,
-    /// Its line, from 1.
+    /// Its line, from 1; 0 where it is of no place, as what says how many there are besides.
     pub line: u32,
     /// The column, in characters from 1.
     pub column: u32,
@@ -45,11 +45,10 @@ impl fmt::Display for Diagnostic {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        write!(
-            f,
-            "{}:{}:{}: {severity}: {}",
-            self.file, self.line, self.column, self.message
-        )?;
+        if self.line > 0 {
+            write!(f, "{}:{}:{}: ", self.file, self.line, self.column)?;
+        }
+        write!(f, "{severity}: {}", self.message)?;
         if !self.source_line.is_empty() {
             let number = self.line.to_string();
             write!(f, "\n  {number} | {}\n  ", self.source_line)?;
@@ -96,6 +95,8 @@ pub(crate) struct Reported;
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     found: Vec<Diagnostic>,
+    /// How many errors, and warnings, there are besides, which are not collected.
+    left_out: [usize; 2],
     /// The uses through which the page under way came to the file that is compiled now.
     uses: Vec<Use>,
 }
@@ -138,8 +139,8 @@ pub(crate) fn has_password(text: &str) -> bool {
 
 /// Most characters of a source line that are shown.
 const LINE_SHOWN: usize = 160;
-/// More diagnostics than anyone reads are not collected.
-const DIAGNOSTICS_MAX: usize = 1000;
+/// More errors than anyone reads are not collected, nor more warnings.
+const DIAGNOSTICS_MAX: usize = 200;
 
 impl Report {
     /// Adds an error.
@@ -203,6 +204,11 @@ impl Report {
 
     fn add(&mut self, severity: Severity, place: Place<'_>, message: String, hint: String) {
         debug_assert!(!hint.is_empty(), "nothing helps against: {message}");
+        if self.count(severity) >= DIAGNOSTICS_MAX {
+            // Not even its line is looked for.
+            self.left_out[severity as usize] += 1;
+            return;
+        }
         let (line_start, line) = line_of(place);
         let offset = floor_char(place.text, place.offset);
         let column = place.text[line_start..offset].chars().count() as u32 + 1;
@@ -222,9 +228,6 @@ impl Report {
                     None => known.used_by.clear(),
                 }
             }
-            return;
-        }
-        if self.found.len() >= DIAGNOSTICS_MAX {
             return;
         }
         let line_text = place.text[line_start..].lines().next().unwrap_or("");
@@ -250,10 +253,13 @@ impl Report {
 
     /// Number of errors so far.
     pub(crate) fn errors(&self) -> usize {
-        self.found
-            .iter()
-            .filter(|d| d.severity == Severity::Error)
-            .count()
+        self.count(Severity::Error) + self.left_out[Severity::Error as usize]
+    }
+
+    /// How many of these are collected.
+    fn count(&self, severity: Severity) -> usize {
+        let is_such = |found: &&Diagnostic| found.severity == severity;
+        self.found.iter().filter(is_such).count()
     }
 
     /// All diagnostics, by file and position.
@@ -262,6 +268,26 @@ impl Report {
         let is_page = |found: &Diagnostic| found.file != "service.toml";
         let place = |it: &Diagnostic| (is_page(it), it.file.clone(), it.line, it.column);
         self.found.sort_by_cached_key(place);
+        let left_out = [
+            (Severity::Error, "error", self.left_out[0]),
+            (Severity::Warning, "warning", self.left_out[1]),
+        ];
+        for (severity, what, count) in left_out.into_iter().filter(|(.., count)| *count > 0) {
+            self.found.push(Diagnostic {
+                file: String::new(),
+                line: 0,
+                column: 0,
+                severity,
+                message: format!(
+                    "and {count} more {what}{}",
+                    if count == 1 { "" } else { "s" }
+                ),
+                hint: "mend those above first".to_owned(),
+                source_line: String::new(),
+                caret: 0,
+                used_by: Vec::new(),
+            });
+        }
         self.found
     }
 }
@@ -385,6 +411,31 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_mistakes_the_first_are_shown_and_how_many_there_are_besides() {
+        let text = "x\n".repeat(1000);
+        let mut report = Report::default();
+        let place = |line: usize| Place {
+            file: "x.html",
+            text: &text,
+            offset: 2 * line,
+        };
+        (0..1000).for_each(|line| report.warning(place(line), "odd", "leave it out"));
+        assert_eq!(report.errors(), 0);
+        for line in 0..1000 {
+            let _ = report.error(place(line), "wrong", "leave it out");
+        }
+        assert_eq!(report.errors(), 1000);
+        let found = report.into_sorted();
+        assert_eq!(found.len(), 2 * DIAGNOSTICS_MAX + 2);
+        let [.., errors, warnings] = &found[..] else {
+            unreachable!("there are so many");
+        };
+        let shown = errors.to_string();
+        assert_eq!(shown, "error: and 800 more errors\n  hint: mend those above first");
+        assert_eq!(warnings.message, "and 800 more warnings");
+    }
 
     #[test]
     fn shows_line_column_and_caret() {

@@ -253,6 +253,7 @@ fn random(drawn: &Value) -> Value {
         let (start, stop) = second.map_or((0, first), |second| (first, second));
         let beyond = stop
             .checked_sub(start)
+            .filter(|count| *count > 0)
             .and_then(|count| drawn.checked_rem_euclid(count));
         let chosen = beyond.and_then(|beyond| start.checked_add(beyond));
         chosen.ok_or_else(|| {
@@ -292,7 +293,12 @@ pub fn answer(
         backends_lost: false,
     };
     let header = header::read(toml, kinds, &mut report).ok_or_else(|| not_compiled(&path))?;
-    let environment = environment(sources, header.escape())?;
+    // What is null is printed as an empty text is, whatever it would have been.
+    let has_nulls = header.steps.iter().any(|step| match &step.kind {
+        StepKind::Call(call) => !call.nulls.is_empty(),
+        _ => false,
+    });
+    let environment = environment(sources, header.escape(), has_nulls)?;
     let answer_instead = |instead: &Instead<'_>| {
         let answer = match instead {
             Instead::Page(answer) => answer,
@@ -301,6 +307,7 @@ pub fn answer(
         let known = [
             Csrf::NAME,
             Csrf::INPUT,
+            "session",
             "cookies",
             "flash",
             "here",
@@ -405,8 +412,12 @@ fn not_compiled(path: &str) -> minijinja::Error {
     minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, message)
 }
 
-/// MiniJinja as pages of such a content type know it.
-fn environment(sources: &Sources, escape: Escape) -> Result<Environment<'_>, minijinja::Error> {
+/// MiniJinja as pages of such a content type know it; with nulls, `none` is printed as nothing.
+fn environment(
+    sources: &Sources,
+    escape: Escape,
+    has_nulls: bool,
+) -> Result<Environment<'_>, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(move |name| match name {
         "with.txt" => AutoEscape::None,
@@ -416,11 +427,12 @@ fn environment(sources: &Sources, escape: Escape) -> Result<Environment<'_>, min
             _ => AutoEscape::Html,
         },
     });
-    environment.set_formatter(|output, state, value| match state.auto_escape() {
+    environment.set_formatter(move |output, state, value| match state.auto_escape() {
         AutoEscape::Custom(_) if !value.is_safe() => {
             Ok(output.write_str(&json(value)?).map_err(not_written)?)
         }
         AutoEscape::Custom(_) => Ok(write!(output, "{value}").map_err(not_written)?),
+        _ if has_nulls && value.is_none() => Ok(()),
         _ => minijinja::escape_formatter(output, state, value),
     });
     environment.set_unknown_method_callback(unknown_method_callback);
@@ -655,7 +667,7 @@ fn template(
     };
     let header = header::read(toml, kinds, &mut Report::default());
     let header = header.ok_or_else(|| not_compiled(&path))?;
-    let environment = environment(sources, header.escape())?;
+    let environment = environment(sources, header.escape(), false)?;
     body(&environment, &header, &path, &text[offset..], context)
 }
 

@@ -24,6 +24,20 @@ fn read(folder: &Path) -> Sources {
             sources.files.insert(format!("{part}/{name}"), text);
         }
     }
+    let statics = folder.join("static");
+    let mut folders = vec![statics.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("the folder is there") {
+            let path = entry.expect("it can be listed").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(&statics).expect("it is below");
+            let name = name.to_str().expect("it is UTF-8");
+            sources.static_files.insert(name.to_owned());
+        }
+    }
     sources
 }
 

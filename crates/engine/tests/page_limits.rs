@@ -4,10 +4,12 @@
 mod page_common;
 
 use page_common::compare;
+use rhythm_engine::cohort::{LaneError, LaneState};
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, conformance};
+use rhythm_engine::program::Service;
 use rhythm_engine::source::Sources;
 use rhythm_protocol::scan::Level;
 use std::sync::Arc;
@@ -215,9 +217,8 @@ fn no_index_wraps() {
     );
 }
 
-/// Whether all lanes answer as MiniJinja does, under the limits that a service has if it says
-/// nothing, on all executors; or none does.
-fn is_answered(template: &str) -> bool {
+/// A service of a page with this template.
+fn compiled(template: &str) -> (Sources, Arc<Service>) {
     let header = "+++\nroute = \"GET /\"\n[params]\nt = { in = \"query\", type = \"text\" }\n+++\n";
     let page = format!("{header}{template}");
     let mut sources = Sources::default();
@@ -225,6 +226,33 @@ fn is_answered(template: &str) -> bool {
     sources.files.insert("pages/a.html".to_owned(), page);
     let service = compile(&sources, conformance::BESIM);
     let service = Arc::new(service.expect("the page is right"));
+    (sources, service)
+}
+
+/// Why all lanes fail, on all executors.
+fn refused_for(template: &str) -> LaneError {
+    let (_, service) = compiled(template);
+    let limits = LaneLimits::default();
+    let executors: [&mut dyn Executor; 2] = [
+        &mut ScalarExecutor::new(limits),
+        &mut HostExecutor::new(limits, Level::detect()),
+    ];
+    let [scalar, host] = executors.map(|executor| {
+        let states = conformance::final_states(executor, &service, 0, 3, 1);
+        assert!(states.iter().all(|state| *state == states[0]), "{template}");
+        states[0]
+    });
+    assert_eq!(scalar, host, "{template}");
+    match host {
+        LaneState::Failed(error) => error,
+        state => panic!("{template}: {state:?}"),
+    }
+}
+
+/// Whether all lanes answer as MiniJinja does, under the limits that a service has if it says
+/// nothing, on all executors; or none does.
+fn is_answered(template: &str) -> bool {
+    let (sources, service) = compiled(template);
     let limits = LaneLimits::default();
     let executors: [&mut dyn Executor; 2] = [
         &mut ScalarExecutor::new(limits),
@@ -274,4 +302,80 @@ fn looking_for_parts_of_a_long_text_ends() {
         let many = format!("{{% for i in range(1, 4000) %}}{{{{ {part} }}}}{{% endfor %}}");
         assert!(!is_answered(&each(&many)), "{part}");
     }
+}
+
+#[test]
+fn looking_through_long_texts_in_a_loop_ends() {
+    // 4,000 bytes of each; a reader of few of them is answered, one of many is not.
+    let long = "{% set x %}{% for i in range(400) %}{{ 'aaaaaaaaaa' }}{% endfor %}{% endset %}\
+        {% set y = x ~ 'b' %}{% set z = x ~ 'c' %}{% set digits %}{% for i in range(400) %}\
+        {{ '0000000000' }}{% endfor %}{% endset %}{% set e = x|replace('a', 'ä') %}\
+        {% set words %}{% for i in range(800) %}{{ 'a b, ' }}{% endfor %}{% endset %}";
+    for look in [
+        "'b' in x",
+        "x[:2000] ~ 'b' in x",
+        "x == x ~ ''",
+        "y < z",
+        "x is startingwith(x)",
+        "x is endingwith(x)",
+        "x is lower",
+        "e is upper",
+        "x|length",
+        "e|length",
+        "digits|int",
+        "digits|float(1.0)",
+        "x|int(0)",
+        "x|md5",
+        "x|first",
+        "e|last",
+        "(' ' ~ x)|trim|length > i",
+        "x|replace('aaaaaaaaaa', '')",
+        "x|truncate(length=3)",
+        "x|striptags",
+        "e[3]",
+        "e[-3]",
+        "e[3:5]",
+        "words|split(',')|first",
+        "words|split|last",
+        "words|lines|length",
+    ] {
+        let turns = |count: u32| {
+            let shown = format!("{{% if {look} %}}{{% endif %}}");
+            format!("{long}{{% for i in range({count}) %}}{shown}{{% endfor %}}")
+        };
+        // MiniJinja's own filters of numbers take nothing in place of what is none.
+        if look != "digits|float(1.0)" && look != "x|int(0)" {
+            assert!(is_answered(&turns(10)), "{look}");
+        }
+        assert_eq!(
+            refused_for(&turns(40_000)),
+            LaneError::TooMuchText,
+            "{look}"
+        );
+    }
+    for choice in [
+        "range(N)|map('string')|sort",
+        "range(N)|map('string')|unique",
+        "range(N)|map('string')|sort(case_sensitive=true)",
+    ] {
+        let short = format!("{{% for k in {choice} %}}{{% endfor %}}").replace('N', "4000");
+        assert!(is_answered(&short), "{choice}");
+        let sets = format!("{long}{{% for k in {choice} %}}{{% endfor %}}");
+        let sets = sets.replace("map('string')", "map('replace', '', x)");
+        let refused = refused_for(&sets.replace('N', "20000"));
+        assert_eq!(refused, LaneError::TooMuchText, "{choice}");
+    }
+}
+
+/// What is compared in the else of a branch is not charged to lanes that do not come there, where
+/// an executor compares for all of them at once, too.
+#[test]
+fn what_is_not_looked_through_costs_nothing() {
+    let template = "{% set x %}{% for i in range(4000) %}{{ 'aaaaaaaaaa' }}{% endfor %}{% endset %}\
+        {% set y = x ~ 'b' %}{% set z = x ~ 'b' %}\
+        {% for i in range(20000) %}\
+        {% if i >= 0 %}a{% elif y == z %}b{% else %}c{% endif %}{% endfor %}";
+    assert!(is_answered(template));
+    let looked_through = template.replace("i >= 0", "i > 99999");
+    assert_eq!(refused_for(&looked_through), LaneError::TooMuchText);
 }

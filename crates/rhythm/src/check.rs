@@ -86,7 +86,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             } else {
                 ""
             };
-            complain(format_args!("{}{end}", summary(warnings)));
+            complain(format_args!("{}{end}", summary(warnings, at)));
         }
         all.extend(compiled.map(|service| Compiled::new(folder, service, at, count)));
     }

@@ -19,7 +19,7 @@ use rhythm_server::{FileContent, Site, SiteSettings, StaticFile, Statics};
 use std::collections::BTreeMap;
 use std::env::VarError;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::string::FromUtf8Error;
 use std::sync::Arc;
 use walk::Walk;
@@ -213,36 +213,57 @@ impl Folder {
     /// All mistakes, as one message.
     pub(crate) fn compile(&self) -> Result<Service> {
         compile(&self.sources, &kinds())
-            .map_err(|mistakes| anyhow::anyhow!("{}", summary(&mistakes)))
+            .map_err(|found| anyhow::anyhow!("{}", summary(&found, &self.sources.folder)))
     }
 }
 
-/// Diagnostics one after the other, and how many there are.
-pub(crate) fn summary(diagnostics: &[Diagnostic]) -> String {
-    let errors = diagnostics
-        .iter()
-        .filter(|d| d.severity == Severity::Error)
+/// Diagnostics of a folder's files one after the other, and how many there are.
+pub(crate) fn summary(diagnostics: &[Diagnostic], folder: &Path) -> String {
+    // What says how many there are besides is none of them.
+    let of_places = || diagnostics.iter().filter(|of| of.line > 0);
+    let errors = of_places()
+        .filter(|of| of.severity == Severity::Error)
         .count();
+    let warnings = of_places().count() - errors;
+    let shown = match of_places().count() == diagnostics.len() {
+        true => "",
+        false => " shown",
+    };
     let mut text = String::new();
-    for told in told_once(diagnostics) {
+    for told in told_once(diagnostics, folder) {
         text += &format!("{told}\n\n");
     }
-    text + &so_many(errors, "error") + ", " + &so_many(diagnostics.len() - errors, "warning")
+    text + &so_many(errors, "error") + ", " + &so_many(warnings, "warning") + shown
 }
 
 /// Diagnostics as texts. Those that say the same of several places, as of a backend that is gone
-/// and all its calls, are one, which has all the places.
-pub(crate) fn told_once(diagnostics: &[Diagnostic]) -> Vec<String> {
+/// and all its calls, are one, which has all the places. Files are named from where the command was
+/// given, so that an editor finds them, as their folder was.
+pub(crate) fn told_once(diagnostics: &[Diagnostic], folder: &Path) -> Vec<String> {
+    let path_of = |file: &str| match folder.components().eq([Component::CurDir]) {
+        true => file.to_owned(),
+        false => folder.join(file).display().to_string(),
+    };
     let mut groups: Vec<Vec<&Diagnostic>> = Vec::new();
     for diagnostic in diagnostics {
-        let said = |it: &Diagnostic| (it.severity, it.message.clone(), it.hint.clone());
+        fn said(it: &Diagnostic) -> (Severity, &str, &str) {
+            (it.severity, &it.message, &it.hint)
+        }
         match (groups.iter_mut()).find(|group| said(group[0]) == said(diagnostic)) {
             Some(group) => group.push(diagnostic),
             None => groups.push(vec![diagnostic]),
         }
     }
     let text = |group: Vec<&Diagnostic>| {
-        let mut text = group[0].to_string();
+        let file = match group[0].line {
+            0 => String::new(),
+            _ => path_of(&group[0].file),
+        };
+        let first = Diagnostic {
+            file,
+            ..group[0].clone()
+        };
+        let mut text = first.to_string();
         if group.len() > 1 {
             text += &format!(
                 "\n  the same at {}:",
@@ -253,7 +274,7 @@ pub(crate) fn told_once(diagnostics: &[Diagnostic]) -> Vec<String> {
             let Diagnostic {
                 file, line, column, ..
             } = other;
-            text += &format!("\n    {file}:{line}:{column}");
+            text += &format!("\n    {}:{line}:{column}", path_of(file));
         }
         text
     };

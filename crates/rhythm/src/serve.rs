@@ -4,7 +4,7 @@ use crate::allocator;
 use crate::backends::BackendArgs;
 use crate::device::{CudaArgs, Device, take_all_queues};
 use crate::flags::Overrides;
-use crate::folder::told_once;
+use crate::folder::{Folder, told_once};
 use crate::logs::{self, simd_mistake};
 use crate::manager::{Manager, Told};
 use crate::rpo::own::{self, OwnArgs};
@@ -79,12 +79,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let told = signals.clone();
     let watch = signal::watch(move |signal| lock(&told).tell(signal));
     let watch = watch.context("cannot watch for signals")?;
-    let all = first(&args)?;
+    let (all, mistakes) = first(&args)?;
     let sites = Sites::new(all.clone()).map_err(anyhow::Error::msg)?;
     let services: Vec<&Service> = all.iter().map(|site| &**site.service()).collect();
     // What is the whole server's is the same in all.
     let config = &services[0].config;
     logs::start(config.server.log_format).context("cannot log")?;
+    for mistake in mistakes {
+        tracing::error!("{mistake}");
+    }
     all.iter().for_each(|site| warn(site));
     let has_tls = config.server.tls_listen.is_some() || !inherited.tls.is_empty();
     all.iter().for_each(|site| warn_of_tls(site, has_tls));
@@ -292,7 +295,9 @@ fn loader(args: Args, first: Vec<Arc<Site>>) -> Loader {
             Err(error) if args.watch => {
                 let message = format!("{error:#}");
                 tracing::error!("{message}");
-                watch::site_of_mistakes(&message, last).map_err(|why| format!("{why:#}"))
+                let (config, label) = (&last.service().config, &last.settings().label);
+                watch::site_of_mistakes(&message, config.clone(), label.clone())
+                    .map_err(|why| format!("{why:#}"))
             }
             Err(error) => Err(format!("{error:#}")),
         })
@@ -300,14 +305,18 @@ fn loader(args: Args, first: Vec<Arc<Site>>) -> Loader {
     })
 }
 
-/// What is served first: all services, or none.
-fn first(args: &Args) -> Result<Vec<Arc<Site>>> {
+/// What is served first: all services, or none. Where files are watched, that may be what is wrong
+/// with them, which is given, too.
+fn first(args: &Args) -> Result<(Vec<Arc<Site>>, Vec<String>)> {
     let (mut sites, mut failed) = (Vec::new(), Vec::new());
-    for loaded in load(args, &[]) {
+    for (loaded, folder) in load(args, &[]).into_iter().zip(&args.folders) {
         match loaded {
             Ok(site) => sites.push(site),
             Err(error) => {
                 let error = format!("{error:#}");
+                if args.watch {
+                    sites.extend(first_of_mistakes(args, folder, &error));
+                }
                 // What is wrong with all together is said of each.
                 if !failed.contains(&error) {
                     failed.push(error);
@@ -315,10 +324,23 @@ fn first(args: &Args) -> Result<Vec<Arc<Site>>> {
             }
         }
     }
-    match failed.is_empty() {
-        true => Ok(sites),
+    match failed.is_empty() || sites.len() == args.folders.len() {
+        true => Ok((sites, failed)),
         false => bail!("{}", failed.join("\n\n")),
     }
+}
+
+/// What is served of a service that could not be loaded at the start, until its files are mended:
+/// with as many of its settings as can be read. `None` where there is no folder of a service.
+fn first_of_mistakes(args: &Args, folder: &Path, message: &str) -> Option<Arc<Site>> {
+    let read = Folder::read(folder).ok()?;
+    let mut config = read.sources.config(&backend::kinds());
+    args.overrides.apply(&mut config);
+    let label = (args.folders.len() > 1).then(|| services::called(&config, folder));
+    if let Some(label) = &label {
+        config.service.name.clone_from(label);
+    }
+    watch::site_of_mistakes(message, config, label).ok()
 }
 
 /// Reads and compiles the folders, with the flags that override their service.toml. Of services
@@ -357,7 +379,7 @@ fn load(args: &Args, before: &[Arc<Site>]) -> Vec<Result<Arc<Site>>> {
 /// Tells what in the service is probably not meant.
 fn warn(site: &Site) {
     let (service, label) = (site.service(), site.settings().label.as_deref());
-    for warning in told_once(&service.warnings) {
+    for warning in told_once(&service.warnings, Path::new("")) {
         tracing::warn!(service = label, "{warning}");
     }
     for warning in site.statics().warnings() {

@@ -92,7 +92,7 @@ impl Compiled {
 }
 
 /// What a service is called among others: as it says, or by its folder.
-fn called(config: &ServiceConfig, folder: &Path) -> String {
+pub(crate) fn called(config: &ServiceConfig, folder: &Path) -> String {
     let by_folder = || {
         let folder = folder.canonicalize().ok()?;
         Some(folder.file_name()?.to_string_lossy().into_owned())

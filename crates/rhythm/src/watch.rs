@@ -7,6 +7,7 @@
 use crate::folder::Folder;
 use anyhow::{Context, Result};
 use rhythm_engine::compile::compile;
+use rhythm_engine::settings::ServiceConfig;
 use rhythm_engine::source::Sources;
 use rhythm_server::backend::kinds;
 use rhythm_server::{Site, SiteSettings};
@@ -89,12 +90,16 @@ fn look(path: &Path, depth: usize, left: &mut usize, hasher: &mut DefaultHasher)
     }
 }
 
-/// A site in place of one that cannot be compiled, with the settings of the one before: every page
-/// says what is wrong, and asks again soon.
+/// A site in place of one that cannot be compiled, with these settings and what it is called among
+/// others: every page says what is wrong, and asks again soon.
 ///
 /// # Errors
 /// It cannot be made.
-pub(crate) fn site_of_mistakes(message: &str, before: &Site) -> Result<Arc<Site>> {
+pub(crate) fn site_of_mistakes(
+    message: &str,
+    config: ServiceConfig,
+    label: Option<String>,
+) -> Result<Arc<Site>> {
     let mut sources = Sources::default();
     let mut file = |name: &str, text: String| sources.files.insert(name.to_owned(), text);
     file(
@@ -106,10 +111,10 @@ pub(crate) fn site_of_mistakes(message: &str, before: &Site) -> Result<Arc<Site>
     let mut service = compile(&folder.sources, &kinds())
         .map_err(|_| anyhow::anyhow!("{message}"))
         .context("this cannot be shown")?;
-    service.config = before.service().config.clone();
+    service.config = config;
     let settings = SiteSettings {
         nothing: 500,
-        label: before.settings().label.clone(),
+        label,
         ..SiteSettings::of(&service)
     };
     folder.into_site(service, settings)

@@ -136,9 +136,17 @@ fn what_is_wrong_in_many_places_is_told_once_with_all_of_them() {
     }
     let output = rhythm(&["check"]).arg(&folder).output();
     let said = errors(&output.expect("the binary runs"));
-    let places = "\n  the same at 2 other places:\n    pages/b.html:4:9\n    pages/c.html:4:9\n";
-    assert!(said.starts_with("pages/a.html:4:9: error: "), "{said}");
-    assert!(said.contains(places), "{said}");
+    // Paths are such that they lead there from where it was asked.
+    let pages = folder.join("pages").display().to_string();
+    let places = format!(
+        "\n  the same at 2 other places:\n    {pages}/b.html:4:9\n    {pages}/c.html:4:9\n"
+    );
+    let first = format!("{pages}/a.html:4:9: error: ");
+    assert!(said.starts_with(&first), "{said}");
+    assert!(said.contains(&places), "{said}");
+    let there = rhythm(&["check", "."]).current_dir(&folder).output();
+    let said_there = errors(&there.expect("the binary runs"));
+    assert!(said_there.starts_with("pages/a.html:4:9: "), "{said_there}");
     assert_eq!(said.matches("hint:").count(), 1, "{said}");
     assert!(said.ends_with("3 errors, 0 warnings\n"), "{said}");
 }
@@ -173,7 +181,7 @@ fn a_shutdown_that_is_over_before_it_begins_is_told_wherever_it_is_said() {
     let folder = service("drain", "[server]\ndrain_delay = \"20s\"\n");
     let output = rhythm(&["check"]).arg(&folder).output();
     let said = errors(&output.expect("the binary runs"));
-    let place = "service.toml:2:15: warning: ";
+    let place = format!("{}/service.toml:2:15: warning: ", folder.display());
     assert!(said.starts_with(&format!("{place}{told}")), "{said}");
     let listens = ["serve", "--listen", "127.0.0.1:0", "--no-admin"];
     for (folder, flags) in [
@@ -274,23 +282,29 @@ fn log_of_a_reload(format: &str, lines_after: usize) -> Vec<String> {
 
 #[test]
 fn why_a_service_is_not_reloaded_is_told_in_lines_for_people_and_whole_for_machines() {
-    let mistake = [
-        "service.toml:2:1: error: unknown key `head_bytes`",
-        "  2 | head_bytes = 5000",
-        "    | ^",
-        "  hint: it is called `head_bytes_max` now",
-    ];
-    let mistake = mistake.join("\n");
+    let mistake = |format: &str| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("reload_{format}"));
+        let place = format!(
+            "{}/service.toml:2:1: error: unknown key `head_bytes`",
+            folder.display()
+        );
+        let more = [
+            "  2 | head_bytes = 5000",
+            "    | ^",
+            "  hint: it is called `head_bytes_max` now",
+        ];
+        [&[place.as_str()][..], &more[..]].concat().join("\n")
+    };
     let lines = log_of_a_reload("text", 4);
     assert!(
         lines[0].ends_with("the service cannot be reloaded; the old one is kept:"),
         "{lines:?}"
     );
-    assert_eq!(lines[1..].join("\n"), mistake);
+    assert_eq!(lines[1..].join("\n"), mistake("text"));
     let line = &log_of_a_reload("json", 0)[0];
     let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
     let message = line["fields"]["message"].as_str().expect("a message");
-    assert!(message.contains(&mistake), "{message}");
+    assert!(message.contains(&mistake("json")), "{message}");
 }
 
 #[test]
@@ -302,9 +316,20 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
         "failures",
         &format!(
             "[backend.bank]\nkind = \"besim\"\nurl = \"http://{gone}/besim\"\n\
-             [backend.here]\nkind = \"besim\"\n"
+             [backend.here]\nkind = \"besim\"\n\
+             [session]\nfields = {{ name = \"text(3)\" }}\n"
         ),
     );
+    let page = "+++\nroute = \"GET /divide\"\n[params]\nn = { in = \"query\", type = \"int\" }\n\
+                [[step]]\nstatus = 200\n[[step]]\nwhen = \"7 // n > 1\"\nstatus = 201\n+++\n\
+                {% include \"part.html\" %}";
+    std::fs::write(folder.join("pages/divide.html"), page).expect("a file can be written");
+    let part = "<p>\n{{ 10 // (n - 1) }}\n{% for i in range(n) %}{{ i }}{% endfor %}";
+    std::fs::create_dir_all(folder.join("templates")).expect("a folder can be made");
+    std::fs::write(folder.join("templates/part.html"), part).expect("a file can be written");
+    let page = "+++\nroute = \"POST /name\"\n[[step]]\nsession = \"create\"\nuser = \"7\"\n\
+                set = { name = \"'four' ~ cookies.x\" }\n+++\nin";
+    std::fs::write(folder.join("pages/name.html"), page).expect("a file can be written");
     let page = "+++\nroute = \"GET /ask\"\n[params]\nn = { in = \"query\", type = \"int\" }\n\
                 [[step]]\nstatus = 200\n[[step]]\ncall = \"bank\"\nrequest = \"1&3&{{ n }}\"\n\
                 rows = \"a(a, b, c, d, e, f, g)\"\n+++\n{{ a | length }}";
@@ -364,6 +389,30 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
                 "page=\"here\" step=1 backend=\"here\"",
                 "column 1 of a row is no integer",
             ],
+        ),
+        (
+            "GET /divide?n=0 HTTP/1.1",
+            "500",
+            "a request failed",
+            &[
+                "page=\"divide\" stage=1 step=2 at=\"pages/divide.html:8\"",
+                "a division by zero",
+            ],
+        ),
+        (
+            "GET /divide?n=200000 HTTP/1.1",
+            "500",
+            "a request failed",
+            &[
+                "stage=1 at=\"templates/part.html:3\"",
+                "take more turns than `limits.stage_turns_max`",
+            ],
+        ),
+        (
+            "POST /name HTTP/1.1\r\nContent-Length: 0",
+            "500",
+            "a request failed",
+            &["text=\"session.name\"", "a text is longer than its field"],
         ),
         (
             "GET /ask?n=x HTTP/1.1",

@@ -57,7 +57,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
                 to.push(lane);
             }
             Outcome::Host => job.host.push(lane),
-            Outcome::Failed(LaneError::TooLarge) if appends => job.host.push(lane),
+            Outcome::Failed(LaneError::TooMuchText) if appends => job.host.push(lane),
             Outcome::Failed(error) => cohort.fail(lane as usize, error),
             // A stage that is not the last of its launch leaves no lane active.
             Outcome::Active => {

@@ -33,6 +33,7 @@ pub fn wasteful() -> Arc<Service> {
     use Type::{Int, Text};
     let ask = StageProgram {
         step: 1,
+        ..StageProgram::default()
         registers: vec![Int, Int, Int, Int, Text, Text],
         constants: vec![],
         body: vec![
@@ -60,6 +61,7 @@ pub fn wasteful() -> Arc<Service> {
     // So many registers that they are not in shared memory.
     let show = StageProgram {
         step: 0,
+        ..StageProgram::default()
         registers: [vec![Int; 12], vec![Text; 2], vec![Int; 200]].concat(),
         constants: vec![],
         body: vec![

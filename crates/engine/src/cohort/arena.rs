@@ -118,7 +118,7 @@ impl Arena {
     pub(super) fn refusal(&self, more: usize) -> LaneError {
         match self.could_hold(more) {
             true => LaneError::MemoryShort,
-            false => LaneError::TooLarge,
+            false => LaneError::ArenaFull,
         }
     }
 

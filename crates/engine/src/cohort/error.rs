@@ -37,20 +37,17 @@ macro_rules! lane_errors {
 
 lane_errors! {
     /// Dividing by zero.
-    DivisionByZero = 1, 500, "division_by_zero", "a division by zero in the page";
+    DivisionByZero = 1, 500, "division_by_zero", "a division by zero in the page, or a `randrange` \
+        that has nothing to choose from";
     /// An integer beyond 64 bits, or a float no integer can hold.
     Overflow = 2, 500, "overflow", "an overflow: a number of the page that has more than 64 bits";
     /// An index past the end of a list.
     OutOfRange = 3, 500, "out_of_range", "an index past the end of a list in the page";
-    /// A text that the `int` or `float` filter cannot read; a session for user 0, which is nobody.
-    NotANumber = 4, 500, "not_a_number", "a text that is no number in the page, or a session for \
-        user 0, which is nobody's number";
-    /// The page is larger than the limit, or the arena is full; or a text is too long for what it
-    /// is to be kept in.
-    TooLarge = 5, 500, "too_large", "the page is longer than `limits.response_bytes_max`, or makes \
-        more text than `limits.stage_text_bytes_max`, or finds no room in \
-        `cohort.arena_bytes_max`; or a text is longer than its field of `session.fields`, or than \
-        a `flash` may be";
+    /// A text that is to be a number or a date, and is none.
+    NotANumber = 4, 500, "not_a_number", "a text of the page is not the number or the date that it \
+        is to be";
+    /// The page is larger than the limit.
+    TooLarge = 5, 500, "too_large", "the page is longer than `limits.response_bytes_max`";
     /// A loop of more turns than the limit.
     TooManyTurns = 6, 500, "too_many_turns", "the page's loops take more turns than \
         `limits.stage_turns_max`";
@@ -69,6 +66,16 @@ lane_errors! {
     DeviceFailed = 12, 500, "device_failed", "the device failed";
     /// Other cohorts have the memory that it needs.
     MemoryShort = 13, 503, "memory_short", "others have the memory that its data needs";
+    /// A stage makes, or looks through, more text than the limit.
+    TooMuchText = 14, 500, "too_much_text", "the page makes or looks through more text than \
+        `limits.stage_text_bytes_max` lets it";
+    /// The cohort has no room for the lane's texts, even if it were alone.
+    ArenaFull = 15, 500, "arena_full", "the page's data finds no room in `cohort.arena_bytes_max`";
+    /// A text is too long for what it is to be kept in.
+    TextTooLong = 16, 500, "text_too_long", "a text is longer than its field of `session.fields`, \
+        or than a `flash` may be";
+    /// A session for user 0, which is nobody.
+    NoUser = 17, 500, "no_user", "a session was to begin for user 0, which is nobody's number";
 }
 
 const _: () = {

@@ -216,9 +216,25 @@ impl Cohort {
     pub fn fail_without_room(&mut self, lane: usize) {
         let error = match self.take_short() {
             true => LaneError::MemoryShort,
-            false => LaneError::TooLarge,
+            false => LaneError::ArenaFull,
         };
         self.fail(lane, error);
+    }
+
+    /// A cohort of a copy of one lane alone, with its fields; `None` where they find no room by
+    /// themselves.
+    pub(crate) fn copy_of_lane(&self, program: &PageProgram, lane: usize) -> Option<Cohort> {
+        let mut alone = Cohort::new(self.arena.bytes_max());
+        alone.reset(program);
+        let to = alone.push_lane();
+        let charge = self.fields.iter().map(|field| field.charge(lane)).sum();
+        if !alone.arena.reserve(charge) {
+            return None;
+        }
+        for (from, field) in self.fields.iter().zip(&mut alone.fields) {
+            field.copy_lane(to, from, lane, &self.arena, &mut alone.arena);
+        }
+        Some(alone)
     }
 
     /// Moves lanes of `self`, given in rising order, with their fields, the queries they wait for

@@ -17,7 +17,7 @@
 //! | null | empty | 0 |
 //!
 //! Each cell of a list counts against the bound of the cohort's arena, and so do texts: an answer
-//! for which there is no room fails its lane with [`LaneError::TooLarge`], or with
+//! for which there is no room fails its lane with [`LaneError::ArenaFull`], or with
 //! [`LaneError::MemoryShort`] where other cohorts have it.
 //!
 //! What does not fit, a row with more or fewer cells than the page expects, more than [`ROWS_MAX`]

@@ -90,10 +90,10 @@ fn lanes_move_as_far_as_there_is_room() {
         (76, [LaneState::Active, LaneState::Active]),
         (
             75,
-            [LaneState::Active, LaneState::Failed(LaneError::TooLarge)],
+            [LaneState::Active, LaneState::Failed(LaneError::ArenaFull)],
         ),
-        (39, [LaneState::Failed(LaneError::TooLarge); 2]),
-        (4, [LaneState::Failed(LaneError::TooLarge); 2]),
+        (39, [LaneState::Failed(LaneError::ArenaFull); 2]),
+        (4, [LaneState::Failed(LaneError::ArenaFull); 2]),
     ] {
         let mut from = filled(&page, b"0123456789");
         let mut into = Cohort::new(bytes_max);
@@ -255,10 +255,10 @@ fn answers_move_with_their_lanes() {
         (112, [LaneState::Active, LaneState::Active]),
         (
             111,
-            [LaneState::Active, LaneState::Failed(LaneError::TooLarge)],
+            [LaneState::Active, LaneState::Failed(LaneError::ArenaFull)],
         ),
-        (40, [LaneState::Failed(LaneError::TooLarge); 2]),
-        (4, [LaneState::Failed(LaneError::TooLarge); 2]),
+        (40, [LaneState::Failed(LaneError::ArenaFull); 2]),
+        (4, [LaneState::Failed(LaneError::ArenaFull); 2]),
     ] {
         let mut from = answered(&page);
         let mut into = Cohort::new(bytes_max);

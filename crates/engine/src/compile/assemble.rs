@@ -6,6 +6,7 @@
 
 use super::build::{Fragments, INDEXED_MAX, PageParts, StageBuilder, index_of};
 use super::compiler::{Compiler, Links};
+use super::context::Leads;
 use super::params::{declare, keep_what_is_read};
 use super::query::{Asked, query};
 use super::shared_sessions;
@@ -51,6 +52,8 @@ pub(crate) struct Assembly<'r, 'a> {
     pub(crate) stored_lost: bool,
     /// Files of pages shown in place of others.
     pub(crate) shown: BTreeSet<&'a str>,
+    /// Where the texts of pages lead.
+    pub(crate) leads: Vec<Leads<'a>>,
 }
 
 /// A page under construction.
@@ -161,7 +164,7 @@ impl<'a> Assembly<'_, 'a> {
         let mut step_number = 0;
         // Steps that have done something to the answer. A stage's answers are those of the lanes
         // that it finishes, so that each stage does it again.
-        let mut effects: Vec<&Step<'a>> = Vec::new();
+        let mut effects: Vec<(usize, &Step<'a>)> = Vec::new();
         // The step that has given the answer, after which nothing is to follow.
         let mut answered: Option<&Step<'a>> = None;
         // The one that asks for the session comes before.
@@ -189,6 +192,7 @@ impl<'a> Assembly<'_, 'a> {
                 lost: self.lost_pages,
             });
             compiler.escape = header.escape();
+            compiler.unlike_html = header.unlike_html();
             compiler.forms.need_tokens = self.session.csrf;
             compiler.scope.names_lost = page.names_lost;
             let mut others = Steps {
@@ -213,12 +217,14 @@ impl<'a> Assembly<'_, 'a> {
                     }
                 }
             }
-            for step in &effects {
+            for (number, step) in &effects {
+                compiler.stage.step = *number;
                 compiler.forms.session_changes |= step.changes_session();
                 let _ = others.step(&mut compiler, step, page.session_fields, self.static_files);
             }
             for step in steps.by_ref() {
                 step_number += 1;
+                compiler.stage.step = step_number;
                 if let Some(before) = answered.replace(step)
                     && before.ends_page()
                 {
@@ -234,16 +240,18 @@ impl<'a> Assembly<'_, 'a> {
                     break;
                 }
                 if step.is_effect() {
-                    effects.push(step);
+                    effects.push((step_number, step));
                 }
                 compiler.forms.session_changes |= step.changes_session();
                 let _ = others.step(&mut compiler, step, page.session_fields, self.static_files);
             }
             if call.is_none() {
+                compiler.stage.step = 0;
                 let has_body = !answered.is_some_and(Step::ends_page);
                 page_body(&mut compiler, file, has_body);
             }
             page.nodes = compiler.nodes;
+            self.leads.append(&mut compiler.leads);
             let stage = std::mem::replace(&mut compiler.stage, StageBuilder::new());
             drop(compiler);
             let call_index = call.is_some().then_some(page.calls.len());
@@ -265,6 +273,7 @@ impl<'a> Assembly<'_, 'a> {
         gets: bool,
     ) {
         self.check_call(declaration, asked.as_ref());
+        self.warn_of_change(page, declaration, gets);
         let backend = &declaration.backend;
         let backend = (self.kinds).find(&backend.value, backend.place, self.report);
         self.check_particulars(declaration);
@@ -319,6 +328,19 @@ impl<'a> Assembly<'_, 'a> {
             shared,
             merged,
         });
+    }
+
+    /// Warns of a statement that changes something where GET asks for it. What a page can do
+    /// without, such as a count of its visits, may be meant.
+    fn warn_of_change(&mut self, page: &PageUnderWay<'a>, declaration: &CallDecl<'a>, gets: bool) {
+        let changes = matches!(declaration.asking, Asking::Exec | Asking::Transaction);
+        let is_statement = declaration.words.is_empty() && declaration.http.is_none();
+        if gets && changes && is_statement && !declaration.optional && page.file.header.is_routed {
+            let message = "this changes something whenever the page is asked for";
+            let hint = "browsers, robots and caches ask by GET at will: have a form ask by POST; \
+                        what is a count, say, that the page can do without is optional = true";
+            (self.report).warning(declaration.backend.place, message, hint);
+        }
     }
 
     /// Has the page know what a call answers by a name.

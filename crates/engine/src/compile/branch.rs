@@ -27,10 +27,13 @@ impl<'a> Compiler<'_, 'a> {
         };
         self.stage.fork(self.page);
         let before = self.scope.snapshot();
+        let context = self.context.clone();
         let (mut then_block, then_result) = self.in_branch(then);
+        let context = std::mem::replace(&mut self.context, context);
         let then_left = std::mem::take(&mut self.left);
         let after_then = self.scope.restore(before);
         let (mut else_block, else_result) = self.in_branch(otherwise);
+        self.context = context;
         self.left = then_left.or(self.left);
         let after_else = self.scope.snapshot();
         let (then, otherwise) = (&mut then_block, &mut else_block);

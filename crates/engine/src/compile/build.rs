@@ -4,9 +4,10 @@
 //! What a block has computed once is not computed again in it or in blocks inside it.
 
 use super::value::{Items, Literal, Operand};
+use crate::diagnostic::Place;
 use crate::program::{
     Arithmetic, Aside, Binary, Comparison, Constant, ConstantItem, Conversion, CookieUse, Csrf,
-    Field, FieldId, FieldType, FragmentId, Item, Load, Op, Register, StageProgram, StoredUse,
+    Field, FieldId, FieldType, FragmentId, Item, Load, Op, Register, Spot, StageProgram, StoredUse,
     TextFunction, TextPool, Type, Unary,
 };
 use crate::settings::{StoredField, StoredKind};
@@ -248,7 +249,17 @@ pub(crate) struct StageBuilder {
     ops: usize,
     /// Bytes of static text so far.
     pub(super) text_bytes: usize,
+    /// Where what is being compiled stands.
+    at: Whereabouts,
+    /// The number of the step that is being compiled; 0: none is.
+    pub(crate) step: usize,
+    /// The files met so far, with where their lines begin.
+    files: Vec<(String, Vec<usize>)>,
 }
+
+/// A file of a [`StageBuilder`]'s, and a byte offset into it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Whereabouts(Option<(usize, usize)>);
 
 /// More operations in a stage are a mistake, such as templates that include each other twice.
 const OPS_MAX: usize = 50_000;
@@ -264,7 +275,37 @@ impl StageBuilder {
             sinks: vec![Sink::Page],
             ops: 0,
             text_bytes: 0,
+            at: Whereabouts::default(),
+            step: 0,
+            files: Vec::new(),
         }
+    }
+
+    /// What is compiled from now on stands at this place. Gives where what was before does.
+    pub(super) fn stands_at(&mut self, place: Place<'_>) -> Whereabouts {
+        let known = self.files.iter().rposition(|(file, _)| file == place.file);
+        let file = known.unwrap_or_else(|| {
+            let breaks = place.text.match_indices('\n').map(|(at, _)| at + 1);
+            self.files.push((place.file.to_owned(), breaks.collect()));
+            self.files.len() - 1
+        });
+        self.stands_there(Whereabouts(Some((file, place.offset))))
+    }
+
+    /// The same, of one that was given before.
+    pub(super) fn stands_there(&mut self, at: Whereabouts) -> Whereabouts {
+        std::mem::replace(&mut self.at, at)
+    }
+
+    /// Where what is being compiled stands, if that is known.
+    fn spot(&self) -> Option<Spot<'_>> {
+        let (file, offset) = self.at.0?;
+        let (file, lines) = &self.files[file];
+        Some(Spot {
+            file,
+            line: lines.partition_point(|start| *start <= offset) as u32 + 1,
+            step: u16::try_from(self.step).ok().filter(|step| *step > 0),
+        })
     }
 
     /// Whether it has become larger than any page should.
@@ -314,6 +355,9 @@ impl StageBuilder {
         let register = self.program.registers.len().min(usize::from(Register::MAX)) as Register;
         if register < Register::MAX {
             self.program.registers.push(kind);
+            let mut spots = std::mem::take(&mut self.program.spots);
+            spots.push(self.spot());
+            self.program.spots = spots;
         }
         register
     }

@@ -1,11 +1,12 @@
 //! Calls: of macros, and of the functions there are.
 
+use super::build::OpenBlock;
 use super::compiler::{Compiler, MacroDefinition, Result};
 use super::filter::{instead_of, is_filter};
 use super::method;
 use super::value::{Items, List, Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean, did_you_mean_or};
-use crate::program::{Arithmetic, Csrf, Type};
+use crate::program::{Arithmetic, Comparison, Csrf, Type};
 use minijinja::machinery::ast::{self, CallType, Expr};
 use std::rc::Rc;
 
@@ -293,6 +294,18 @@ impl<'a> Compiler<'_, 'a> {
         if matches!(count, Operand::Literal(Literal::Int(count)) if count < 1) {
             return Err(self.error(place, "`randrange` has nothing to choose from", form));
         }
+        let count = match count {
+            Operand::Literal(_) => count,
+            // Bounds that are the wrong way round have nothing between them, as those that are the
+            // same have.
+            count => {
+                let is_none = self.compare(Comparison::Less, &count, &Operand::int(0), place)?;
+                let is_none = self.register(&is_none);
+                let [none, some] =
+                    [Operand::int(0), count].map(|count| (OpenBlock::default(), count));
+                (self.select(is_none, none, some)).map_err(|_| Reported)?
+            }
+        };
         let drawn = Operand::Field {
             field: self.page.drawn(),
             kind: Type::Int,

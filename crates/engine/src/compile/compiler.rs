@@ -5,6 +5,7 @@
 //! expanded where they are used, and a branch on a constant leaves nothing behind.
 
 use super::build::{Fragments, PageParts, StageBuilder};
+use super::context::{Context, Leads};
 use super::forms::Forms;
 use super::scope::Scope;
 use super::value::{List, Operand};
@@ -100,7 +101,13 @@ pub(crate) struct Compiler<'r, 'a> {
     pub(crate) origin: TextPlace<'a>,
     /// How what the page prints is made harmless.
     pub(crate) escape: Escape,
+    /// The content type, where what is escaped as HTML is none.
+    pub(crate) unlike_html: Option<String>,
     pub(crate) forms: Forms<'a>,
+    /// Where in HTML the page's text has come to.
+    pub(crate) context: Context,
+    /// Where it leads.
+    pub(crate) leads: Vec<Leads<'a>>,
     pub(crate) macros: Vec<MacroDefinition<'a>>,
     /// Macros under way, to find those that call themselves.
     pub(crate) expanding: Vec<&'a ast::Macro<'a>>,
@@ -157,7 +164,10 @@ impl<'r, 'a> Compiler<'r, 'a> {
             scope: Scope::new(names),
             origin,
             escape: Escape::Html,
+            unlike_html: None,
             forms: Forms::default(),
+            context: Context::default(),
+            leads: Vec::new(),
             macros: Vec::new(),
             expanding: Vec::new(),
             blocks: BTreeMap::new(),
@@ -213,7 +223,9 @@ impl<'r, 'a> Compiler<'r, 'a> {
             return Err(self.error(place, "templates and macros nest too deep here", hint));
         }
         self.depth += 1;
+        let around = self.stage.stands_at(place);
         let result = inside(self);
+        self.stage.stands_there(around);
         self.depth -= 1;
         result
     }

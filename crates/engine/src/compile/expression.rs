@@ -113,8 +113,9 @@ impl<'a> Compiler<'_, 'a> {
                         _ if !part.is_empty() => part,
                         "loop" => "`loop` is known inside of a `for`".to_owned(),
                         "session" if self.report.is_of_shown() => {
-                            "a page shown in place of another has none: write `session is defined \
-                             and session.present`, or have `with` give a value by another name"
+                            "it is that of the page in whose place this is shown, which has none: \
+                             session = \"optional\" in its header, or, around this, {% if session \
+                             is defined and session.present %}"
                                 .to_owned()
                         }
                         Csrf::NAME | Csrf::INPUT | "flash" | "here" | "cookies" => format!(

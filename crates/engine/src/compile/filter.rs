@@ -91,6 +91,7 @@ pub(super) fn instead_of(name: &str) -> String {
         "uppercase" | "toUpperCase" => "did you mean `upper`?".to_owned(),
         "lowercase" | "toLowerCase" => "did you mean `lower`?".to_owned(),
         "str" => "did you mean `string`?".to_owned(),
+        "json" | "to_json" | "json_encode" | "dump" => "did you mean `tojson`?".to_owned(),
         "startswith" => "`is startingwith(...)` tests it".to_owned(),
         "endswith" => "`is endingwith(...)` tests it".to_owned(),
         _ => did_you_mean(name, FILTERS),

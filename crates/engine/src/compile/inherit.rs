@@ -413,7 +413,9 @@ impl<'a> Compiler<'_, 'a> {
             joined: None,
             parts: Vec::new(),
         });
+        let around = std::mem::take(&mut self.context);
         let result = inside(self);
+        self.context = around;
         let captured = self.stage.captured(true, self.page);
         result.map(|()| captured)
     }

@@ -9,7 +9,8 @@
 //! - `build`, `output`: a stage: its registers, what it computes and what it writes;
 //! - `assemble`, `step`, `query` (with `sql`, `sql_call` and `http_call`), `size`: stages, steps
 //!   and pages; `error_pages`: what is shown where no page is; `forms`: what in forms is missing;
-//!   `routes` and `redirect`: pages together; `shared_sessions`: pages on several machines.
+//!   `context`: where in HTML outputs stand; `routes`, `redirect` and `lead`: pages together;
+//!   `shared_sessions`: pages on several machines.
 
 mod access;
 mod argument;
@@ -19,6 +20,7 @@ mod build;
 mod call;
 mod choose;
 mod compiler;
+mod context;
 mod default;
 mod error_pages;
 mod expression;
@@ -30,6 +32,7 @@ mod http_call;
 mod inherit;
 mod items;
 mod json;
+mod lead;
 mod link;
 mod looping;
 mod map;
@@ -56,9 +59,9 @@ mod value;
 
 use crate::diagnostic::{Diagnostic, Place, Report};
 use crate::kind::{BackendKind, Kinds};
-use crate::program::{PageProgram, Service};
+use crate::program::{PageProgram, ParamType, Service};
 use crate::source::config::ServiceFile;
-use crate::source::declaration::Instead;
+use crate::source::declaration::{Instead, ParamKind};
 use crate::source::template::Library;
 use crate::source::{PageFile, Sources, config, header};
 use crate::zone;
@@ -111,10 +114,12 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         stored: service_file.config.session.stored().into(),
         stored_lost: service_file.fields_lost,
         shown: BTreeSet::new(),
+        leads: Vec::new(),
     };
     let routed = pages.iter().filter(|page| page.header.is_routed);
     let programs: Vec<PageProgram> = routed.map(|page| assembly.page(page)).collect();
     assembly.check_missing();
+    let leads = std::mem::take(&mut assembly.leads);
     let mut shown = assembly.shown;
     let mut errors = ErrorAssembly {
         library: &files.library,
@@ -132,6 +137,8 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
     }
     // Pages that have mistakes may be the ones that show others, or that a redirect leads to.
     if report.errors() == 0 {
+        let body_max = service_file.config.limits.body_bytes_max;
+        warn_of_large_files(pages, body_max, &mut report);
         warn_of_unshown(&files, &shown, service_file.missing.as_ref(), &mut report);
         warn_of_unchecked(pages, &programs, &mut report);
         let (index, statics) = (&service_file.index, &service_file.config.statics);
@@ -139,14 +146,14 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         routes::warn_of_hidden(pages, index, statics, static_files, &mut report);
         let proxies = &service_file.proxies;
         routes::warn_of_unasked(pages, proxies, statics, static_files, &mut report);
-        redirect::check(
+        let answered = lead::Answered {
             pages,
-            service_file.missing.as_ref(),
-            index,
+            proxies,
             statics,
             static_files,
-            &mut report,
-        );
+        };
+        redirect::check(&answered, service_file.missing.as_ref(), index, &mut report);
+        lead::check(&answered, &leads, &mut report);
     }
     let failed = report.errors() > 0;
     let diagnostics = report.into_sorted();
@@ -279,6 +286,32 @@ fn warn_of_unshown(
             false => "route = \"GET /...\", or name it in the `else` of a check",
         };
         report.warning(page.header.place, "this page is never shown", hint);
+    }
+}
+
+/// Warns of files that may be larger than what a request may have.
+fn warn_of_large_files(pages: &[PageFile<'_>], body_max: u32, report: &mut Report) {
+    for param in pages.iter().flat_map(|page| &page.header.params) {
+        if let ParamKind::Scalar {
+            kind: ParamType::File { max_bytes },
+            ..
+        } = param.kind
+            && max_bytes > body_max
+        {
+            let name = &param.name;
+            let message = format!(
+                "`{}` may have {max_bytes} bytes, and all of a request has {body_max} at most: \
+                 more answers 413",
+                name.value
+            );
+            // Names, and what else is in the form.
+            let enough = max_bytes.saturating_add(65_536);
+            let hint = format!(
+                "in service.toml: [limits], and below it body_bytes_max = {enough}; or a smaller \
+                 max_bytes"
+            );
+            report.warning(name.place, message, hint);
+        }
     }
 }
 

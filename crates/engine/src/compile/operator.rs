@@ -155,6 +155,11 @@ impl<'a> Compiler<'_, 'a> {
         if operator == Arithmetic::Add && texts == [true, true] {
             return Ok(self.stage.concat(&[left, right], false, self.page));
         }
+        if operator == Arithmetic::Multiply && texts[0] != texts[1] {
+            let hint = "{% for i in range(n) %}*{% endfor %} writes one n times; `|int` makes a \
+                        number of a text";
+            return Err(self.error(place, "a text is not repeated by `*`", hint));
+        }
         let (left, left_kind) = self.number(left, place)?;
         let (right, right_kind) = self.number(right, place)?;
         let negative_power = operator == Arithmetic::Power

@@ -1,6 +1,7 @@
 //! Lists of texts' parts, what a filter makes of each item of a list, and lists of lists.
 
 use super::compiler::{Compiler, Result};
+use super::filter::is_filter;
 use super::scope::Frame;
 use super::value::{Items, List, Literal, Mapping, Operand};
 use crate::device::PLACE_LENGTH;
@@ -114,6 +115,11 @@ impl<'a> Compiler<'_, 'a> {
             let hint = "texts|map(\"upper\"), or a column: rows|map(attribute=\"column\")";
             return Err(self.error(at, "a filter is named by a constant text", hint));
         };
+        if !list.is_plain() && list.column_of(&text).is_some() && !is_filter(&text) {
+            let message = format!("there is no filter `{text}`, but a column");
+            let hint = format!("|map(attribute=\"{text}\")");
+            return Err(self.error(at, message, hint));
+        }
         let given = given.iter().copied().flatten();
         let given = given.map(|argument| self.expression(argument));
         let by = Rc::new(Mapping {

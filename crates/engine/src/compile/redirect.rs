@@ -3,28 +3,22 @@
 
 use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
+use super::context::ANY;
+use super::lead::Answered;
 use super::value::Operand;
-use crate::diagnostic::{Place, Report, Reported, did_you_mean_or};
-use crate::program::{Route, Segment, TextTest};
-use crate::settings::StaticSettings;
-use crate::source::PageFile;
+use crate::diagnostic::{Place, Report, Reported};
+use crate::program::TextTest;
 use crate::source::declaration::{Instead, StepKind};
 use crate::source::keys::Text;
-use std::collections::BTreeSet;
-
-/// Stands for an output, which may be anything.
-const ANY: char = '\0';
 
 /// Warns of redirects within the service that lead nowhere.
 pub(super) fn check(
-    pages: &[PageFile<'_>],
+    answered: &Answered<'_, '_>,
     missing: Option<&Instead<'_>>,
     index: &[(Text<'_>, Text<'_>)],
-    statics: &StaticSettings,
-    static_files: &BTreeSet<String>,
     report: &mut Report,
 ) {
-    let steps = pages.iter().flat_map(|page| &page.header.steps);
+    let steps = answered.pages.iter().flat_map(|page| &page.header.steps);
     let of_steps = steps.filter_map(|step| match &step.kind {
         StepKind::Redirect(redirect) => Some(redirect),
         StepKind::Check { instead, .. } => instead.redirect(),
@@ -49,34 +43,13 @@ pub(super) fn check(
         let end = target.find(['?', '#']).unwrap_or(target.len());
         let path = &target[..end];
         // The method changes to GET, but for these.
-        let keeps_method = matches!(status, 307 | 308);
-        let routes = || pages.iter().flat_map(|page| &page.header.routes);
-        let answers = |route: &Route| keeps_method || route.method == "GET";
-        let mut all = routes().map(|(route, _)| route);
-        let is_page = all.any(|route| answers(route) && leads_to(path, route));
-        let of_mount = path.strip_prefix(&*statics.mount);
-        let is_file = of_mount.is_some_and(|file| {
-            let stem = file.split(ANY).next().unwrap_or(file);
-            static_files.contains(file) || file.contains(ANY) && may_be(stem, static_files)
-        });
-        if is_page || is_file || statics.index.contains_key(path) {
-            continue;
-        }
-        let of_file = |file: &String| statics.mount.clone() + file;
-        let of_route = |route: &Route| route.to_string().split_off(route.method.len() + 1);
-        let paths: Vec<String> = match of_mount {
-            Some(_) => static_files.iter().map(of_file).collect(),
-            None => (routes().map(|(route, _)| route))
-                .filter(|route| answers(route))
-                .map(of_route)
-                .collect(),
+        let method = match status {
+            307 | 308 => None,
+            _ => Some("GET"),
         };
-        let nothing = "a page with route = \"GET /...\" would";
-        let paths = paths.iter().map(String::as_str);
-        let hint = did_you_mean_or(path, paths, nothing);
-        let shown = path.replace(ANY, "...");
-        let message = format!("nothing here answers GET {shown}");
-        report.warning(to.place, message, hint);
+        if !answered.answers(path, method) {
+            answered.warn(to.place, path, method, report);
+        }
     }
 }
 
@@ -167,21 +140,4 @@ fn warn_of_relative(to: &Text<'_>, target: &str, report: &mut Report) {
         );
         report.warning(to.place, message, hint);
     }
-}
-
-/// Whether a path, with outputs in it, may be one of a route's.
-fn leads_to(path: &str, route: &Route) -> bool {
-    let mut segments = path[1..].split('/');
-    let all_fit = route.segments.iter().all(|segment| {
-        segments.next().is_some_and(|given| match segment {
-            Segment::Literal(text) => given == text || given.contains(ANY),
-            Segment::Param(_) => !given.is_empty(),
-        })
-    });
-    // What an output gives is encoded, slashes and all: it makes no further segments.
-    all_fit && segments.next().is_none()
-}
-
-fn may_be(stem: &str, files: &BTreeSet<String>) -> bool {
-    files.iter().any(|file| file.starts_with(stem))
 }

@@ -37,7 +37,11 @@ impl<'a> Compiler<'_, 'a> {
             Stmt::EmitRaw(node) => {
                 if !self.stage.is_discarding() {
                     let (origin, start) = (self.origin, node.span().start_offset as usize);
-                    (self.forms).text(node.raw, |at| origin.place(start + at), self.report);
+                    let place = |at| origin.place(start + at);
+                    (self.forms).text(node.raw, place, self.report);
+                    if self.escape == Escape::Html {
+                        (self.context).text(node.raw, place, &mut self.leads);
+                    }
                 }
                 self.stage.write_text(node.raw);
             }
@@ -162,6 +166,17 @@ impl<'a> Compiler<'_, 'a> {
 
     /// Prints a value as the page's content type asks for.
     fn put(&mut self, operand: &Operand, place: Place<'a>) -> Result<()> {
+        if self.escape == Escape::Html && !self.stage.is_discarding() {
+            let is_text = is_open_text(operand);
+            (self.context).output(is_text, place, self.report);
+            if is_text && let Some(other) = &self.unlike_html {
+                let message = format!("this is escaped as HTML, in a page of {other}");
+                let hint = "text/plain is not escaped; a text marked by |safe is not, either: in \
+                            CSV {{ '\"' ~ x|replace('\"', '\"\"') ~ '\"' }} in a block of \
+                            {% filter safe %}";
+                self.report.warning(place, message, hint);
+            }
+        }
         match self.escape {
             Escape::Json if !operand.is_safe() => self.json(operand, place),
             escape => self.print(operand, escape, place),
@@ -195,16 +210,29 @@ impl<'a> Compiler<'_, 'a> {
                 self.stage.write_text(behind);
             }
             _ => {
-                if self
-                    .stage
-                    .write(operand, escape, self.page, self.fragments)
-                    .is_none()
+                // A number that is null is printed as a text is that is.
+                if operand.scalar().is_some_and(|(kind, _)| kind != Type::Text)
+                    && let Some(is_null) = self.is_null(operand, place)?
                 {
-                    return Err(self.not_printable(operand, place));
+                    return self.branch(
+                        is_null,
+                        |_| Ok(()),
+                        |this| this.write(operand, escape, place),
+                    );
                 }
+                return self.write(operand, escape, place);
             }
         }
         Ok(())
+    }
+
+    /// Prints a value that there is.
+    fn write(&mut self, operand: &Operand, escape: Escape, place: Place<'a>) -> Result<()> {
+        let written = (self.stage).write(operand, escape, self.page, self.fragments);
+        match written {
+            Some(()) => Ok(()),
+            None => Err(self.not_printable(operand, place)),
+        }
     }
 
     /// Reports a value that has no text.
@@ -341,6 +369,16 @@ impl<'a> Compiler<'_, 'a> {
                 Ok(())
             },
         )
+    }
+}
+
+/// Whether it is printed as a text that a request or a backend may have brought, and that nobody
+/// has marked as safe.
+fn is_open_text(operand: &Operand) -> bool {
+    match operand {
+        Operand::Perhaps { of, .. } => is_open_text(of),
+        Operand::Literal(_) => false,
+        operand => operand.scalar() == Some((Type::Text, false)),
     }
 }
 

@@ -82,7 +82,11 @@ impl<'a> Steps<'_, 'a> {
             (compiler.report).warning(answer.page.place, message, hint);
         }
         self.shown.insert(file.path);
-        // It sees these variables and nothing of this page.
+        // It sees these variables, and of this page the session alone.
+        if let Some(session @ Operand::Session { .. }) = compiler.scope.page.get("session") {
+            let session = session.clone();
+            names.entry("session".to_owned()).or_insert(session);
+        }
         let mut scope = super::scope::Scope::new(names);
         scope.names_lost = answer.with_lost;
         let scope = std::mem::replace(&mut compiler.scope, scope);
@@ -96,7 +100,11 @@ impl<'a> Steps<'_, 'a> {
         }
         let macros = std::mem::take(&mut compiler.macros);
         let uses = (compiler.report).begin_use(How::Shows, file.path, answer.page.place);
+        let context = std::mem::take(&mut compiler.context);
+        let unlike_html = std::mem::replace(&mut compiler.unlike_html, file.header.unlike_html());
         compiler.body_of(file);
+        compiler.unlike_html = unlike_html;
+        compiler.context = context;
         compiler.report.end_use(uses);
         compiler.macros = macros;
         compiler.escape = escape;

@@ -7,21 +7,15 @@ use crate::zone;
 use rhythm_protocol::calendar::{date_of, day_of};
 use std::io::Write;
 
-/// Of so many bytes that are passed over to find a part of a text, one is charged for: a loop that
-/// looks for a part in each turn ends in time, however long the text.
-const PASSED_PER_CHARGE: usize = 256;
-
 /// Appends what a formatting makes of its operands, of which there are as many as it has, in its
-/// order and of its types; a text that becomes longer than `room` fails the lane. What is given is
-/// how many bytes are charged for beside those of the text.
+/// order and of its types; a text that becomes longer than `room` fails the lane.
 pub(super) fn format(
     how: Formatting,
     from: &[Argument<'_>],
     room: usize,
     to: &mut Vec<u8>,
-) -> Result<usize, LaneError> {
+) -> Result<(), LaneError> {
     use Argument::{Bool, Float, Int, Text};
-    let mut passed = 0;
     match (how, from) {
         (Formatting::Fixed, &[Float(value), Int(decimals)]) => fixed(value, decimals, to),
         (Formatting::Ceil, &[Float(value), Int(decimals)]) => {
@@ -54,10 +48,6 @@ pub(super) fn format(
                 _ => slice_of(start, stop, text.chars().count()),
             };
             let rest = behind(text, skipped);
-            passed = match start.min(stop) < 0 {
-                true => text.len(),
-                false => text.len() - rest.len(),
-            };
             let chars = rest.chars().take(taken);
             let chars = chars.step_by(usize::try_from(step).unwrap_or(1).max(1));
             to.extend(chars.collect::<String>().as_bytes());
@@ -69,10 +59,6 @@ pub(super) fn format(
                 text.chars().count().checked_sub(from_end)
             });
             let rest = from_start.map_or("", |at| behind(text, at));
-            passed = match at < 0 {
-                true => text.len(),
-                false => text.len() - rest.len(),
-            };
             let found = rest.chars().next();
             to.extend(found.map_or(String::new(), String::from).as_bytes());
         }
@@ -118,7 +104,7 @@ pub(super) fn format(
         }
         _ => unreachable!("the compiler gives each its operands"),
     }
-    Ok(passed / PASSED_PER_CHARGE)
+    Ok(())
 }
 
 /// A text without so many characters at its start.
@@ -308,7 +294,7 @@ fn indent(
         }
         to.extend_from_slice(line.as_bytes());
         if to.len() - start > room {
-            return Err(LaneError::TooLarge);
+            return Err(LaneError::TooMuchText);
         }
     }
     if to.ends_with(b"\r") {

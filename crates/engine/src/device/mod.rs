@@ -5,6 +5,7 @@
 
 mod choices;
 pub mod conformance;
+pub mod cost;
 mod executor;
 mod formatting;
 pub mod functions;

@@ -22,7 +22,7 @@ pub(super) fn places(
     to: &mut Vec<u8>,
 ) -> Result<(), LaneError> {
     if text.len() >> (BITS * NUMBER_LENGTH) > 0 {
-        return Err(LaneError::TooLarge);
+        return Err(LaneError::TooMuchText);
     }
     let splits = usize::try_from(most).map_or(usize::MAX, |most| most.saturating_add(1));
     match cut {
@@ -46,7 +46,7 @@ fn append<'t>(
     let before = to.len();
     for part in parts {
         if to.len() - before + PLACE_LENGTH > room {
-            return Err(LaneError::TooLarge);
+            return Err(LaneError::TooMuchText);
         }
         let start = part.as_ptr().addr() - text.as_ptr().addr();
         for number in [start, start + part.len()] {
@@ -109,6 +109,6 @@ mod tests {
             2 * PLACE_LENGTH - 1,
             &mut Vec::new(),
         );
-        assert_eq!(full, Err(LaneError::TooLarge));
+        assert_eq!(full, Err(LaneError::TooMuchText));
     }
 }

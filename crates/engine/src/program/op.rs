@@ -353,6 +353,38 @@ impl Op {
         }
     }
 
+    /// A register by which to tell where in the sources it stands: one that it computes, or else one
+    /// that it reads.
+    pub(crate) fn spot(&self) -> Option<Register> {
+        match self {
+            Op::Copy(op)
+            | Op::Negate(op)
+            | Op::Absolute(op)
+            | Op::Not(op)
+            | Op::Truth(op)
+            | Op::Convert(_, op)
+            | Op::Text(_, op)
+            | Op::TextLength(op) => Some(op.to),
+            Op::Field(op) | Op::Length(op) => Some(op.to),
+            Op::Arithmetic(_, op)
+            | Op::Compare(_, op)
+            | Op::ConvertOr(_, op)
+            | Op::TextTest(_, op) => Some(op.to),
+            Op::Item(op) => Some(op.to),
+            Op::ConstantItem(op) => Some(op.to),
+            Op::Concat(op) | Op::Append(op) => Some(op.to),
+            Op::Replace(op) => Some(op.to),
+            Op::Format(op) => Some(op.to),
+            Op::For(op) => Some(op.position),
+            Op::If(op) => Some(op.condition),
+            Op::Put(op) => Some(op.from),
+            Op::Query(op) => op.arguments.first().copied(),
+            Op::Header(op) => Some(op.value),
+            Op::File(register) | Op::SessionCreate(register) => Some(*register),
+            Op::Fragment(_) | Op::Status(_) | Op::SessionDestroy | Op::Finish => None,
+        }
+    }
+
     /// Whether it, or any operation in a block inside it, is such a one.
     pub fn any(&self, is_such: &impl Fn(&Op) -> bool) -> bool {
         is_such(self) || (self.blocks().flatten()).any(|inner| inner.any(is_such))

@@ -2,6 +2,7 @@
 //! their store is asked.
 
 use super::op::{If, Load, Op, Query, Unary};
+use super::spots::Spots;
 use super::stage::{Call, CallResult, StageProgram};
 use super::value::{FieldId, Type};
 
@@ -70,6 +71,7 @@ impl SessionLookup {
             ],
             call: Some(0),
             step: 0,
+            spots: Spots::default(),
         }
     }
 }

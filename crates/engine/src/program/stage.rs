@@ -2,6 +2,7 @@
 
 use super::document::Document;
 use super::op::Block;
+use super::spots::Spots;
 use super::value::{Constant, FieldId, Register, Type};
 
 /// The program of one stage.
@@ -18,6 +19,8 @@ pub struct StageProgram {
     /// How many of its page's `[[step]]`s are done at its end: the number, from 1 on, of the one
     /// that has the call.
     pub step: usize,
+    /// Where in the sources what computes each register stands.
+    pub spots: Spots,
 }
 
 /// One call to a backend, between two stages.

@@ -303,7 +303,8 @@ section! {
         /// of a connection is taken at a time; with more, the slowest connections are dropped.
         worker_bytes_max: u32 = 64 << 20; bytes(1 << 20, 1 << 31).restart(),
         /// Bytes of text that a page may make for a request in one stage: concatenations,
-        /// conversions, functions, requests to backends. More answer 500.
+        /// conversions, functions, requests to backends. Of what is only looked through, as by
+        /// `in` or `|int`, a part counts. More answer 500.
         stage_text_bytes_max: u32 = 1 << 20; bytes(1024, 1 << 30).restart(),
         /// Turns of all loops that a page may take for a request in one stage, those that a
         /// condition skips included. More answer 500.

@@ -58,15 +58,22 @@ impl PageHeader<'_> {
         self.routes.iter().all(|(route, _)| route.method == "GET")
     }
 
+    /// The media type of its content.
+    fn media_type(&self) -> String {
+        let media_type = self.content_type.split(';').next();
+        media_type.unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    /// The media type, where what it prints is escaped as HTML and it is another language.
+    pub(crate) fn unlike_html(&self) -> Option<String> {
+        let media_type = self.media_type();
+        let is_like = ["html", "xml"].iter().any(|of| media_type.ends_with(of));
+        (self.escape() == Escape::Html && !is_like).then_some(media_type)
+    }
+
     /// How what it prints is made harmless.
     pub(crate) fn escape(&self) -> Escape {
-        let media_type = self
-            .content_type
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim();
-        let media_type = media_type.to_ascii_lowercase();
+        let media_type = self.media_type();
         match media_type.as_str() {
             "text/plain" => Escape::None,
             "application/json" => Escape::Json,

@@ -155,7 +155,7 @@ pub(crate) fn read<'a>(
     check_csrf(&keys, &header, report);
     read_steps(&keys, kinds, &mut header, report);
     if !header.is_routed && report.errors() == before {
-        warn_of_no_route(&keys, report);
+        refuse_without_route(&keys, report);
     }
     Some(header)
 }
@@ -321,14 +321,24 @@ fn read_steps<'a>(
     }
 }
 
-/// Warns of what means nothing to a page that is shown in place of others.
-fn warn_of_no_route(keys: &Keys<'_, '_>, report: &mut Report) {
-    let all = ["params", "step", "session", "csrf"];
-    if let Some(key) = all.into_iter().find(|key| keys.has(key)) {
+/// Refuses what means nothing to a page that is shown in place of others.
+fn refuse_without_route(keys: &Keys<'_, '_>, report: &mut Report) {
+    for key in ["params", "step", "session", "csrf", "errors"] {
+        if !keys.has(key) {
+            continue;
+        }
         let message = format!("`{key}` means nothing to a page without a route");
-        let hint = "route = \"GET /path\"; without one it is shown in place of others, \
-                    which give it variables by `with`";
-        report.warning(keys.key_place(key), message, hint);
+        let hint = match key {
+            "session" => {
+                "leave it out: it knows the session of the page in whose place it is shown; or \
+                 route = \"GET /path\""
+            }
+            _ => {
+                "route = \"GET /path\"; without one it is shown in place of others, which give it \
+                 variables by `with`"
+            }
+        };
+        report.error(keys.key_place(key), message, hint);
     }
 }
 

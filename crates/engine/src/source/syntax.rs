@@ -162,7 +162,11 @@ pub(super) fn explain(
         (tag, _) => {
             let tag = tag.and_then(|(_, start)| source.get(start..offset));
             let rest = source.get(offset..).unwrap_or_default();
-            Mistake::new(offset, message, other_language(message, tag, rest, source))
+            let hint = match is_expression && source.contains("{{") {
+                true => "an expression stands as it is, without {{ and }}",
+                false => other_language(message, tag, rest, source),
+            };
+            Mistake::new(offset, message, hint)
         }
     }
 }
@@ -175,6 +179,7 @@ fn other_language(message: &str, tag: Option<&str>, rest: &str, source: &str) ->
         _ if tag.is_some_and(|tag| tag.starts_with("else")) => "`elif` is else and if in one",
         "unexpected input after expression" if source.contains(" = ") => "`==` compares",
         _ if rest.starts_with("= ") => "`==` compares",
+        _ if rest.starts_with('?') => "`b if a else c` chooses, where others write `a ? b : c`",
         _ if rest.starts_with('&') => "it is called `and`",
         "unexpected `|`, expected identifier" => "`||` is called `or`",
         _ if rest.starts_with('!') => "it is called `not`",

@@ -107,6 +107,12 @@ pub(crate) fn parse_expression<'s>(
     origin: TextPlace<'_>,
     report: &mut Report,
 ) -> Result<ast::Expr<'s>, Reported> {
+    let braces = source.trim().strip_prefix("{{");
+    if let Some(inside) = braces.and_then(|rest| rest.strip_suffix("}}")) {
+        let message = "this is an expression as it is, without braces";
+        let hint = format!("\"{}\"", inside.trim());
+        return Err(report.error(origin.place(0), message, hint));
+    }
     check_nesting(source, true, origin, report)?;
     parse_expr(source).map_err(|error| syntax_error(&error, source, true, origin, report))
 }

@@ -96,6 +96,8 @@ pub(crate) fn compare(
                     | LaneError::BackendFailed
                     | LaneError::Overflow
                     | LaneError::TooLarge
+                    | LaneError::TooMuchText
+                    | LaneError::ArenaFull
                     | LaneError::TooManyTurns,
                 ),
                 _,

@@ -49,8 +49,14 @@ fn a_new_site_works_and_is_served_as_it_changes() {
         "{checked:?}"
     );
 
+    // One that is begun with a mistake shows it, and then what is right.
+    let index = folder.join("pages/index.html");
+    let text = fs::read_to_string(&index).unwrap();
+    fs::write(&index, text.replace("{% else %}", "{% esle %}")).unwrap();
     let server = Server::start(&folder, &["--watch"]);
-    assert!(get(&server, "/").1.contains("Add a page"));
+    assert!(until(&server, "/", 500, "esle").contains("pages/index.html:"));
+    fs::write(&index, text).unwrap();
+    until(&server, "/", 200, "Add a page");
     assert_eq!(get(&server, "/static/style.css").0, 200);
     let mut client = server.client();
     let shown = client.ask("GET", "/", "").expect("an answer");
@@ -87,7 +93,6 @@ fn a_new_site_works_and_is_served_as_it_changes() {
     assert!(answer.body.contains("Not found") && answer.body.contains("/static/style.css"));
 
     // What is changed is served; what is wrong is shown with its place, and then what is right.
-    let index = folder.join("pages/index.html");
     let text = fs::read_to_string(&index).unwrap();
     fs::write(&index, text.replace("To do", "Still to do")).unwrap();
     until(&server, "/", 200, "Still to do");

@@ -168,6 +168,10 @@ fn the_access_log_names_what_is_refused_where_its_request_line_came_whole() {
             format!("GET /many {head}{}\r\n", "A: b\r\n".repeat(101)),
             "\"GET /many HTTP/1.1\" 431 ",
         ),
+        (
+            format!("GET /{} {head}\r\n", "a".repeat(20_000)),
+            "\"-\" 414 ",
+        ),
         ("GET\r\n\r\n".to_owned(), "\"-\" 400 "),
     ] {
         let mut stream = TcpStream::connect(&server.address).expect("it listens");

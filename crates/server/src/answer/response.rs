@@ -19,6 +19,8 @@ use crate::observe::metrics::PageMetrics;
 use crate::site::lengths::Lengths;
 use crate::site::{BackendSettings, HeaderKind, SentAside, Site};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output, SessionChange};
+use rhythm_engine::device::LaneLimits;
+use rhythm_engine::device::scalar::locate;
 use rhythm_engine::session::TooMany;
 use rhythm_gzip::Stitcher;
 use rhythm_http::{AnswerShape, Answered, Body, Clients, Pieces};
@@ -64,6 +66,16 @@ pub(crate) fn say_not_kept(
         left_out,
         "a session could not be kept in the store of all machines: {failure}"
     );
+}
+
+/// What is known of a lane that failed, beside why.
+#[derive(Clone, Copy)]
+enum Of<'c> {
+    Nothing,
+    /// The lane, as it was when it failed in the stage run last.
+    Lane(&'c Cohort, usize),
+    /// What a text is for that does not fit it.
+    Text(&'c str),
 }
 
 /// What a finished lane is answered with.
@@ -135,7 +147,10 @@ impl LaneAnswers<'_> {
                 headers += 1;
             }
             let (answered, made) = match state {
-                LaneState::Failed(error) => (self.failed(port, &request, error), 0),
+                LaneState::Failed(error) => {
+                    let of = Of::Lane(cohort, lane);
+                    (self.failed(port, &request, error, of), 0)
+                }
                 LaneState::Finished => match self.finished(port, cohort, lane, headers, &request) {
                     Given::Whole(answered, made) => (answered, made),
                     Given::Held(bytes) => {
@@ -197,9 +212,15 @@ impl LaneAnswers<'_> {
         self.hosted.stream(request.slot, stream, hosted);
     }
 
-    fn failed(&mut self, port: &mut dyn Port, request: &LaneRequest, error: LaneError) -> Answered {
+    fn failed(
+        &mut self,
+        port: &mut dyn Port,
+        request: &LaneRequest,
+        error: LaneError,
+        of: Of<'_>,
+    ) -> Answered {
         self.metrics.lane_errors[error.index()].add(1);
-        self.say_failed(self.requests.failure(request, error));
+        self.say_failed(self.requests.failure(request, error), of);
         let (date, site, status) = (self.date, self.site, error.status());
         let LaneRequest { slot, shape, .. } = *request;
         let mut answered = Answered::bare(status);
@@ -212,12 +233,22 @@ impl LaneAnswers<'_> {
 
     /// As [`failed`](LaneAnswers::failed), of a lane that had finished.
     fn refused(&mut self, port: &mut dyn Port, request: &LaneRequest, error: LaneError) -> Given {
-        let answered = self.failed(port, request, error);
+        self.refused_for(port, request, error, Of::Nothing)
+    }
+
+    fn refused_for(
+        &mut self,
+        port: &mut dyn Port,
+        request: &LaneRequest,
+        error: LaneError,
+        of: Of<'_>,
+    ) -> Given {
+        let answered = self.failed(port, request, error, of);
         Given::Whole(answered, answered.body_length)
     }
 
     /// Leaves a line in the log: where a request failed, and why.
-    fn say_failed(&mut self, failure: Failure) {
+    fn say_failed(&mut self, failure: Failure, of: Of<'_>) {
         let Failure { error, cause, .. } = failure;
         let kind = (self.page, self.stage, error, cause);
         let Some(left_out) = self.failures.line(kind, self.now) else {
@@ -238,12 +269,36 @@ impl LaneAnswers<'_> {
             Some(backend) if is_of_backend => backend,
             _ => {
                 let stage = self.stage;
-                let words = format!("{status}: {error}, in stage {stage}");
+                let service_of = &self.site.service;
+                let spot = match of {
+                    Of::Lane(cohort, lane) => {
+                        let limits = LaneLimits::of(&service_of.config.limits);
+                        stage.checked_sub(1).and_then(|run| {
+                            locate(service_of, self.page, cohort, lane, run, error, limits)
+                        })
+                    }
+                    Of::Nothing | Of::Text(_) => None,
+                };
+                let step = spot.and_then(|spot| spot.step);
+                let at = spot.map(|spot| format!("{}:{}", spot.file, spot.line));
+                let text = match of {
+                    Of::Text(text) => Some(text),
+                    Of::Nothing | Of::Lane(..) => None,
+                };
+                let place = match (&at, text) {
+                    (Some(at), _) => format!("at {at}"),
+                    (None, Some(text)) => format!("the text of {text}"),
+                    (None, None) => format!("in stage {stage}"),
+                };
+                let words = format!("{status}: {error}, {place}");
                 self.metrics.last_failure.set(self.now, words);
                 tracing::warn!(
                     service,
                     page,
                     stage,
+                    step,
+                    at,
+                    text,
                     status,
                     left_out,
                     "a request failed: {error}"
@@ -308,16 +363,24 @@ impl LaneAnswers<'_> {
         let mut message = None;
         if page.sets_session {
             for (aside, value) in asides {
-                let fits = match aside {
-                    SentAside::Stored(field) => self.sessions.set(stored, *field, value).is_ok(),
+                let unfit = match aside {
+                    SentAside::Stored(field) => {
+                        let is_kept = self.sessions.set(stored, *field, value).is_ok();
+                        (!is_kept).then(|| {
+                            let fields = self.site.service.config.session.stored();
+                            let field = fields.get(usize::from(*field));
+                            format!("session.{}", field.map_or("", |field| &field.name))
+                        })
+                    }
                     SentAside::Flash => {
                         message = Some(value);
-                        value.len() <= FLASH_BYTES_MAX
+                        (value.len() > FLASH_BYTES_MAX).then(|| "flash".to_owned())
                     }
-                    SentAside::Header(..) => true,
+                    SentAside::Header(..) => None,
                 };
-                if !fits {
-                    return self.refused(port, request, LaneError::TooLarge);
+                if let Some(text) = unfit {
+                    let of = Of::Text(&text);
+                    return self.refused_for(port, request, LaneError::TextTooLong, of);
                 }
             }
         }
@@ -345,7 +408,7 @@ impl LaneAnswers<'_> {
                 return self.refused(port, request, LaneError::SessionsFull);
             }
             Err(Refused::NoUser) => {
-                return self.refused(port, request, LaneError::NotANumber);
+                return self.refused(port, request, LaneError::NoUser);
             }
             Err(Refused::TooMany(too_many)) => {
                 let answered = self.too_many(port, request, too_many);

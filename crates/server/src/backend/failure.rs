@@ -165,7 +165,7 @@ impl Cause {
             Cause::Late | Cause::Unsent => LaneError::BackendTimeout,
             Cause::Unreadable | Cause::Unfit(_) | Cause::Misfit(_) => LaneError::BadAnswer,
             Cause::LeftAlone | Cause::TooMany | Cause::Overload => LaneError::BackendRefused,
-            Cause::TooLong => LaneError::TooLarge,
+            Cause::TooLong => LaneError::TextTooLong,
         };
         Failure {
             error,

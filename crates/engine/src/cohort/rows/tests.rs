@@ -90,7 +90,7 @@ fn cells_that_hold_no_text_are_bounded_too() {
         let fit = room / rows_of_one;
         let expected = (0..lanes as usize).map(|lane| match lane < fit {
             true => LaneState::Active,
-            false => LaneState::Failed(LaneError::TooLarge),
+            false => LaneState::Failed(LaneError::ArenaFull),
         });
         assert_eq!(cohort.lanes, expected.collect::<Vec<_>>());
         let list = cohort.fields[0].list();
@@ -121,7 +121,7 @@ fn what_an_answer_that_is_dropped_took_is_free_again() {
     }
     cohort.settle(&page);
     let failed = |error| LaneState::Failed(error);
-    let (large, bad) = (failed(LaneError::TooLarge), failed(LaneError::BadAnswer));
+    let (large, bad) = (failed(LaneError::ArenaFull), failed(LaneError::BadAnswer));
     assert_eq!(
         cohort.lanes,
         [LaneState::Active, large, bad, LaneState::Active]

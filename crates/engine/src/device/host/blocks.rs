@@ -10,6 +10,7 @@ use super::strip::{Lanes, Pack, Registers, Selection};
 use super::walk::{Turns, Walk};
 use super::write::Regions;
 use crate::cohort::{Arena, Queries, View};
+use crate::device::cost;
 use crate::program::{Conversion, Op, PageProgram, Register, StageProgram, Type};
 use rhythm_protocol::scan::Level;
 
@@ -85,7 +86,14 @@ impl Strip<'_> {
     }
 
     /// Runs an operation that makes texts or asks.
-    fn op(&mut self, op: &Op, selection: &Selection) {
+    fn op(&mut self, op: &Op, selection: &mut Selection) {
+        if cost::may_read(op, |register| self.kind(register)) {
+            let ended = self.lanes.ended;
+            self.charge_reads(op, selection);
+            if self.lanes.ended != ended {
+                selection.retain(|lane| self.lanes.runs(*lane));
+            }
+        }
         match op {
             Op::Convert(Conversion::ToText, op) => self.make_texts(op, selection),
             Op::Concat(op) => self.concat(op, selection),

@@ -5,7 +5,7 @@ use super::plan::{Branch, Choice, Key, Loop, Part};
 use super::positions::Positions;
 use super::strip::{Registers, Selection, argument};
 use super::walk::{KeyFound, Turns};
-use crate::device::choices;
+use crate::device::{choices, cost};
 use crate::program::KeyUse;
 
 impl Loop {
@@ -107,10 +107,17 @@ impl Strip<'_> {
         next.place();
         let kind = self.kind(key.register);
         let found = std::mem::take(next);
-        for &lane in selection.iter().filter(|lane| self.lanes.runs(**lane)) {
+        for &lane in selection {
+            if !self.lanes.runs(lane) {
+                continue;
+            }
             let keyed = found.of(lane).iter();
             let keyed = keyed.map(|(at, cell)| (*at, argument(*cell, kind, self.arena)));
-            let mut keyed = keyed.collect();
+            let mut keyed: choices::Keyed<'_> = keyed.collect();
+            let charge = cost::by_keys(by, keyed.iter().map(|(_, key)| *key));
+            if !self.lanes.read(lane, charge) {
+                continue;
+            }
             choices::by_key(by, &mut keyed);
             keyed.iter().for_each(|(at, _)| next.keep(lane, *at, 0));
         }

@@ -7,6 +7,7 @@ use super::keys::word;
 use super::row_plan;
 use super::step::{ColumnRef, Needed, Row, Step, Steps, Values};
 use super::write::{Appended, MOVE};
+use crate::device::cost;
 use crate::device::limits::FOLD_BYTES_MAX;
 use crate::program::{
     Comparison, Constant, Escape, FieldType, For, FragmentId, If, Op, PageProgram, Put, Register,
@@ -355,9 +356,13 @@ impl<'a> Fuse<'a> {
     }
 
     fn compute(&mut self, op: &Op, to: Register) -> Step {
+        let reads = cost::may_read(op, |register| self.stage.registers[usize::from(register)]);
         self.steps.ops.push(op.clone());
         let op = (self.steps.ops.len() - 1) as u32;
-        Step::Compute { op, to }
+        match reads {
+            true => Step::Read { op, to },
+            false => Step::Compute { op, to },
+        }
     }
 
     /// Takes back the constant that was appended last, if it is of no more than `most` bytes, to be

@@ -298,6 +298,7 @@ impl Strips {
             let body_length = run_length + lanes.fragment_bytes[lane];
             let work = (self.limits.turns_max - lanes.turns_left[lane]) * TURN_WORK
                 + (self.limits.text_bytes_max - lanes.text_left[lane])
+                + lanes.read_work[lane]
                 + body_length;
             pass.done = pass.done.saturating_add(work);
             used.work = used.work.max(work);
@@ -309,7 +310,7 @@ impl Strips {
             match fate {
                 Fate::Overflowed => self.overflowed.push(index),
                 Fate::PutOff => cohort.lanes[index as usize] = LaneState::Later,
-                Fate::Failed(LaneError::TooLarge) if is_short => {
+                Fate::Failed(LaneError::ArenaFull) if is_short => {
                     cohort.lanes[index as usize] = LaneState::Later;
                 }
                 Fate::Failed(error) => cohort.lanes[index as usize] = LaneState::Failed(error),

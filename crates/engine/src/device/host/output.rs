@@ -17,7 +17,7 @@ impl Strip<'_> {
             let index = self.lanes.index[usize::from(lane)];
             let charge = charged.of(arguments.clone());
             if self.lanes.charge(lane, charge) && !self.queries.push(index, arguments) {
-                self.lanes.fail(lane, LaneError::TooLarge);
+                self.lanes.fail(lane, LaneError::ArenaFull);
             }
         }
     }

@@ -182,6 +182,11 @@ pub(super) enum Step {
         op: u32,
         to: Register,
     },
+    /// The same of texts that are looked through, for which the lane is charged.
+    Read {
+        op: u32,
+        to: Register,
+    },
     /// Goes on where a condition is true, and jumps where it is not.
     Branch {
         condition: Register,
@@ -256,7 +261,8 @@ impl Step {
             | Step::Compare { to, .. }
             | Step::Equal { to, .. }
             | Step::Is { to, .. }
-            | Step::Compute { to, .. } => Some(to),
+            | Step::Compute { to, .. }
+            | Step::Read { to, .. } => Some(to),
             _ => None,
         }
     }

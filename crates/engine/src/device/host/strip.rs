@@ -7,6 +7,7 @@
 
 use super::work::TURN_WORK;
 use crate::cohort::{Arena, Argument, LaneError, LaneOutput, View};
+use crate::device::cost::WORK_OF_ONE;
 use crate::program::{Constant, Register, Type};
 
 /// Lanes of a strip.
@@ -173,6 +174,12 @@ pub(super) enum Fate {
     PutOff,
 }
 
+impl From<LaneError> for Fate {
+    fn from(error: LaneError) -> Fate {
+        Fate::Failed(error)
+    }
+}
+
 /// The lanes of a strip and what is kept for each beside the registers.
 pub(super) struct Lanes {
     /// The lane's index in the cohort.
@@ -183,6 +190,8 @@ pub(super) struct Lanes {
     pub(super) ended: usize,
     /// Text the lane may still make.
     pub(super) text_left: [usize; STRIP],
+    /// How much more work than is charged for it did where it looked through texts.
+    pub(super) read_work: [usize; STRIP],
     /// Turns it may still take.
     pub(super) turns_left: [usize; STRIP],
     /// Work that all of them may still do together, in the units of `work`.
@@ -206,6 +215,7 @@ impl Default for Lanes {
             fate: [Fate::Running; STRIP],
             ended: 0,
             text_left: [0; STRIP],
+            read_work: [0; STRIP],
             turns_left: [0; STRIP],
             work_left: 0,
             spared: 0,
@@ -226,6 +236,7 @@ impl Lanes {
         self.index[..count].copy_from_slice(indexes);
         self.fate[..count].fill(Fate::Running);
         self.text_left[..count].fill(text_bytes);
+        self.read_work[..count].fill(0);
         self.turns_left[..count].fill(turns);
         self.fragment_bytes[..count].fill(0);
         for (cursor, lane) in self.cursor[..count].iter_mut().zip(0..) {
@@ -265,10 +276,26 @@ impl Lanes {
                 self.works(lane, bytes)
             }
             None => {
-                self.fail(lane, LaneError::TooLarge);
+                self.fail(lane, LaneError::TooMuchText);
                 false
             }
         }
+    }
+
+    /// Accounts for text looked through, by what is charged for it (`cost`); fails the lane that
+    /// looks through too much.
+    #[inline]
+    pub(super) fn read(&mut self, lane: u8, charge: usize) -> bool {
+        if charge == 0 {
+            return true;
+        }
+        // What is charged counts as work, too.
+        let more = charge.saturating_mul(WORK_OF_ONE - 1);
+        if !self.charge(lane, charge) {
+            return false;
+        }
+        self.read_work[usize::from(lane)] += more;
+        self.works(lane, more)
     }
 
     /// Accounts for the turns of a loop; fails the lane that takes too many.

@@ -5,11 +5,19 @@ use super::md5;
 use super::strip::{STRIP, Selection, unpack};
 use super::write::print;
 use crate::cohort::{Argument, LaneError, View};
-use crate::device::formatting;
 use crate::device::functions::{self, Made};
-use crate::program::{Concat, Format, Register, Replace, TextFunction, Type, Unary};
+use crate::device::{cost, formatting};
+use crate::program::{Concat, Format, Op, Register, Replace, TextFunction, Type, Unary};
 
 impl Strip<'_> {
+    /// Charges the selected lanes for the texts that an operation looks through.
+    pub(super) fn charge_reads(&mut self, op: &Op, selection: &Selection) {
+        for &lane in selection {
+            let charge = cost::read(op, |text| self.registers.view(text, lane).length as usize);
+            self.lanes.read(lane, charge);
+        }
+    }
+
     pub(super) fn concat(&mut self, op: &Concat, selection: &Selection) {
         for &lane in selection {
             let length: usize = (op.parts)
@@ -20,7 +28,7 @@ impl Strip<'_> {
                 continue;
             }
             if !self.arena.reserve(length) {
-                self.lanes.fail(lane, LaneError::TooLarge);
+                self.lanes.fail(lane, LaneError::ArenaFull);
                 continue;
             }
             let view = self.arena.push_with(|arena| {
@@ -44,7 +52,7 @@ impl Strip<'_> {
             }
             match self.arena.append(registers.view(op.to, lane), parts) {
                 Some(text) => self.registers.set(op.to, lane, text),
-                None => self.lanes.fail(lane, LaneError::TooLarge),
+                None => self.lanes.fail(lane, LaneError::ArenaFull),
             }
         }
     }
@@ -89,7 +97,7 @@ impl Strip<'_> {
             let [from, old, new] = [op.from, op.old, op.new].map(|part| strip.text(part, lane));
             let length = functions::replaced_length(from, old, new);
             if length > strip.lanes.text_left[usize::from(lane)] {
-                return Err(LaneError::TooLarge);
+                return Err(LaneError::TooMuchText);
             }
             functions::replace(from, old, new, made);
             Ok(None)
@@ -105,9 +113,7 @@ impl Strip<'_> {
                 *to = (strip.registers).argument(*register, lane, kind, strip.arena);
             }
             let room = strip.lanes.text_left[usize::from(lane)];
-            let passed = formatting::format(op.how, &from[..op.from.len()], room, made)?;
-            let left = &mut strip.lanes.text_left[usize::from(lane)];
-            *left = left.checked_sub(passed).ok_or(LaneError::TooLarge)?;
+            formatting::format(op.how, &from[..op.from.len()], room, made)?;
             Ok(None)
         });
     }
@@ -155,7 +161,7 @@ impl Strip<'_> {
             let view = self.arena.push(made);
             self.registers.set(to, lane, view);
         } else {
-            self.lanes.fail(lane, LaneError::TooLarge);
+            self.lanes.fail(lane, LaneError::ArenaFull);
         }
     }
 }

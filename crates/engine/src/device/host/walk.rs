@@ -16,7 +16,8 @@ use super::step::{Choice, Columns, Row, RowPart, Step, Steps};
 use super::strip::{Fate, Lanes, Registers};
 use super::write::{Appended, MOVE, Out, Regions, Texts};
 use crate::cohort::{Arena, LaneError, Segment, SessionChange, Span, View};
-use crate::program::{FragmentId, KeyUse, PageProgram, Register, StageProgram};
+use crate::device::cost;
+use crate::program::{Comparison, FragmentId, KeyUse, Op, PageProgram, Register, StageProgram};
 use rhythm_protocol::scan::{Simd, Task, prefetch};
 use std::hint;
 
@@ -264,7 +265,7 @@ impl Walk<'_, '_> {
                 Step::Finish => return Fate::Finished,
                 _ => match self.set(step, lane, texts) {
                     Ok(()) => true,
-                    Err(error) => return Fate::Failed(error),
+                    Err(fate) => return fate,
                 },
             };
             if !fits {
@@ -366,9 +367,9 @@ impl Walk<'_, '_> {
     }
 
     /// Takes a step that appends nothing and leads nowhere: it sets a register, or what the lane's
-    /// answer has beside its page.
+    /// answer has beside its page; or else tells what befell the lane.
     #[inline(always)]
-    fn set(&mut self, step: &Step, lane: u8, texts: Texts<'_>) -> Result<(), LaneError> {
+    fn set(&mut self, step: &Step, lane: u8, texts: Texts<'_>) -> Result<(), Fate> {
         let (registers, columns) = (&mut *self.registers, self.columns);
         let own = usize::from(lane);
         let index = self.lanes.index[own] as usize;
@@ -396,6 +397,13 @@ impl Walk<'_, '_> {
                 wanted,
             } => {
                 let (left, right) = (registers.view(left, lane), registers.view(right, lane));
+                if left.length == right.length && left.length as usize >= cost::FREE_COMPARISON {
+                    let length = left.length as usize;
+                    let charge = cost::compared(Comparison::Equal, length, length);
+                    if !self.lanes.read(lane, charge) {
+                        return Err(self.lanes.fate[own]);
+                    }
+                }
                 registers.set(to, lane, is_equal(texts.bytes, left, right) == wanted);
             }
             Step::Is {
@@ -420,16 +428,14 @@ impl Walk<'_, '_> {
                 let holds = comparison.holds(left.cmp(&right));
                 registers.set(to, lane, holds);
             }
-            Step::Compute { op, to } => {
-                let cells = Cells {
-                    registers,
-                    arena: self.arena,
-                    program: self.program,
-                    stage: self.stage,
-                    lane,
-                };
-                let cell = cells.compute(&self.steps.ops[op as usize])?;
-                registers.set(to, lane, cell);
+            Step::Compute { op, to } => self.compute(&self.steps.ops[op as usize], to, lane)?,
+            Step::Read { op, to } => {
+                let op = &self.steps.ops[op as usize];
+                let charge = cost::read(op, |text| registers.view(text, lane).length as usize);
+                if !self.lanes.read(lane, charge) {
+                    return Err(self.lanes.fate[own]);
+                }
+                self.compute(op, to, lane)?;
             }
             Step::Status(status) => self.lanes.answer[own].status = status,
             Step::File(path) => self.lanes.answer[own].file = Some(registers.view(path, lane)),
@@ -441,6 +447,20 @@ impl Walk<'_, '_> {
             }
             _ => unreachable!("it appends, or leads somewhere"),
         }
+        Ok(())
+    }
+
+    /// Sets a register to what an operation computes.
+    fn compute(&mut self, op: &Op, to: Register, lane: u8) -> Result<(), Fate> {
+        let cells = Cells {
+            registers: self.registers,
+            arena: self.arena,
+            program: self.program,
+            stage: self.stage,
+            lane,
+        };
+        let cell = cells.compute(op)?;
+        self.registers.set(to, lane, cell);
         Ok(())
     }
 }

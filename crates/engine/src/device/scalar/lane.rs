@@ -1,14 +1,15 @@
 //! One lane under way: the operations in plain code.
 
 use super::value::Value;
-use crate::cohort::{Arena, Argument, Column, LaneError, Queries, View};
+use crate::cohort::{Arena, Argument, Cohort, Column, LaneError, Queries, View};
 use crate::cohort::{LaneOutput, Output, Segment, SessionChange};
 use crate::device::functions::{self, Made};
 use crate::device::limits::{FOLD_BYTES_MAX, LaneLimits};
-use crate::device::{choices, formatting};
+use crate::device::{choices, cost, formatting};
 use crate::program::{
     Binary, Block, Call, Choice, Comparison, Concat, ConstantItem, Conversion, For, Format,
-    FragmentId, Item, Op, PageProgram, Put, Register, Replace, TextFunction, TextTest,
+    FragmentId, Item, Op, PageProgram, Put, Register, Replace, StageProgram, TextFunction,
+    TextTest,
 };
 
 /// Why a lane's program ends before its end.
@@ -28,6 +29,7 @@ type Outcome = Result<(), Stop>;
 /// One lane under way.
 pub(super) struct Lane<'a> {
     pub(super) program: &'a PageProgram,
+    pub(super) stage: &'a StageProgram,
     /// The call that ends the stage.
     pub(super) call: Option<&'a Call>,
     pub(super) fragments: &'a [Box<[u8]>],
@@ -39,16 +41,70 @@ pub(super) struct Lane<'a> {
     pub(super) registers: Vec<Value>,
     pub(super) answer: LaneOutput,
     pub(super) output: &'a mut Output,
-    pub(super) text_left: usize,
-    pub(super) turns_left: usize,
+    text_left: usize,
+    turns_left: usize,
+    /// The register by which to tell where it failed: see [`Op::spot`].
+    pub(super) failed_at: Option<Register>,
 }
 
-impl Lane<'_> {
+impl<'a> Lane<'a> {
+    /// A lane of a cohort, before its next stage.
+    pub(super) fn begin(
+        program: &'a PageProgram,
+        fragments: &'a [Box<[u8]>],
+        cohort: &'a mut Cohort,
+        index: usize,
+        limits: LaneLimits,
+    ) -> Lane<'a> {
+        let stage = &program.stages[cohort.stage];
+        let mut registers: Vec<Value> = stage
+            .registers
+            .iter()
+            .map(|kind| Value::empty(*kind))
+            .collect();
+        for (register, constant) in &stage.constants {
+            registers[usize::from(*register)] = Value::from(constant);
+        }
+        let output = &mut cohort.output;
+        Lane {
+            program,
+            stage,
+            call: stage.call.and_then(|call| program.calls.get(call)),
+            fragments,
+            limits,
+            fields: &cohort.fields,
+            index,
+            arena: &mut cohort.arena,
+            queries: &mut cohort.queries,
+            registers,
+            answer: LaneOutput {
+                run_start: output.runs.len(),
+                segment_start: output.segments.len() as u32,
+                ..LaneOutput::default()
+            },
+            output,
+            text_left: limits.text_bytes_max,
+            turns_left: limits.turns_max,
+            failed_at: None,
+        }
+    }
+
     pub(super) fn run(&mut self, block: &Block) -> Outcome {
-        block.iter().try_for_each(|op| self.step(op))
+        for op in block {
+            if let Err(stop) = self.step(op) {
+                // The innermost knows best, if it knows.
+                self.failed_at = self.failed_at.or_else(|| op.spot());
+                return Err(stop);
+            }
+        }
+        Ok(())
     }
 
     fn step(&mut self, op: &Op) -> Outcome {
+        let kinds = &self.stage.registers;
+        if cost::may_read(op, |register| kinds[usize::from(register)]) {
+            self.charge(cost::read(op, |text| self.view(text).length as usize))?;
+        }
         match op {
             Op::Copy(op) => self.set(op.to, self.value(op.from)),
             Op::Field(op) => {
@@ -191,7 +247,7 @@ impl Lane<'_> {
         self.charge(parts.iter().map(|part| part.length as usize).sum())?;
         let text = self.view(op.to);
         let longer = self.arena.append(text, parts.into_iter());
-        self.set(op.to, Value::Text(longer.ok_or(LaneError::TooLarge)?));
+        self.set(op.to, Value::Text(longer.ok_or(LaneError::ArenaFull)?));
         Ok(())
     }
 
@@ -212,7 +268,7 @@ impl Lane<'_> {
     fn replace(&mut self, op: &Replace) -> Outcome {
         let (text, old, new) = (self.text(op.from), self.text(op.old), self.text(op.new));
         if functions::replaced_length(text, old, new) > self.text_left {
-            return Err(LaneError::TooLarge.into());
+            return Err(LaneError::TooMuchText.into());
         }
         let mut made = Vec::new();
         functions::replace(text, old, new, &mut made);
@@ -228,8 +284,7 @@ impl Lane<'_> {
             .map(|from| self.value(*from).argument(self.arena));
         let from: Vec<Argument<'_>> = from.collect();
         let mut made = Vec::new();
-        let passed = formatting::format(op.how, &from, self.text_left, &mut made)?;
-        self.charge(passed)?;
+        formatting::format(op.how, &from, self.text_left, &mut made)?;
         let view = self.make(&made)?;
         self.set(op.to, Value::Text(view));
         Ok(())
@@ -267,6 +322,10 @@ impl Lane<'_> {
                         keys.push(self.value(key.register));
                     }
                     let keys = keys.into_iter().map(|key| key.argument(self.arena));
+                    let keys: Vec<Argument<'_>> = keys.collect();
+                    let charge = cost::by_keys(*by, keys.iter().copied());
+                    let left = self.text_left.checked_sub(charge);
+                    self.text_left = left.ok_or(LaneError::TooMuchText)?;
                     let mut keyed = kept.into_iter().zip(keys).collect();
                     choices::by_key(*by, &mut keyed);
                     kept = keyed.into_iter().map(|(at, _)| at).collect();
@@ -301,10 +360,10 @@ impl Lane<'_> {
         let value = |register: &Register| registers[usize::from(*register)].argument(arena);
         let arguments = arguments.iter().map(value);
         let charge = call.form.charge().of(arguments.clone());
-        self.text_left = (self.text_left.checked_sub(charge)).ok_or(LaneError::TooLarge)?;
+        self.text_left = (self.text_left.checked_sub(charge)).ok_or(LaneError::TooMuchText)?;
         match self.queries.push(self.index as u32, arguments) {
             true => Ok(()),
-            false => Err(LaneError::TooLarge.into()),
+            false => Err(LaneError::ArenaFull.into()),
         }
     }
 
@@ -329,12 +388,12 @@ impl Lane<'_> {
         Ok(())
     }
 
-    /// Accounts for text made.
+    /// Accounts for text made, or looked through.
     fn charge(&mut self, bytes: usize) -> Outcome {
         self.text_left = self
             .text_left
             .checked_sub(bytes)
-            .ok_or(LaneError::TooLarge)?;
+            .ok_or(LaneError::TooMuchText)?;
         Ok(())
     }
 
@@ -342,7 +401,7 @@ impl Lane<'_> {
     fn make(&mut self, text: &[u8]) -> Result<View, Stop> {
         self.charge(text.len())?;
         if !self.arena.reserve(text.len()) {
-            return Err(LaneError::TooLarge.into());
+            return Err(LaneError::ArenaFull.into());
         }
         Ok(self.arena.push(text))
     }

@@ -6,9 +6,11 @@
 //! no SIMD, checked indexing.
 //!
 //! - `lane`: the operations, for one lane;
+//! - `locate`: where in the sources a lane failed, of which any executor has told that it did;
 //! - `value`: what a register holds, and operations on numbers.
 
 mod lane;
+mod locate;
 mod value;
 
 use super::executor::{Executor, Refusal, Work};
@@ -16,7 +18,7 @@ use super::limits::LaneLimits;
 use crate::cohort::{Cohort, LaneError, LaneOutput, LaneState};
 use crate::program::PageProgram;
 use lane::{Lane, Stop};
-use value::Value;
+pub use locate::locate;
 
 /// The scalar executor. A submitted stage is complete at the next poll.
 #[derive(Debug, Default)]
@@ -80,35 +82,8 @@ fn run_stage(
             continue;
         }
         cohort.begin_run();
-        let mut registers: Vec<Value> = stage
-            .registers
-            .iter()
-            .map(|kind| Value::empty(*kind))
-            .collect();
-        for (register, constant) in &stage.constants {
-            registers[usize::from(*register)] = Value::from(constant);
-        }
         let queries_before = cohort.queries.len();
-        let output = &mut cohort.output;
-        let mut lane = Lane {
-            program,
-            call: stage.call.and_then(|call| program.calls.get(call)),
-            fragments,
-            limits,
-            fields: &cohort.fields,
-            index,
-            arena: &mut cohort.arena,
-            queries: &mut cohort.queries,
-            registers,
-            answer: LaneOutput {
-                run_start: output.runs.len(),
-                segment_start: output.segments.len() as u32,
-                ..LaneOutput::default()
-            },
-            output,
-            text_left: limits.text_bytes_max,
-            turns_left: limits.turns_max,
-        };
+        let mut lane = Lane::begin(program, fragments, cohort, index, limits);
         let result = lane.run(&stage.body);
         let answer = lane.answer;
         // What it has written is found room for when its length is known.
@@ -122,7 +97,7 @@ fn run_stage(
             Err(Stop::Finished) if has_room => true,
             ended => {
                 cohort.lanes[index] = match ended {
-                    Err(Stop::Failed(LaneError::TooLarge)) if cohort.take_short() => {
+                    Err(Stop::Failed(LaneError::ArenaFull)) if cohort.take_short() => {
                         LaneState::Later
                     }
                     Err(Stop::Failed(error)) => LaneState::Failed(error),

@@ -1,10 +1,11 @@
 //! Branches that choose between short constants, as steps: no jump hangs on what a lane has.
 
 use super::{Fuse, nobodys};
+use crate::device::cost;
 use crate::device::host::keys::Key;
 use crate::device::host::step::{Choice, Step};
 use crate::device::host::write::HALF;
-use crate::program::{Comparison, If, Op, Register, Type};
+use crate::program::{Binary, Comparison, If, Op, Register, Type};
 
 impl<'a> Fuse<'a> {
     /// A branch that appends one short constant or another, and perhaps compares in its else to do
@@ -21,7 +22,8 @@ impl<'a> Fuse<'a> {
                 // Where nobody else reads it, it may be computed for all.
                 [compare @ Op::Compare(_, operands), Op::If(inner)]
                     if inner.condition == operands.to
-                        && self.reads[usize::from(operands.to)] == 1 =>
+                        && self.reads[usize::from(operands.to)] == 1
+                        && self.is_free(operands) =>
                 {
                     compared.push(compare);
                     branch = inner;
@@ -69,6 +71,17 @@ impl<'a> Fuse<'a> {
             first_key,
             first,
         })
+    }
+
+    /// Whether a comparison is charged for in no case: one that not all lanes come to may be made
+    /// for all.
+    fn is_free(&self, operands: &Binary) -> bool {
+        let [left, right] = [operands.left, operands.right];
+        let is_short = |register| {
+            let constant = self.constant(register);
+            constant.is_some_and(|text| text.len() < cost::FREE_COMPARISON)
+        };
+        self.stage.registers[usize::from(left)] != Type::Text || is_short(left) || is_short(right)
     }
 
     /// Where the condition that was just set and those that `compared` sets say which of some short
