@@ -12,6 +12,10 @@ use rhythm_protocol::http::head::{Known, Progress};
 /// The most bytes of an answer's head.
 pub(super) const HEAD_BYTES_MAX: usize = 32 << 10;
 
+/// The most answers before the one that is waited for: each takes time to find, and who sends one
+/// after the other has nothing to say.
+const INTERIM_MAX: u32 = 256;
+
 /// An answer that is none, or a part of one that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unreadable;
@@ -34,6 +38,8 @@ pub(super) struct AnswerReader {
     head: Box<ResponseHead>,
     /// The head's bytes, as far as they came.
     head_bytes: Vec<u8>,
+    /// Answers that came before it (1xx).
+    interim: u32,
     to_head: bool,
     asks_upgrade: bool,
     /// Something came.
@@ -62,6 +68,7 @@ impl AnswerReader {
             state: State::Head,
             head: Box::default(),
             head_bytes: Vec::new(),
+            interim: 0,
             to_head,
             asks_upgrade,
             is_touched: false,
@@ -159,6 +166,10 @@ impl AnswerReader {
             // The answer itself is still to come (RFC 9110, section 15.2).
             if matches!(head.status(), 100 | 102..=199) {
                 self.head_bytes.clear();
+                self.interim += 1;
+                if self.interim > INTERIM_MAX {
+                    return Err(Unreadable);
+                }
                 continue;
             }
             break length;
@@ -309,6 +320,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
             "HTTP/1.1 200 OK\r\nA: b\r\n folded\r\n\r\n",
             &long,
+            &"HTTP/1.1 100 C\r\n\r\n".repeat(INTERIM_MAX as usize + 1),
         ] {
             assert_eq!(
                 read(&[bytes.as_bytes()], false),
