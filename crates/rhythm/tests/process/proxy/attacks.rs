@@ -128,8 +128,6 @@ fn what_is_said_on_a_connection_before_it_is_asked_is_nobodys_answer() {
     // While it looks at nothing, a request comes, and then an answer that nobody asked for: it is
     // told of the request first.
     server.signal(Signal::STOP);
-    let mut other = TcpStream::connect(server.address).expect("it listens");
-    other.set_read_timeout(Some(NEVER)).expect("a duration");
     client
         .write_all(b"GET /two HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
         .expect("it reads");
