@@ -40,6 +40,8 @@ pub(super) struct AnswerReader {
     head_bytes: Vec<u8>,
     /// Answers that came before it (1xx).
     interim: u32,
+    /// It has no content, and its head tells of some.
+    tells_of_more: bool,
     to_head: bool,
     asks_upgrade: bool,
     /// Something came.
@@ -69,6 +71,7 @@ impl AnswerReader {
             head: Box::default(),
             head_bytes: Vec::new(),
             interim: 0,
+            tells_of_more: false,
             to_head,
             asks_upgrade,
             is_touched: false,
@@ -97,9 +100,11 @@ impl AnswerReader {
         self.head_bytes = Vec::new();
     }
 
-    /// Whether the connection can be asked again once the answer is over.
+    /// Whether the connection can be asked again once the answer is over. Some servers send the
+    /// content that an answer without content tells of all the same, perhaps only when they are
+    /// asked again: it would be the answer to that.
     pub(super) fn keeps_alive(&self) -> bool {
-        matches!(self.state, State::Over) && self.head.keep_alive()
+        matches!(self.state, State::Over) && self.head.keep_alive() && !self.tells_of_more
     }
 
     /// The connection has ended in order. Whether the answer is whole with that.
@@ -175,6 +180,9 @@ impl AnswerReader {
             break length;
         };
         self.head_bytes.truncate(length_of_head);
+        self.tells_of_more = self.head.framing() == ResponseFraming::None
+            && (self.length().is_some_and(|length| length > 0)
+                || self.head.known(Known::TransferEncoding).is_some());
         self.state = match (self.head.status(), self.head.framing()) {
             (101, _) if self.asks_upgrade => {
                 self.state = State::Raw;
@@ -259,8 +267,9 @@ mod tests {
                 304,
                 "",
                 true,
-                true,
+                false,
             ),
+            ("HTTP/1.1 304 No\r\nETag: a\r\n\r\n", 304, "", true, true),
             (
                 "HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 C\r\n\r\n\
                  HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -301,6 +310,8 @@ mod tests {
             );
         }
         let to_head = read(&[b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"], true);
+        assert_eq!(to_head, Ok((200, vec![], true, false)));
+        let to_head = read(&[b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"], true);
         assert_eq!(to_head, Ok((200, vec![], true, true)));
     }
 

@@ -91,6 +91,20 @@ fn sockets_of_those_who_are_gone_without_a_word_are_closed() {
     assert!(metrics.contains(&failures), "silence is no failure");
 }
 
+/// The next connection, which is not waited for longer than for ever.
+fn accepted(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).expect("a socket");
+    let mut found = None;
+    until("a connection", || {
+        found = listener.accept().ok();
+        found.is_some()
+    });
+    let (stream, _) = found.expect("it was found");
+    stream.set_nonblocking(false).expect("a socket");
+    stream.set_read_timeout(Some(NEVER)).expect("a duration");
+    stream
+}
+
 /// Reads a request's head.
 fn read_head(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
@@ -114,7 +128,7 @@ fn what_is_said_on_a_connection_before_it_is_asked_is_nobodys_answer() {
     client
         .write_all(b"GET /one HTTP/1.1\r\nHost: h\r\n\r\n")
         .expect("it reads");
-    let (mut first, _) = listener.accept().expect("a connection");
+    let mut first = accepted(&listener);
     read_head(&mut first);
     first
         .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none")
@@ -137,8 +151,40 @@ fn what_is_said_on_a_connection_before_it_is_asked_is_nobodys_answer() {
         .expect("it reads");
     thread::sleep(Duration::from_millis(50));
     server.signal(Signal::CONT);
-    let (mut second, _) = listener.accept().expect("a connection");
+    let mut second = accepted(&listener);
     assert!(read_head(&mut second).starts_with("GET /two "));
+    second
+        .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo")
+        .expect("it reads");
+    let mut two = String::new();
+    client.read_to_string(&mut two).expect("text");
+    assert!(two.ends_with("\r\n\r\ntwo"), "{two}");
+}
+
+#[test]
+fn content_behind_an_answer_that_has_none_is_nobodys_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    let service = format!("[[proxy]]\nmatch = \"/**\"\nto = \"http://{address}\"\n");
+    let server = serve_by_one(&folder("behind", &service));
+    let mut client = TcpStream::connect(server.address).expect("it listens");
+    client.set_read_timeout(Some(NEVER)).expect("a duration");
+    client
+        .write_all(b"HEAD /one HTTP/1.1\r\nHost: h\r\n\r\n")
+        .expect("it reads");
+    let mut first = accepted(&listener);
+    assert!(read_head(&mut first).starts_with("HEAD /one "));
+    let evil = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", evil.len());
+    first.write_all(head.as_bytes()).expect("it reads");
+    assert!(read_head(&mut client).contains(&format!("Content-Length: {}\r\n", evil.len())));
+    client
+        .write_all(b"GET /two HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        .expect("it reads");
+    // What a server sends of it as late as this comes when the next has been asked.
+    let mut second = accepted(&listener);
+    assert!(read_head(&mut second).starts_with("GET /two "));
+    let _ = first.write_all(evil);
     second
         .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo")
         .expect("it reads");

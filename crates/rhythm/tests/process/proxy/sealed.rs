@@ -28,17 +28,22 @@ fn to(url: &str, more: &str) -> String {
 #[test]
 fn servers_are_asked_over_tls_that_are_whom_they_should_be() {
     let (_pages, [plain, sealed], certificate) = pages("proxy-sealed-pages");
-    let trusting = format!("tls_ca = \"{}\"\nhealth = \"/hello\"", certificate.display());
+    let trusting = format!(
+        "tls_ca = \"{}\"\nhealth = \"/hello\"",
+        certificate.display()
+    );
     let url = format!("https://localhost:{}", sealed.port());
     let at = folder("sealed", &to(&url, &trusting));
     let server = Server::start(&at, &[]);
-    let hello = |name: &str| (200, format!("<h1>Hello, {name}</h1>\n"));
+    let hello = |name: &str| (200, format!("<h1>Hello, {name}</h1>"));
     // The second is asked on the same connection, or on the other worker's.
     for _ in 0..4 {
         assert_eq!(get(&server, "/hello?name=x"), hello("x"));
     }
     let mut client = server.client();
-    let posted = client.ask("POST", "/hello", "name=form").expect("an answer");
+    let posted = client
+        .ask("POST", "/hello", "name=form")
+        .expect("an answer");
     assert_eq!((posted.status, posted.body), hello("form"));
     drop(server);
     let other = make(&at, "other", &["localhost"]);
@@ -46,9 +51,17 @@ fn servers_are_asked_over_tls_that_are_whom_they_should_be() {
     // Not by another name than the certificate's, not where it is not trusted, and not where no
     // TLS is spoken.
     for (url, more, kind) in [
-        (format!("https://127.0.0.1:{}", sealed.port()), &*trusting, "denied"),
+        (
+            format!("https://127.0.0.1:{}", sealed.port()),
+            &*trusting,
+            "denied",
+        ),
         (url.clone(), &*other, "denied"),
-        (format!("https://localhost:{}", plain.port()), &*trusting, "invalid"),
+        (
+            format!("https://localhost:{}", plain.port()),
+            &*trusting,
+            "invalid",
+        ),
     ] {
         let server = Server::start(&folder("unsealed", &to(&url, more)), &[]);
         assert_eq!(get(&server, "/hello").0, 502, "{url}");
