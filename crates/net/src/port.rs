@@ -407,6 +407,14 @@ pub trait Port {
         let _ = connection;
     }
 
+    /// Whether something came on a connection, or it ended, that its handler was not told of yet:
+    /// on one that was kept, nothing that lies there is an answer to what is asked next. A port
+    /// that cannot look says no.
+    fn has_news(&mut self, connection: ConnectionId) -> bool {
+        let _ = connection;
+        false
+    }
+
     /// Begins a connection to `peer`; `connected` or `ended` follows.
     ///
     /// # Errors

@@ -124,6 +124,11 @@ impl Folder {
         Ok(Folder { sources, statics })
     }
 
+    /// Where it is.
+    pub(crate) fn at(&self) -> &Path {
+        &self.sources.folder
+    }
+
     /// One of nothing but these.
     pub(crate) fn of_sources(sources: Sources) -> Folder {
         Folder {

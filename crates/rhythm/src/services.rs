@@ -9,7 +9,7 @@ use anyhow::{Context, Error, Result, bail};
 use rhythm_engine::program::Service;
 use rhythm_engine::settings::{BackendConfig, Origin, ServiceConfig, UrlPlace};
 use rhythm_net::Peer;
-use rhythm_server::{Site, SiteSettings};
+use rhythm_server::{ProxyRoute, Site, SiteSettings, backend};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -82,13 +82,31 @@ impl Compiled {
             settings.peers = locate(config)?;
         }
         for route in &mut settings.proxies {
-            for ((_, url), peers) in route.config.to.iter().zip(&mut route.peers) {
-                *peers = find(&url.place)
-                    .with_context(|| format!("[[proxy]] {}", route.config.name()))?;
-            }
+            find_servers(route, self.folder.at(), &find)
+                .with_context(|| format!("[[proxy]] {}", route.config.name()))?;
         }
         self.folder.into_site_after(before, self.service, settings)
     }
+}
+
+/// Finds where a route's servers are, and what connections to them are sealed with.
+fn find_servers(
+    route: &mut ProxyRoute,
+    folder: &Path,
+    find: impl Fn(&UrlPlace) -> Result<Vec<Peer>>,
+) -> Result<()> {
+    let settings = &route.config.settings;
+    let files = [
+        &*settings.tls_ca,
+        &*settings.tls_certificate,
+        &*settings.tls_key,
+    ];
+    for ((_, url), peers) in route.config.to.iter().zip(&mut route.peers) {
+        let seal = backend::seal_of(url, folder, files).map_err(Error::msg)?;
+        let found = find(&url.place)?.into_iter();
+        *peers = found.map(|peer| peer.sealed(seal.clone())).collect();
+    }
+    Ok(())
 }
 
 /// What a service is called among others: as it says, or by its folder.

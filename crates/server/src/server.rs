@@ -291,8 +291,8 @@ impl Server {
                 may_follow(before, &site, *sessions_max)?;
                 if asks_tls(&site) && !has_layer {
                     return Err(
-                        "a backend is asked over TLS now, and no other was as the server started: \
-                         restart it"
+                        "a backend, or a server that is proxied to, is asked over TLS now, and \
+                         none was as the server started: restart it"
                             .to_owned(),
                     );
                 }
@@ -353,9 +353,15 @@ fn certificates_of(sites: &Sites) -> Result<Vec<Certificate>, String> {
     }
 }
 
-/// Whether a site asks a backend over TLS.
+/// Whether a site asks a backend, or what it proxies to, over TLS.
 fn asks_tls(site: &Site) -> bool {
-    let mut peers = site.settings.backends.iter().flat_map(|it| &it.peers);
+    let settings = &site.settings;
+    let of_backends = settings.backends.iter().flat_map(|it| &it.peers);
+    let of_proxies = settings
+        .proxies
+        .iter()
+        .flat_map(|it| it.peers.iter().flatten());
+    let mut peers = of_backends.chain(of_proxies);
     peers.any(|peer| peer.seal.is_some())
 }
 

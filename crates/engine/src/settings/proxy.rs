@@ -207,6 +207,13 @@ section! {
         /// Which of several servers gets a request: `"least"`, the one with the fewest under way;
         /// `"client"`, always the same one for a client's address, as long as it is well.
         balance: Balance = Balance::Least; choice(Balance::WORDS),
+        /// For servers of `https://`: a file with the certificates (PEM) of those who may have
+        /// signed the servers', in place of the system's.
+        tls_ca: String = String::new(); text(Ok),
+        /// A file with the certificate (PEM) that is shown to a server that asks for one.
+        tls_certificate: String = String::new(); text(Ok),
+        /// A file with its private key (PEM).
+        tls_key: String = String::new(); text(Ok),
         /// Who may say in X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host and Forwarded for
         /// whom it asks: addresses and networks such as "10.0.0.0/8", and `unix` for clients at a
         /// Unix socket, with spaces between them. What others say there is not passed on.
@@ -223,8 +230,12 @@ section! {
         /// The longest that an answer's head takes once the request is sent; then it answers 504.
         answer_timeout: Duration = Duration::from_secs(60); timeout(),
         /// The longest that a server takes nothing of a request, or sends nothing of an answer that
-        /// it has begun, while it could; then it is given up. It does not hold for WebSockets.
+        /// it has begun, while it could; then it is given up. Of a WebSocket it holds for what the
+        /// server does not take.
         piece_timeout: Duration = Duration::from_secs(60); timeout(),
+        /// The longest that nothing passes either way on a WebSocket; then it is closed, since who
+        /// is gone without a word would hold its connection for ever.
+        tunnel_timeout: Duration = Duration::from_secs(3600); timeout(),
         /// For how long an idle connection is kept: less than the server keeps it (Node.js: 5s,
         /// gunicorn: 2s), since a request that meets its end may be lost. 0s: each request has a
         /// connection of its own.

@@ -135,20 +135,16 @@ fn listed<'a>(keys: &Keys<'_, 'a>, key: &str, report: &mut Report) -> Vec<Text<'
 
 fn read_url(text: &Text<'_>, report: &mut Report) -> Option<BackendUrl> {
     let hint = match text.value.parse::<BackendUrl>() {
-        Ok(url) if url.speaks_tls => {
-            let message = "TLS to servers that are proxied to is not there yet";
-            let hint = "have it listen without TLS where only this machine, or a network of yours, \
-                        reaches it, and write http://";
-            report.error(text.place, message, hint);
-            return None;
-        }
         Ok(url) if url.path == "/" && !text.value.ends_with('/') => return Some(url),
         Ok(_) => {
             let message = "a server that is proxied to has no path: it gets the request's own";
             report.error(text.place, message, "such as \"http://127.0.0.1:3000\"");
             return None;
         }
-        Err(_) => "such as \"http://127.0.0.1:3000\" or \"http://unix:/run/app.sock\"",
+        Err(_) => {
+            "such as \"http://127.0.0.1:3000\", \"https://app.internal\" or \
+             \"http://unix:/run/app.sock\""
+        }
     };
     let wrong = text.value.parse::<BackendUrl>().err()?;
     report.error(text.place, wrong.to_string(), hint);

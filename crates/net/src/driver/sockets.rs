@@ -436,6 +436,15 @@ impl Port for Sockets {
         }
     }
 
+    fn has_news(&mut self, id: ConnectionId) -> bool {
+        let Some(connection) = self.get_for_handler(id) else {
+            return true;
+        };
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let looked = retry(|| net::recv(&connection.socket, &mut [0; 1], flags).map(|_| ()));
+        looked != Err(Errno::AGAIN)
+    }
+
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
         if peer.seal.is_some() {
             return Err(io::ErrorKind::Unsupported.into());

@@ -88,6 +88,10 @@ impl<S: Codecs> Port for LayerPort<'_, S> {
         self.port.unanswered(id);
     }
 
+    fn has_news(&mut self, id: ConnectionId) -> bool {
+        self.port.has_news(id)
+    }
+
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
         let Some(codec) = self.state.codecs.connecting(peer) else {
             // Where it is to be sealed all the same, the driver refuses it.

@@ -49,6 +49,8 @@ pub use password::first_line;
 pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};
 pub(crate) use registry::query_bytes_max;
 pub use registry::{KINDS, besim, find, kinds, locate, open, reach};
+pub(crate) use secured::CONNECTION_BYTES as SECURED_BYTES;
+pub use secured::seal_of;
 pub use wire::{Greeting, Unreadable, Verdict, Wire};
 
 use crate::owner::ConnectionOwner;

@@ -6,7 +6,8 @@ use crate::intake::csrf::NoToken;
 use crate::intake::origin;
 use crate::intake::params::BadParameter;
 use crate::site::Site;
-use crate::site::routes::{Found, PatternId, ProxyFound, Target};
+use crate::site::proxy_paths::ProxyFound;
+use crate::site::routes::{Found, PatternId, Target};
 use rhythm_engine::session::TooMany;
 use rhythm_protocol::http::request::{Method, RequestHead};
 use rhythm_protocol::http::uri;
@@ -91,7 +92,7 @@ fn find_proxied(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8])
     if found == Found::Nothing && is_file() {
         return None;
     }
-    match site.routes.find_proxy(head.path(bytes)) {
+    match site.routes.find_proxy(head.method(), head.path(bytes)) {
         ProxyFound::Proxy(index) => Some(Way::Proxy(index)),
         ProxyFound::Unclear => Some(Way::Site(SiteAnswer::Error(400))),
         ProxyFound::Nothing => None,

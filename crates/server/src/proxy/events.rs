@@ -180,7 +180,10 @@ impl Proxies {
             }
             Phase::Asked if !exchange.owed.is_empty() => self.fail(answers, slot, Cause::Stuck),
             Phase::Asked => self.fail(answers, slot, Cause::Late),
-            Phase::Answering | Phase::Tunnel => self.fail(answers, slot, Cause::Silent),
+            Phase::Answering => self.fail(answers, slot, Cause::Silent),
+            Phase::Tunnel if !exchange.owed.is_empty() => self.fail(answers, slot, Cause::Stuck),
+            // Neither had anything to say: nobody failed.
+            Phase::Tunnel => self.finish(answers, slot, false),
         }
     }
 }

@@ -145,8 +145,8 @@ impl Exchange {
         };
         let is_early = match self.phase {
             Phase::Waiting | Phase::Connecting => true,
-            Phase::Asked => self.ends == Ends::Upgrade,
-            Phase::Answering | Phase::Tunnel => false,
+            Phase::Asked | Phase::Answering => self.ends == Ends::Upgrade,
+            Phase::Tunnel => false,
         };
         match is_early {
             true => write(&mut self.early),
@@ -184,6 +184,10 @@ impl Exchange {
     pub(super) fn begins(&mut self, phase: Phase) {
         self.phase = phase;
         self.head = Vec::new();
+        if phase == Phase::Answering {
+            // Of what was to follow in another protocol nothing is sent.
+            self.early = Vec::new();
+        }
     }
 
     /// Until when its next step may take.

@@ -39,8 +39,10 @@ pub(super) fn passed_on<'a>(
 
 fn is_of_connection(name: &[u8]) -> bool {
     let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
-    let is_proxy = (name.get(..6)).is_some_and(|start| start.eq_ignore_ascii_case(b"proxy-"));
-    is_proxy || OF_CONNECTION.iter().any(is)
+    let is_proxys = (name.get(..6)).is_some_and(|start| start.eq_ignore_ascii_case(b"proxy-"));
+    // CGI has `Proxy` as HTTP_PROXY, which libraries take for where to send their own requests
+    // (CVE-2016-5385 and others).
+    is_proxys || name.eq_ignore_ascii_case(b"proxy") || OF_CONNECTION.iter().any(is)
 }
 
 /// Whether a head's Connection names this field as one of its own.
@@ -94,6 +96,7 @@ mod tests {
     fn what_is_a_connections_own_stays_there() {
         let bytes = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close, X-Own\r\nx-own: 1\r\n\
             Keep-Alive: 5\r\nTE: trailers\r\nTrailer: A\r\nUpgrade: x\r\nProxy-Anything: 1\r\n\
+            Proxy: http://evil.test\r\n\
             Connection: Other\r\nOTHER: 2\r\nX-Kept: 3\r\nContent-Length: 0\r\n\r\n";
         let mut head = RequestHead::new();
         let parsed = parse_head(&mut head, bytes, &HeadLimits::default());

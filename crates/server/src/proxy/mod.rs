@@ -38,6 +38,7 @@ mod timers;
 mod told;
 mod upstream;
 
+use crate::backend::SECURED_BYTES;
 use crate::observe::metrics::SiteMetrics;
 use crate::site::{ProxyRoute, Site};
 use exchange::Exchange;
@@ -50,7 +51,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use timers::{Due, Timers};
+use timers::{Due, Timer, Timers};
 use told::Failures;
 
 /// The proxy of a worker, which its pipeline and its hosts have in common.
@@ -98,8 +99,8 @@ struct Link {
     used: Use,
     /// Since when it is idle.
     idle_since: Time,
-    /// There is a timer for that.
-    has_timer: bool,
+    /// For that.
+    timer: Option<Timer>,
 }
 
 /// What a connection is used for.
@@ -176,21 +177,26 @@ pub(crate) fn bytes_max(
 ) -> usize {
     let receive = DriverOptions::default().receive_bytes;
     // A head with what is said in it of the client, twice where it may be sent again; a piece of
-    // content before it is sent, with its framing; the head of an answer; and what there is of
-    // each in tables, which have twice the places that they need.
+    // content before it is sent, with its framing; the head of an answer, as it grows; and what
+    // there is of each in tables, which have twice the places that they need.
     let head = 2 * config.limits.head_bytes_max as usize + 1024;
-    let tables = 2 * (size_of::<Exchange>() + size_of::<Link>() + size_of::<Route>());
-    let each = 2 * head + receive + 64 + reader::HEAD_BYTES_MAX + 4096 + tables;
-    let requests = routes.iter().map(|route| {
+    let timers = 2 * size_of::<(Timer, Due)>();
+    let tables = 2 * (size_of::<Exchange>() + size_of::<Link>() + size_of::<Route>() + timers);
+    let each = 2 * head + receive + 64 + 2 * reader::HEAD_BYTES_MAX + 4096 + tables;
+    let bytes = routes.iter().map(|route| {
         let settings = &route.settings;
-        let connections = settings.connections_max as usize * route.to.len();
-        connections + settings.waiting_max as usize + route.to.len()
+        // One more to each server, for whether it is in order.
+        let connections = (settings.connections_max as usize + 1).saturating_mul(route.to.len());
+        let sealed = match route.to.iter().any(|(_, url)| url.speaks_tls) {
+            true => connections.saturating_mul(SECURED_BYTES),
+            false => 0,
+        };
+        let requests = connections + settings.waiting_max as usize;
+        requests.saturating_mul(each).saturating_add(sealed)
     });
+    let all = bytes.fold(0, usize::saturating_add);
     match routes.is_empty() {
         true => 0,
-        false => requests
-            .sum::<usize>()
-            .saturating_mul(each)
-            .saturating_add(2 * receive),
+        false => all.saturating_add(2 * receive),
     }
 }

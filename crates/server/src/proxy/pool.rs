@@ -29,6 +29,15 @@ impl Proxies {
             );
             let wait_timeout = route.settings().wait_timeout;
             let upstream = &mut route.upstreams[chosen];
+            if exchange.retries == 0
+                && let Some(id) = upstream.idle.last().copied()
+                && answers.port().has_news(id)
+            {
+                // Its end, or an answer to nobody's request, which is not to become this one's.
+                answers.port().abort(id);
+                self.forget_link(id);
+                continue;
+            }
             let is_full = upstream.connections >= most as usize;
             // What was lost on a connection that had been idle may be lost on the next such.
             let idle = match exchange.retries == 0 || is_full {
@@ -194,9 +203,8 @@ impl Proxies {
             return;
         }
         (link.used, link.idle_since) = (Use::Idle, now);
-        if !link.has_timer {
-            link.has_timer = true;
-            self.timers.set(now + keep_alive, Due::Idle(id));
+        if link.timer.is_none() {
+            link.timer = Some(self.timers.set(now + keep_alive, Due::Idle(id)));
         }
         route.upstreams[link.upstream].idle.push(id);
     }
@@ -207,7 +215,7 @@ impl Proxies {
         let Some(link) = self.links.get_mut(&id) else {
             return;
         };
-        link.has_timer = false;
+        link.timer = None;
         let Some(route) = self.routes.get(&link.route) else {
             return;
         };
@@ -216,8 +224,7 @@ impl Proxies {
         }
         let until = link.idle_since + route.settings().keep_alive;
         if now < until {
-            link.has_timer = true;
-            self.timers.set(until, Due::Idle(id));
+            link.timer = Some(self.timers.set(until, Due::Idle(id)));
             return;
         }
         answers.port().close(id);
@@ -226,7 +233,10 @@ impl Proxies {
 
     /// A connection is gone.
     pub(super) fn forget_link(&mut self, id: ConnectionId) -> Option<Link> {
-        let link = self.links.remove(&id)?;
+        let mut link = self.links.remove(&id)?;
+        if let Some(timer) = link.timer.take() {
+            self.timers.clear(timer);
+        }
         let route = self.routes.get_mut(&link.route)?;
         if !matches!(link.used, Use::Check(_)) {
             let upstream = &mut route.upstreams[link.upstream];
@@ -282,7 +292,7 @@ impl Link {
             upstream,
             used,
             idle_since: Time::ZERO,
-            has_timer: false,
+            timer: None,
         }
     }
 }

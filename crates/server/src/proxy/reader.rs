@@ -12,6 +12,10 @@ use rhythm_protocol::http::head::{Known, Progress};
 /// The most bytes of an answer's head.
 pub(super) const HEAD_BYTES_MAX: usize = 32 << 10;
 
+/// The most answers before the one that is waited for: each takes time to find, and who sends one
+/// after the other has nothing to say.
+const INTERIM_MAX: u32 = 256;
+
 /// An answer that is none, or a part of one that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unreadable;
@@ -34,6 +38,10 @@ pub(super) struct AnswerReader {
     head: Box<ResponseHead>,
     /// The head's bytes, as far as they came.
     head_bytes: Vec<u8>,
+    /// Answers that came before it (1xx).
+    interim: u32,
+    /// It has no content, and its head tells of some.
+    tells_of_more: bool,
     to_head: bool,
     asks_upgrade: bool,
     /// Something came.
@@ -62,6 +70,8 @@ impl AnswerReader {
             state: State::Head,
             head: Box::default(),
             head_bytes: Vec::new(),
+            interim: 0,
+            tells_of_more: false,
             to_head,
             asks_upgrade,
             is_touched: false,
@@ -90,9 +100,11 @@ impl AnswerReader {
         self.head_bytes = Vec::new();
     }
 
-    /// Whether the connection can be asked again once the answer is over.
+    /// Whether the connection can be asked again once the answer is over. Some servers send the
+    /// content that an answer without content tells of all the same, perhaps only when they are
+    /// asked again: it would be the answer to that.
     pub(super) fn keeps_alive(&self) -> bool {
-        matches!(self.state, State::Over) && self.head.keep_alive()
+        matches!(self.state, State::Over) && self.head.keep_alive() && !self.tells_of_more
     }
 
     /// The connection has ended in order. Whether the answer is whole with that.
@@ -159,11 +171,18 @@ impl AnswerReader {
             // The answer itself is still to come (RFC 9110, section 15.2).
             if matches!(head.status(), 100 | 102..=199) {
                 self.head_bytes.clear();
+                self.interim += 1;
+                if self.interim > INTERIM_MAX {
+                    return Err(Unreadable);
+                }
                 continue;
             }
             break length;
         };
         self.head_bytes.truncate(length_of_head);
+        self.tells_of_more = self.head.framing() == ResponseFraming::None
+            && (self.length().is_some_and(|length| length > 0)
+                || self.head.known(Known::TransferEncoding).is_some());
         self.state = match (self.head.status(), self.head.framing()) {
             (101, _) if self.asks_upgrade => {
                 self.state = State::Raw;
@@ -248,8 +267,9 @@ mod tests {
                 304,
                 "",
                 true,
-                true,
+                false,
             ),
+            ("HTTP/1.1 304 No\r\nETag: a\r\n\r\n", 304, "", true, true),
             (
                 "HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 C\r\n\r\n\
                  HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -290,6 +310,8 @@ mod tests {
             );
         }
         let to_head = read(&[b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"], true);
+        assert_eq!(to_head, Ok((200, vec![], true, false)));
+        let to_head = read(&[b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"], true);
         assert_eq!(to_head, Ok((200, vec![], true, true)));
     }
 
@@ -309,6 +331,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
             "HTTP/1.1 200 OK\r\nA: b\r\n folded\r\n\r\n",
             &long,
+            &"HTTP/1.1 100 C\r\n\r\n".repeat(INTERIM_MAX as usize + 1),
         ] {
             assert_eq!(
                 read(&[bytes.as_bytes()], false),

@@ -38,6 +38,12 @@ impl Proxies {
         let Some(route) = self.routes.get_mut(&number) else {
             return answers.error(slot, shape, 503, "");
         };
+        if head.host().of(bytes).len() > request::HOST_BYTES_MAX {
+            let page = site.error_page(400);
+            return answers.error_page(slot, shape, 400, page, |head| {
+                site.write_error_fields(400, head);
+            });
+        }
         let settings = route.settings();
         let most = settings
             .content_bytes_max
@@ -63,7 +69,7 @@ impl Proxies {
             ends,
             is_last: settings.keep_alive.is_zero(),
         };
-        let mut out = Vec::with_capacity(bytes.len().min(1 << 16) / 2 + come.len());
+        let mut out = Vec::with_capacity(request::bytes_max(head) + come.len());
         request::write(head, bytes, &told, &mut out);
         out.extend_from_slice(come);
         let method = head.method();
@@ -124,8 +130,10 @@ impl Proxies {
             }
             Flushed::All | Flushed::Some => {}
         }
-        if exchange.phase != Phase::Asked {
-            return;
+        match exchange.phase {
+            Phase::Asked => {}
+            Phase::Tunnel => return self.note_piece(answers, slot),
+            Phase::Waiting | Phase::Connecting | Phase::Answering => return,
         }
         let Some(route) = self.routes.get(&exchange.route) else {
             return;
@@ -151,8 +159,11 @@ impl Proxies {
             return Flow::More;
         };
         if exchange.ends == Ends::Upgrade && exchange.phase != Phase::Tunnel {
-            // To the server it would be a request, if that does not speak the other protocol.
-            exchange.take(piece, is_last);
+            // To the server it would be a request, if that does not speak the other protocol; one
+            // that answers does not.
+            if exchange.phase != Phase::Answering {
+                exchange.take(piece, is_last);
+            }
             exchange.client_waits = true;
             return Flow::Wait;
         }
@@ -229,7 +240,8 @@ impl Proxies {
         self.decoded = decoded;
     }
 
-    /// Something came of an answer, which gives the server time for more.
+    /// Something came of an answer, which gives the server time for more; or something passed
+    /// either way of another protocol.
     fn note_piece(&mut self, answers: &Answers<'_>, slot: AnswerSlot) {
         let Some(exchange) = self.exchanges.get_mut(&slot) else {
             return;
@@ -237,13 +249,15 @@ impl Proxies {
         let Some(route) = self.routes.get(&exchange.route) else {
             return;
         };
-        if exchange.phase == Phase::Answering {
-            let until = match exchange.server_waits {
-                true => Time::NEVER,
-                false => answers.now() + route.settings().piece_timeout,
-            };
-            exchange.wait_until(until, &mut self.timers);
-        }
+        let (now, settings) = (answers.now(), route.settings());
+        let until = match exchange.phase {
+            Phase::Waiting | Phase::Connecting | Phase::Asked => return,
+            Phase::Tunnel if !exchange.owed.is_empty() => now + settings.piece_timeout,
+            _ if exchange.server_waits => Time::NEVER,
+            Phase::Tunnel => now + settings.tunnel_timeout,
+            Phase::Answering => now + settings.piece_timeout,
+        };
+        exchange.wait_until(until, &mut self.timers);
     }
 
     /// The client has room for more of an answer.
@@ -284,7 +298,6 @@ impl Proxies {
             return;
         };
         exchange.begins(Phase::Tunnel);
-        exchange.wait_until(Time::NEVER, &mut self.timers);
         let (head, bytes) = exchange.reader.head();
         answers.switch(slot, exchange.shape, |out| {
             for (name, value) in passed_on(head.headers(), bytes) {
@@ -296,6 +309,7 @@ impl Proxies {
             }
         });
         exchange.reader.forget_head();
+        // Now it is for the server.
         let early = std::mem::take(&mut exchange.early);
         exchange.owed.push_own(early);
         self.send(answers, slot, false);

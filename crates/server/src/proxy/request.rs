@@ -20,6 +20,17 @@ const FOR: HeaderName<'static> = HeaderName::new("X-Forwarded-For").expect("a to
 const PROTO: HeaderName<'static> = HeaderName::new("X-Forwarded-Proto").expect("a token");
 const HOST: HeaderName<'static> = HeaderName::new("X-Forwarded-Host").expect("a token");
 
+/// The longest Host that is passed on: longer names lead nowhere (RFC 1035, section 2.3.4).
+pub(super) const HOST_BYTES_MAX: usize = 255 + ":65535".len();
+/// What is said beside a client's own head, without Hosts: addresses, and the names of fields.
+const SAID_BYTES: usize = 512;
+
+/// The most bytes of the head that is made of this one.
+pub(super) fn bytes_max(head: &RequestHead) -> usize {
+    let end = (head.headers().last()).map_or(head.target().end, |header| header.value.end);
+    usize::from(end) + 3 * HOST_BYTES_MAX + SAID_BYTES
+}
+
 /// How the end of a request's content is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
@@ -88,8 +99,10 @@ pub(super) fn write(head: &RequestHead, bytes: &[u8], told: &Told<'_>, out: &mut
     let mut out = RequestWriter::new(out, head.method(), &target, sent);
     for (name, value) in passed_on(headers, bytes) {
         let is_decided_here = |known: &&str| name.as_str().eq_ignore_ascii_case(known);
+        // Proxies that are trusted write them with `-`: with `_` a client said it to those.
+        let is_said = told.is_trusted && !name.as_str().contains('_');
         let is_old = is_of_client(name.as_str())
-            && (!told.is_trusted || [FORWARDED, FOR, PROTO, HOST].iter().any(|it| is(it, name)));
+            && (!is_said || [FORWARDED, FOR, PROTO, HOST].iter().any(|it| is(it, name)));
         if !is_old && !["host", "expect"].iter().any(is_decided_here) {
             out.header(name, value);
         }
@@ -252,7 +265,8 @@ mod tests {
     fn who_is_trusted_says_for_whom_it_asks() {
         let bytes = b"GET / HTTP/1.1\r\nHost: inner\r\nX-Forwarded-For: 1.2.3.4\r\n\
             X-Forwarded-For: 5.6.7.8\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: outer\r\n\
-            Forwarded: for=1.2.3.4\r\nX-Real-IP: 1.2.3.4\r\n\r\n";
+            Forwarded: for=1.2.3.4\r\nX-Real-IP: 1.2.3.4\r\nX_Real_IP: 9.9.9.9\r\n\
+            X_Forwarded_For: 9.9.9.9\r\n\r\n";
         let told = Told {
             client: at("::ffff:10.0.0.1"),
             is_trusted: true,

@@ -45,6 +45,9 @@ impl Cause {
 
     fn cure(self) -> &'static str {
         match self {
+            Cause::Unreachable(ErrorKind::PermissionDenied | ErrorKind::InvalidData) => {
+                "see the line about TLS with it, then its certificate, or `tls_ca` of its [[proxy]]"
+            }
             Cause::Unreachable(_) => "start it, or mend `to` of its [[proxy]]",
             Cause::ConnectsLate => {
                 "see whether a firewall is before it, or raise `connect_timeout`"
@@ -54,7 +57,9 @@ impl Cause {
             }
             Cause::NoRoom => "let this process open more files (`ulimit -n`, LimitNOFILE=)",
             Cause::Lost(_) | Cause::CutOff(_) => "see in its own log why it hangs up",
-            Cause::Unreadable => "see whether it speaks HTTP/1.1 there, and no TLS",
+            Cause::Unreadable => {
+                "see whether it speaks HTTP/1.1 there; where it speaks TLS, write https:// in `to`"
+            }
             Cause::Late => "see what slows it down, or raise `answer_timeout`",
             Cause::Stuck | Cause::Silent => "see what slows it down, or raise `piece_timeout`",
         }

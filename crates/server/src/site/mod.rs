@@ -12,6 +12,7 @@ pub(crate) mod gzip;
 pub(crate) mod lengths;
 pub(crate) mod loader;
 pub(crate) mod names;
+pub(crate) mod proxy_paths;
 pub(crate) mod routes;
 mod settings;
 pub(crate) mod sites;

@@ -4,6 +4,7 @@
 //! are looked up first, in a table made for that. What is left, paths with escapes in them and
 //! routes with parameters, is decoded segment by segment and compared.
 
+use super::proxy_paths::{ProxyFound, ProxyPaths};
 use rhythm_engine::program::{Route, Segment};
 use rhythm_engine::settings::ProxyPattern;
 use rhythm_protocol::http::request::Method;
@@ -32,18 +33,6 @@ pub(crate) enum Found<'r> {
     /// The resource exists, and this is not one of its methods, which are given as in `Allow`.
     OtherMethod(&'r str),
     /// There is no such resource.
-    Nothing,
-}
-
-/// What was found of routes to other servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProxyFound {
-    /// That of this index in the settings.
-    Proxy(u32),
-    /// One, by a path that may mean another to the server: with segments that are `.` or `..` once
-    /// decoded, or with escapes that are none.
-    Unclear,
-    /// None.
     Nothing,
 }
 
@@ -142,8 +131,8 @@ pub(crate) struct Routes {
     patterns: Vec<Pattern>,
     /// Paths of hosts, without a slash at the end; the longest first.
     hosts: Vec<(Box<[u8]>, u32)>,
-    /// What other servers answer; the more specific first.
-    proxies: Vec<(ProxyPattern, u32)>,
+    /// What other servers answer.
+    proxies: ProxyPaths,
 }
 
 impl Routes {
@@ -224,40 +213,16 @@ impl Routes {
 
     /// Adds what another server answers.
     pub(crate) fn add_proxy(&mut self, pattern: &ProxyPattern, index: u32) {
-        self.proxies.push((pattern.clone(), index));
-        (self.proxies).sort_by(|(one, _), (other, _)| one.specificity(other));
+        self.proxies.add(pattern, index);
     }
 
     /// The route to another server that a path has, given as it was sent, which nothing here
-    /// answers.
-    pub(crate) fn find_proxy(&self, path: &[u8]) -> ProxyFound {
-        if self.proxies.is_empty() || !path.starts_with(b"/") {
-            return ProxyFound::Nothing;
-        }
-        let mut decoded = Vec::new();
-        let mut segments = Vec::new();
-        for segment in uri::segments(path) {
-            let start = decoded.len();
-            if uri::decode_bytes(segment, &mut decoded).is_err() {
-                return ProxyFound::Unclear;
-            }
-            segments.push(start..decoded.len());
-        }
-        let all = segments.iter().map(|segment| &decoded[segment.clone()]);
-        let is_dots = |name: &[u8]| name == b"." || name == b"..";
-        // What a server behind may take apart anew.
-        let leads_elsewhere = |segment: &[u8]| {
-            segment
-                .split(|byte| matches!(byte, b'/' | b'\\'))
-                .any(is_dots)
-        };
-        let is_unclear = all.clone().any(leads_elsewhere);
-        let found = (self.proxies.iter()).find(|(pattern, _)| pattern.has(all.clone()));
-        match found {
-            Some(_) if is_unclear => ProxyFound::Unclear,
-            Some((_, index)) => ProxyFound::Proxy(*index),
-            None => ProxyFound::Nothing,
-        }
+    /// answers by this method.
+    pub(crate) fn find_proxy(&self, method: Method, path: &[u8]) -> ProxyFound {
+        self.proxies.find(path, |path| {
+            let resource = self.decoded.get(path);
+            resource.is_some_and(|index| self.resources[*index as usize].target(method).is_some())
+        })
     }
 
     /// What answers a path that is no resource.

@@ -1,6 +1,8 @@
 //! Proxy routes: requests that other servers answer, as they should and as they should not.
 
+mod attacks;
 mod restarts;
+mod sealed;
 mod smuggling;
 mod streams;
 mod upstream;
@@ -320,8 +322,8 @@ fn mistakes_are_told_where_they_stand_and_what_is_hidden() {
     let told = |service: &str| check(&folder("check", service));
     for (line, said) in [
         (
-            "match = \"/a\"\nto = \"https://h\"",
-            "TLS to servers that are proxied to is not there yet",
+            "match = \"/a\"\nto = \"ftp://h\"",
+            "neither http:// nor https://",
         ),
         (
             "match = \"/a\"\nto = \"http://h/path\"",

@@ -14,6 +14,7 @@ const SCRIPT: &str = "
 import http.server, os, sys
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
+    wbufsize = -1  # An answer is sent as one: none is cut off within.
     def do_GET(self):
         is_ill = self.path == '/health' and os.path.exists(sys.argv[2])
         body = (self.path + ' ' + sys.argv[1]).encode()

@@ -255,6 +255,31 @@ fn answer(
                 out.write_all(&some)?;
             }
         }
+        "deaf-socket" => {
+            out.write_all(
+                b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                  Upgrade: websocket\r\n\r\n",
+            )?;
+            // It takes nothing until it is cut off.
+            while matches!(out.peek(&mut [0]), Ok(1..)) {
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        "interim" => loop {
+            out.write_all(&b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1000))?;
+        },
+        "endless-head" => {
+            out.write_all(b"HTTP/1.1 200 OK\r\n")?;
+            loop {
+                out.write_all(&b"A: b\r\n".repeat(1000))?;
+            }
+        }
+        "endless-trailers" => {
+            out.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")?;
+            loop {
+                out.write_all(&b"A: b\r\n".repeat(1000))?;
+            }
+        }
         "until-close" => out.write_all(b"HTTP/1.1 200 OK\r\n\r\nhello")?,
         "huge-head" => {
             let head = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(100_000));
