@@ -144,6 +144,11 @@ impl Port for StreamsPort<'_> {
         }
     }
 
+    fn has_news(&mut self, inner: ConnectionId) -> bool {
+        let plain = self.plain(inner);
+        plain.is_none_or(|id| self.port.has_news(id))
+    }
+
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {
         let id = self.port.connect(peer)?;
         // Nobody asks for the role or the address of who did not come in.
