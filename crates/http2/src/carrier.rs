@@ -1,7 +1,7 @@
 //! One connection that speaks HTTP/2: h2's end of it, and what goes in and out of that.
 
+use crate::options::Options;
 use crate::pipe::Pipe;
-use crate::state::Options;
 use bytes::Bytes;
 use h2::server::{Builder, Connection, Handshake, SendResponse};
 use h2::{Reason, RecvStream};

@@ -32,6 +32,7 @@
 mod answer;
 mod carrier;
 mod multiplexed;
+mod options;
 mod pipe;
 mod port;
 mod request;
@@ -41,4 +42,4 @@ mod stream;
 mod tests;
 
 pub use multiplexed::{CARRIER_BYTES, Multiplexed};
-pub use state::Options;
+pub use options::Options;

@@ -1,10 +1,11 @@
 //! The handler that a driver sees, and what it tells the one behind.
 
 use crate::carrier::{Carrier, Over, QUEUED_MAX};
+use crate::options::Options;
 use crate::pipe::OUTPUT_MAX;
 use crate::port::StreamsPort;
 use crate::request::write_head;
-use crate::state::{Options, Outer, State, inner_id, key_of};
+use crate::state::{Outer, State, inner_id, key_of};
 use crate::stream::{Came, SEND_MAX, Stream};
 use h2::Reason;
 use http::Method;

@@ -1,29 +1,13 @@
 //! What is kept of connections beside the handler: by the driver's names and by the handler's.
 
 use crate::carrier::Carrier;
+use crate::options::Options;
 use crate::stream::Stream;
 use h2::Reason;
 use rhythm_net::{Client, ConnectionId, ConnectionTable, Key, Role, Slab, Time, TimerWheel};
 use rhythm_protocol::http::client::ResponseHead;
 use std::collections::VecDeque;
 use std::time::Duration;
-
-/// What connections of HTTP/2 may do.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Whether there are any; if not, all connections go through as they are.
-    pub is_on: bool,
-    /// Most bytes of a request's header fields, as HTTP/2 counts them (RFC 9113, section 6.5.2).
-    pub head_bytes_max: u32,
-    /// Streams of one connection at one time; more are refused, and come again.
-    pub streams_max: u32,
-    /// Streams of all connections of a handler at one time, likewise.
-    pub all_streams_max: usize,
-    /// For how long a connection may be without a stream.
-    pub idle: Duration,
-    /// For how long a peer may take nothing of what it is sent.
-    pub stall: Duration,
-}
 
 /// A connection by the driver's name.
 pub(crate) enum Outer {

@@ -1,0 +1,20 @@
+//! What clients that speak HTTP/2 may do.
+
+use std::time::Duration;
+
+/// What connections of HTTP/2 may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether there are any; if not, all connections go through as they are.
+    pub is_on: bool,
+    /// Most bytes of a request's header fields, as HTTP/2 counts them (RFC 9113, section 6.5.2).
+    pub head_bytes_max: u32,
+    /// Streams of one connection at one time; more are refused, and come again.
+    pub streams_max: u32,
+    /// Streams of all connections of a handler at one time, likewise.
+    pub all_streams_max: usize,
+    /// For how long a connection may be without a stream.
+    pub idle: Duration,
+    /// For how long a peer may take nothing of what it is sent.
+    pub stall: Duration,
+}
