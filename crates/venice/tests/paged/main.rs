@@ -3,6 +3,7 @@
 //!
 //! Answering page faults needs root; where it is refused, each test says so and passes.
 
+mod liars;
 mod redis;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -181,6 +182,21 @@ fn mappings_move_shrink_and_lose_content_as_ever() {
 #[test]
 fn heaps_of_small_pieces_are_with_the_donor_too() {
     run("heap", 32);
+}
+
+#[test]
+fn what_programs_do_that_think_they_are_alone_costs_them_nothing() {
+    run("habits", 16);
+}
+
+#[test]
+fn a_thread_goes_on_whose_page_is_dropped_while_it_waits() {
+    run("drops", 16);
+}
+
+#[test]
+fn processes_that_are_stopped_keep_nobody_from_going_on() {
+    run("stopped", 8);
 }
 
 /// Starts the program, and waits until all its memory is filled.
