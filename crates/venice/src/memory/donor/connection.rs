@@ -8,7 +8,7 @@ use rustix::net::sockopt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{debug, info};
 
 /// How long a connection may take to say whose it is.
@@ -56,8 +56,10 @@ pub(super) fn serve(mut stream: TcpStream, shared: &Shared) {
         let mut state = lock(&loan.state);
         state.connections.remove(&number);
         if state.connections.is_empty() {
-            state.memory = None;
+            let memory = state.memory.take();
             drop(state);
+            // Zeroed here: this thread has nothing else to do.
+            drop(memory);
             shared.left(&loan);
             info!("{peer} has left loan {}", loan.id);
         }
@@ -77,7 +79,7 @@ impl Connection {
     fn run(&mut self, stream: &mut TcpStream, shared: &Shared) -> Result<(), End> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(WRITE_TIME))?;
-        stream.set_read_timeout(Some(HELLO_TIME))?;
+        let until = Instant::now() + HELLO_TIME;
         // A machine that is switched off says nothing.
         sockopt::set_socket_keepalive(&*stream, true).map_err(io::Error::from)?;
         sockopt::set_tcp_keepidle(&*stream, Duration::from_secs(20)).map_err(io::Error::from)?;
@@ -92,6 +94,11 @@ impl Connection {
             self.input.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
+            if self.used.is_none() {
+                // All together, however its bytes come. A time of zero would be none.
+                let left = until.saturating_duration_since(Instant::now());
+                stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+            }
             match stream.read(&mut self.input[self.end..]) {
                 Ok(0) => return Ok(()),
                 Ok(read) => self.end += read,
