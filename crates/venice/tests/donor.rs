@@ -203,6 +203,16 @@ fn an_offer_is_shared_as_long_as_there_is_room() {
     assert!(third.enter(0, key(3), 3, MIB).starts_with("welcome"));
     first.write(0, b"first");
     assert_eq!(third.read(0, 1), "data [0]");
+    // Nobody comes into another's share by its number, nor by a session that none has yet.
+    for (loan, bytes, _) in donor.lent() {
+        let said = Borrower::new(&donor).enter(loan.0, key(3), 1, bytes);
+        assert!(said.contains("no such loan"), "{said}");
+    }
+    assert!(
+        Borrower::new(&donor)
+            .enter(0, key(3), 0, MIB)
+            .contains("not lent yet")
+    );
     drop(first);
     until("its share is free", || donor.lent().len() == 1);
     let mut second = Borrower::new(&donor);

@@ -57,6 +57,8 @@ pub(super) fn serve(mut stream: TcpStream, shared: &Shared) {
         state.connections.remove(&number);
         if state.connections.is_empty() {
             let memory = state.memory.take();
+            // A share of an offer is over; nobody comes into it while it is zeroed.
+            state.revoked |= loan.id.0 >= OWN_LOANS;
             drop(state);
             // Zeroed here: this thread has nothing else to do.
             drop(memory);
@@ -193,7 +195,7 @@ fn enter(hello: &Hello, stream: &TcpStream, shared: &Shared) -> Result<(Arc<Loan
             let own = loans
                 .granted
                 .values()
-                .find(|loan| loan.id.0 >= OWN_LOANS && lock(&loan.state).session == hello.session);
+                .find(|loan| loan.id.0 >= OWN_LOANS && lock(&loan.state).is_of(hello.session));
             match own.cloned() {
                 Some(loan) => loan,
                 None => {
@@ -205,8 +207,9 @@ fn enter(hello: &Hello, stream: &TcpStream, shared: &Shared) -> Result<(Arc<Loan
                 }
             }
         } else {
+            // Shares of an offer have no keys of their own, so nobody names one.
             let loan = loans.granted.get(&hello.loan).cloned();
-            loan.filter(|loan| same(&loan.key, &hello.key))
+            loan.filter(|loan| loan.id.0 < OWN_LOANS && same(&loan.key, &hello.key))
                 .ok_or_else(wrong)?
         }
     };
@@ -231,7 +234,7 @@ fn note(loan: &Loan, hello: &Hello, stream: &TcpStream) -> Result<u64, String> {
     if state.revoked {
         return Err(format!("loan {id} is taken back"));
     }
-    if !state.connections.is_empty() && state.session != hello.session {
+    if !state.connections.is_empty() && state.session != Some(hello.session) {
         return Err(format!("loan {id} is in use by another borrower"));
     }
     if state.memory.is_none() {
@@ -239,7 +242,7 @@ fn note(loan: &Loan, hello: &Hello, stream: &TcpStream) -> Result<u64, String> {
         let memory = Mapping::new(bytes);
         state.memory = Some(memory.map_err(|error| format!("the donor has no memory: {error}"))?);
     }
-    state.session = hello.session;
+    state.session = Some(hello.session);
     let number = state.next_connection;
     state.next_connection += 1;
     state.connections.insert(number, copy);

@@ -57,8 +57,8 @@ pub(super) struct Loan {
 pub(super) struct LoanState {
     /// There while a borrower is connected.
     pub(super) memory: Option<Mapping>,
-    /// The borrower that has it.
-    pub(super) session: u64,
+    /// The borrower that has it, or had it last.
+    pub(super) session: Option<u64>,
     pub(super) connections: HashMap<u64, TcpStream>,
     pub(super) next_connection: u64,
     pub(super) revoked: bool,
@@ -135,6 +135,13 @@ impl Shared {
         if loan.id.0 >= OWN_LOANS {
             lock(&self.loans).granted.remove(&loan.id);
         }
+    }
+}
+
+impl LoanState {
+    /// Whether a borrower has it.
+    pub(super) fn is_of(&self, session: u64) -> bool {
+        !self.revoked && self.session == Some(session)
     }
 }
 
