@@ -298,6 +298,13 @@ fn what_cannot_be_run_is_refused_before_it_runs() {
     assert!(refusal(MIB, MIB, "/nowhere").contains("NotFound"));
     assert!(refusal(MIB, 16 * MIB, "true").contains("not lent yet"));
     assert!(refusal(1, MIB, "true").contains("of no use"));
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -f 100 && exec \"$0\" \"$@\""])
+        .arg(borrow());
+    command.args(["run", &address, "1048576", "1048576", "true"]);
+    let said = text(&command.output().expect("it runs").stderr);
+    assert!(said.contains("ulimit -f"), "{said}");
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = nobody.local_addr().expect("it has one").to_string();
     drop(nobody);
