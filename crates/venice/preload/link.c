@@ -151,13 +151,17 @@ uint64_t region_enter(void)
 {
     uint64_t signals = hold_signals();
     if (!*is_known) {
-        /* A child that was made past fork(), alone: what its parent's threads held is free. What
-         * it asked by its parent's descriptors would be done to its parent. */
-        region_lock.word = 0;
-        small_in_child();
-        lock_take(&region_lock);
-        become_known();
-        return signals;
+        /* A child that was made past fork(): what its parent's threads held is free. What it asked
+         * by its parent's descriptors would be done to its parent. The lock, for threads that it
+         * may have by now, lies beside, where a child finds zeros. */
+        struct lock *lock = (struct lock *)(is_known + 1);
+        lock_take(lock);
+        if (!*is_known) {
+            region_lock.word = 0;
+            small_in_child();
+            become_known();
+        }
+        lock_leave(lock);
     }
     lock_take(&region_lock);
     return signals;

@@ -1,9 +1,10 @@
 //! Donors that do not do what they should: a program never reads what it did not write.
 
-use super::{MIB, donor, is_possible, paged, program, text};
+use super::{Ended, MIB, donor, is_possible, paged, program};
 use rhythm_venice::memory::wire::{Answer, parse_answer};
 use std::io::{Read, Write, copy};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Stdio;
 use std::thread::{self, JoinHandle};
 
 /// Answers that carry pages before it begins.
@@ -117,9 +118,13 @@ fn a_program_ends_whose_donor_does_not_answer_what_was_asked() {
         let (_donor, address) = donor(64 * MIB);
         let (address, thread) = between(&address, lie);
         let mut command = paged(&address, MIB, 64 * MIB, program(), &["spin", "8"]);
-        let output = command.output().expect("it runs");
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(128 + 7), "{name}: {said}");
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut program = Ended(command.spawn().expect("it runs"));
+        let status = program.wait();
+        let mut said = String::new();
+        let output = program.0.stderr.as_mut().expect("it is a pipe");
+        output.read_to_string(&mut said).expect("text");
+        assert_eq!(status.code(), Some(128 + 7), "{name}: {said}");
         assert!(said.contains("memory of this program is lost"), "{name}");
         assert!(said.contains(why), "{name}: {said}");
         thread.join().expect("it passes on");
