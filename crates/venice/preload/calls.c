@@ -5,6 +5,7 @@
 #include "venice.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -26,13 +27,18 @@ static void *result_of(long result)
     return (void *)result;
 }
 
-static int status_of(long result)
+static int result_of_number(long result)
 {
     if (result < 0) {
         errno = -result;
         return -1;
     }
-    return 0;
+    return result;
+}
+
+static int status_of(long result)
+{
+    return result_of_number(result) < 0 ? -1 : 0;
 }
 
 /* Ranges of the region that are the kernel's: something else was mapped over them. They are never
@@ -53,13 +59,13 @@ static int other_in(uintptr_t start, uintptr_t end)
 
 uintptr_t region_take(size_t bytes, size_t alignment, int protection)
 {
-    lock_take(&region_lock);
+    uint64_t signals = region_enter();
     uintptr_t start = ranges_take(bytes, alignment);
     if (start && raw3(SYS_mprotect, start, bytes, protection) != 0) {
         ranges_give(start, bytes);
         start = 0;
     }
-    lock_leave(&region_lock);
+    region_leave(signals);
     return start;
 }
 
@@ -100,7 +106,7 @@ static void *map_over(uintptr_t start, size_t bytes, int protection, int flags, 
     int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE | MAP_POPULATE | MAP_STACK;
     uintptr_t end = start + bytes;
     long result;
-    lock_take(&region_lock);
+    uint64_t signals = region_enter();
     if (start >= region_start + PAGE && end <= region_end && (flags & MAP_PRIVATE)
         && (flags & MAP_ANONYMOUS) && !(flags & ~kind) && !(protection & PROT_EXEC)
         && !other_in(start, end)) {
@@ -121,7 +127,7 @@ static void *map_over(uintptr_t start, size_t bytes, int protection, int flags, 
             result = raw6(SYS_mmap, start, bytes, protection, flags, fd, at);
         }
     }
-    lock_leave(&region_lock);
+    region_leave(signals);
     return result_of(result);
 }
 
@@ -167,9 +173,9 @@ EXPORT int munmap(void *address, size_t length)
         raw2(SYS_munmap, region_end, end - region_end);
     uintptr_t from = start < region_start + PAGE ? region_start + PAGE : start;
     uintptr_t to = end > region_end ? region_end : end;
-    lock_take(&region_lock);
+    uint64_t signals = region_enter();
     long result = from < to ? give(from, to - from) : 0;
-    lock_leave(&region_lock);
+    region_leave(signals);
     return status_of(result);
 }
 
@@ -209,12 +215,16 @@ EXPORT void *mremap(void *address, size_t old_length, size_t new_length, int fla
         errno = EINVAL;
         return MAP_FAILED;
     }
+    if (new_bytes < new_length || old_bytes < old_length) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
     if (new_bytes <= old_bytes) {
         if (new_bytes < old_bytes)
             munmap((void *)(start + new_bytes), old_bytes - new_bytes);
         return address;
     }
-    lock_take(&region_lock);
+    uint64_t signals = region_enter();
     uintptr_t behind = start + old_bytes;
     int grown = ranges_take_at(behind, new_bytes - old_bytes);
     if (grown
@@ -222,7 +232,7 @@ EXPORT void *mremap(void *address, size_t old_length, size_t new_length, int fla
         ranges_give(behind, new_bytes - old_bytes);
         grown = 0;
     }
-    lock_leave(&region_lock);
+    region_leave(signals);
     if (grown)
         return address;
     uintptr_t moved = flags & MREMAP_MAYMOVE ? take(new_bytes, PROT_READ | PROT_WRITE) : 0;
@@ -252,10 +262,10 @@ EXPORT int madvise(void *address, size_t length, int advice)
         uintptr_t to = end > region_end ? region_end : end;
         if (start < region_start || end > region_end)
             raw3(SYS_madvise, address, length, advice);
-        lock_take(&region_lock);
+        uint64_t signals = region_enter();
         if (from < to)
             link_discard(from, to - from);
-        lock_leave(&region_lock);
+        region_leave(signals);
         return 0;
     }
     case MADV_HUGEPAGE:
@@ -321,4 +331,18 @@ EXPORT int close_range(unsigned first, unsigned last, int flags)
 EXPORT void closefrom(int first)
 {
     close_range(first < 0 ? 0 : first, ~0U, 0);
+}
+
+EXPORT int dup3(int old, int new, int flags)
+{
+    long error = link_make_way(new);
+    return error ? status_of(error) : result_of_number(raw3(SYS_dup3, old, new, flags));
+}
+
+EXPORT int dup2(int old, int new)
+{
+    /* Not every machine has dup2(2), and dup3(2) takes two equal ones for a mistake. */
+    if (old == new)
+        return result_of_number(raw2(SYS_fcntl, old, F_GETFD)) < 0 ? -1 : new;
+    return dup3(old, new, 0);
 }

@@ -181,9 +181,15 @@ static uint64_t drop(const struct order *order, uint64_t failed)
                && (order->page[next] & ~1UL) == start + (next - i) * PAGE)
             next++;
         long result = raw3(SYS_madvise, start, (next - i) * PAGE, MADV_DONTNEED);
-        for (; i < next; i++)
-            if (result != 0)
+        for (; i < next; i++, start += PAGE) {
+            if (result == 0)
+                continue;
+            /* Some of them are gone, perhaps: each for itself tells which. One that is not mapped
+             * any more is gone, too. */
+            long one = raw3(SYS_madvise, start, PAGE, MADV_DONTNEED);
+            if (one != 0 && one != -ENOMEM)
                 failed |= 1UL << i;
+        }
     }
     return failed;
 }

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -27,10 +28,17 @@
 #define HIGH_FD 900
 
 uintptr_t region_start, region_end;
-struct lock region_lock;
 size_t region_threshold;
 
+static struct lock region_lock;
 static int orders = -1, requests = -1;
+/* Whose descriptors those are. */
+static long process;
+/* On a page that a child finds as zeros (MADV_WIPEONFORK), but not one that shares all memory
+ * (vfork): whether this process has said to the pager that it is there. */
+static volatile uint32_t *is_known;
+/* The signals that the thread had blocked that forks. */
+static uint64_t forks_signals;
 
 static void __attribute__((noreturn)) refuse(const char *what, long error)
 {
@@ -49,10 +57,10 @@ static void __attribute__((noreturn)) refuse(const char *what, long error)
 static int out_of_the_way(int fd)
 {
     long high = raw3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_FD);
+    for (int low = 64; high == -EINVAL && low > 3; low /= 2)
+        high = raw3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, low);
     if (high < 0)
-        high = raw3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 64);
-    if (high < 0)
-        refuse("cannot have a descriptor", high);
+        refuse("cannot have a descriptor: is there a limit (ulimit -n)?", high);
     raw1(SYS_close, fd);
     return high;
 }
@@ -80,29 +88,37 @@ int link_descriptor(void)
     return requests;
 }
 
-static void before_fork(void)
+int link_make_way(int fd)
 {
-    small_before_fork();
-    lock_take(&region_lock);
+    if (fd < 0 || fd != requests)
+        return 0;
+    int error = 0;
+    uint64_t signals = region_enter();
+    /* A child that shares the memory (vfork) has descriptors of its own: there it may go. */
+    if (fd == requests && raw1(SYS_getpid, 0) == process) {
+        long other = raw3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, fd);
+        if (other < 0)
+            other = raw3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3);
+        if (other < 0)
+            error = other;
+        else
+            requests = other;
+    }
+    region_leave(signals);
+    return error;
 }
 
-static void in_parent(void)
-{
-    lock_leave(&region_lock);
-    small_in_parent();
-}
-
-static void in_child(void)
+/* Has the pager know a child: it has its parent's descriptors and helper no more. */
+static void become_known(void)
 {
     int own[2], other[2];
-    region_lock.word = 0;
-    small_in_child();
     long failed = raw4(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, own);
     if (!failed)
         failed = raw4(SYS_socketpair, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, other);
     if (failed)
         say_and_end("rhythm venice: a forked process has no descriptors left for the pager\n");
-    struct request request = {ASK_FORKED, 0, 0, 0, raw1(SYS_getpid, 0)};
+    process = raw1(SYS_getpid, 0);
+    struct request request = {ASK_FORKED, 0, 0, 0, raw1(SYS_gettid, 0)};
     int far[2] = {own[1], other[1]};
     if (send_with(requests, &request, sizeof request, far, 2) < 0)
         say_and_end("rhythm venice: the pager is gone, and with it memory of this program\n");
@@ -116,6 +132,69 @@ static void in_child(void)
     helper_start(orders);
     orders = -1;
     raw3(SYS_madvise, region_start, PAGE, MADV_DONTNEED);
+    *is_known = 1;
+}
+
+static uint64_t hold_signals(void)
+{
+    uint64_t all = ~0UL, before;
+    raw4(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
+    return before;
+}
+
+static void let_signals(uint64_t before)
+{
+    raw4(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, 8);
+}
+
+uint64_t region_enter(void)
+{
+    uint64_t signals = hold_signals();
+    if (!*is_known) {
+        /* A child that was made past fork(): what its parent's threads held is free. What it asked
+         * by its parent's descriptors would be done to its parent. The lock, for threads that it
+         * may have by now, lies beside, where a child finds zeros. */
+        struct lock *lock = (struct lock *)(is_known + 1);
+        lock_take(lock);
+        if (!*is_known) {
+            region_lock.word = 0;
+            small_in_child();
+            become_known();
+        }
+        lock_leave(lock);
+    }
+    lock_take(&region_lock);
+    return signals;
+}
+
+void region_leave(uint64_t signals)
+{
+    lock_leave(&region_lock);
+    let_signals(signals);
+}
+
+static void before_fork(void)
+{
+    uint64_t signals = hold_signals();
+    small_before_fork();
+    region_enter();
+    forks_signals = signals;
+}
+
+static void in_parent(void)
+{
+    uint64_t signals = forks_signals;
+    lock_leave(&region_lock);
+    small_in_parent();
+    let_signals(signals);
+}
+
+static void in_child(void)
+{
+    region_lock.word = 0;
+    small_in_child();
+    become_known();
+    let_signals(forks_signals);
 }
 
 static unsigned long number(const char **text)
@@ -208,8 +287,18 @@ static void __attribute__((constructor)) start(int argc, char **argv, char **env
     if (failed)
         refuse("cannot register memory with userfaultfd", failed);
     raw3(SYS_mprotect, region, PAGE, PROT_READ);
+    long known = raw6(SYS_mmap, 0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                      0);
+    if (known < 0 && known > -4096)
+        refuse("no memory for its tables", known);
+    failed = raw3(SYS_madvise, known, PAGE, MADV_WIPEONFORK);
+    if (failed)
+        refuse("cannot follow forks", failed);
+    is_known = (volatile uint32_t *)known;
+    *is_known = 1;
 
-    struct request request = {ASK_HELLO, 0, region, bytes, raw1(SYS_getpid, 0)};
+    process = raw1(SYS_getpid, 0);
+    struct request request = {ASK_HELLO, 0, region, bytes, process};
     uint32_t answer;
     int fds[2];
     if (send_with(requests, &request, sizeof request, &uffd, 1) < 0

@@ -212,7 +212,10 @@ static void *aligned(size_t alignment, size_t bytes)
         most = 1UL << (64 - __builtin_clzl(most - 1));
     if (most > SMALL_MAX || most >= region_threshold)
         return large(bytes, alignment);
-    return small_take(most, &is_new);
+    void *piece = small_take(most, &is_new);
+    if (!piece)
+        errno = ENOMEM;
+    return piece;
 }
 
 EXPORT void *memalign(size_t alignment, size_t bytes)

@@ -19,7 +19,7 @@
 /* Requests of the program's threads. */
 enum {
     ASK_HELLO = 1,   /* a: region, b: its bytes, c: process; with the userfaultfd */
-    ASK_FORKED = 2,  /* c: process; with the pager's ends of its orders and requests */
+    ASK_FORKED = 2,  /* c: thread; with the pager's ends of its orders and requests */
     ASK_DISCARD = 3, /* a: address, b: bytes; answered when nothing brings pages in there */
     ASK_DISCARDED = 4, /* a: address, b: bytes; not answered */
 };
@@ -49,8 +49,11 @@ struct answer {
 
 /* The region, once there is one. Both are 0 before, and in a program that is not paged. */
 extern uintptr_t region_start, region_end;
-/* Held over whatever changes ranges, and over requests. */
-extern struct lock region_lock;
+/* Held over whatever changes ranges, and over requests: region_enter() takes it, and yields what
+ * region_leave() wants. Signals wait meanwhile, since a handler that maps memory would wait for the
+ * thread that it interrupts. */
+uint64_t region_enter(void);
+void region_leave(uint64_t signals);
 /* The least that a mapping must have to be put into the region. */
 extern size_t region_threshold;
 
@@ -80,6 +83,8 @@ void small_in_child(void);
 /* link.c */
 void link_discard(uintptr_t address, size_t bytes);
 int link_descriptor(void); /* -1 where there is none */
+/* The program wants this descriptor's number for something else. 0 where that can be. */
+int link_make_way(int fd);
 
 /* helper.c */
 /* Starts the helper with its socket, which is its own then, and waits until the program would not

@@ -203,6 +203,16 @@ fn an_offer_is_shared_as_long_as_there_is_room() {
     assert!(third.enter(0, key(3), 3, MIB).starts_with("welcome"));
     first.write(0, b"first");
     assert_eq!(third.read(0, 1), "data [0]");
+    // Nobody comes into another's share by its number, nor by a session that none has yet.
+    for (loan, bytes, _) in donor.lent() {
+        let said = Borrower::new(&donor).enter(loan.0, key(3), 1, bytes);
+        assert!(said.contains("no such loan"), "{said}");
+    }
+    assert!(
+        Borrower::new(&donor)
+            .enter(0, key(3), 0, MIB)
+            .contains("not lent yet")
+    );
     drop(first);
     until("its share is free", || donor.lent().len() == 1);
     let mut second = Borrower::new(&donor);
@@ -233,4 +243,50 @@ fn requests_are_answered_in_order_however_many_are_sent_at_once() {
         assert_eq!(borrower.answer(), format!("data [{page}]"));
     }
     sent.join().expect("it sends").expect("a connection");
+}
+
+#[test]
+fn much_memory_that_is_taken_back_is_not_lent_anew_before_it_is_zeroed() {
+    let bytes = 96 * MIB;
+    let donor = donor(bytes);
+    donor
+        .grant(LoanId(7), bytes, key(1))
+        .expect("there is room");
+    let mut borrower = Borrower::new(&donor);
+    borrower.enter(7, key(1), 5, bytes);
+    for page in 0..bytes / 65536 {
+        assert_eq!(borrower.write(page * 65536, &[1; 65536]), "done");
+    }
+    assert!(donor.revoke(LoanId(7)));
+    assert!(donor.lent().is_empty());
+    until("it is zeroed", || {
+        donor.grant(LoanId(8), bytes, key(1)).is_ok()
+    });
+    let mut borrower = Borrower::new(&donor);
+    borrower.enter(8, key(1), 6, bytes);
+    assert_eq!(borrower.read(bytes - 3, 3), "data [0, 0, 0]");
+}
+
+#[test]
+fn who_says_his_key_byte_by_byte_is_not_waited_for() {
+    let donor = donor(4 * MIB);
+    donor.grant(LoanId(7), MIB, key(1)).expect("there is room");
+    let mut hello = Vec::new();
+    Request::Hello(Hello {
+        loan: LoanId(7),
+        key: key(1),
+        session: 5,
+        bytes: MIB,
+    })
+    .put(1, &mut hello);
+    let mut slow = Borrower::new(&donor);
+    let start = Instant::now();
+    for byte in &hello[..hello.len() - 1] {
+        if slow.stream.write_all(std::slice::from_ref(byte)).is_err() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(slow.answer(), "", "the connection is over");
+    assert!(start.elapsed() < Duration::from_secs(12));
 }

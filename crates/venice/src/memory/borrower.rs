@@ -35,6 +35,9 @@ pub enum Lost {
     /// An answer that is not the one that is due.
     #[error("it answers what was not asked")]
     Unasked,
+    /// A page that is not what was sent.
+    #[error("a page came back otherwise than it was sent")]
+    Damaged,
     /// It says nothing any more.
     #[error("it has not answered for {} s", ANSWER_TIME.as_secs())]
     Silent,
@@ -52,7 +55,27 @@ pub(super) struct Borrower {
     written: usize,
     next_id: u64,
     /// Requests without an answer.
-    asked: VecDeque<(u64, Instant)>,
+    asked: VecDeque<Asked>,
+}
+
+/// A request without an answer.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    id: u64,
+    since: Instant,
+    /// What answers it: so many bytes, or word that it is done.
+    bytes: Option<u32>,
+}
+
+impl Asked {
+    fn is_answered_by(&self, id: u64, answer: &Answer<'_>) -> bool {
+        let fits = match (answer, self.bytes) {
+            (Answer::Data(data), Some(bytes)) => data.len() == bytes as usize,
+            (Answer::Done, None) => true,
+            _ => false,
+        };
+        self.id == id && fits
+    }
 }
 
 impl Borrower {
@@ -66,9 +89,9 @@ impl Borrower {
         key: LoanKey,
         bytes: u64,
     ) -> Result<Self, Lost> {
+        let until = Instant::now() + CONNECT_TIME;
         let mut stream = TcpStream::connect_timeout(&donor, CONNECT_TIME)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(CONNECT_TIME))?;
         let wait = ANSWER_TIME.as_millis() as u32;
         sockopt::set_tcp_user_timeout(&stream, wait).map_err(io::Error::from)?;
         let hello = Hello {
@@ -86,14 +109,25 @@ impl Borrower {
         let loan = loop {
             if let Some((answer, 0, used)) = parse_answer(&input[..filled])? {
                 match answer {
+                    Answer::Welcome { bytes: lent, .. } if lent < bytes => {
+                        return Err(Lost::Refused(format!(
+                            "{bytes} bytes are wanted, not {lent}"
+                        )));
+                    }
                     Answer::Welcome { loan, .. } if used == filled => break loan,
                     Answer::Refused(reason) => return Err(Lost::Refused(reason.to_owned())),
                     _ => return Err(Lost::Unasked),
                 }
             }
+            // A time of zero would be none.
+            let left = until.saturating_duration_since(Instant::now());
+            stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
             match stream.read(&mut input[filled..])? {
                 0 => return Err(Lost::Closed),
                 read => filled += read,
+            }
+            if left.is_zero() {
+                return Err(io::Error::from(ErrorKind::TimedOut).into());
             }
         };
         stream.set_nonblocking(true)?;
@@ -125,7 +159,12 @@ impl Borrower {
         let id = self.next_id;
         self.next_id += 1;
         request.put(id, &mut self.output);
-        self.asked.push_back((id, now));
+        let bytes = match request {
+            Request::Read { length, .. } => Some(*length),
+            _ => None,
+        };
+        let since = now;
+        self.asked.push_back(Asked { id, since, bytes });
         id
     }
 
@@ -153,22 +192,24 @@ impl Borrower {
         self.written < self.output.len()
     }
 
-    /// Calls `take` with each answer that has come, and the id of its request.
+    /// Calls `take` with each answer that has come, and the id of its request. It answers that
+    /// request: its data is as long as was asked for.
     ///
     /// # Errors
-    /// [`Lost`]: the memory is gone.
+    /// [`Lost`]: the memory is gone, or `take` says so.
     pub(super) fn receive(
         &mut self,
         now: Instant,
-        mut take: impl FnMut(u64, &Answer<'_>),
+        mut take: impl FnMut(u64, &Answer<'_>) -> Result<(), Lost>,
     ) -> Result<(), Lost> {
+        self.check_time(now)?;
         let read = match self.stream.read(&mut self.input[self.filled..]) {
             Ok(0) => return Err(Lost::Closed),
             Ok(read) => read,
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
             {
-                return self.check_time(now);
+                return Ok(());
             }
             Err(error) => return Err(error.into()),
         };
@@ -179,7 +220,7 @@ impl Borrower {
                 return Err(Lost::Refused(reason.to_owned()));
             }
             match self.asked.pop_front() {
-                Some((asked, _)) if asked == id => take(id, &answer),
+                Some(asked) if asked.is_answered_by(id, &answer) => take(id, &answer)?,
                 _ => return Err(Lost::Unasked),
             }
             start += used;
@@ -191,7 +232,7 @@ impl Borrower {
 
     fn check_time(&self, now: Instant) -> Result<(), Lost> {
         match self.asked.front() {
-            Some((_, since)) if now.duration_since(*since) > ANSWER_TIME => Err(Lost::Silent),
+            Some(first) if now.duration_since(first.since) > ANSWER_TIME => Err(Lost::Silent),
             _ => Ok(()),
         }
     }

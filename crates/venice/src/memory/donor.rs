@@ -88,13 +88,14 @@ impl Donor {
         Ok(())
     }
 
-    /// Ends a loan: its borrower's connections are closed, and its memory is zeroed and given back
-    /// before this returns. False where there is no such loan.
+    /// Ends a loan: nobody reads or writes it when this returns, its borrower's connections are
+    /// closed, and its memory is zeroed and given back; more than 64 MiB a moment later, and not
+    /// lent anew before. False where there is no such loan.
     pub fn revoke(&self, loan: LoanId) -> bool {
         let Some(loan) = lock(&self.shared.loans).granted.remove(&loan) else {
             return false;
         };
-        loan.end();
+        self.shared.end(&loan);
         true
     }
 
@@ -126,7 +127,7 @@ impl Drop for Donor {
         self.shared.closing.store(true, Ordering::Release);
         let loans: Vec<_> = lock(&self.shared.loans).granted.drain().collect();
         for (_, loan) in loans {
-            loan.end();
+            self.shared.end(&loan);
         }
         drop(self.local.take());
         // Has the listener's thread look.

@@ -36,8 +36,8 @@ pub(super) enum Request {
     },
     /// The sender is a child that was forked.
     Forked {
-        /// Its process, which is its one thread.
-        process: u32,
+        /// The thread that touches its first page next.
+        thread: u32,
         /// The pager's ends of its sockets.
         orders: OwnedFd,
         /// See above.
@@ -136,7 +136,7 @@ pub(super) fn receive_request(socket: BorrowedFd<'_>) -> Received<Request> {
             uffd,
         },
         (2, Some(orders), Some(requests)) => Request::Forked {
-            process: c as u32,
+            thread: c as u32,
             orders,
             requests,
         },

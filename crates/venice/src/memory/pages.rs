@@ -137,6 +137,8 @@ pub(super) enum Content {
 struct Slot {
     users: u32,
     content: Content,
+    /// The checksum of what was sent.
+    sum: u32,
 }
 
 /// The slots of a loan.
@@ -168,7 +170,7 @@ impl Slots {
         };
         self.slots[slot as usize] = Slot {
             users: 1,
-            content: Content::Awaited,
+            ..Slot::default()
         };
         Some(slot)
     }
@@ -197,6 +199,17 @@ impl Slots {
 
     pub(super) fn set(&mut self, slot: u32, content: Content) {
         self.slots[slot as usize].content = content;
+    }
+
+    /// A page is on its way, with this checksum.
+    pub(super) fn sent(&mut self, slot: u32, sum: u32) {
+        let slot = &mut self.slots[slot as usize];
+        (slot.content, slot.sum) = (Content::Sent, sum);
+    }
+
+    /// The checksum of what was sent last.
+    pub(super) fn sum(&self, slot: u32) -> u32 {
+        self.slots[slot as usize].sum
     }
 
     /// Slots in use.

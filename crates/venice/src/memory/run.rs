@@ -36,6 +36,9 @@ const REGION_UNIT: u64 = 2 << 20;
 /// The least that a process may have here.
 const LOCAL_BYTES_MIN: u64 = 1 << 20;
 
+/// Pages leave by a file in memory, which is to become as long as this.
+const FILE_BYTES_MIN: u64 = 16 << 20;
+
 /// What a program is run with.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -242,6 +245,15 @@ fn region_bytes(options: &Options) -> Result<u64, RunError> {
     if options.remote < PAGE as u64 {
         return Err(bounds(
             "the donor is to lend a page at least: give more remote memory",
+        ));
+    }
+    if getrlimit(Resource::Fsize)
+        .current
+        .is_some_and(|most| most < FILE_BYTES_MIN)
+    {
+        return Err(bounds(
+            "pages leave by a file in memory, and files are limited to less than 16 MiB \
+             (ulimit -f): raise that",
         ));
     }
     let used = options.local.saturating_add(options.remote);

@@ -145,11 +145,11 @@ impl Uffd {
         unsafe { ioctl(&self.fd, Updater::<PROTECT, Protect>::new(&mut argument)) }
     }
 
-    /// Has who waits for a page try again.
-    pub(super) fn wake(&self, address: u64) -> Result<(), Errno> {
+    /// Has who waits for whole pages try again.
+    pub(super) fn wake(&self, address: u64, bytes: u64) -> Result<(), Errno> {
         let mut argument = Range {
             start: address,
-            length: PAGE as u64,
+            length: bytes,
         };
         // SAFETY: the opcode is UFFDIO_WAKE, whose argument this is.
         unsafe { ioctl(&self.fd, Updater::<WAKE, Range>::new(&mut argument)) }

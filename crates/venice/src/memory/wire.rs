@@ -197,7 +197,7 @@ fn checksum(head: &[u8], payload: &[u8]) -> u32 {
 ///
 /// # Errors
 /// [`Malformed`]: the connection cannot be used any further.
-pub(crate) fn parse_request(bytes: &[u8]) -> Parsed<Request<'_>> {
+pub fn parse_request(bytes: &[u8]) -> Parsed<Request<'_>> {
     let Some((head, payload)) = split(bytes, |kind| (kind::HELLO..=kind::FREE).contains(&kind))?
     else {
         return Ok(None);

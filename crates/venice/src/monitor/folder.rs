@@ -19,6 +19,9 @@ const KEPT_BACK: u64 = 3 << 20;
 /// Bytes of the journal, beside what it began with, from which on it is written anew.
 const ANEW: u64 = 1 << 20;
 
+/// The name of a journal that is to take the other's place.
+const NEW: &str = "journal.new";
+
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
@@ -75,7 +78,8 @@ impl Folder {
         let (state, _) = journal::read(&bytes)
             .map_err(|damaged| FolderError::Damaged(path.to_owned(), damaged))?;
         // Written anew, so a torn end is gone, and what comes next stands behind what is whole.
-        let (journal, tail) = write_anew(path, &state).map_err(failed)?;
+        let (journal, tail) = write_new(path, &state).map_err(failed)?;
+        put_in_place(path).map_err(failed)?;
         Ok(Folder {
             path: path.to_owned(),
             journal,
@@ -98,18 +102,21 @@ fn salt() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// Has a new journal take the place of the one there is, in one step.
-fn write_anew(path: &Path, state: &State) -> io::Result<(File, Tail)> {
+/// A new journal, beside the one there is.
+fn write_new(path: &Path, state: &State) -> io::Result<(File, Tail)> {
     let (bytes, tail) = journal::begin(state, salt());
-    let new = path.join("journal.new");
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(true);
-    let mut file = options.open(&new)?;
+    let mut file = options.open(path.join(NEW))?;
     file.write_all(&bytes)?;
     file.sync_all()?;
-    fs::rename(&new, path.join("journal"))?;
-    File::open(path)?.sync_all()?;
     Ok((file, tail))
+}
+
+/// Has the new journal take the place of the one there is, in one step.
+fn put_in_place(path: &Path) -> io::Result<()> {
+    fs::rename(path.join(NEW), path.join("journal"))?;
+    File::open(path)?.sync_all()
 }
 
 impl Keeper for Folder {
@@ -122,8 +129,18 @@ impl Keeper for Folder {
             self.state.take(record);
         }
         if self.tail.end - self.base > ANEW {
-            (self.journal, self.tail) = write_anew(&self.path, &self.state)?;
-            (self.base, self.taken) = (self.tail.end, 0);
+            match write_new(&self.path, &self.state) {
+                Ok((journal, tail)) => {
+                    put_in_place(&self.path)?;
+                    (self.journal, self.tail) = (journal, tail);
+                    (self.base, self.taken) = (self.tail.end, 0);
+                }
+                // What happened is kept all the same; it is tried again when there is as much more.
+                Err(error) => {
+                    tracing::warn!(%error, "the journal cannot be written anew, and grows");
+                    self.base = self.tail.end;
+                }
+            }
         }
         Ok(())
     }
@@ -196,6 +213,28 @@ mod tests {
         assert_eq!((state.last, state.loans.len()), (20_000, 20));
         drop(kept);
         assert_eq!(*open().state(), state);
+    }
+
+    #[test]
+    fn where_there_is_no_room_for_a_new_journal_the_old_one_goes_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut kept = Folder::open(folder.path()).expect("a folder");
+        let in_the_way = folder.path().join(NEW);
+        fs::create_dir(&in_the_way).expect("a folder");
+        let mut keep = |from: u64| {
+            let records: Vec<Record> = (from..from + 30_000).map(begun).collect();
+            kept.keep(&records).expect("it is kept");
+            (kept.tail.end, kept.state.clone())
+        };
+        assert!(keep(1).0 > ANEW);
+        let (end, state) = keep(30_001);
+        assert!(end > 2 * ANEW, "it grew");
+        fs::remove_dir(&in_the_way).expect("it is empty");
+        drop(kept);
+        assert_eq!(
+            *Folder::open(folder.path()).expect("a folder").state(),
+            state
+        );
     }
 
     #[test]

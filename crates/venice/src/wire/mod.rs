@@ -33,9 +33,11 @@ pub enum Garbage {
     Unread,
 }
 
-/// What can be framed.
-pub(crate) trait Framed: Sized {
+/// What can be framed: [`Message`] and [`Local`].
+pub trait Framed: Sized {
+    /// Appends it, without a length.
     fn put_into(&self, out: &mut Vec<u8>);
+    /// What all of these bytes are.
     fn take_from(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -60,7 +62,7 @@ impl Framed for Local {
 }
 
 /// Appends a message behind its length.
-pub(crate) fn put<M: Framed>(message: &M, out: &mut Vec<u8>) {
+pub fn put<M: Framed>(message: &M, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; HEAD]);
     message.put_into(out);
@@ -72,7 +74,7 @@ pub(crate) fn put<M: Framed>(message: &M, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// What begins there is none, or longer than `most`.
-pub(crate) fn first<M: Framed>(bytes: &[u8], most: usize) -> Result<Option<(M, usize)>, Garbage> {
+pub fn first<M: Framed>(bytes: &[u8], most: usize) -> Result<Option<(M, usize)>, Garbage> {
     let Some((head, rest)) = bytes.split_first_chunk::<HEAD>() else {
         return Ok(None);
     };

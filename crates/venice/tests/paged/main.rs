@@ -3,6 +3,7 @@
 //!
 //! Answering page faults needs root; where it is refused, each test says so and passes.
 
+mod liars;
 mod redis;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -183,6 +184,21 @@ fn heaps_of_small_pieces_are_with_the_donor_too() {
     run("heap", 32);
 }
 
+#[test]
+fn what_programs_do_that_think_they_are_alone_costs_them_nothing() {
+    run("habits", 16);
+}
+
+#[test]
+fn a_thread_goes_on_whose_page_is_dropped_while_it_waits() {
+    run("drops", 16);
+}
+
+#[test]
+fn processes_that_are_stopped_keep_nobody_from_going_on() {
+    run("stopped", 8);
+}
+
 /// Starts the program, and waits until all its memory is filled.
 fn spinning(address: &str) -> (Ended, Pid) {
     let mut child = paged(address, 4 * MIB, 64 * MIB, program(), &["spin", "16"])
@@ -282,6 +298,13 @@ fn what_cannot_be_run_is_refused_before_it_runs() {
     assert!(refusal(MIB, MIB, "/nowhere").contains("NotFound"));
     assert!(refusal(MIB, 16 * MIB, "true").contains("not lent yet"));
     assert!(refusal(1, MIB, "true").contains("of no use"));
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -f 100 && exec \"$0\" \"$@\""])
+        .arg(borrow());
+    command.args(["run", &address, "1048576", "1048576", "true"]);
+    let said = text(&command.output().expect("it runs").stderr);
+    assert!(said.contains("ulimit -f"), "{said}");
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = nobody.local_addr().expect("it has one").to_string();
     drop(nobody);

@@ -6,12 +6,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -319,6 +323,191 @@ static void heap(void)
     }
 }
 
+/* A child that the C library knows nothing of. */
+static pid_t raw_fork(void)
+{
+    return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
+static void wait_for(pid_t child)
+{
+    int status = 0;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+}
+
+static volatile int mapped_by_handler;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    char *mapping = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(mapping != MAP_FAILED && mapping[5] == 0);
+    mapping[5] = 1;
+    CHECK(munmap(mapping, 1 << 20) == 0);
+    mapped_by_handler++;
+}
+
+/* What programs do that think they are alone. */
+static void habits(void)
+{
+    for (size_t page = 0; page < pages; page++)
+        put(page, 3);
+    /* A child past fork() drops what its parent needs. */
+    pid_t child = raw_fork();
+    if (child == 0) {
+        alarm(100);
+        CHECK(madvise((void *)memory, bytes / 2, MADV_DONTNEED) == 0);
+        for (size_t page = 0; page < pages / 2; page++) {
+            CHECK(*first_of(page) == 0);
+            put(page, 4);
+        }
+        child = fork();
+        if (child == 0) {
+            for (size_t page = 0; page < pages; page++)
+                CHECK(has(page, page < pages / 2 ? 4 : 3));
+            _exit(0);
+        }
+        wait_for(child);
+        for (size_t page = 0; page < pages; page++)
+            CHECK(has(page, page < pages / 2 ? 4 : 3));
+        _exit(0);
+    }
+    wait_for(child);
+    for (size_t page = 0; page < pages; page++)
+        CHECK(has(page, 3));
+    /* Descriptors are closed by who did not open them, and their numbers used. */
+    CHECK(close_range(3, ~0U, 0) == 0);
+    for (int fd = 3; fd < 1024; fd++) {
+        close(fd);
+        if (fd >= 890)
+            CHECK(dup2(1, fd) == fd);
+    }
+    CHECK(dup2(1023, 1023) == 1023 && dup2(5, 5) == -1 && errno == EBADF);
+    CHECK(madvise((void *)memory, 10 * PAGE, MADV_DONTNEED) == 0 && *memory == 0);
+    for (size_t page = 0; page < 10; page++)
+        put(page, 3);
+    /* A child that shares all memory and has descriptors of its own. */
+    child = vfork();
+    if (child == 0) {
+        for (int fd = 3; fd < 1100; fd++)
+            if (dup2(1, fd) < 0)
+                break;
+        execlp("true", "true", (char *)0);
+        _exit(1);
+    }
+    wait_for(child);
+    /* Handlers map memory, whatever they interrupt. */
+    struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    signal(SIGALRM, on_alarm);
+    CHECK(setitimer(ITIMER_REAL, &often, 0) == 0);
+    while (mapped_by_handler < 100) {
+        char *mapping = map(1 << 20);
+        mapping[9] = 1;
+        CHECK(munmap(mapping, 1 << 20) == 0);
+    }
+    CHECK(setitimer(ITIMER_REAL, &never, 0) == 0);
+    /* Sizes that no mapping has. */
+    char *mapping = map(1 << 20);
+    mapping[7] = 7;
+    CHECK(mremap(mapping, 1 << 20, SIZE_MAX - 5, MREMAP_MAYMOVE) == MAP_FAILED);
+    CHECK(mapping[7] == 7 && errno == ENOMEM);
+    volatile size_t most = SIZE_MAX;
+    CHECK(!malloc(most - 5000) && !calloc(most / 2, 3));
+    for (size_t page = 0; page < pages; page++)
+        CHECK(has(page, 3));
+}
+
+static volatile size_t target;
+static volatile uint64_t touched;
+
+static void *touch_on(void *unused)
+{
+    (void)unused;
+    uint64_t random = 7;
+    while (!over) {
+        random = random * 6364136223846793005UL + 1442695040888963407UL;
+        size_t page = (random >> 33) % pages;
+        target = page + 1;
+        uint64_t found = *first_of(page);
+        CHECK(found == 0 || found == value(page, 9));
+        touched++;
+    }
+    return 0;
+}
+
+/* A thread goes on, although another drops the page that it waits for. */
+static void drops(void)
+{
+    pthread_t toucher;
+    for (size_t page = 0; page < pages; page++)
+        *first_of(page) = value(page, 9);
+    CHECK(pthread_create(&toucher, 0, touch_on, 0) == 0);
+    for (size_t i = 0; i < 3000; i++) {
+        size_t page = (target = 0);
+        for (size_t spins = 0; (page = target) == 0; spins++)
+            if (spins % 1000 == 999)
+                sched_yield();
+        uint64_t before = touched;
+        CHECK(madvise((void *)first_of(page - 1), PAGE, MADV_DONTNEED) == 0);
+        for (int waited = 0; touched == before; waited++) {
+            CHECK(waited < 20000);
+            usleep(500);
+        }
+        *first_of(page - 1) = value(page - 1, 9);
+    }
+    over = 1;
+    pthread_join(toucher, 0);
+}
+
+/* Looks into a process, as a debugger does, until it is gone. */
+static void *look_into(void *process)
+{
+    uint64_t random = (uintptr_t)process, word;
+    for (int i = 0; i < 1000; i++) {
+        random = random * 6364136223846793005UL + 1442695040888963407UL;
+        struct iovec here = {&word, sizeof word};
+        struct iovec there = {(void *)first_of((random >> 33) % pages), sizeof word};
+        if (process_vm_readv((pid_t)(uintptr_t)process, &here, 1, &there, 1, 0) < 0)
+            break;
+    }
+    return 0;
+}
+
+/* Processes that are stopped keep nobody else from going on, although pages of theirs that are to
+ * leave cannot. */
+static void stopped(void)
+{
+    enum { CHILDREN = 12 };
+    pid_t children[CHILDREN];
+    pthread_t debuggers[CHILDREN];
+    for (size_t page = 0; page < pages; page++)
+        put(page, 1);
+    for (int i = 0; i < CHILDREN; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            raise(SIGSTOP);
+            _exit(0);
+        }
+        CHECK(children[i] > 0 && waitpid(children[i], 0, WUNTRACED) == children[i]);
+    }
+    for (int i = 0; i < CHILDREN; i++) {
+        void *process = (void *)(uintptr_t)children[i];
+        CHECK(pthread_create(&debuggers[i], 0, look_into, process) == 0);
+    }
+    usleep(300000);
+    for (uint64_t round = 2; round < 4; round++) {
+        for (size_t page = 0; page < pages; page++)
+            put(page, round);
+        for (size_t page = 0; page < pages; page++)
+            CHECK(has(page, round));
+    }
+    for (int i = 0; i < CHILDREN; i++) {
+        CHECK(kill(children[i], SIGKILL) == 0);
+        CHECK(waitpid(children[i], 0, 0) == children[i]);
+        pthread_join(debuggers[i], 0);
+    }
+}
+
 static void spin(void)
 {
     for (size_t page = 0; page < pages; page++)
@@ -350,6 +539,12 @@ int main(int count, char **arguments)
             daemons();
         else if (!strcmp(mode, "mappings"))
             mappings();
+        else if (!strcmp(mode, "habits"))
+            habits();
+        else if (!strcmp(mode, "drops"))
+            drops();
+        else if (!strcmp(mode, "stopped"))
+            stopped();
         else
             spin();
     }

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{debug, info};
 
 /// How long a connection may take to say whose it is.
@@ -63,8 +63,12 @@ pub(super) fn leave(loan: &Loan, number: u64, shared: &Shared, peer: &str) {
     let mut state = lock(&loan.state);
     state.connections.remove(&number);
     if state.connections.is_empty() {
-        state.memory = None;
+        let memory = state.memory.take();
+        // A share of an offer is over; nobody comes into it while it is zeroed.
+        state.revoked |= loan.id.0 >= OWN_LOANS;
         drop(state);
+        // Zeroed here: this thread has nothing else to do.
+        drop(memory);
         shared.left(loan);
         info!("{peer} has left loan {}", loan.id);
     }
@@ -83,7 +87,7 @@ impl Connection {
     fn run(&mut self, stream: &mut TcpStream, shared: &Shared) -> Result<(), End> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(WRITE_TIME))?;
-        stream.set_read_timeout(Some(HELLO_TIME))?;
+        let until = Instant::now() + HELLO_TIME;
         // A machine that is switched off says nothing.
         sockopt::set_socket_keepalive(&*stream, true).map_err(io::Error::from)?;
         sockopt::set_tcp_keepidle(&*stream, Duration::from_secs(20)).map_err(io::Error::from)?;
@@ -98,6 +102,11 @@ impl Connection {
             self.input.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
+            if self.used.is_none() {
+                // All together, however its bytes come. A time of zero would be none.
+                let left = until.saturating_duration_since(Instant::now());
+                stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+            }
             match stream.read(&mut self.input[self.end..]) {
                 Ok(0) => return Ok(()),
                 Ok(read) => self.end += read,
@@ -196,7 +205,7 @@ pub(super) fn enter(
             let own = loans
                 .granted
                 .values()
-                .find(|loan| loan.id.0 >= OWN_LOANS && lock(&loan.state).session == hello.session);
+                .find(|loan| loan.id.0 >= OWN_LOANS && lock(&loan.state).is_of(hello.session));
             match own.cloned() {
                 Some(loan) => loan,
                 None => {
@@ -208,8 +217,9 @@ pub(super) fn enter(
                 }
             }
         } else {
+            // Shares of an offer have no keys of their own, so nobody names one.
             let loan = loans.granted.get(&hello.loan).cloned();
-            loan.filter(|loan| same(&loan.key, &hello.key))
+            loan.filter(|loan| loan.id.0 < OWN_LOANS && same(&loan.key, &hello.key))
                 .ok_or_else(wrong)?
         }
     };
@@ -236,7 +246,7 @@ fn note(loan: &Loan, hello: &Hello, stream: BorrowedFd<'_>) -> Result<u64, Strin
     if state.revoked {
         return Err(format!("loan {id} is taken back"));
     }
-    if !state.connections.is_empty() && state.session != hello.session {
+    if !state.connections.is_empty() && state.session != Some(hello.session) {
         return Err(format!("loan {id} is in use by another borrower"));
     }
     if state.memory.is_none() {
@@ -244,7 +254,7 @@ fn note(loan: &Loan, hello: &Hello, stream: BorrowedFd<'_>) -> Result<u64, Strin
         let memory = Mapping::new(bytes);
         state.memory = Some(memory.map_err(|error| format!("the donor has no memory: {error}"))?);
     }
-    state.session = hello.session;
+    state.session = Some(hello.session);
     let number = state.next_connection;
     state.next_connection += 1;
     state.connections.insert(number, copy);

@@ -5,9 +5,13 @@ use crate::memory::mapping::Mapping;
 use rustix::net::{Shutdown, shutdown};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
+use tracing::warn;
+
+/// So much is zeroed by who takes a loan back.
+const AT_ONCE: u64 = 64 << 20;
 
 /// What loans of an offer are numbered from: no monitor counts this far.
 pub(super) const OWN_LOANS: u64 = 1_000_000_000_000;
@@ -31,6 +35,8 @@ pub(super) struct Shared {
     pub(super) loans: Mutex<Loans>,
     pub(super) connections: AtomicUsize,
     pub(super) closing: AtomicBool,
+    /// Bytes that are zeroed just now, and not given back yet.
+    zeroing: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -52,8 +58,8 @@ pub(super) struct Loan {
 pub(super) struct LoanState {
     /// There while a borrower is connected.
     pub(super) memory: Option<Mapping>,
-    /// The borrower that has it.
-    pub(super) session: u64,
+    /// The borrower that has it, or had it last.
+    pub(super) session: Option<u64>,
     /// Their sockets, to be shut down.
     pub(super) connections: HashMap<u64, OwnedFd>,
     pub(super) next_connection: u64,
@@ -72,6 +78,7 @@ impl Shared {
             loans: Mutex::default(),
             connections: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
+            zeroing: AtomicU64::new(0),
         }
     }
 
@@ -83,7 +90,8 @@ impl Shared {
         key: LoanKey,
     ) -> Result<Arc<Loan>, NoRoom> {
         let lent: u64 = loans.granted.values().map(|loan| loan.bytes).sum();
-        let left = self.memory.saturating_sub(lent);
+        let taken = lent.saturating_add(self.zeroing.load(Ordering::Acquire));
+        let left = self.memory.saturating_sub(taken);
         if bytes > left {
             return Err(NoRoom {
                 wanted: bytes,
@@ -101,6 +109,29 @@ impl Shared {
         Ok(loan)
     }
 
+    /// Zeroes a loan's memory, and gives it back. So much that it takes a while is left to a
+    /// thread: who calls this may have heartbeats to say.
+    pub(super) fn end(self: &Arc<Self>, loan: &Loan) {
+        let memory = loan.end();
+        let bytes = memory.as_ref().map_or(0, Mapping::used);
+        if bytes <= AT_ONCE {
+            return;
+        }
+        // Not lent anew before it is the system's.
+        self.zeroing.fetch_add(bytes, Ordering::AcqRel);
+        let shared = Arc::clone(self);
+        let zero = move || {
+            drop(memory);
+            shared.zeroing.fetch_sub(bytes, Ordering::AcqRel);
+        };
+        let name = "zeroing".to_owned();
+        if let Err(error) = std::thread::Builder::new().name(name).spawn(zero) {
+            // It was dropped with what the thread was to do.
+            warn!("memory is zeroed without a thread: {error}");
+            self.zeroing.fetch_sub(bytes, Ordering::AcqRel);
+        }
+    }
+
     /// The last connection to a loan is gone.
     pub(super) fn left(&self, loan: &Loan) {
         if loan.id.0 >= OWN_LOANS {
@@ -109,13 +140,22 @@ impl Shared {
     }
 }
 
+impl LoanState {
+    /// Whether a borrower has it.
+    pub(super) fn is_of(&self, session: u64) -> bool {
+        !self.revoked && self.session == Some(session)
+    }
+}
+
 impl Loan {
-    pub(super) fn end(&self) {
+    /// Nobody uses it from now on; what its memory was.
+    #[must_use]
+    fn end(&self) -> Option<Mapping> {
         let mut state = lock(&self.state);
         state.revoked = true;
         for stream in state.connections.values() {
             let _ = shutdown(stream, Shutdown::Both);
         }
-        state.memory = None;
+        state.memory.take()
     }
 }

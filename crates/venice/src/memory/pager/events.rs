@@ -6,9 +6,11 @@ use crate::memory::pages::{NO_SLOT, Page, State};
 use crate::memory::space::{Discard, Library, Space};
 use crate::memory::uffd::{Event, PAGE, Uffd};
 use crate::memory::wire;
+use rhythm_net::clock;
 use rustix::io::Errno;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tracing::{debug, warn};
 
 /// Pages that the donor is told of when they are not needed any more, at least.
@@ -23,15 +25,15 @@ impl Pager {
             return;
         };
         let mut events = std::mem::take(&mut self.events);
-        if let Err(error) = space.uffd.read(&mut events) {
-            debug!("faults cannot be read: {error}");
-        }
+        let read = space.uffd.read(&mut events);
         // A child without the library tells in no other way that it is gone.
         if space.library.is_none()
             && events.is_empty()
             && space.uffd.unprotect(space.region) == Err(Errno::SRCH)
         {
             self.memory.remove(id);
+        } else if let Err(error) = read {
+            self.cannot_read(&error);
         }
         for event in events.drain(..) {
             match event {
@@ -56,13 +58,34 @@ impl Pager {
                         self.memory.figures.faults += 1;
                     }
                     if !self.try_fault(id, &fault) {
-                        self.deferred.push((id, fault));
+                        self.defer(id, fault);
                     }
                 }
                 Event::Fork(uffd) => self.forks(id, uffd),
             }
         }
         self.events = events;
+    }
+
+    /// The kernel tells of no fault: where there is no descriptor for a child's, who forks waits.
+    fn cannot_read(&mut self, error: &io::Error) {
+        if self.untold.line(clock::monotonic()).is_some() {
+            warn!("a page fault or a fork waits: {error}; is there a limit (ulimit -n)?");
+        }
+        // It is tried again at once.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+
+    /// Puts a fault off. A thread whose wait a signal ends tells of it again and again.
+    fn defer(&mut self, id: SpaceId, fault: Fault) {
+        let known = self.deferred.iter_mut().find(|(space, known)| {
+            *space == id && (known.page, known.protected) == (fault.page, fault.protected)
+        });
+        // A child's first page tells by its thread which child it is.
+        match known.filter(|_| fault.page != 0) {
+            Some((_, known)) => known.write |= fault.write,
+            None => self.deferred.push((id, fault)),
+        }
     }
 
     fn forks(&mut self, id: SpaceId, uffd: Uffd) {
@@ -81,7 +104,8 @@ impl Pager {
         let Some(space) = self.memory.spaces.get_mut(&id) else {
             return true;
         };
-        let found = self.forked.iter().position(|it| it.process == fault.thread);
+        // One before that has the same number is gone, and was never met.
+        let found = self.forked.iter().rposition(|it| it.thread == fault.thread);
         if found.is_none() && space.library.is_none() {
             return false;
         }
@@ -93,7 +117,8 @@ impl Pager {
             // It reads where nothing is for it to read.
             return true;
         };
-        let library = self.forked.swap_remove(found).library;
+        let library = self.forked.remove(found).library;
+        self.forked.retain(|it| it.thread != fault.thread);
         let attached = orders::attach(
             library.orders.as_fd(),
             space.uffd.as_fd(),
@@ -153,10 +178,10 @@ impl Pager {
             loop {
                 match orders::receive_request(socket.as_fd()) {
                     Received::Message(Request::Forked {
-                        process,
+                        thread,
                         orders,
                         requests,
-                    }) => self.note_forked(process, orders, requests),
+                    }) => self.note_forked(thread, orders, requests),
                     Received::Message(_) | Received::Nonsense => {}
                     Received::Nothing => {
                         kept.push(socket);
@@ -169,12 +194,12 @@ impl Pager {
         self.orphaned = kept;
     }
 
-    fn note_forked(&mut self, process: u32, orders: OwnedFd, requests: OwnedFd) {
+    fn note_forked(&mut self, thread: u32, orders: OwnedFd, requests: OwnedFd) {
         if self.forked.len() == FORKED_MAX {
             self.forked.remove(0);
         }
         self.forked.push(Forked {
-            process,
+            thread,
             library: Library {
                 orders,
                 requests,
@@ -206,12 +231,14 @@ impl Pager {
                             };
                         }
                     });
+                    // Who waited for a page of the donor's when it was dropped.
+                    let _ = space.uffd.wake(address, bytes);
                 }
                 Received::Message(Request::Forked {
-                    process,
+                    thread,
                     orders,
                     requests,
-                }) => self.note_forked(process, orders, requests),
+                }) => self.note_forked(thread, orders, requests),
                 Received::Message(Request::Hello { .. }) | Received::Nonsense => {
                     warn!("the program's library does not say what it should");
                     return;

@@ -1,6 +1,6 @@
 //! Pages that leave.
 
-use super::state::{Bytes, Pager, SpaceId};
+use super::state::{Bytes, PLACE_BYTES, PLACES, Pager, SpaceId};
 use crate::memory::orders::{self, Answer, ORDER_PAGES};
 use crate::memory::pages::{Content, NO_SLOT, State};
 use crate::memory::space::Batch;
@@ -9,20 +9,22 @@ use crate::memory::wire::Request;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tracing::error;
 
 /// Orders that a helper has at a time.
 const BATCHES_MAX: usize = 2;
 /// Pages that are sent and not confirmed, at most, when an order is given.
 const IN_FLIGHT_MAX: usize = 1024;
+/// How long no part of the buffer is free before there is one more.
+const SHORT: Duration = Duration::from_millis(200);
 /// So many orders in a row, each without effect, and a process cannot be helped.
 const STUCK_MAX: u32 = 1000;
 
 impl Pager {
     /// Gives orders where a process has more here than it should, so that who needs a page finds
     /// room.
-    pub(super) fn evict_where_due(&mut self, _now: Instant) {
+    pub(super) fn evict_where_due(&mut self, now: Instant) {
         let limit = self.memory.limit;
         let ids: Vec<SpaceId> = self.memory.spaces.keys().copied().collect();
         for id in ids {
@@ -38,7 +40,10 @@ impl Pager {
                 let leaving: usize = space.batches.iter().map(|batch| batch.pages.len()).sum();
                 let mark = limit - (limit / 16).clamp(1, 256);
                 let excess = (space.resident - leaving).saturating_sub(mark);
-                let Some(place) = self.places.pop_if(|_| can && excess > 0) else {
+                if !can || excess == 0 {
+                    break;
+                }
+                let Some(place) = self.place(now) else {
                     break;
                 };
                 let count = excess.max(limit / 16).clamp(1, ORDER_PAGES);
@@ -47,6 +52,29 @@ impl Pager {
                 }
             }
         }
+    }
+
+    /// A part of the buffer. Where all have been taken for a while, there is one more: processes
+    /// that are stopped keep theirs, and others are to go on.
+    fn place(&mut self, now: Instant) -> Option<usize> {
+        if let Some(place) = self.places.pop() {
+            self.short_since = None;
+            return Some(place);
+        }
+        let since = *self.short_since.get_or_insert(now);
+        let most = PLACES + BATCHES_MAX * self.memory.spaces.len();
+        if now.duration_since(since) < SHORT || self.places_made >= most {
+            return None;
+        }
+        let place = self.places_made;
+        let grown = self.buffer.set_len(((place + 1) * PLACE_BYTES) as u64);
+        if let Err(error) = grown {
+            error!("the buffer cannot grow: {error}");
+            return None;
+        }
+        self.short_since = None;
+        self.places_made += 1;
+        Some(place)
     }
 
     /// Tells a helper to evict pages. False where there are none that can leave now.
@@ -104,7 +132,7 @@ impl Pager {
             let pages = victims
                 .iter()
                 .map(|&(page, dirty)| (space.address(page), dirty));
-            let offset = (place * ORDER_PAGES * PAGE) as u64;
+            let offset = (place * PLACE_BYTES) as u64;
             // Where this fails, the process is gone, as its socket will tell.
             let _ = orders::evict(library.orders.as_fd(), offset, pages);
         }
@@ -158,7 +186,7 @@ impl Pager {
         self.places.push(batch.place);
         let dirty = batch.pages.iter().filter(|(_, dirty)| *dirty).count();
         let mut bytes = vec![0; dirty * PAGE];
-        let offset = (batch.place * ORDER_PAGES * PAGE) as u64;
+        let offset = (batch.place * PLACE_BYTES) as u64;
         self.buffer.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
     }
@@ -232,7 +260,7 @@ impl Pager {
         memory.figures.sent += 1;
         memory.writes.insert(asked, slot);
         memory.in_flight.insert(slot, (asked, bytes));
-        memory.slots.set(slot, Content::Sent);
+        memory.slots.sent(slot, crc32fast::hash(copy));
     }
 
     /// A page could not be evicted. Children that were forked since it was told to have it, too.

@@ -39,19 +39,21 @@ impl Pager {
                     }
                     result != Err(Errno::AGAIN)
                 }
-                _ if entry.maybe => space.uffd.unprotect(address) != Err(Errno::AGAIN),
-                // It has left since: the thread will tell again.
-                _ => space.uffd.wake(address) != Err(Errno::AGAIN),
+                // It has left since, and the thread will tell again; or, in a child, it is here
+                // all the same, since its parent's helper dropped it just after the fork. Waking
+                // alone would have that thread come back for ever.
+                _ => space.uffd.unprotect(address) != Err(Errno::AGAIN),
             };
         }
         let helper = space.library.as_ref().and_then(|library| library.helper);
         match entry.state {
             State::Discarding => false,
             // Its page was dropped behind our back before it was told to evict it.
-            State::Leaving if helper == Some(fault.thread) => self.put_zeros(id, fault),
+            // Who writes it meanwhile waits.
+            State::Leaving if helper == Some(fault.thread) => self.put_zeros(id, fault, true),
             State::Leaving => false,
             // Another fault has brought it in, or it was dropped behind our back.
-            State::Present => self.put_zeros(id, fault),
+            State::Present => self.put_zeros(id, fault, false),
             State::Zero => {
                 let ahead = space.streams.fault(fault.page);
                 self.first_touch(id, fault, ahead)
@@ -71,17 +73,21 @@ impl Pager {
     }
 
     /// Puts zeros where nothing is; where something is, that stays.
-    fn put_zeros(&mut self, id: SpaceId, fault: &Fault) -> bool {
+    fn put_zeros(&mut self, id: SpaceId, fault: &Fault, protected: bool) -> bool {
         let Some(space) = self.memory.spaces.get_mut(&id) else {
             return true;
         };
         let address = space.address(fault.page);
-        match space.uffd.copy(address, &ZERO_PAGES[..PAGE], false).error {
+        match space
+            .uffd
+            .copy(address, &ZERO_PAGES[..PAGE], protected)
+            .error
+        {
             None => {
                 space.pages.at(fault.page).dirty = true;
                 true
             }
-            Some(Errno::EXIST) => space.uffd.wake(address) != Err(Errno::AGAIN),
+            Some(Errno::EXIST) => space.uffd.wake(address, PAGE as u64) != Err(Errno::AGAIN),
             Some(error) => error != Errno::AGAIN,
         }
     }
@@ -125,7 +131,7 @@ impl Pager {
             Some(Errno::EXIST) => {
                 space.came(fault.page, true, false);
                 space.resident += 1;
-                return space.uffd.wake(address) != Err(Errno::AGAIN);
+                return space.uffd.wake(address, PAGE as u64) != Err(Errno::AGAIN);
             }
             error => return self.memory.cannot(id, fault.page, error),
         }
@@ -176,8 +182,9 @@ impl Pager {
         };
         let entry = space.pages.at(page);
         entry.state = State::Fetching;
+        let slot = entry.slot;
         let read = Request::Read {
-            offset: u64::from(entry.slot) * PAGE as u64,
+            offset: u64::from(slot) * PAGE as u64,
             length: PAGE as u32,
         };
         let asked = self.borrower.ask(&read, Instant::now());
@@ -188,7 +195,8 @@ impl Pager {
             write: fault.is_some_and(|fault| fault.write),
         };
         space.fetching.insert(page, fetch);
-        self.memory.fetches.insert(asked, (id, page));
+        let sum = self.memory.slots.sum(slot);
+        self.memory.fetches.insert(asked, (id, page, sum));
     }
 
     fn fetch_ahead(&mut self, id: SpaceId, fault: &Fault, ahead: Ahead) {
@@ -238,7 +246,7 @@ impl Memory {
             None => fault.write,
             Some(Errno::AGAIN) => return false,
             Some(Errno::EXIST) => {
-                if space.uffd.wake(address) == Err(Errno::AGAIN) {
+                if space.uffd.wake(address, PAGE as u64) == Err(Errno::AGAIN) {
                     return false;
                 }
                 true
@@ -271,7 +279,7 @@ impl Memory {
             None => fetch.write,
             Some(Errno::AGAIN) => return false,
             Some(Errno::EXIST) => {
-                if space.uffd.wake(address) == Err(Errno::AGAIN) {
+                if space.uffd.wake(address, PAGE as u64) == Err(Errno::AGAIN) {
                     return false;
                 }
                 true
@@ -304,7 +312,7 @@ impl Memory {
         };
         match error {
             None | Some(Errno::SRCH | Errno::NOENT) => {
-                let _ = space.uffd.wake(space.address(page));
+                let _ = space.uffd.wake(space.address(page), PAGE as u64);
             }
             Some(Errno::NOMEM) => return false,
             Some(other) => {

@@ -1,12 +1,13 @@
 //! What a pager knows, and what becomes of it where that is no question of time.
 
-use crate::memory::borrower::Borrower;
+use crate::memory::borrower::{Borrower, Lost};
 use crate::memory::figures::Figures;
 use crate::memory::orders::ORDER_PAGES;
 use crate::memory::pages::{Content, NO_SLOT, Slots, State};
 use crate::memory::space::{Library, Space};
 use crate::memory::uffd::{Event, PAGE};
 use crate::memory::wire::Answer;
+use rhythm_net::sparse::Sparse;
 use rustix::fs::MemfdFlags;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -16,7 +17,9 @@ use std::time::{Duration, Instant};
 use tracing::debug;
 
 /// Parts of the buffer, each as large as one order's pages.
-const PLACES: usize = 8;
+pub(super) const PLACES: usize = 8;
+/// Bytes of a part.
+pub(super) const PLACE_BYTES: usize = ORDER_PAGES * PAGE;
 
 /// A thread waits.
 #[derive(Clone, Debug)]
@@ -53,8 +56,8 @@ pub(super) struct Memory {
     pub(super) in_flight: HashMap<u32, (u64, Bytes)>,
     /// Requests to write, and their slots.
     pub(super) writes: HashMap<u64, u32>,
-    /// Requests to read, and for which page.
-    pub(super) fetches: HashMap<u64, (SpaceId, u32)>,
+    /// Requests to read: for which page, and the checksum of what it has.
+    pub(super) fetches: HashMap<u64, (SpaceId, u32, u32)>,
     /// Pages that have come and could not be put where they belong, with their request's id.
     pub(super) again: Vec<(SpaceId, u32, u64, Bytes)>,
     pub(super) figures: Figures,
@@ -64,7 +67,8 @@ pub(super) struct Memory {
 /// A child that says that it is there.
 #[derive(Debug)]
 pub(super) struct Forked {
-    pub(super) process: u32,
+    /// Its thread that touches its first page next.
+    pub(super) thread: u32,
     pub(super) library: Library,
 }
 
@@ -83,8 +87,14 @@ pub(in crate::memory) struct Pager {
     pub(super) next_space: SpaceId,
     pub(super) deferred: Vec<(SpaceId, Fault)>,
     pub(super) buffer: File,
+    /// Parts of the buffer that no order has.
     pub(super) places: Vec<usize>,
+    /// How many parts there are, and since when none was free.
+    pub(super) places_made: usize,
+    pub(super) short_since: Option<Instant>,
     pub(super) events: Vec<Event>,
+    /// Of lines about faults that cannot be read.
+    pub(super) untold: Sparse,
     /// When the pager last looked after what tells nothing.
     pub(super) looked: Instant,
 }
@@ -103,7 +113,7 @@ impl Pager {
     ) -> io::Result<Self> {
         let buffer = rustix::fs::memfd_create("rhythm-venice", MemfdFlags::CLOEXEC)?;
         let buffer = File::from(buffer);
-        buffer.set_len((PLACES * ORDER_PAGES * PAGE) as u64)?;
+        buffer.set_len((PLACES * PLACE_BYTES) as u64)?;
         Ok(Self {
             borrower,
             memory: Memory {
@@ -129,7 +139,10 @@ impl Pager {
             deferred: Vec::new(),
             buffer,
             places: (0..PLACES).collect(),
+            places_made: PLACES,
+            short_since: None,
             events: Vec::new(),
+            untold: Sparse::every(Duration::from_secs(10)),
             looked: Instant::now(),
         })
     }
@@ -137,7 +150,10 @@ impl Pager {
 
 impl Memory {
     /// The donor has answered.
-    pub(super) fn answered(&mut self, id: u64, answer: &Answer<'_>) {
+    ///
+    /// # Errors
+    /// [`Lost::Damaged`].
+    pub(super) fn answered(&mut self, id: u64, answer: &Answer<'_>) -> Result<(), Lost> {
         if let Some(slot) = self.writes.remove(&id) {
             if self
                 .in_flight
@@ -147,13 +163,18 @@ impl Memory {
                 self.in_flight.remove(&slot);
                 self.slots.set(slot, Content::Stored);
             }
-        } else if let (Some((space, page)), Answer::Data(bytes)) =
+        } else if let (Some((space, page, sum)), Answer::Data(bytes)) =
             (self.fetches.remove(&id), answer)
             && let Ok(bytes) = <&[u8; PAGE]>::try_from(*bytes)
-            && !self.bring(space, page, id, bytes)
         {
-            self.again.push((space, page, id, Box::new(*bytes)));
+            if crc32fast::hash(bytes) != sum {
+                return Err(Lost::Damaged);
+            }
+            if !self.bring(space, page, id, bytes) {
+                self.again.push((space, page, id, Box::new(*bytes)));
+            }
         }
+        Ok(())
     }
 
     /// A page is no longer a slot's user; true where nobody is.
