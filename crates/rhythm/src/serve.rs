@@ -143,7 +143,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         "serving"
     );
     if let Some(told) = told {
-        told.ready(&format!("serving {} at {}", names.join(", "), server.places()));
+        told.ready(&format!(
+            "serving {} at {}",
+            names.join(", "),
+            server.places()
+        ));
     }
     let ended = server.join();
     if let Some(rpo) = rpo {
