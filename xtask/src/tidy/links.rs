@@ -30,7 +30,7 @@ pub(crate) fn check(tree: &Tree, is_there: impl Fn(&str) -> bool) -> Vec<Finding
         };
         if places.contains_key(path) {
             for (at, target) in links(text) {
-                if let Some(wrong) = wrong_link(path, &target, &places, &is_there) {
+                if let Some(wrong) = wrong_link(path, &target, &places, is_there) {
                     find(at, wrong);
                 }
             }
