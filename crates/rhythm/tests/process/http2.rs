@@ -53,6 +53,8 @@ fn pages_are_the_same_over_http2() {
     let form = "n".repeat(3000);
     let form = format!("name={form}");
     let chunked = ["-H", "Transfer-Encoding: chunked", "-d", &form];
+    let long_form = folder.join("long_form");
+    fs::write(&long_form, form.repeat(50)).expect("a file");
     for (scheme, protocol, port) in [
         ("https", "--http2", tls.port()),
         ("http", "--http2-prior-knowledge", plain.port()),
@@ -80,12 +82,8 @@ fn pages_are_the_same_over_http2() {
             status == "200" && head.contains("content-length:"),
             "{head}"
         );
-        let (_, status, _) = curl(
-            &trusted,
-            protocol,
-            &url("/hello"),
-            &["-d", &form.repeat(50)],
-        );
+        let too_long = format!("@{}", long_form.display());
+        let (_, status, _) = curl(&trusted, protocol, &url("/hello"), &["-d", &too_long]);
         assert_eq!(status, "413");
     }
     let (version, ..) = curl(
@@ -105,7 +103,7 @@ fn pages_are_the_same_over_http2() {
 #[test]
 fn many_requests_share_a_connection() {
     let (folder, trusted, long) = long_service("http2_many", "");
-    let server = Server::start(&folder, &["--tls-listen", "127.0.0.1:0", "--workers", "1"]);
+    let server = Server::start(&folder, &["--tls-listen", "127.0.0.1:0"]);
     let tls = server.places()[1];
     let into = folder.join("got");
     fs::create_dir_all(&into).expect("a folder");
@@ -211,7 +209,7 @@ fn resident_kib(pid: u32) -> usize {
 fn who_reads_nothing_is_kept_at_bay() {
     let settings = "[limits]\nsend_timeout = \"2s\"\nidle_timeout = \"2s\"";
     let (folder, ..) = long_service("http2_unread", settings);
-    let server = Server::start(&folder, &["--workers", "1"]);
+    let server = Server::start(&folder, &[]);
     let before = resident_kib(server.pid());
     // Windows as wide as they get, a hundred files of 3 MB asked for on each, and none is read.
     let mut all = Vec::new();
@@ -248,7 +246,7 @@ fn who_reads_nothing_is_kept_at_bay() {
 #[test]
 fn floods_end_their_connection_and_disturb_nobody() {
     let (folder, ..) = long_service("http2_floods", "");
-    let server = Server::start(&folder, &["--workers", "1"]);
+    let server = Server::start(&folder, &[]);
     let before = resident_kib(server.pid());
     let rapid = |n: u32| {
         let mut both = frame(HEADERS, 0x5, 2 * n + 1, &asked("/hello"));
