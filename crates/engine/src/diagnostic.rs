@@ -433,7 +433,10 @@ mod tests {
             unreachable!("there are so many");
         };
         let shown = errors.to_string();
-        assert_eq!(shown, "error: and 800 more errors\n  hint: mend those above first");
+        assert_eq!(
+            shown,
+            "error: and 800 more errors\n  hint: mend those above first"
+        );
         assert_eq!(warnings.message, "and 800 more warnings");
     }
 
