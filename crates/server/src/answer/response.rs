@@ -368,7 +368,7 @@ impl LaneAnswers<'_> {
                         let is_kept = self.sessions.set(stored, *field, value).is_ok();
                         (!is_kept).then(|| {
                             let fields = self.site.service.config.session.stored();
-                            let field = fields.get(usize::from(*field));
+                            let field = fields.get(*field);
                             format!("session.{}", field.map_or("", |field| &field.name))
                         })
                     }
