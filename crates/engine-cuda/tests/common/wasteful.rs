@@ -33,7 +33,6 @@ pub fn wasteful() -> Arc<Service> {
     use Type::{Int, Text};
     let ask = StageProgram {
         step: 1,
-        ..StageProgram::default()
         registers: vec![Int, Int, Int, Int, Text, Text],
         constants: vec![],
         body: vec![
@@ -51,6 +50,7 @@ pub fn wasteful() -> Arc<Service> {
             ),
         ],
         call: Some(0),
+        ..StageProgram::default()
     };
     let put = |from| {
         Op::Put(Put {
@@ -61,7 +61,6 @@ pub fn wasteful() -> Arc<Service> {
     // So many registers that they are not in shared memory.
     let show = StageProgram {
         step: 0,
-        ..StageProgram::default()
         registers: [vec![Int; 12], vec![Text; 2], vec![Int; 200]].concat(),
         constants: vec![],
         body: vec![
@@ -100,6 +99,7 @@ pub fn wasteful() -> Arc<Service> {
             turns(8, vec![Op::Header(Header { name: 0, value: 12 })]),
         ],
         call: None,
+        ..StageProgram::default()
     };
     let field = |name: &str, kind| Field {
         name: name.to_owned(),
