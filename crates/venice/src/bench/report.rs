@@ -1,6 +1,6 @@
 //! Figures, how they come about, and how they are told.
 
-use super::Error;
+use super::options::Error;
 use serde::Serialize;
 use std::fmt;
 

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
+/// Connections at a time, of all borrowers.
+pub(super) const CONNECTIONS_MAX: usize = 256;
 /// What loans of an offer are numbered from: no monitor counts this far.
 pub(super) const OWN_LOANS: u64 = 1_000_000_000_000;
 
