@@ -272,9 +272,7 @@ impl<H: Handler> Multiplexed<H> {
         bytes: &'b [u8],
         joined: &'b mut Vec<u8>,
     ) -> Option<&'b [u8]> {
-        let Some(plain) = self.state.plain(id) else {
-            return None;
-        };
+        let plain = self.state.plain(id)?;
         let Some(before) = plain.preface else {
             return Some(bytes);
         };

@@ -1,10 +1,10 @@
 //! The channels beside each other: accesses by size, as the paper's Figure 17 compares them, and
 //! credits by messages and by CRMA, as its Figure 18 does.
 
+use super::options::{Error, Options};
 use super::peers::{Peer, TRANSPORTS};
 use super::report::{Against, Contender, Report, Row};
 use super::talk::Talk;
-use super::{Error, Options};
 use crate::channel::broken::Lost;
 use crate::channel::qpair::Credits;
 use crate::channel::transport::shared::Shared;

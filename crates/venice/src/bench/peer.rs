@@ -2,7 +2,7 @@
 //! bytes, over each transport. It ends when its standard input does, so that it never outlives the
 //! benchmark.
 
-use super::Error;
+use super::options::{Error, PATIENCE};
 use super::talk::{self, Talk};
 use crate::channel::broken::Lost;
 use crate::channel::queue::Queue;
@@ -18,14 +18,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
 
 /// Bytes that the donor lends at most.
 const DONOR_BYTES: u64 = 1 << 30;
 /// What the bare servers are asked with: how many bytes are wanted, and then nothing.
 pub(super) const ASK_BYTES: usize = 16;
-/// How long either process waits for the other.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where all of it is.
 #[derive(Debug, Deserialize, Serialize)]

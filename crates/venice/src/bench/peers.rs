@@ -1,7 +1,7 @@
 //! The benchmark's side of its other process.
 
-use super::peer::{ASK_BYTES, PATIENCE, Places, read_exact, write_all};
-use super::{Error, Options};
+use super::options::{Error, Options, PATIENCE};
+use super::peer::{ASK_BYTES, Places, read_exact, write_all};
 use crate::channel::transport::Transport;
 use crate::channel::transport::shared::Shared;
 use crate::channel::transport::tcp::Tcp;

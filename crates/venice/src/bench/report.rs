@@ -1,6 +1,6 @@
 //! Figures, how they come about, and how they are told.
 
-use super::Error;
+use super::options::Error;
 use serde::Serialize;
 use std::fmt;
 
@@ -65,6 +65,9 @@ pub(super) enum Against {
 /// Who takes part, and what one turn of it measures.
 pub(super) type Contender<'a> = (String, Box<dyn FnMut() -> Result<f64, Error> + 'a>);
 
+/// A median, and with whom it is compared and the ratio.
+pub(super) type Compared = (f64, Option<(String, f64)>);
+
 /// Has contenders take turns, the first of which does not count: for each its median, whom it is
 /// compared with, and the ratio.
 ///
@@ -74,7 +77,7 @@ pub(super) fn alternate(
     rounds: usize,
     against: Against,
     contenders: &mut [Contender<'_>],
-) -> Result<Vec<(f64, Option<(String, f64)>)>, Error> {
+) -> Result<Vec<Compared>, Error> {
     let mut measured = vec![Vec::new(); contenders.len()];
     for round in 0..=rounds {
         for turn in 0..contenders.len() {

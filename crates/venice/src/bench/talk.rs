@@ -1,6 +1,6 @@
 //! Two programs that talk by a QPair: one asks for bytes, or both send each other messages.
 
-use super::peer::PATIENCE;
+use super::options::PATIENCE;
 use crate::channel::broken::Lost;
 use crate::channel::qpair::{Credits, QueueSettings};
 use crate::channel::queue::Queue;

@@ -2,9 +2,9 @@
 //! handler answers; scans beside the transport's bandwidth; and what a question costs at least.
 
 use super::faults::{PAGE, with_raw_handler};
+use super::options::{Error, Options};
 use super::peers::{Peer, Raw, TRANSPORTS};
 use super::report::{Against, Contender, Report, Row, median};
-use super::{Error, Options};
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::io;

@@ -5,8 +5,9 @@
 //! total, so a newer one replaces an older one. They travel in one of two ways (section 5.1.3):
 //!
 //! - as messages do: a frame that waits behind the messages that were made before it;
-//! - as a write of CRMA to the sender's credit word, past all messages: a store where the ends share
-//!   memory, else a frame ahead of all that waits; of several that wait only the last is sent.
+//! - as a write of CRMA to the sender's credit word, past all messages: a store where the ends
+//!   share memory, else a frame ahead of all that waits; of several that wait only the last is
+//!   sent.
 //!
 //! What was sent is kept until credits say that the receiver's program took it. Where a connection
 //! breaks, each end tells on the next which message it waits for ([`Kind::Open`]), and they come

@@ -128,8 +128,8 @@ impl<T: Transport> Queue<T> {
         self.transport.wait(Wait { room, credit }, left)
     }
 
-    /// Does what can be done now, for a call that has done what it was asked whatever becomes of the
-    /// connection; the next one tells of that.
+    /// Does what can be done now, for a call that has done what it was asked whatever becomes of
+    /// the connection; the next one tells of that.
     fn turn_or_remember(&mut self) {
         if let Err(lost) = self.turn() {
             self.lost = Some(lost);

@@ -1,8 +1,8 @@
 //! The donor's end of CRMA and RDMA on one connection, without I/O: windows on loans, found by the
 //! RAMT, read and written as the borrower asks. All is executed and answered as it comes, but for
 //! what transfers read: that is put a chunk at a time, in their order, while there is room, so that
-//! a long one keeps nobody else waiting and no more than a chunk of it is in memory. It has what was
-//! written before it was asked for, and may have what was written since.
+//! a long one keeps nobody else waiting and no more than a chunk of it is in memory. It has what
+//! was written before it was asked for, and may have what was written since.
 
 use super::broken::Broken;
 use super::frame::{

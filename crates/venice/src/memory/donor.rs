@@ -19,7 +19,7 @@ mod windows;
 use super::mapping::Mapping;
 use crate::loan::{LoanId, LoanKey};
 pub use loans::NoRoom;
-use loans::{Shared, lock};
+use loans::{CONNECTIONS_MAX, Shared, lock};
 use local::Local;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -28,9 +28,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tracing::{info, warn};
-
-/// Connections at a time, of all borrowers.
-const CONNECTIONS_MAX: usize = 256;
 
 /// A machine's memory, lent until dropped.
 #[derive(Debug)]

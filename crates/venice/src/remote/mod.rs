@@ -27,7 +27,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Between two windows' addresses there is as much at least, so that who goes beyond one finds none.
+/// Between two windows' addresses there is as much at least: who goes beyond one finds none.
 const WINDOW_UNIT: u64 = 1 << 30;
 
 /// Where a donor is reached.

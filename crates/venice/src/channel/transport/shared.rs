@@ -2,8 +2,8 @@
 //!
 //! Who reads and who writes a ring move positions that only grow; a position that is impossible
 //! ends the connection. An end that has nothing to do looks for a few microseconds, then says in
-//! the memory what it waits for and sleeps on a Unix socket, the *bell*: the other end rings it only
-//! then, so that ends that are busy make no system calls. The socket also tells that the other
+//! the memory what it waits for and sleeps on a Unix socket, the *bell*: the other end rings it
+//! only then, so that ends that are busy make no system calls. The socket also tells that the other
 //! process died. Each end has a *credit word*, which the other writes: CRMA at its plainest, a
 //! store.
 

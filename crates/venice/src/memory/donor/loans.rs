@@ -13,6 +13,8 @@ use tracing::warn;
 /// So much is zeroed by who takes a loan back.
 const AT_ONCE: u64 = 64 << 20;
 
+/// Connections at a time, of all borrowers.
+pub(super) const CONNECTIONS_MAX: usize = 256;
 /// What loans of an offer are numbered from: no monitor counts this far.
 pub(super) const OWN_LOANS: u64 = 1_000_000_000_000;
 

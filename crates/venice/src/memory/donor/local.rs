@@ -1,8 +1,7 @@
 //! Borrowers of the same machine: each connects to a Unix socket, and is handed memory with two
 //! rings in it, by which all else goes.
 
-use super::CONNECTIONS_MAX;
-use super::loans::Shared;
+use super::loans::{CONNECTIONS_MAX, Shared};
 use super::windows;
 use crate::channel::transport::shared;
 use std::fs;
