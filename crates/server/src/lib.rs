@@ -47,7 +47,7 @@ pub use flight::cohorts::CohortBytes;
 pub use flight::link::DeviceLink;
 pub use host::disk::{Disk, Read};
 pub use limits::memory::Memory;
-pub use limits::options::{PipelineOptions, ServerOptions};
+pub use limits::options::{PipelineOptions, ServerOptions, WatchOptions};
 pub use observe::access_log::LogOpener;
 pub use owner::ConnectionOwner;
 pub use pipeline::{Pipeline, PipelineParts};

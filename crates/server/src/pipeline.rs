@@ -93,6 +93,8 @@ pub struct Pipeline {
     host_path: HostPath,
     /// Finished lanes into bytes.
     responder: Responder,
+    /// Somebody asks where requests' time went.
+    watches: bool,
     metrics: Arc<WorkerMetrics>,
     turn: Turn,
     ending: Ending,
@@ -153,7 +155,14 @@ impl Pipeline {
             device: Device::new(device),
             backends,
             host_path,
-            responder: Responder::new(sessions, random, lengths, metrics.clone(), log),
+            responder: Responder::new(
+                (sessions, random),
+                lengths,
+                metrics.clone(),
+                log,
+                options.watch,
+            ),
+            watches: options.watch.slow_request.is_some(),
             metrics,
             turn: Turn::new(now),
             ending: Ending::default(),

@@ -72,6 +72,10 @@ section! {
         /// The access log's format.
         access_log_format: AccessLogFormat = AccessLogFormat::Common;
             choice(AccessLogFormat::WORDS).flag("access-log-format").restart(),
+        /// The log tells of requests that take so long, and where their time went: at most one a
+        /// second of each page. All are counted in `rhythm_slow_requests_total`.
+        slow_request: Option<Duration> = None;
+            time().or_none("it tells of none").flag("slow-request").restart(),
         /// How log lines look; RHYTHM_LOG says which there are (error, warn, info, debug, trace).
         log_format: LogFormat = LogFormat::Text;
             choice(LogFormat::WORDS).flag("log-format").restart(),

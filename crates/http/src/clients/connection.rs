@@ -167,6 +167,8 @@ pub(crate) struct Connection {
     /// When it began to, and how many requests there were then.
     pub(crate) since: Time,
     pub(crate) since_requests: u32,
+    /// When the first of the input came that is kept.
+    pub(crate) input_since: Option<Time>,
 }
 
 impl Connection {
@@ -198,17 +200,19 @@ impl Connection {
             took_at: Time::ZERO,
             since: now,
             since_requests: 0,
+            input_since: None,
         }
     }
 
     /// What it is owed there.
     #[inline]
-    pub(crate) fn owe(&self, slot: AnswerSlot, shape: AnswerShape) -> Owed {
+    pub(crate) fn owe(&mut self, slot: AnswerSlot, shape: AnswerShape) -> Owed {
         Owed {
             slot,
             shape,
             peer: self.peer,
             role: self.role,
+            began: self.input_since.take(),
         }
     }
 

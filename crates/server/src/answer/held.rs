@@ -6,6 +6,7 @@
 
 use crate::answer::hosted::HostedLine;
 use crate::answer::sessions::ToKeep;
+use crate::answer::slow::Watched;
 use crate::backend::{Asker, Failure};
 use crate::flight::telling::{StoreAnswer, Telling, What};
 use crate::host::files::FileStream;
@@ -57,6 +58,8 @@ pub(crate) struct Parts {
     pub(crate) metrics: Arc<PageMetrics>,
     pub(crate) launched: Time,
     pub(crate) arrived: Time,
+    /// Where its time went, if somebody asks.
+    pub(crate) watched: Option<Watched>,
 }
 
 /// See the module's text.

@@ -1,5 +1,6 @@
 //! Answers that are yet to be given, by hosts: what is counted and logged of them when they are.
 
+use crate::flight::timeline::Came;
 use crate::host::files::FileStream;
 use crate::observe::access_log::LogEntry;
 use rhythm_http::AnswerSlot;
@@ -19,16 +20,19 @@ pub(crate) struct HostedLine {
     pub(crate) site: Option<usize>,
     pub(crate) peer: Client,
     pub(crate) arrived: Time,
+    /// When its first byte came.
+    pub(crate) began: Time,
     pub(crate) request: Box<[u8]>,
 }
 
 impl HostedLine {
     /// The line of a request that came at this time.
-    pub(crate) fn new(entry: LogEntry<'_>, arrived: Time) -> HostedLine {
+    pub(crate) fn new(entry: LogEntry<'_>, came: Came) -> HostedLine {
         HostedLine {
             site: entry.site,
             peer: entry.peer,
-            arrived,
+            arrived: came.arrived,
+            began: came.began,
             request: entry.request.into(),
         }
     }

@@ -6,14 +6,17 @@
 use crate::answer::held::{HeldAnswers, Parts, Ready};
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::refusals::{Refusals, Refused};
-use crate::answer::response::{Failures, LaneAnswers, say_not_kept};
+use crate::answer::response::{Failures, LaneAnswers, LaneWatch, say_not_kept};
 use crate::answer::sessions::{Sessions, SharedRandom, milliseconds};
+use crate::answer::slow::{Slow, Watched};
 use crate::backend::Cause;
 use crate::flight::cohorts::{Cohorts, Flight};
 use crate::flight::telling::{StoreAnswer, Telling};
+use crate::flight::timeline::Came;
 use crate::host::files::FileStream;
 use crate::host::site_answer;
 use crate::intake::dispatch::SiteAnswer;
+use crate::limits::options::WatchOptions;
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::shared_sessions;
@@ -50,6 +53,8 @@ pub(crate) struct Responder {
     date: DateCache,
     metrics: Arc<WorkerMetrics>,
     log: Option<LogSink>,
+    /// Requests that took long, if the log is to tell of them.
+    slow: Option<Slow>,
     /// Lanes answered in this turn: their page, when they were launched, how many.
     served: Vec<(Arc<PageMetrics>, Time, u64)>,
     /// What hosts have yet to answer.
@@ -71,11 +76,11 @@ pub(crate) struct Responder {
 impl Responder {
     /// One that has answered nothing, for sites with these sessions.
     pub(crate) fn new(
-        sessions: Vec<Sessions>,
-        random: SharedRandom,
+        (sessions, random): (Vec<Sessions>, SharedRandom),
         lengths: Lengths,
         metrics: Arc<WorkerMetrics>,
         log: Option<LogSink>,
+        watch: WatchOptions,
     ) -> Responder {
         Responder {
             failures: sessions.iter().map(|_| Failures::default()).collect(),
@@ -84,6 +89,7 @@ impl Responder {
             unclear: Refusals::default(),
             sessions,
             date: DateCache::new(0),
+            slow: (watch.slow_request).map(|limit| Slow::new(limit, metrics.clone())),
             metrics,
             log,
             served: Vec::new(),
@@ -275,6 +281,7 @@ impl Responder {
             metrics,
             launched,
             arrived,
+            mut watched,
         } = held.of;
         let date = &self.date;
         let wait = launched.since(arrived).as_nanos() as u64;
@@ -284,6 +291,7 @@ impl Responder {
             (None, Ready::Stream(stream)) => {
                 metrics.answered(stream.status);
                 let is_counted = true;
+                self.answered_held(watched.take(), stream.status, now);
                 return (self.hosted).stream(slot, stream, Hosted { line, is_counted });
             }
             (None, Ready::Whole(answered, bytes)) => {
@@ -307,9 +315,18 @@ impl Responder {
             }
         };
         metrics.answered(answered.status);
+        self.answered_held(watched, answered.status, now);
         if let (Some(log), Some(line)) = (&mut self.log, line) {
             let took = now.since(line.arrived);
             log.entry(line.entry(), answered, took, self.date.seconds());
+        }
+    }
+
+    /// An answer that was held is given.
+    fn answered_held(&mut self, watched: Option<Watched>, status: u16, now: Time) {
+        if let (Some(slow), Some(mut watched)) = (&mut self.slow, watched) {
+            watched.was_held(status, now);
+            slow.answered(watched);
         }
     }
 
@@ -367,6 +384,12 @@ impl Responder {
             answered: 0,
             longest: None,
             log: self.log.as_mut(),
+            watch: (self.slow.as_mut()).map(|slow| LaneWatch {
+                slow,
+                epoch: &epoch,
+                timeline: &flight.timeline,
+                at: port.clock(now),
+            }),
             hosted: &mut self.hosted,
             held: &mut self.held,
             lengths: &mut self.lengths,
@@ -397,7 +420,11 @@ impl Responder {
         let (
             request,
             Owed {
-                slot, shape, peer, ..
+                slot,
+                shape,
+                peer,
+                began,
+                ..
             },
         ) = (reading.request(), reading.owed());
         let site = &*epoch.site;
@@ -418,7 +445,7 @@ impl Responder {
         let (date, mut given) = (&self.date, None);
         if let Some(stream) = site_answer::stream(&answer, site, request, shape, date) {
             self.keep_line(Some(epoch.index), request);
-            let hosted = self.hosted_now(peer, now);
+            let hosted = self.hosted_now(peer, began, now);
             return self.hosted.stream(slot, stream, hosted);
         }
         clients.answer(port, slot, shape, now, |shape, out| {
@@ -501,7 +528,7 @@ impl Responder {
     pub(crate) fn keep_line(&mut self, site: Option<usize>, request: Incoming<'_>) {
         self.line_site = site;
         self.line.clear();
-        if self.log.is_some() {
+        if self.log.is_some() || self.slow.is_some() {
             LogEntry::write(request.head, request.bytes, &mut self.line);
         }
     }
@@ -518,9 +545,15 @@ impl Responder {
         for (slot, answered) in given {
             let at_once = waits.take_if(|owed| owed.slot == slot);
             let hosted = match at_once {
-                Some(owed) => Some(self.hosted_now(owed.peer, now)),
+                Some(owed) => Some(self.hosted_now(owed.peer, owed.began, now)),
                 None => self.hosted.take(slot),
             };
+            if let (Some(slow), Some(hosted)) = (&mut self.slow, &hosted)
+                && !hosted.is_counted
+                && let Some(line) = &hosted.line
+            {
+                slow.hosted(line, answered.map(|answered| answered.status), now);
+            }
             let Some(answered) = answered else {
                 continue;
             };
@@ -534,22 +567,29 @@ impl Responder {
                 log.entry(line.entry(), answered, took, self.date.seconds());
             }
         }
-        if let Some(Owed { slot, peer, .. }) = waits {
-            let hosted = self.hosted_now(peer, now);
+        if let Some(Owed {
+            slot, peer, began, ..
+        }) = waits
+        {
+            let hosted = self.hosted_now(peer, began, now);
             self.hosted.expect(slot, hosted);
         }
     }
 
     /// The request whose line was kept, to be answered by a host.
-    fn hosted_now(&self, peer: Client, now: Time) -> Hosted {
+    fn hosted_now(&self, peer: Client, began: Option<Time>, now: Time) -> Hosted {
         let (site, request) = (self.line_site, &self.line[..]);
+        let came = Came {
+            began: began.unwrap_or(now),
+            arrived: now,
+        };
         let entry = || LogEntry {
             site,
             peer,
             request,
         };
         Hosted {
-            line: self.logs().then(|| HostedLine::new(entry(), now)),
+            line: (self.logs() || self.slow.is_some()).then(|| HostedLine::new(entry(), came)),
             is_counted: false,
         }
     }
@@ -593,6 +633,14 @@ impl Responder {
         for (metrics, launched, lanes) in self.served.drain(..) {
             let took = now.since(launched).as_nanos() as u64;
             metrics.service_time.record(took, lanes);
+        }
+    }
+
+    /// So have those that are sent with it: tells of those that took long.
+    #[inline]
+    pub(crate) fn tell_slow(&mut self, clients: &Clients, now: Time) {
+        if let Some(slow) = &mut self.slow {
+            slow.turn_ended(clients, now);
         }
     }
 

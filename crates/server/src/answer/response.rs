@@ -7,15 +7,18 @@
 use crate::answer::held::{HeldAnswers, Parts, Ready};
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::sessions::{Asked, Cookie, Refused, Sessions, ToKeep};
+use crate::answer::slow::{Slow, Watched};
 use crate::backend::{Cause, Failure};
 use crate::flash::{AGE_MAX, FLASH_BYTES_MAX};
 use crate::flight::asker::asker;
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
+use crate::flight::timeline::Timeline;
 use crate::host::files::{FileStream, STREAM_BYTES_EXPECTED};
 use crate::host::site_answer::TOO_MANY;
 use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
+use crate::site::epoch::Epoch;
 use crate::site::lengths::Lengths;
 use crate::site::{BackendSettings, HeaderKind, SentAside, Site};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output, SessionChange};
@@ -76,6 +79,23 @@ enum Given {
     Stream(FileStream),
 }
 
+/// Who asks where the time of lanes went.
+pub(crate) struct LaneWatch<'a> {
+    pub(crate) slow: &'a mut Slow,
+    pub(crate) epoch: &'a Arc<Epoch>,
+    pub(crate) timeline: &'a Timeline,
+    /// When they are answered.
+    pub(crate) at: Time,
+}
+
+impl LaneWatch<'_> {
+    fn watched(&self, request: &LaneRequest, page: usize, status: u16) -> Watched {
+        let page = (self.epoch, page as u32);
+        let LaneRequest { slot, .. } = *request;
+        Watched::new(slot, request.came(), page, self.timeline, status, self.at)
+    }
+}
+
 /// What answering the lanes of a cohort takes.
 pub(crate) struct LaneAnswers<'a> {
     pub(crate) clients: &'a mut Clients,
@@ -100,6 +120,7 @@ pub(crate) struct LaneAnswers<'a> {
     /// Bytes of the longest body among those that are finished, if any is.
     pub(crate) longest: Option<u64>,
     pub(crate) log: Option<&'a mut LogSink>,
+    pub(crate) watch: Option<LaneWatch<'a>>,
     pub(crate) hosted: &'a mut HostedAnswers,
     pub(crate) held: &'a mut HeldAnswers,
     pub(crate) lengths: &'a mut Lengths,
@@ -182,6 +203,10 @@ impl LaneAnswers<'_> {
         self.metrics.queue_wait.record(wait, 1);
         self.answered += 1;
         self.metrics.answered(status);
+        if let Some(watch) = &mut self.watch {
+            let watched = watch.watched(request, self.page, status);
+            watch.slow.answered(watched);
+        }
     }
 
     /// A lane is answered by what is yet to be read.
@@ -191,7 +216,7 @@ impl LaneAnswers<'_> {
             None => None,
         };
         let hosted = Hosted {
-            line: line.map(|line| HostedLine::new(line, request.arrived)),
+            line: line.map(|line| HostedLine::new(line, request.came())),
             is_counted: true,
         };
         self.hosted.stream(request.slot, stream, hosted);
@@ -439,13 +464,14 @@ impl LaneAnswers<'_> {
             slot: request.slot,
             shape: request.shape,
             ready,
-            line: line.map(|line| HostedLine::new(line, request.arrived)),
+            line: line.map(|line| HostedLine::new(line, request.came())),
             site: self.site.clone(),
             site_index: self.site_index,
             page: self.page,
             metrics: self.metrics.clone(),
             launched: self.launched,
             arrived: request.arrived,
+            watched: (self.watch.as_ref()).map(|watch| watch.watched(request, self.page, 0)),
         };
         self.held.hold(parts, to_keep, asker);
     }

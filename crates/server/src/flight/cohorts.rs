@@ -15,6 +15,7 @@ pub(crate) use memory::NextPass;
 pub(crate) use phase::{Phase, Wait};
 
 use crate::flight::lane_requests::LaneRequests;
+use crate::flight::timeline::Timeline;
 use crate::site::epoch::Epoch;
 use rhythm_cohort::{ContextId, ContextState, Pool};
 use rhythm_engine::cohort::{Budget, Cohort, LaneError, LaneState, Share};
@@ -58,6 +59,8 @@ pub(crate) struct Flight {
     pub(crate) requests: LaneRequests,
     /// When its first stage was launched; while it forms, when it began to.
     pub(crate) launched: Time,
+    /// What it did since then, where somebody asks.
+    pub(crate) timeline: Timeline,
     /// The keys of its queries that were asked, in the order of the cohort's.
     pub(crate) asked: Vec<Key>,
     /// How many clients had deserted when its first request was taken
@@ -81,6 +84,7 @@ impl Flight {
             epoch: None,
             requests: LaneRequests::of_share(&share, texts_max),
             launched: Time::ZERO,
+            timeline: Timeline::default(),
             asked: Vec::new(),
             deserted: 0,
             share,
@@ -97,6 +101,7 @@ impl Flight {
         debug_assert_eq!(self.requests.lanes(), 0, "a context was freed with lanes");
         self.epoch = Some(epoch.clone());
         self.launched = launched;
+        self.timeline.clear();
         self.was_next = false;
         self.keeps_since = None;
     }

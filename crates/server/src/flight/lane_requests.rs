@@ -5,6 +5,7 @@
 //! a request costs no allocation.
 
 use crate::backend::Failure;
+use crate::flight::timeline::Came;
 use crate::observe::access_log::LogEntry;
 use crate::site::lengths::RequestKey;
 use rhythm_engine::cohort::{Arena, LaneError, Share, View};
@@ -24,6 +25,8 @@ pub(crate) struct LaneRequest {
     pub(crate) shape: AnswerShape,
     /// When its last byte came.
     pub(crate) arrived: Time,
+    /// When its first byte came, where that was noted.
+    began: Option<Time>,
     /// Who sends it, as a number.
     client: u64,
     /// By which the length of its answer is found again.
@@ -42,6 +45,14 @@ impl LaneRequest {
     /// Who sends it, as a number, and by which connection.
     pub(crate) fn client(&self) -> (u64, ConnectionId) {
         (self.client, self.slot.connection)
+    }
+
+    /// When it came.
+    pub(crate) fn came(&self) -> Came {
+        Came {
+            began: self.began.unwrap_or(self.arrived),
+            arrived: self.arrived,
+        }
     }
 }
 
@@ -162,6 +173,7 @@ impl LaneRequests {
             slot,
             shape,
             arrived,
+            began: None,
             client,
             key,
             kept: Kept::default(),
@@ -178,6 +190,11 @@ impl LaneRequests {
     fn last(&mut self) -> &mut LaneRequest {
         let last = self.lanes.last_mut().and_then(Option::as_mut);
         last.expect("the request that was just taken in")
+    }
+
+    /// The first byte of the last lane's request came then.
+    pub(crate) fn began(&mut self, began: Option<Time>) {
+        self.last().began = began;
     }
 
     /// The id of the last lane's visitor is new to him.
@@ -299,6 +316,7 @@ impl LaneRequests {
                 ..
             } = request;
             into.push(slot, shape, arrived, session, client, key);
+            into.last().began = request.began;
             into.last().is_new_visitor = request.is_new_visitor;
             into.last().has_flash = request.has_flash;
             if let Some((peer, view)) = request.kept.line {

@@ -66,6 +66,15 @@ pub struct PipelineOptions {
     pub clients: ClientLimits,
     /// What tells clients without a session apart.
     pub clients_by: ClientsBy,
+    /// What is told of single requests.
+    pub watch: WatchOptions,
+}
+
+/// What is told of single requests, beside the access log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchOptions {
+    /// The log tells of requests that take so long, if of any.
+    pub slow_request: Option<Duration>,
 }
 
 impl ServerOptions {
@@ -127,6 +136,9 @@ impl ServerOptions {
                 },
                 clients: client_limits(limits),
                 clients_by: clients_by(sessions(), limits),
+                watch: WatchOptions {
+                    slow_request: server.slow_request,
+                },
             },
             device_buffer_bytes_max: 0,
             connections_max: limits.connections_max as usize,

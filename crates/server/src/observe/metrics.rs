@@ -159,6 +159,8 @@ pub struct WorkerMetrics {
     pub gave_way: Count,
     /// Connections dropped because their client took an answer, or sent, too slowly.
     pub too_slow: Count,
+    /// Requests that took so long that the log is to tell of them.
+    pub slow_requests: Count,
     /// Answers that no page gave: static files and errors, by class of status.
     pub host_answers: [Count; 5],
     /// Contexts now: free, partially full, full, busy.

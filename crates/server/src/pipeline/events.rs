@@ -123,6 +123,7 @@ impl Handler for Pipeline {
 
     fn turn_ended(&mut self, end: Time) {
         self.responder.turn_ended(end);
+        self.responder.tell_slow(&self.clients, end);
         self.heavy.turn_ended();
         let took = self.turn.ended(end, &self.metrics);
         self.clients.turn_is_over(took);

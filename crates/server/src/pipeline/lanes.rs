@@ -227,7 +227,11 @@ impl Intake {
             .last()
             .map_or(head.target(), |last| last.value);
         let Owed {
-            slot, shape, peer, ..
+            slot,
+            shape,
+            peer,
+            began,
+            ..
         } = reader.reading.owed();
         if info.begins_session
             && let Err(too_many) = responder.may_try(site, peer, now)
@@ -298,6 +302,7 @@ impl Intake {
         }
         let client = self.clients_by.number(peer, slot.connection);
         (flight.requests).push(slot, shape, now, session, client, key);
+        flight.requests.began(began);
         if is_new_visitor {
             flight.requests.is_of_new_visitor();
         }

@@ -205,6 +205,7 @@ pub(crate) fn run(
         cohort_bytes: config.cohort_bytes,
         clients: config.limits,
         clients_by: config.clients_by,
+        watch: config.watch,
     };
     let mut clients = Vec::new();
     for (id, (manners, budget)) in config.clients.iter().enumerate() {

@@ -180,6 +180,12 @@ fn cohorts(w: &ByLabels<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
         "Times that a cohort waited for memory that others had",
         memory_waits,
     )?;
+    let slow = sums(w, |m| &m.slow_requests);
+    to.counters(
+        "slow_requests",
+        "Requests that took `server.slow_request` or longer",
+        slow,
+    )?;
     let long_passes = sums(w, |m| &m.long_passes);
     to.counters(
         "cohort_long_passes",
