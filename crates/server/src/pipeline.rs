@@ -115,6 +115,7 @@ impl Pipeline {
             random,
             metrics,
             log,
+            spans,
             now,
         } = parts;
         assert_eq!(sites.all().len(), visitors.len(), "each site has visitors");
@@ -127,6 +128,7 @@ impl Pipeline {
         let sealers = sessions.iter().map(|sessions| sessions.sealer().clone());
         let intake = Intake::new(options.clients_by, sealers, first_token);
         let contexts = options.contexts.max(1);
+        let watches = options.watch.slow_request.is_some() || options.watch.traces;
         let mut backends = Backends::new(backends);
         let host_path = HostPath::new(hosts, disk, options.clients.held_max);
         let epochs = Epochs::new(sites.clone(), |index, number| {
@@ -159,10 +161,10 @@ impl Pipeline {
                 (sessions, random),
                 lengths,
                 metrics.clone(),
-                log,
+                (log, spans),
                 options.watch,
             ),
-            watches: options.watch.slow_request.is_some(),
+            watches,
             metrics,
             turn: Turn::new(now),
             ending: Ending::default(),

@@ -54,8 +54,8 @@ pub(crate) use stored::STORED_MAX;
 pub use stored::{StoredField, StoredKind};
 pub use tables::{
     AccessLogFormat, CohortPolicy, CohortSettings, GzipSettings, HOST_NAME_MAX, HeaderSettings,
-    Limits, LogFormat, ServerSettings, ServiceSettings, SessionSettings, StaticSettings,
-    TlsSettings,
+    Limits, LogFormat, RequestIds, ServerSettings, ServiceSettings, SessionSettings,
+    StaticSettings, TlsSettings, TraceSettings,
 };
 pub use url::{BackendUrl, UrlError, UrlPlace};
 pub use value::{NONE, Typed, Value};

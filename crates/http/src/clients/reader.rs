@@ -120,6 +120,13 @@ impl<'c, 'a> Reader<'c, 'a> {
         Reader { at, reading }
     }
 
+    /// [`Clients::add_lines`], for the request at hand.
+    pub fn add_lines(&mut self, lines: &[u8]) {
+        let AnswerSlot { ordinal, .. } = self.reading.owed().slot;
+        self.at.connection.added.push((ordinal, lines.into()));
+        self.at.count();
+    }
+
     /// [`Clients::deserted`].
     pub fn deserted(&self) -> u64 {
         self.at.deserted

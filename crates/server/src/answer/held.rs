@@ -12,6 +12,7 @@ use crate::flight::telling::{StoreAnswer, Telling, What};
 use crate::host::files::FileStream;
 use crate::observe::metrics::PageMetrics;
 use crate::site::Site;
+use crate::trace::Span;
 use rhythm_http::{AnswerShape, AnswerSlot, Answered};
 use rhythm_net::{Slab, Time};
 use std::sync::Arc;
@@ -60,6 +61,8 @@ pub(crate) struct Parts {
     pub(crate) arrived: Time,
     /// Where its time went, if somebody asks.
     pub(crate) watched: Option<Watched>,
+    /// Its span, if it is recorded.
+    pub(crate) span: Option<Span>,
 }
 
 /// See the module's text.

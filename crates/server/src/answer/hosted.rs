@@ -3,6 +3,7 @@
 use crate::flight::timeline::Came;
 use crate::host::files::FileStream;
 use crate::observe::access_log::LogEntry;
+use crate::trace::Origin;
 use rhythm_http::AnswerSlot;
 use rhythm_net::{Client, Time};
 use std::collections::HashMap;
@@ -23,6 +24,10 @@ pub(crate) struct HostedLine {
     /// When its first byte came.
     pub(crate) began: Time,
     pub(crate) request: Box<[u8]>,
+    /// Where it comes from.
+    pub(crate) origin: Origin,
+    /// Another server answers it.
+    pub(crate) is_proxied: bool,
 }
 
 impl HostedLine {
@@ -34,6 +39,11 @@ impl HostedLine {
             arrived: came.arrived,
             began: came.began,
             request: entry.request.into(),
+            origin: Origin {
+                id: entry.id,
+                trace: None,
+            },
+            is_proxied: false,
         }
     }
 
@@ -43,6 +53,7 @@ impl HostedLine {
             site: self.site,
             peer: self.peer,
             request: &self.request,
+            id: self.origin.id,
         }
     }
 }

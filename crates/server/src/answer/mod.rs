@@ -7,3 +7,4 @@ pub(crate) mod responder;
 pub(crate) mod response;
 pub(crate) mod sessions;
 pub(crate) mod slow;
+mod watch;

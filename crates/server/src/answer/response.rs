@@ -7,18 +7,16 @@
 use crate::answer::held::{HeldAnswers, Parts, Ready};
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::sessions::{Asked, Cookie, Refused, Sessions, ToKeep};
-use crate::answer::slow::{Slow, Watched};
+use crate::answer::watch::LaneWatch;
 use crate::backend::{Cause, Failure};
 use crate::flash::{AGE_MAX, FLASH_BYTES_MAX};
 use crate::flight::asker::asker;
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
-use crate::flight::timeline::Timeline;
 use crate::host::files::{FileStream, STREAM_BYTES_EXPECTED};
 use crate::host::site_answer::TOO_MANY;
 use crate::host::statics::FileAnswer;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::PageMetrics;
-use crate::site::epoch::Epoch;
 use crate::site::lengths::Lengths;
 use crate::site::{BackendSettings, HeaderKind, SentAside, Site};
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState, Output, SessionChange};
@@ -77,23 +75,6 @@ enum Given {
     Held(u64),
     /// A file that is yet to be read.
     Stream(FileStream),
-}
-
-/// Who asks where the time of lanes went.
-pub(crate) struct LaneWatch<'a> {
-    pub(crate) slow: &'a mut Slow,
-    pub(crate) epoch: &'a Arc<Epoch>,
-    pub(crate) timeline: &'a Timeline,
-    /// When they are answered.
-    pub(crate) at: Time,
-}
-
-impl LaneWatch<'_> {
-    fn watched(&self, request: &LaneRequest, page: usize, status: u16) -> Watched {
-        let page = (self.epoch, page as u32);
-        let LaneRequest { slot, .. } = *request;
-        Watched::new(slot, request.came(), page, self.timeline, status, self.at)
-    }
 }
 
 /// What answering the lanes of a cohort takes.
@@ -204,8 +185,7 @@ impl LaneAnswers<'_> {
         self.answered += 1;
         self.metrics.answered(status);
         if let Some(watch) = &mut self.watch {
-            let watched = watch.watched(request, self.page, status);
-            watch.slow.answered(watched);
+            watch.answered(self.requests, request, status);
         }
     }
 
@@ -471,7 +451,8 @@ impl LaneAnswers<'_> {
             metrics: self.metrics.clone(),
             launched: self.launched,
             arrived: request.arrived,
-            watched: (self.watch.as_ref()).map(|watch| watch.watched(request, self.page, 0)),
+            watched: (self.watch.as_ref()).and_then(|watch| watch.watched(request, 0)),
+            span: (self.watch.as_mut()).and_then(|watch| watch.span(self.requests, request)),
         };
         self.held.hold(parts, to_keep, asker);
     }

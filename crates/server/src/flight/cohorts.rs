@@ -17,6 +17,7 @@ pub(crate) use phase::{Phase, Wait};
 use crate::flight::lane_requests::LaneRequests;
 use crate::flight::timeline::Timeline;
 use crate::site::epoch::Epoch;
+use crate::trace::CohortSpan;
 use rhythm_cohort::{ContextId, ContextState, Pool};
 use rhythm_engine::cohort::{Budget, Cohort, LaneError, LaneState, Share};
 use rhythm_net::{ConnectionId, Key, Time};
@@ -61,6 +62,8 @@ pub(crate) struct Flight {
     pub(crate) launched: Time,
     /// What it did since then, where somebody asks.
     pub(crate) timeline: Timeline,
+    /// Its span, where requests of it are recorded.
+    pub(crate) span: Option<CohortSpan>,
     /// The keys of its queries that were asked, in the order of the cohort's.
     pub(crate) asked: Vec<Key>,
     /// How many clients had deserted when its first request was taken
@@ -85,6 +88,7 @@ impl Flight {
             requests: LaneRequests::of_share(&share, texts_max),
             launched: Time::ZERO,
             timeline: Timeline::default(),
+            span: None,
             asked: Vec::new(),
             deserted: 0,
             share,
@@ -102,6 +106,7 @@ impl Flight {
         self.epoch = Some(epoch.clone());
         self.launched = launched;
         self.timeline.clear();
+        self.span = None;
         self.was_next = false;
         self.keeps_since = None;
     }

@@ -10,6 +10,7 @@ use crate::proxy;
 use crate::site::Sites;
 use crate::site::lengths::Lengths;
 use crate::site::statics::{READ_BYTES_MAX, Statics};
+use crate::trace;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{SignIns, StoredFields};
@@ -29,7 +30,7 @@ pub struct Memory {
     /// Connections of clients.
     pub connections: usize,
     /// The most of each part, in bytes, by its name.
-    pub parts: [(&'static str, usize); 11],
+    pub parts: [(&'static str, usize); 12],
 }
 
 impl Memory {
@@ -148,7 +149,17 @@ impl Memory {
                     of_each(|service, _| proxy::bytes_max(&service.config, &service.proxies)),
                 ]),
             ),
-            ("access_log", access_log::bytes_max(workers, head)),
+            (
+                "traces",
+                match options.pipeline.watch.traces {
+                    true => trace::bytes_max(workers),
+                    false => 0,
+                },
+            ),
+            (
+                "access_log",
+                access_log::bytes_max(options.log_format, workers, head),
+            ),
         ];
         Memory {
             workers,

@@ -3,11 +3,12 @@
 use crate::drain::DrainOptions;
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::CohortBytes;
+use crate::trace::WatchOptions;
 use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{Millis, SessionRules, SignInRules};
 use rhythm_engine::settings::{
-    AccessLogFormat, CohortPolicy, Limits, ListenAt, ServiceConfig, SessionSettings,
+    AccessLogFormat, CohortPolicy, Limits, ListenAt, RequestIds, ServiceConfig, SessionSettings,
 };
 use rhythm_http::ClientLimits;
 use std::num::NonZeroU32;
@@ -52,7 +53,7 @@ pub struct ServerOptions {
 }
 
 /// The numbers that bound a pipeline.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PipelineOptions {
     /// Contexts of cohorts that form or run, at least 1.
     pub contexts: usize,
@@ -68,13 +69,6 @@ pub struct PipelineOptions {
     pub clients_by: ClientsBy,
     /// What is told of single requests.
     pub watch: WatchOptions,
-}
-
-/// What is told of single requests, beside the access log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WatchOptions {
-    /// The log tells of requests that take so long, if of any.
-    pub slow_request: Option<Duration>,
 }
 
 impl ServerOptions {
@@ -93,6 +87,7 @@ impl ServerOptions {
             server,
             cohort,
             limits,
+            trace,
             ..
         } = &services[0].config;
         let sessions = || services.iter().map(|service| &service.config.session);
@@ -138,6 +133,12 @@ impl ServerOptions {
                 clients_by: clients_by(sessions(), limits),
                 watch: WatchOptions {
                     slow_request: server.slow_request,
+                    ids: server.request_ids != RequestIds::Off,
+                    answers_ids: server.request_ids == RequestIds::Answered,
+                    traces: trace.collector().is_some(),
+                    share: trace.share(),
+                    // It was read as such.
+                    trusted: server.trusted_proxies.parse().unwrap_or_default(),
                 },
             },
             device_buffer_bytes_max: 0,

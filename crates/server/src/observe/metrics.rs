@@ -11,6 +11,7 @@ pub use last_failure::LastFailure;
 pub(crate) use panels::Bounds;
 
 use crate::observe::access_log::LogState;
+use crate::trace::ExportState;
 use rhythm_engine::cohort::LaneError;
 use rhythm_observe::{Count, SizeHistogram, TimeHistogram};
 use std::collections::BTreeMap;
@@ -234,6 +235,8 @@ pub struct Metrics {
     workers: Vec<Arc<WorkerMetrics>>,
     /// How the access log fares.
     pub log: Arc<LogState>,
+    /// How exporting spans fares, if they are.
+    pub(crate) traces: Option<Arc<ExportState>>,
     /// For each site what it is called, where there are several, and its sessions.
     sites: Vec<(Option<String>, Box<dyn SessionGauge>)>,
 }
@@ -303,6 +306,7 @@ impl Metrics {
         Metrics {
             workers: (0..workers).map(|_| Arc::default()).collect(),
             log,
+            traces: None,
             sites,
         }
     }

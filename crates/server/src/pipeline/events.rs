@@ -93,8 +93,11 @@ impl Handler for Pipeline {
         for id in expired {
             let part = self.clients.part(id);
             let epoch = self.epochs.of_part(part);
-            self.responder
-                .keep_part(epoch.map(|epoch| epoch.index), part);
+            self.responder.keep_part(
+                epoch.map(|epoch| epoch.index),
+                part,
+                self.clients.came_by(id),
+            );
             let site = epoch.map(|epoch| &*epoch.site);
             (self.responder).refuse(port, &mut self.clients, site, id, 408, heard);
         }

@@ -211,6 +211,9 @@ impl Pipeline {
         metrics.launches[reason as usize].add(1);
         metrics.cohort_size.record(cohort.len() as u64, 1);
         (self.responder).look_up_sessions(cohort, flight, page, now);
+        if self.watches {
+            self.responder.begin_cohort(flight, port.clock(now));
+        }
         let expected = flight.epoch().sizes(page).expected();
         if expected.is_none_or(|expected| expected.bytes > LONG_BYTES) {
             // Whose answers are ready is not to wait for these.
@@ -356,6 +359,8 @@ impl Pipeline {
         }
         self.open_files(port, now);
         if !left {
+            self.responder
+                .cohort_over(&self.cohorts, id, || port.clock(now));
             self.cohorts.free(id);
             self.gauges.touch();
         }

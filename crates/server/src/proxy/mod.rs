@@ -40,6 +40,7 @@ mod upstream;
 
 use crate::observe::metrics::SiteMetrics;
 use crate::site::{ProxyRoute, Site};
+use crate::trace::Origin;
 use exchange::Exchange;
 use question::Question;
 use rhythm_engine::settings::ServiceConfig;
@@ -87,6 +88,8 @@ pub(crate) struct Aim {
     pub(crate) site: Arc<Site>,
     /// The client speaks TLS.
     pub(crate) is_tls: bool,
+    /// Where it comes from, as far as that is told on.
+    pub(crate) origin: Origin,
 }
 
 /// A connection to a server.

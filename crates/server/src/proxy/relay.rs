@@ -31,6 +31,7 @@ impl Proxies {
             route: number,
             site,
             is_tls,
+            origin,
         }) = self.aim.take()
         else {
             return answers.error(slot, shape, 404, "");
@@ -58,6 +59,7 @@ impl Proxies {
         let told = Told {
             client: peer,
             is_tls,
+            origin: &origin,
             is_trusted: route.trusted.has(peer.address()),
             authority: route.authority(),
             ends,

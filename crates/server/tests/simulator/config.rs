@@ -369,6 +369,11 @@ impl Config {
             clients_by: *dice.pick(&[ClientsBy::Address, ClientsBy::Connection]),
             watch: WatchOptions {
                 slow_request: *dice.pick(&[None, None, Some(Duration::ZERO)]),
+                ids: dice.below(2) == 0,
+                answers_ids: dice.below(2) == 0,
+                traces: dice.below(2) == 0,
+                share: *dice.pick(&[0, 1 << 31, 1 << 32]),
+                ..WatchOptions::default()
             },
             cohort_bytes: CohortBytes {
                 arena_max: Arena::BYTES_MAX,

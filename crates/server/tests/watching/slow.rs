@@ -8,7 +8,8 @@ use std::time::Duration;
 /// A server that tells of what takes so long.
 fn server(limit: Option<Duration>, pages: &[(&str, &str)]) -> rhythm_server::Handle {
     lines::take();
-    let service = service_of(pages, SERVICE);
+    let toml = SERVICE.replace("[limits]", "[limits]\nresponse_bytes_max = 33554432");
+    let service = service_of(pages, &toml);
     let mut options = options_of(&service);
     options.pipeline.watch.slow_request = limit;
     let site = site_of(service);
@@ -75,7 +76,9 @@ fn what_trickles_in_and_what_is_not_taken_shows_where_it_took_long() {
         (
             "unread.html",
             "+++\nroute = \"GET /unread\"\n+++\n\
-             {% for i in range(90000) %}line {{ i }} of a page that nobody reads\n{% endfor %}",
+             {% for i in range(130000) %}line {{ i }} of a page that nobody reads: it is longer \
+             than what all buffers of the kernel take together, on the way from here to there\n\
+             {% endfor %}",
         ),
     ];
     let server = server(Some(Duration::from_millis(80)), &pages);
