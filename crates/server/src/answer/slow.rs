@@ -12,6 +12,7 @@
 //! copied when it is answered, into memory that is kept. Lines are one a second of each page.
 
 use crate::answer::hosted::HostedLine;
+use crate::flight::lane_requests::WATCH_BYTES;
 use crate::flight::timeline::{Came, Doing, Timeline};
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::epoch::Epoch;
@@ -120,6 +121,8 @@ impl Watched {
         calls
     }
 }
+
+const _: () = assert!(2 * size_of::<Watched>() <= WATCH_BYTES / 2);
 
 /// See the module's text.
 #[derive(Debug)]

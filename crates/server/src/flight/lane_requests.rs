@@ -69,6 +69,12 @@ struct Kept {
     origin: Option<u32>,
 }
 
+/// Bytes that what is told of single requests takes for a lane at most, in tables that double when
+/// they grow: half of it for where its request comes from.
+pub(crate) const WATCH_BYTES: usize = 1536;
+
+const _: () = assert!(2 * size_of::<KeptOrigin>() <= WATCH_BYTES / 2);
+
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
 struct KeptOrigin {
