@@ -111,7 +111,9 @@ impl Clients {
     /// Has the head of an answer that is owed have these lines, beside its own: whole ones, each
     /// with its end.
     pub fn add_lines(&mut self, slot: AnswerSlot, lines: &[u8]) {
-        if let Some(connection) = self.connections.get_mut(slot.connection) {
+        if let Some(connection) = self.connections.get_mut(slot.connection)
+            && connection.is_unanswered(slot.ordinal)
+        {
             connection.added.push((slot.ordinal, lines.into()));
             self.held.count(connection);
         }

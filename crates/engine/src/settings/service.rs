@@ -4,8 +4,9 @@ use super::definition::Definition;
 use super::section::Section;
 use super::tables::{
     CohortSettings, GzipSettings, HeaderSettings, Limits, ServerSettings, ServiceSettings,
-    SessionSettings, StaticSettings, TlsSettings, TraceSettings,
+    SessionSettings, StaticSettings, TlsSettings,
 };
+use super::trace::TraceSettings;
 use super::value::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -176,8 +176,16 @@ fn single_requests(options: &ServerOptions, contexts: usize) -> usize {
     let (watch, workers) = (&options.pipeline.watch, options.workers.max(1));
     let lanes = product([workers, contexts, options.pipeline.formation.lanes_max]);
     let is_any = watch.traces || watch.ids || watch.slow_request.is_some();
-    let of_lanes = if is_any { product([lanes, WATCH_BYTES]) } else { 0 };
-    let spans = if watch.traces { trace::bytes_max(workers) } else { 0 };
+    let of_lanes = if is_any {
+        product([lanes, WATCH_BYTES])
+    } else {
+        0
+    };
+    let spans = if watch.traces {
+        trace::bytes_max(workers)
+    } else {
+        0
+    };
     sum([of_lanes, spans])
 }
 

@@ -38,7 +38,7 @@ impl Pipeline {
         let Some(host) = taken.and_then(|taken| self.host_of(&taken, came_by, request)) else {
             return;
         };
-        self.ask_host(port, now, |hosts, event| {
+        self.ask_host(port, now, true, |hosts, event| {
             hosts.take_early(host, event, reading)
         });
     }
@@ -65,6 +65,7 @@ impl Pipeline {
                     site: epoch.site.clone(),
                     is_tls: role == https::TLS,
                     origin: self.responder.line_origin(),
+                    tells_id: self.responder.tells_ids(),
                 });
                 Some(self.host_path.proxies_id)
             }
@@ -72,17 +73,22 @@ impl Pipeline {
         }
     }
 
-    /// Hands a request, whose line is kept, to a host.
+    /// Hands a request, whose line is kept, to a host; `is_early`: before its content came.
     pub(super) fn ask_host(
         &mut self,
         port: &mut dyn Port,
         now: Time,
+        is_early: bool,
         ask: impl FnOnce(&mut Hosts, Event<'_>) -> Option<Owed>,
     ) {
         let (hosts, event) = self.for_hosts(port, now);
         let request = ask(hosts, event);
         (self.responder).hosts_gave(request, self.host_path.hosts.given(), now);
         if let Some(Owed { slot, .. }) = request {
+            // Where it came whole, that is done.
+            if is_early {
+                self.responder.add_id(&mut self.clients, slot);
+            }
             let kept = self.responder.kept_of(slot);
             self.clients.keeps_beside(port, slot, kept);
         }

@@ -94,7 +94,7 @@ impl Pipeline {
                     return;
                 };
                 self.responder.add_id(&mut self.clients, slot);
-                self.ask_host(port, now, |hosts, event| {
+                self.ask_host(port, now, false, |hosts, event| {
                     hosts.take(host, event, reading);
                     Some(reading.owed())
                 });

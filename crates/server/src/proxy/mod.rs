@@ -90,6 +90,8 @@ pub(crate) struct Aim {
     pub(crate) is_tls: bool,
     /// Where it comes from, as far as that is told on.
     pub(crate) origin: Origin,
+    /// Its answer tells its id, and none that the server has for it.
+    pub(crate) tells_id: bool,
 }
 
 /// A connection to a server.

@@ -6,6 +6,7 @@ use super::reader::Part;
 use super::request::{self, Ends, Told};
 use super::told::{Cause, Where};
 use super::{Aim, Proxies};
+use crate::trace::ID;
 use rhythm_engine::settings::HostSent;
 use rhythm_http::{AnswerSlot, Answers, Content, Flow, Request};
 use rhythm_net::{ConnectionId, Flushed, Time};
@@ -32,6 +33,7 @@ impl Proxies {
             site,
             is_tls,
             origin,
+            tells_id,
         }) = self.aim.take()
         else {
             return answers.error(slot, shape, 404, "");
@@ -78,6 +80,7 @@ impl Proxies {
             bytes: out,
             ends,
             is_whole: content_is_whole(content),
+            tells_id,
             is_repeatable: ends == Ends::Nowhere
                 && matches!(method, Method::Get | Method::Head | Method::Options),
         };
@@ -270,9 +273,11 @@ impl Proxies {
         let length = exchange.reader.length();
         let (head, bytes) = exchange.reader.head();
         let status = head.status();
+        let tells_id = exchange.tells_id;
         answers.begin(slot, exchange.shape, status, length, |out| {
             for (name, value) in passed_on(head.headers(), bytes) {
-                if !name.as_str().eq_ignore_ascii_case(Known::Date.name()) {
+                let is = |known: &str| name.as_str().eq_ignore_ascii_case(known);
+                if !is(Known::Date.name()) && !(tells_id && is(ID)) {
                     out.header(name, value);
                 }
             }
@@ -288,9 +293,12 @@ impl Proxies {
         exchange.begins(Phase::Tunnel);
         exchange.wait_until(Time::NEVER, &mut self.timers);
         let (head, bytes) = exchange.reader.head();
+        let tells_id = exchange.tells_id;
         answers.switch(slot, exchange.shape, |out| {
             for (name, value) in passed_on(head.headers(), bytes) {
-                out.header(name, value);
+                if !(tells_id && name.as_str().eq_ignore_ascii_case(ID)) {
+                    out.header(name, value);
+                }
             }
             out.header(CONNECTION, b"upgrade");
             for protocol in values(head.headers(), bytes, "upgrade") {

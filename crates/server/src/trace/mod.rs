@@ -28,7 +28,7 @@ mod span;
 pub(crate) use export::{Exporter, FINISH_MAX};
 pub(crate) use id::RequestId;
 pub use options::WatchOptions;
-pub(crate) use origin::{Origin, Origins, Place, states};
+pub(crate) use origin::{ID, Origin, Origins, Place, states};
 pub(crate) use sink::bytes_max;
 pub use sink::{ExportState, SpanSink};
 pub(crate) use span::{CohortSpan, Span, SpanKind};

@@ -37,6 +37,17 @@ fn each_request_has_an_id_in_its_answer_in_the_log_and_where_it_is_asked_for() {
             }
         }
     }
+    // Handed over before its content came.
+    client.send("POST /app/p HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n");
+    eventually("it is asked", || upstream.heads("/app/p").len() == 1);
+    client.send("abc");
+    let answer = client.response(false);
+    let id = answer.header("x-request-id").expect("an id").to_owned();
+    assert_eq!(
+        value(&upstream.heads("/app/p")[0], "x-request-id"),
+        Some(&*id)
+    );
+    assert!(ids.insert(id));
     // One behind the other, in one piece: each answer has its own.
     client.send("GET /item/8 HTTP/1.1\r\nHost: x\r\n\r\nGET /plain HTTP/1.1\r\nHost: x\r\n\r\n");
     for _ in 0..2 {
@@ -106,8 +117,9 @@ fn without_ids_nothing_is_told_and_what_clients_say_is_passed_on() {
     let mut client = Client::new(server.local_addr());
     let fields = "X-Request-Id: mine\r\ntraceparent: of-mine\r\nUser-Agent: a \"b\"\r\n";
     let answer = client.with("GET /app/z", fields, "");
-    assert_eq!(answer.header("x-request-id"), None);
+    assert_eq!(answer.header("x-request-id"), Some("of-upstream"));
     let answer = client.with("GET /item/9", fields, "");
+    assert_eq!(answer.header("x-request-id"), None);
     assert_eq!(answer.text(), "hello 9");
     let head = &upstream.heads("/app/z")[0];
     assert_eq!(value(head, "x-request-id"), Some("mine"));

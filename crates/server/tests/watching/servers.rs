@@ -64,7 +64,7 @@ impl Upstream {
                         let body = "{\"title\":\"hello\"}";
                         let answer = format!(
                             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
-                             Content-Length: {}\r\n\r\n{body}",
+                             X-Request-Id: of-upstream\r\nContent-Length: {}\r\n\r\n{body}",
                             body.len()
                         );
                         if stream.write_all(answer.as_bytes()).is_err() {
@@ -134,7 +134,7 @@ pub(crate) fn serve(
     let site = Site::new(Arc::new(service), files, settings).expect("a sound site");
     let mut parts = parts(Arc::new(site), Box::new(|| Err("no".into())));
     parts.backends = Arc::new(|site, index| {
-        let settings = &site.settings.backends[index];
+        let settings = &site.settings().backends[index];
         let config = settings.config.as_ref().expect("of service.toml");
         backend::open(config, &settings.peers).expect("it can be opened")
     });
