@@ -57,7 +57,8 @@ pub use stored::{StoredField, StoredKind};
 pub use tables::{
     AccessLogFormat, CohortPolicy, CohortSettings, GzipSettings, HOST_NAME_MAX, HeaderSettings,
     Limits, LogFormat, RequestIds, ServerSettings, ServiceSettings, SessionSettings,
-    StaticSettings, TlsSettings, TraceSettings,
+    StaticSettings, TlsSettings,
 };
+pub use trace::TraceSettings;
 pub use url::{BackendUrl, UrlError, UrlPlace};
 pub use value::{NONE, Typed, Value};
