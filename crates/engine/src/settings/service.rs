@@ -147,7 +147,8 @@ impl ServiceConfig {
     }
 
     /// Has the services of one server agree on the settings that are the whole server's, in the
-    /// tables `[server]`, `[cohort]`, `[trace]` and `[limits]`: what one says holds for those that say none.
+    /// tables `[server]`, `[cohort]`, `[trace]` and `[limits]`: what one says holds for those that
+    /// say none.
     ///
     /// # Errors
     /// Two say different things; the sentence has their names.

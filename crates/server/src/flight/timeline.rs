@@ -1,4 +1,5 @@
-//! What a cohort did from its launch on, and when, beside when its requests came, for those who ask where a request's time went.
+//! What a cohort did from its launch on, and when, beside when its requests came, for those who ask
+//! where a request's time went.
 //!
 //! Nothing is noted where nobody asks. Lanes that moved away from others take along what these did
 //! until then; where stragglers of several cohorts come together, it is what the first of them did.

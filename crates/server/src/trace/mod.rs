@@ -1,5 +1,5 @@
-//! What single requests are known by, here and elsewhere: an id, and a place in a trace; and what is
-//! told of them to a collector of traces.
+//! What single requests are known by, here and elsewhere: an id, and a place in a trace; and what
+//! is told of them to a collector of traces.
 //!
 //! ```text
 //!    a head --> origin.rs   whose id and trace are taken over, what is made, what is recorded

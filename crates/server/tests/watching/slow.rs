@@ -73,7 +73,8 @@ fn a_slow_call_is_told_of_with_its_backend_and_a_fast_one_is_not() {
 fn what_trickles_in_and_what_is_not_taken_shows_where_it_took_long() {
     // Longer than what all buffers of the kernel take together, on the way from here to there.
     let unread = format!(
-        "+++\nroute = \"GET /unread\"\n+++\n{{% for i in range(5200) %}}{{{{ i }}}}{}{{% endfor %}}",
+        "+++\nroute = \"GET /unread\"\n+++\n{{% for i in range(5200) %}}{{{{ i }}}}{}\
+         {{% endfor %}}",
         "x".repeat(1500)
     );
     let pages = [
