@@ -277,7 +277,8 @@ impl Proxies {
         answers.begin(slot, exchange.shape, status, length, |out| {
             for (name, value) in passed_on(head.headers(), bytes) {
                 let is = |known: &str| name.as_str().eq_ignore_ascii_case(known);
-                if !is(Known::Date.name()) && !(tells_id && is(ID)) {
+                let is_told_here = is(Known::Date.name()) || tells_id && is(ID);
+                if !is_told_here {
                     out.header(name, value);
                 }
             }

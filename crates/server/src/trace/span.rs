@@ -163,7 +163,9 @@ impl Span {
 
 /// As much of a text as may be, in whole letters.
 fn shortened(text: &str) -> Box<str> {
-    text[..text.floor_char_boundary(TEXT_BYTES_MAX)].into()
+    let mut ends = (0..=text.len().min(TEXT_BYTES_MAX)).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end));
+    text[..end.unwrap_or(0)].into()
 }
 
 #[cfg(test)]
