@@ -61,4 +61,4 @@ pub use site::loader::{Loaded, Loader};
 pub use site::names::{Resolver, system_resolver};
 pub use site::statics::{FileContent, FileSource, StaticFile, Statics};
 pub use site::{BackendSettings, HostRoute, ProxyRoute, Site, SiteSettings, Sites};
-pub use trace::{ExportState, SpanSink, WatchOptions};
+pub use trace::{SpanSink, WatchOptions};

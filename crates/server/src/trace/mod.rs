@@ -29,6 +29,6 @@ pub(crate) use export::{Exporter, FINISH_MAX};
 pub(crate) use id::RequestId;
 pub use options::WatchOptions;
 pub(crate) use origin::{ID, Origin, Origins, Place, states};
-pub(crate) use sink::bytes_max;
-pub use sink::{ExportState, SpanSink};
+pub use sink::SpanSink;
+pub(crate) use sink::{ExportState, bytes_max};
 pub(crate) use span::{CohortSpan, Span, SpanKind};

@@ -32,7 +32,7 @@ pub(crate) fn bytes_max(workers: usize) -> usize {
 
 /// How exporting fares.
 #[derive(Debug, Default)]
-pub struct ExportState {
+pub(crate) struct ExportState {
     exported: AtomicU64,
     dropped: AtomicU64,
     failures: AtomicU64,
@@ -40,7 +40,7 @@ pub struct ExportState {
 
 impl ExportState {
     /// Spans that a collector took, spans that were dropped, and tries that failed.
-    pub fn counts(&self) -> [u64; 3] {
+    pub(crate) fn counts(&self) -> [u64; 3] {
         [&self.exported, &self.dropped, &self.failures].map(|it| it.load(Ordering::Relaxed))
     }
 
