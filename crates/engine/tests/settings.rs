@@ -73,7 +73,15 @@ fn value(definition: &'static Definition) -> BoxedStrategy<Value> {
         SettingKind::Text(read) => {
             let zones = "Europe/(Berlin|Paris)|Asia/Tokyo";
             let modes = "[0-7]{3}";
-            let texts = prop_oneof!["[a-z_-]{1,9}", "/[^/]{0,9}", zones, modes, any::<String>()];
+            let others = "[0-9]{1,2}%|http://[a-z]{1,5}:[1-9][0-9]{1,3}|10[.]0[.]0[.]0/8 unix";
+            let texts = prop_oneof![
+                "[a-z_-]{1,9}",
+                "/[^/]{0,9}",
+                zones,
+                modes,
+                others,
+                any::<String>()
+            ];
             (texts.prop_filter_map("refused", move |text| read(text).ok()))
                 .prop_map(Value::Text)
                 .boxed()

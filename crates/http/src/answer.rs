@@ -4,7 +4,7 @@ pub(crate) mod body;
 pub(crate) mod error_page;
 pub(crate) mod framing;
 
-use rhythm_net::{Client, ConnectionId, Role};
+use rhythm_net::{Client, ConnectionId, Role, Time};
 use rhythm_protocol::http::encoding::Encodings;
 
 /// Names the answer owed to one request: its connection, and its place in the order of that
@@ -58,6 +58,9 @@ pub struct Owed {
     pub peer: Client,
     /// What the listener is for at which it came in.
     pub role: Role,
+    /// When the first of the request's bytes came, where they did not come all at once, or it had
+    /// to wait to be taken.
+    pub began: Option<Time>,
 }
 
 /// An answer of a host that is over, or what was sent of one that was cut off; `None` where nothing

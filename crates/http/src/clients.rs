@@ -108,6 +108,25 @@ impl Clients {
         Some(self.connections.get(id)?.peer)
     }
 
+    /// Has the head of an answer that is owed have these lines, beside its own: whole ones, each
+    /// with its end.
+    pub fn add_lines(&mut self, slot: AnswerSlot, lines: &[u8]) {
+        if let Some(connection) = self.connections.get_mut(slot.connection)
+            && connection.is_unanswered(slot.ordinal)
+        {
+            connection.added.push((slot.ordinal, lines.into()));
+            self.held.count(connection);
+        }
+    }
+
+    /// Whether the client's socket has taken all of an answer that was given, and of what was
+    /// before it; `None` where the connection is gone. To be asked when a turn is over.
+    pub fn is_sent(&self, slot: AnswerSlot) -> Option<bool> {
+        let connection = self.connections.get(slot.connection)?;
+        let is_written = slot.ordinal.wrapping_sub(connection.next_answer) > i32::MAX as u32;
+        Some(is_written && connection.outgoing.is_empty())
+    }
+
     /// Whether every answer is the last of its connection.
     pub fn is_draining(&self) -> bool {
         self.upkeep.drain.is_some()

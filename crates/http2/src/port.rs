@@ -3,7 +3,7 @@
 use crate::state::{Inner, Outer, State, inner_id, key_of};
 use h2::Reason;
 use rhythm_net::{
-    Client, ConnectionId, Datagram, DatagramId, Key, Peer, Port, Role, Sent, WallClock,
+    Client, ConnectionId, Datagram, DatagramId, Key, Peer, Port, Role, Sent, Time, WallClock,
 };
 use std::io::{self, IoSlice};
 
@@ -162,6 +162,10 @@ impl Port for StreamsPort<'_> {
     fn stop_accepting(&mut self) {
         self.port.stop_accepting();
         self.state.drain();
+    }
+
+    fn clock(&self, event: Time) -> Time {
+        self.port.clock(event)
     }
 
     fn wall_clock(&self) -> WallClock {

@@ -441,6 +441,13 @@ pub trait Port {
 
     /// The calendar's time, at most a second old.
     fn wall_clock(&self) -> WallClock;
+
+    /// The time now, in the midst of an event that came at this one: for those who measure what
+    /// they do in it. A port without a clock, as tests and simulators have it, says that no time
+    /// has passed.
+    fn clock(&self, event: Time) -> Time {
+        event
+    }
 }
 
 /// What a driver drives. Every `now` is the time at which the driver learned of the event.

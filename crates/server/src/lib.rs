@@ -38,6 +38,7 @@ mod seal;
 mod server;
 mod shared_sessions;
 mod site;
+mod trace;
 
 pub use answer::sessions::{Random, Visitors};
 pub use drain::{Drain, DrainOptions};
@@ -60,3 +61,4 @@ pub use site::loader::{Loaded, Loader};
 pub use site::names::{Resolver, system_resolver};
 pub use site::statics::{FileContent, FileSource, StaticFile, Statics};
 pub use site::{BackendSettings, HostRoute, ProxyRoute, Site, SiteSettings, Sites};
+pub use trace::{SpanSink, WatchOptions};

@@ -93,6 +93,8 @@ pub struct Pipeline {
     host_path: HostPath,
     /// Finished lanes into bytes.
     responder: Responder,
+    /// Somebody asks where requests' time went.
+    watches: bool,
     metrics: Arc<WorkerMetrics>,
     turn: Turn,
     ending: Ending,
@@ -113,6 +115,7 @@ impl Pipeline {
             random,
             metrics,
             log,
+            spans,
             now,
         } = parts;
         assert_eq!(sites.all().len(), visitors.len(), "each site has visitors");
@@ -125,6 +128,7 @@ impl Pipeline {
         let sealers = sessions.iter().map(|sessions| sessions.sealer().clone());
         let intake = Intake::new(options.clients_by, sealers, first_token);
         let contexts = options.contexts.max(1);
+        let watches = options.watch.slow_request.is_some() || options.watch.traces;
         let mut backends = Backends::new(backends);
         let host_path = HostPath::new(hosts, disk, options.clients.held_max);
         let epochs = Epochs::new(sites.clone(), |index, number| {
@@ -153,7 +157,14 @@ impl Pipeline {
             device: Device::new(device),
             backends,
             host_path,
-            responder: Responder::new(sessions, random, lengths, metrics.clone(), log),
+            responder: Responder::new(
+                (sessions, random),
+                lengths,
+                metrics.clone(),
+                (log, spans),
+                options.watch,
+            ),
+            watches,
             metrics,
             turn: Turn::new(now),
             ending: Ending::default(),

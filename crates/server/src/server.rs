@@ -27,6 +27,7 @@ use crate::site::current::Current;
 use crate::site::loader::{Loaded, Loader, Reloaded, Reloads};
 use crate::site::names::{BackendNames, Relocated, Resolver};
 use crate::site::{Site, Sites};
+use crate::trace::{self, Exporter};
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{SessionArray, SignIns, StoredFields};
 use rhythm_engine::settings::AccessLogFormat;
@@ -116,6 +117,7 @@ pub struct Handle {
     workers: Workers<Command>,
     admin: Option<Admin>,
     log: Option<LogWriter>,
+    exporter: Option<Exporter>,
 }
 
 impl Handle {
@@ -171,6 +173,9 @@ impl Handle {
         if let Some(admin) = self.admin {
             admin.stop();
         }
+        if let Some(exporter) = self.exporter {
+            exporter.finish(trace::FINISH_MAX);
+        }
         if let Some(log) = self.log {
             log.finish(FINISH_MAX);
         }
@@ -196,8 +201,15 @@ impl Server {
         let sites = Arc::new(parts.sites);
         let open_files = raise_open_files(&mut options, &sites);
         let log = open_log(parts.log, &sites, options.log_format)?;
+        let exporter = start_exporter(&sites)?;
         let visitors = visitors_of(&sites, &options);
-        let metrics = metrics_of(options.workers, &sites, &visitors, log.as_ref());
+        let metrics = metrics_of(
+            options.workers,
+            &sites,
+            &visitors,
+            log.as_ref(),
+            exporter.as_ref(),
+        );
         let inherited = parts.inherited.places();
         let Inherited {
             clients,
@@ -231,7 +243,8 @@ impl Server {
             visitors,
             metrics: metrics.clone(),
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
-            options: options.pipeline,
+            span_sinks: (exporter.as_ref()).map(|exporter| Box::new(exporter.sinks()) as _),
+            options: options.pipeline.clone(),
         };
         let started = admin::Started::default();
         let names = Names {
@@ -328,6 +341,7 @@ impl Server {
             workers,
             admin,
             log,
+            exporter,
         })
     }
 }
@@ -418,6 +432,17 @@ fn open_log(
     .map_err(|error| StartError::Log { setting, error })
 }
 
+/// Starts what exports spans of traces, if they are to be.
+fn start_exporter(sites: &Sites) -> Result<Option<Exporter>, StartError> {
+    let config = sites.all().first().map(|site| &site.service().config);
+    let Some((config, url)) = config.and_then(|it| Some((it, it.trace.collector()?))) else {
+        return Ok(None);
+    };
+    let setting = "trace.otlp";
+    let exporter = Exporter::start(url, &config.service.name);
+    (exporter.map(Some)).map_err(|error| StartError::Log { setting, error })
+}
+
 /// Who visits each site.
 fn visitors_of(sites: &Sites, options: &ServerOptions) -> Vec<Visitors> {
     let counts = [options.sessions.len(), options.sign_ins.len()];
@@ -442,6 +467,7 @@ fn metrics_of(
     sites: &Sites,
     visitors: &[Visitors],
     log: Option<&LogWriter>,
+    exporter: Option<&Exporter>,
 ) -> Arc<Metrics> {
     let log = log.map(LogWriter::state).unwrap_or_default();
     let all = sites.all().iter().zip(visitors);
@@ -449,7 +475,9 @@ fn metrics_of(
         let sessions: Box<dyn SessionGauge> = Box::new(Sessions(visitors.sessions.clone()));
         (site.label().map(str::to_owned), sessions)
     });
-    Arc::new(Metrics::of_sites(workers, log, all.collect()))
+    let mut metrics = Metrics::of_sites(workers, log, all.collect());
+    metrics.traces = exporter.map(Exporter::state);
+    Arc::new(metrics)
 }
 
 /// Whether a site may take the place of one before without a restart.

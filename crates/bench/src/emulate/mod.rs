@@ -166,6 +166,7 @@ impl Stage {
             }),
             metrics: Metrics::new(1, Arc::default(), Box::new(NoGauge)).worker(0),
             log: None,
+            spans: None,
             now: Time::ZERO,
         };
         let mut pipeline_options: PipelineOptions =

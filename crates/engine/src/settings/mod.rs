@@ -15,6 +15,7 @@
 //! - `listen`: where to listen; `backend`: the backends'; `key`: what a kind of theirs has of its
 //!   own; `url`: where they are; `outside`: values that `service.toml` is not to have;
 //! - `proxy`: routes that are answered elsewhere; `network`: whom of those before us to trust;
+//! - `trace`: what is told of traces, and to whom;
 //! - `document`: the documentation's tables; [`duration`]: durations as people write them.
 //!
 //! Limits end in `_max`, a number of bytes has `bytes` in its name, and what is a time has its unit
@@ -34,6 +35,7 @@ mod service;
 mod stored;
 mod tables;
 mod together;
+mod trace;
 mod url;
 mod value;
 
@@ -54,8 +56,9 @@ pub(crate) use stored::STORED_MAX;
 pub use stored::{StoredField, StoredKind};
 pub use tables::{
     AccessLogFormat, CohortPolicy, CohortSettings, GzipSettings, HOST_NAME_MAX, HeaderSettings,
-    Limits, LogFormat, ServerSettings, ServiceSettings, SessionSettings, StaticSettings,
-    TlsSettings,
+    Limits, LogFormat, RequestIds, ServerSettings, ServiceSettings, SessionSettings,
+    StaticSettings, TlsSettings,
 };
+pub use trace::TraceSettings;
 pub use url::{BackendUrl, UrlError, UrlPlace};
 pub use value::{NONE, Typed, Value};

@@ -1,6 +1,7 @@
 //! Networks: addresses, and prefixes of them (RFC 4632, section 3.1), of those that are trusted to
 //! say for whom they ask.
 
+use super::definition::Mistake;
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -69,6 +70,17 @@ impl FromStr for Trusted {
             trusted.networks.push((address, bits));
         }
         Ok(trusted)
+    }
+}
+
+/// The value of a setting that says who is trusted.
+pub(super) fn trusted(text: String) -> Result<String, Mistake> {
+    match text.parse::<Trusted>() {
+        Ok(_) => Ok(text),
+        Err(wrong) => Err(Mistake::new(
+            wrong.to_string(),
+            "such as \"127.0.0.1 10.0.0.0/8 unix\", with spaces between them",
+        )),
     }
 }
 

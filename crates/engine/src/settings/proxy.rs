@@ -1,7 +1,7 @@
 //! What `service.toml` says of routes that another server answers: `[[proxy]]`.
 
 use super::definition::{Mistake, bytes, choice, count, text, time, timeout};
-use super::network::Trusted;
+use super::network::trusted;
 use super::section::Section;
 use super::url::BackendUrl;
 use super::value::Value;
@@ -175,16 +175,6 @@ choice! {
         Least = "least",
         /// Always the same one for a client's address, as long as it is well.
         Client = "client",
-    }
-}
-
-fn trusted(text: String) -> Result<String, Mistake> {
-    match text.parse::<Trusted>() {
-        Ok(_) => Ok(text),
-        Err(wrong) => Err(Mistake::new(
-            wrong.to_string(),
-            "such as \"127.0.0.1 10.0.0.0/8 unix\", with spaces between them",
-        )),
     }
 }
 

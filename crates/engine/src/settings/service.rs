@@ -6,6 +6,7 @@ use super::tables::{
     CohortSettings, GzipSettings, HeaderSettings, Limits, ServerSettings, ServiceSettings,
     SessionSettings, StaticSettings, TlsSettings,
 };
+use super::trace::TraceSettings;
 use super::value::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -34,7 +35,7 @@ impl Origin {
 }
 
 /// The tables whose settings are the whole server's, where it has several services.
-const OF_SERVER: [&str; 3] = ["server", "cohort", "limits"];
+const OF_SERVER: [&str; 4] = ["server", "cohort", "trace", "limits"];
 
 /// All settings of a service but its backends'. The fields are the tables of `service.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct ServiceConfig {
     pub gzip: GzipSettings,
     /// `[cohort]`
     pub cohort: CohortSettings,
+    /// `[trace]`
+    pub trace: TraceSettings,
     /// `[limits]`
     pub limits: Limits,
     /// By table and key; what is not here is a default.
@@ -63,7 +66,7 @@ pub struct ServiceConfig {
 
 impl ServiceConfig {
     /// The tables, in the order in which they are shown.
-    pub fn sections(&self) -> [&dyn Section; 9] {
+    pub fn sections(&self) -> [&dyn Section; 10] {
         [
             &self.service,
             &self.server,
@@ -73,12 +76,13 @@ impl ServiceConfig {
             &self.headers,
             &self.gzip,
             &self.cohort,
+            &self.trace,
             &self.limits,
         ]
     }
 
     fn section_mut(&mut self, table: &str) -> &mut dyn Section {
-        let sections: [&mut dyn Section; 9] = [
+        let sections: [&mut dyn Section; 10] = [
             &mut self.service,
             &mut self.server,
             &mut self.tls,
@@ -87,6 +91,7 @@ impl ServiceConfig {
             &mut self.headers,
             &mut self.gzip,
             &mut self.cohort,
+            &mut self.trace,
             &mut self.limits,
         ];
         let found = (sections.into_iter()).find(|section| section.name() == table);
@@ -142,7 +147,8 @@ impl ServiceConfig {
     }
 
     /// Has the services of one server agree on the settings that are the whole server's, in the
-    /// tables `[server]`, `[cohort]` and `[limits]`: what one says holds for those that say none.
+    /// tables `[server]`, `[cohort]`, `[trace]` and `[limits]`: what one says holds for those that
+    /// say none.
     ///
     /// # Errors
     /// Two say different things; the sentence has their names.

@@ -4,6 +4,7 @@ use super::definition::{
     Mistake, address, addresses, bytes, choice, count, file, map, switch, text, time, timeout,
 };
 use super::listen::ListenAt;
+use super::network::trusted;
 use super::stored::{self, StoredField};
 use crate::{choice, section, zone};
 use rhythm_protocol::http::head::{HEAD_CAPACITY, HEADERS_CAPACITY, is_token};
@@ -74,6 +75,19 @@ section! {
         /// The access log's format.
         access_log_format: AccessLogFormat = AccessLogFormat::Common;
             choice(AccessLogFormat::WORDS).flag("access-log-format").restart(),
+        /// Give each request an id: `"logged"`, in the access log and in the log of slow requests,
+        /// and to servers that are proxied to and backends over HTTP (`X-Request-Id`);
+        /// `"answered"`, in its answer's head, too.
+        request_ids: RequestIds = RequestIds::Off;
+            choice(RequestIds::WORDS).flag("request-ids").restart(),
+        /// Whose `X-Request-Id` is taken over, and whose choice of the requests to be traced:
+        /// addresses and networks such as "10.0.0.0/8", and `unix` for clients at a Unix socket,
+        /// with spaces between them.
+        trusted_proxies: String = String::new(); text(trusted).restart(),
+        /// The log tells of requests that take so long, and where their time went: at most one a
+        /// second of each page. All are counted in `rhythm_slow_requests_total`.
+        slow_request: Option<Duration> = None;
+            time().or_none("it tells of none").flag("slow-request").restart(),
         /// How log lines look; RHYTHM_LOG says which there are (error, warn, info, debug, trace).
         log_format: LogFormat = LogFormat::Text;
             choice(LogFormat::WORDS).flag("log-format").restart(),
@@ -328,8 +342,22 @@ choice! {
     pub enum AccessLogFormat {
         /// The common log format.
         Common = "common",
+        /// The same with the request's `Referer` and `User-Agent` behind it.
+        Combined = "combined",
         /// A JSON object a line.
         Json = "json",
+    }
+}
+
+choice! {
+    /// Which requests have ids, and who is told.
+    pub enum RequestIds {
+        /// None has.
+        Off = "off",
+        /// All have, for logs and whoever is asked for them.
+        Logged = "logged",
+        /// Clients are told, too.
+        Answered = "answered",
     }
 }
 

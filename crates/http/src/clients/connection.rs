@@ -167,6 +167,10 @@ pub(crate) struct Connection {
     /// When it began to, and how many requests there were then.
     pub(crate) since: Time,
     pub(crate) since_requests: u32,
+    /// When the first of the input came that is kept.
+    pub(crate) input_since: Option<Time>,
+    /// Lines that the heads of answers get beside their own, by the answers' places.
+    pub(crate) added: Vec<(u32, Box<[u8]>)>,
 }
 
 impl Connection {
@@ -198,17 +202,35 @@ impl Connection {
             took_at: Time::ZERO,
             since: now,
             since_requests: 0,
+            input_since: None,
+            added: Vec::new(),
         }
+    }
+
+    /// What the head of an answer gets that is written now, beside what is its own.
+    #[inline]
+    pub(crate) fn take_added(&mut self, ordinal: u32) -> Option<Box<[u8]>> {
+        if self.added.is_empty() {
+            return None;
+        }
+        let at = self.added.iter().position(|(of, _)| *of == ordinal)?;
+        let (_, lines) = self.added.swap_remove(at);
+        if self.added.is_empty() {
+            // An idle connection has no memory.
+            self.added = Vec::new();
+        }
+        Some(lines)
     }
 
     /// What it is owed there.
     #[inline]
-    pub(crate) fn owe(&self, slot: AnswerSlot, shape: AnswerShape) -> Owed {
+    pub(crate) fn owe(&mut self, slot: AnswerSlot, shape: AnswerShape) -> Owed {
         Owed {
             slot,
             shape,
             peer: self.peer,
             role: self.role,
+            began: self.input_since.take(),
         }
     }
 
@@ -401,7 +423,9 @@ impl Connection {
         let early = (self.pending.iter()).map(|pending| pending.bytes.capacity() + pending.beside);
         let early = early.sum::<usize>() + self.pending.capacity() * size_of::<Pending>();
         let input = self.input.as_ref().map_or(0, |input| input.memory());
-        self.outgoing.capacity() + early + input
+        let added = self.added.iter().map(|(_, lines)| lines.len());
+        let added = added.sum::<usize>() + self.added.capacity() * size_of::<(u32, Box<[u8]>)>();
+        self.outgoing.capacity() + early + input + added
     }
 
     /// No more input is taken for now.

@@ -120,6 +120,13 @@ impl<'c, 'a> Reader<'c, 'a> {
         Reader { at, reading }
     }
 
+    /// [`Clients::add_lines`], for the request at hand.
+    pub fn add_lines(&mut self, lines: &[u8]) {
+        let AnswerSlot { ordinal, .. } = self.reading.owed().slot;
+        self.at.connection.added.push((ordinal, lines.into()));
+        self.at.count();
+    }
+
     /// [`Clients::deserted`].
     pub fn deserted(&self) -> u64 {
         self.at.deserted
@@ -136,6 +143,7 @@ impl<'c, 'a> Reader<'c, 'a> {
         let is_first = self.reading.is_first();
         if let State::Whole { owed, .. } = self.reading.state {
             self.at.connection.put_back_request(owed.slot.ordinal);
+            self.at.connection.input_since = owed.began;
             self.reading.state = State::Open;
         }
         let first = self.at.stall(port, stall);
@@ -221,8 +229,14 @@ impl<'c, 'a> Reader<'c, 'a> {
         let is_aborted = matches!(reading.state, State::Aborted);
         at.connection.more = false;
         match reading.rest() {
-            Rest::Kept(input) => at.connection.input = Some(input),
-            Rest::Nothing(input) => give_back(at.spare, input),
+            Rest::Kept(input) => {
+                at.connection.input = Some(input);
+                at.connection.input_since.get_or_insert(now);
+            }
+            Rest::Nothing(input) => {
+                at.connection.input_since = None;
+                give_back(at.spare, input);
+            }
             Rest::Lost => {
                 port.abort(id);
                 return Left { id, is_over: true };

@@ -15,6 +15,7 @@ use crate::answer::framing::Framing;
 use crate::answer::{AnswerShape, AnswerSlot, Answered, HostId};
 use crate::clients::Clients;
 use crate::clients::connection::{Begun, Pending, Progress};
+use crate::clients::turns::add_to_head;
 use rhythm_net::{Port, Time};
 
 /// Whether whoever produces bytes is to go on.
@@ -142,6 +143,7 @@ impl Clients {
             connection.pending.push(pending);
             connection.pending.len() - 1
         });
+        let added = connection.take_added(slot.ordinal);
         let pending = &mut connection.pending[index];
         assert_eq!(
             pending.progress,
@@ -151,7 +153,11 @@ impl Clients {
         pending.close = shape.close;
         pending.expected = 0;
         let mut begun = begun;
-        let line = head(shape, &mut pending.bytes);
+        let start = pending.bytes.len();
+        let mut line = head(shape, &mut pending.bytes);
+        if let Some(lines) = added {
+            line += add_to_head(&mut pending.bytes, start, &lines);
+        }
         if let Framing::Open(open) = &mut begun.framing {
             (open.line, open.body) = (line, pending.bytes.len());
         }

@@ -41,6 +41,15 @@ impl Clients {
             return false;
         }
         let shape = connection.shape_now(ordinal, shape, draining);
+        let added = connection.take_added(ordinal);
+        let write = |shape: AnswerShape, out: &mut Vec<u8>| {
+            let start = out.len();
+            let body = write(shape, out);
+            if let Some(lines) = added {
+                add_to_head(out, start, &lines);
+            }
+            body
+        };
         let is_plain = connection.pending.is_empty() && connection.continue_at.is_none();
         if connection.next_answer != ordinal {
             let mut bytes = Vec::new();
@@ -299,6 +308,16 @@ impl Clients {
         }
         true
     }
+}
+
+/// Puts whole lines behind the status line of a head that begins there. How many bytes it grew by.
+pub(crate) fn add_to_head(out: &mut Vec<u8>, start: usize, lines: &[u8]) -> usize {
+    let Some(end) = out[start..].windows(2).position(|pair| pair == b"\r\n") else {
+        return 0;
+    };
+    let at = start + end + 2;
+    out.splice(at..at, lines.iter().copied());
+    lines.len()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //! something may be left (a full buffer, an end behind bytes, urgent data between them, a pause),
 //! the connection is [rearmed](Sockets::rearm): telling epoll its interest again makes it look.
 
-use crate::clock::CachedWall;
+use crate::clock::{self, CachedWall};
 use crate::driver::addresses::Place;
 use crate::driver::datagram::DatagramSocket;
 use crate::driver::listener;
@@ -473,6 +473,10 @@ impl Port for Sockets {
 
     fn stop_accepting(&mut self) {
         self.stop_accepting = true;
+    }
+
+    fn clock(&self, event: Time) -> Time {
+        clock::monotonic().max(event)
     }
 
     fn wall_clock(&self) -> WallClock {

@@ -3,7 +3,7 @@
 use super::codec::{Codec, Codecs};
 use super::state::{Phase, State};
 use crate::outgoing::Flushed;
-use crate::port::{ConnectionId, Datagram, DatagramId, Peer, Port, Sent, WallClock};
+use crate::port::{ConnectionId, Datagram, DatagramId, Peer, Port, Sent, Time, WallClock};
 use std::io;
 
 /// The driver's port, with the codecs before it.
@@ -108,6 +108,10 @@ impl<S: Codecs> Port for LayerPort<'_, S> {
 
     fn stop_accepting(&mut self) {
         self.port.stop_accepting();
+    }
+
+    fn clock(&self, event: Time) -> Time {
+        self.port.clock(event)
     }
 
     fn wall_clock(&self) -> WallClock {

@@ -336,6 +336,12 @@ impl<'a> RequestWriter<'a> {
         self
     }
 
+    /// Headers as they stand in these lines, each with its end.
+    pub fn lines(&mut self, lines: &[u8]) -> &mut Self {
+        self.out.extend_from_slice(lines);
+        self
+    }
+
     /// Ends the head of a request without content.
     pub fn end(&mut self) {
         self.out.extend_from_slice(b"\r\n");

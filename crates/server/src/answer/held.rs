@@ -6,11 +6,13 @@
 
 use crate::answer::hosted::HostedLine;
 use crate::answer::sessions::ToKeep;
+use crate::answer::slow::Watched;
 use crate::backend::{Asker, Failure};
 use crate::flight::telling::{StoreAnswer, Telling, What};
 use crate::host::files::FileStream;
 use crate::observe::metrics::PageMetrics;
 use crate::site::Site;
+use crate::trace::Span;
 use rhythm_http::{AnswerShape, AnswerSlot, Answered};
 use rhythm_net::{Slab, Time};
 use std::sync::Arc;
@@ -57,6 +59,10 @@ pub(crate) struct Parts {
     pub(crate) metrics: Arc<PageMetrics>,
     pub(crate) launched: Time,
     pub(crate) arrived: Time,
+    /// Where its time went, if somebody asks.
+    pub(crate) watched: Option<Watched>,
+    /// Its span, if it is recorded.
+    pub(crate) span: Option<Span>,
 }
 
 /// See the module's text.

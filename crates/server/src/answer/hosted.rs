@@ -1,7 +1,9 @@
 //! Answers that are yet to be given, by hosts: what is counted and logged of them when they are.
 
+use crate::flight::timeline::Came;
 use crate::host::files::FileStream;
 use crate::observe::access_log::LogEntry;
+use crate::trace::Origin;
 use rhythm_http::AnswerSlot;
 use rhythm_net::{Client, Time};
 use std::collections::HashMap;
@@ -19,17 +21,29 @@ pub(crate) struct HostedLine {
     pub(crate) site: Option<usize>,
     pub(crate) peer: Client,
     pub(crate) arrived: Time,
+    /// When its first byte came.
+    pub(crate) began: Time,
     pub(crate) request: Box<[u8]>,
+    /// Where it comes from.
+    pub(crate) origin: Origin,
+    /// Another server answers it.
+    pub(crate) is_proxied: bool,
 }
 
 impl HostedLine {
     /// The line of a request that came at this time.
-    pub(crate) fn new(entry: LogEntry<'_>, arrived: Time) -> HostedLine {
+    pub(crate) fn new(entry: LogEntry<'_>, came: Came) -> HostedLine {
         HostedLine {
             site: entry.site,
             peer: entry.peer,
-            arrived,
+            arrived: came.arrived,
+            began: came.began,
             request: entry.request.into(),
+            origin: Origin {
+                id: entry.id,
+                trace: None,
+            },
+            is_proxied: false,
         }
     }
 
@@ -39,6 +53,7 @@ impl HostedLine {
             site: self.site,
             peer: self.peer,
             request: &self.request,
+            id: self.origin.id,
         }
     }
 }

@@ -6,3 +6,5 @@ mod refusals;
 pub(crate) mod responder;
 pub(crate) mod response;
 pub(crate) mod sessions;
+pub(crate) mod slow;
+mod watch;

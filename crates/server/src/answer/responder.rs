@@ -8,28 +8,35 @@ use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::refusals::{Refusals, Refused};
 use crate::answer::response::{Failures, LaneAnswers, say_not_kept};
 use crate::answer::sessions::{Sessions, SharedRandom, milliseconds};
+use crate::answer::slow::{Slow, Watched};
+use crate::answer::watch::{self, LaneWatch};
 use crate::backend::Cause;
 use crate::flight::cohorts::{Cohorts, Flight};
 use crate::flight::telling::{StoreAnswer, Telling};
+use crate::flight::timeline::Came;
 use crate::host::files::FileStream;
 use crate::host::site_answer;
 use crate::intake::dispatch::SiteAnswer;
+use crate::intake::https;
 use crate::observe::access_log::{LogEntry, LogSink};
 use crate::observe::metrics::{PageMetrics, WorkerMetrics};
 use crate::shared_sessions;
 use crate::site::Site;
 use crate::site::epoch::Epoch;
 use crate::site::lengths::Lengths;
+use crate::trace::{CohortSpan, Origin, Origins, Span, SpanSink, WatchOptions};
 use rhythm_cohort::ContextId;
 use rhythm_engine::cohort::{Cohort, LaneError, LaneState};
 use rhythm_engine::program::{PageProgram, SessionLookup};
 use rhythm_engine::session::{SessionId, StoredFields, StoredValue, TooMany};
+use rhythm_engine::settings::AccessLogFormat;
 use rhythm_gzip::Stitcher;
 use rhythm_http::{
     AnswerShape, AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed, Reading, write_error,
 };
-use rhythm_net::{Client, ConnectionId, Port, Time};
+use rhythm_net::{Client, ConnectionId, Port, Role, Time};
 use rhythm_protocol::http::date::DateCache;
+use rhythm_protocol::http::request::RequestHead;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +57,8 @@ pub(crate) struct Responder {
     date: DateCache,
     metrics: Arc<WorkerMetrics>,
     log: Option<LogSink>,
+    /// Requests that took long, if the log is to tell of them.
+    slow: Option<Slow>,
     /// Lanes answered in this turn: their page, when they were launched, how many.
     served: Vec<(Arc<PageMetrics>, Time, u64)>,
     /// What hosts have yet to answer.
@@ -62,6 +71,14 @@ pub(crate) struct Responder {
     stitcher: Stitcher,
     /// Which site the line that is kept is for.
     line_site: Option<usize>,
+    /// Where it comes from.
+    line_origin: Origin,
+    /// Another server is to answer it.
+    line_is_proxied: bool,
+    /// Where spans of traces go, if anywhere.
+    spans: Option<SpanSink>,
+    /// Says where requests come from, where somebody is to know.
+    origins: Option<Origins>,
     // Memory kept from call to call.
     line: Vec<u8>,
     users: Vec<Option<i64>>,
@@ -71,11 +88,11 @@ pub(crate) struct Responder {
 impl Responder {
     /// One that has answered nothing, for sites with these sessions.
     pub(crate) fn new(
-        sessions: Vec<Sessions>,
-        random: SharedRandom,
+        (sessions, random): (Vec<Sessions>, SharedRandom),
         lengths: Lengths,
         metrics: Arc<WorkerMetrics>,
-        log: Option<LogSink>,
+        (log, spans): (Option<LogSink>, Option<SpanSink>),
+        watch: WatchOptions,
     ) -> Responder {
         Responder {
             failures: sessions.iter().map(|_| Failures::default()).collect(),
@@ -84,6 +101,7 @@ impl Responder {
             unclear: Refusals::default(),
             sessions,
             date: DateCache::new(0),
+            slow: (watch.slow_request).map(|limit| Slow::new(limit, metrics.clone())),
             metrics,
             log,
             served: Vec::new(),
@@ -92,6 +110,10 @@ impl Responder {
             lengths,
             stitcher: Stitcher::default(),
             line_site: None,
+            line_origin: Origin::default(),
+            line_is_proxied: false,
+            spans,
+            origins: Origins::of_options(&watch),
             line: Vec::new(),
             users: Vec::new(),
             words: Vec::new(),
@@ -275,6 +297,8 @@ impl Responder {
             metrics,
             launched,
             arrived,
+            mut watched,
+            mut span,
         } = held.of;
         let date = &self.date;
         let wait = launched.since(arrived).as_nanos() as u64;
@@ -284,6 +308,7 @@ impl Responder {
             (None, Ready::Stream(stream)) => {
                 metrics.answered(stream.status);
                 let is_counted = true;
+                self.answered_held(watched.take(), span.take(), stream.status, now);
                 return (self.hosted).stream(slot, stream, Hosted { line, is_counted });
             }
             (None, Ready::Whole(answered, bytes)) => {
@@ -307,9 +332,29 @@ impl Responder {
             }
         };
         metrics.answered(answered.status);
+        self.answered_held(watched, span, answered.status, now);
         if let (Some(log), Some(line)) = (&mut self.log, line) {
             let took = now.since(line.arrived);
             log.entry(line.entry(), answered, took, self.date.seconds());
+        }
+    }
+
+    /// An answer that was held is given.
+    fn answered_held(
+        &mut self,
+        watched: Option<Watched>,
+        span: Option<Span>,
+        status: u16,
+        now: Time,
+    ) {
+        if let (Some(spans), Some(mut span)) = (&mut self.spans, span) {
+            span.to = span.to.max(now);
+            span.status(status);
+            spans.add(span);
+        }
+        if let (Some(slow), Some(mut watched)) = (&mut self.slow, watched) {
+            watched.was_held(status, now);
+            slow.answered(watched);
         }
     }
 
@@ -367,6 +412,15 @@ impl Responder {
             answered: 0,
             longest: None,
             log: self.log.as_mut(),
+            watch: (self.slow.is_some() || self.spans.is_some()).then(|| LaneWatch {
+                slow: self.slow.as_mut(),
+                spans: self.spans.as_mut(),
+                epoch: &epoch,
+                page,
+                timeline: &flight.timeline,
+                cohort: flight.span,
+                at: port.clock(now),
+            }),
             hosted: &mut self.hosted,
             held: &mut self.held,
             lengths: &mut self.lengths,
@@ -397,7 +451,11 @@ impl Responder {
         let (
             request,
             Owed {
-                slot, shape, peer, ..
+                slot,
+                shape,
+                peer,
+                role,
+                began,
             },
         ) = (reading.request(), reading.owed());
         let site = &*epoch.site;
@@ -415,10 +473,11 @@ impl Responder {
             SiteAnswer::Error(403) => refusals.foreign(refused, now),
             _ => {}
         }
+        self.keep_line(Some(epoch.index), request, (role, peer));
+        self.add_id(clients, slot);
         let (date, mut given) = (&self.date, None);
         if let Some(stream) = site_answer::stream(&answer, site, request, shape, date) {
-            self.keep_line(Some(epoch.index), request);
-            let hosted = self.hosted_now(peer, now);
+            let hosted = self.hosted_now(peer, began, now);
             return self.hosted.stream(slot, stream, hosted);
         }
         clients.answer(port, slot, shape, now, |shape, out| {
@@ -427,8 +486,7 @@ impl Responder {
             body
         });
         if let Some(answered) = given {
-            self.keep_line(Some(epoch.index), request);
-            self.host_answered(peer, answered);
+            self.host_answered(peer, answered, now);
         }
     }
 
@@ -443,17 +501,22 @@ impl Responder {
         let (
             request,
             Owed {
-                slot, shape, peer, ..
+                slot,
+                shape,
+                peer,
+                role,
+                ..
             },
         ) = (reading.request(), reading.owed());
+        self.keep_line(None, request, (role, peer));
+        self.add_id(clients, slot);
         let (date, mut answered) = (&self.date, Answered::bare(MISDIRECTED));
         clients.answer(port, slot, shape, now, |shape, out| {
             answered = refusal(None, out, MISDIRECTED, shape, date);
             Body::Empty
         });
         self.unclear.misdirected(request, peer, now);
-        self.keep_line(None, request);
-        self.host_answered(peer, answered);
+        self.host_answered(peer, answered, now);
     }
 
     /// Answers a request that cannot be understood, or is not wanted, and takes no more from the
@@ -474,22 +537,29 @@ impl Responder {
         else {
             return;
         };
+        self.add_id(clients, slot);
         let (date, mut answered) = (&self.date, Answered::bare(status));
         clients.answer(port, slot, shape, now, |shape, out| {
             answered = refusal(site, out, status, shape, date);
             Body::Empty
         });
         self.unclear.unclear(status, peer, now);
-        self.host_answered(peer, answered);
+        self.host_answered(peer, answered, now);
     }
 
     /// Keeps the request line of what is refused next, if it came whole, and for which site it is,
     /// if that is known.
-    pub(crate) fn keep_part(&mut self, site: Option<usize>, part: Option<Incoming<'_>>) {
-        match part.filter(|part| part.head.has_line()) {
-            Some(part) => self.keep_line(site, part),
+    pub(crate) fn keep_part(
+        &mut self,
+        site: Option<usize>,
+        part: Option<Incoming<'_>>,
+        came_by: Option<(Role, Client)>,
+    ) {
+        match part.filter(|part| part.head.has_line()).zip(came_by) {
+            Some((part, came_by)) => self.keep_line(site, part, came_by),
             // It could not be understood.
             None => {
+                self.line_origin = Origin::default();
                 self.line_site = site;
                 self.line.clear();
                 self.line.push(b'-');
@@ -498,11 +568,30 @@ impl Responder {
     }
 
     /// Keeps what the log says of a request for this site that is handed to a host next.
-    pub(crate) fn keep_line(&mut self, site: Option<usize>, request: Incoming<'_>) {
+    pub(crate) fn keep_line(
+        &mut self,
+        site: Option<usize>,
+        request: Incoming<'_>,
+        (role, peer): (Role, Client),
+    ) {
+        let Incoming { head, bytes, .. } = request;
         self.line_site = site;
+        self.line_is_proxied = false;
+        let peer = (peer, role == https::TLS);
+        self.line_origin = self.origin(peer, head, bytes).unwrap_or_default();
         self.line.clear();
-        if self.log.is_some() {
-            LogEntry::write(request.head, request.bytes, &mut self.line);
+        if self.log.is_some() || self.slow.is_some() || self.line_origin.recorded().is_some() {
+            let format = self.log_format().unwrap_or(AccessLogFormat::Common);
+            LogEntry::write(head, bytes, format, &mut self.line);
+        }
+    }
+
+    /// Has the answer to the request whose line is kept tell its id, if clients are told.
+    pub(crate) fn add_id(&self, clients: &mut Clients, slot: AnswerSlot) {
+        if self.tells_ids() && self.line_origin.id.is_some() {
+            let mut line = Vec::new();
+            self.tell_id(&self.line_origin, &mut line);
+            clients.add_lines(slot, &line);
         }
     }
 
@@ -518,9 +607,21 @@ impl Responder {
         for (slot, answered) in given {
             let at_once = waits.take_if(|owed| owed.slot == slot);
             let hosted = match at_once {
-                Some(owed) => Some(self.hosted_now(owed.peer, now)),
+                Some(owed) => Some(self.hosted_now(owed.peer, owed.began, now)),
                 None => self.hosted.take(slot),
             };
+            if let (Some(slow), Some(hosted)) = (&mut self.slow, &hosted)
+                && !hosted.is_counted
+                && let Some(line) = &hosted.line
+            {
+                slow.hosted(line, answered.map(|answered| answered.status), now);
+            }
+            if let (Some(spans), Some(hosted)) = (&mut self.spans, &hosted)
+                && !hosted.is_counted
+                && let Some(line) = &hosted.line
+            {
+                watch::tell_hosted(spans, line, answered.map(|answered| answered.status), now);
+            }
             let Some(answered) = answered else {
                 continue;
             };
@@ -534,22 +635,35 @@ impl Responder {
                 log.entry(line.entry(), answered, took, self.date.seconds());
             }
         }
-        if let Some(Owed { slot, peer, .. }) = waits {
-            let hosted = self.hosted_now(peer, now);
+        if let Some(Owed {
+            slot, peer, began, ..
+        }) = waits
+        {
+            let hosted = self.hosted_now(peer, began, now);
             self.hosted.expect(slot, hosted);
         }
     }
 
     /// The request whose line was kept, to be answered by a host.
-    fn hosted_now(&self, peer: Client, now: Time) -> Hosted {
-        let (site, request) = (self.line_site, &self.line[..]);
+    fn hosted_now(&self, peer: Client, began: Option<Time>, now: Time) -> Hosted {
+        let (site, request, origin) = (self.line_site, &self.line[..], self.line_origin);
+        let came = Came {
+            began: began.unwrap_or(now),
+            arrived: now,
+        };
         let entry = || LogEntry {
             site,
             peer,
             request,
+            id: origin.id,
         };
+        let is_kept = self.log.is_some() || self.slow.is_some() || origin.recorded().is_some();
         Hosted {
-            line: self.logs().then(|| HostedLine::new(entry(), now)),
+            line: is_kept.then(|| HostedLine {
+                origin,
+                is_proxied: self.line_is_proxied,
+                ..HostedLine::new(entry(), came)
+            }),
             is_counted: false,
         }
     }
@@ -570,8 +684,14 @@ impl Responder {
     }
 
     /// Counts an answer of the host path, and logs it with the line that was kept.
-    fn host_answered(&mut self, peer: Client, answered: Answered) {
+    fn host_answered(&mut self, peer: Client, answered: Answered, now: Time) {
         self.metrics.host_answered(answered.status);
+        if self.line_origin.recorded().is_some() {
+            let line = self.hosted_now(peer, None, now).line;
+            if let (Some(spans), Some(line)) = (&mut self.spans, line) {
+                watch::tell_hosted(spans, &line, Some(answered.status), now);
+            }
+        }
         let Some(log) = &mut self.log else {
             return;
         };
@@ -579,13 +699,74 @@ impl Responder {
             site: self.line_site,
             peer,
             request: &self.line,
+            id: self.line_origin.id,
         };
         log.entry(entry, answered, Duration::ZERO, self.date.seconds());
     }
 
-    /// Whether there is an access log.
-    pub(crate) fn logs(&self) -> bool {
-        self.log.is_some()
+    /// What lines of the access log are like, if there is one.
+    pub(crate) fn log_format(&self) -> Option<AccessLogFormat> {
+        self.log.as_ref().map(LogSink::format)
+    }
+
+    /// A cohort is launched: it has a span where requests of it are recorded.
+    pub(crate) fn begin_cohort(&mut self, flight: &mut Flight, now: Time) {
+        if self.spans.is_some() && flight.requests.recorded().next().is_some() {
+            let random = [(); 2].map(|()| self.random.next());
+            flight.span = Some(CohortSpan::new(random, now));
+        }
+    }
+
+    /// A cohort's lanes are answered, or have moved.
+    #[inline]
+    pub(crate) fn cohort_over(
+        &mut self,
+        cohorts: &Cohorts,
+        id: ContextId,
+        now: impl FnOnce() -> Time,
+    ) {
+        let flight = cohorts.flight(id);
+        if let (Some(spans), Some(span)) = (&mut self.spans, flight.span) {
+            watch::tell_cohort(spans, span, flight, cohorts.pool.key(id).page, now());
+        }
+    }
+
+    /// Where a request comes from, where somebody is to know.
+    #[inline]
+    pub(crate) fn origin(
+        &mut self,
+        peer: (Client, bool),
+        head: &RequestHead,
+        bytes: &[u8],
+    ) -> Option<Origin> {
+        let (origins, random) = (self.origins.as_ref()?, &mut self.random);
+        Some(origins.of(peer, head, bytes, || random.next()))
+    }
+
+    /// Whether clients are told the ids of their requests.
+    pub(crate) fn tells_ids(&self) -> bool {
+        (self.origins.as_ref()).is_some_and(|origins| origins.answers_ids)
+    }
+
+    /// Appends the line by which a client is told the id of its request, if it is.
+    pub(crate) fn tell_id(&self, origin: &Origin, out: &mut Vec<u8>) {
+        if self.tells_ids() {
+            Origin {
+                trace: None,
+                ..*origin
+            }
+            .write(None, std::iter::empty(), out);
+        }
+    }
+
+    /// Where the request comes from whose line is kept.
+    pub(crate) fn line_origin(&self) -> Origin {
+        self.line_origin
+    }
+
+    /// Another server is to answer the request whose line is kept.
+    pub(crate) fn line_is_proxied(&mut self) {
+        self.line_is_proxied = true;
     }
 
     /// A turn of the driver has ended: the answers given in it have taken until then.
@@ -596,6 +777,14 @@ impl Responder {
         }
     }
 
+    /// So have those that are sent with it: tells of those that took long.
+    #[inline]
+    pub(crate) fn tell_slow(&mut self, clients: &Clients, now: Time) {
+        if let Some(slow) = &mut self.slow {
+            slow.turn_ended(clients, now);
+        }
+    }
+
     /// Looks for sessions that have expired, and hands over the lines of the log that are written.
     pub(crate) fn sweep(&mut self, now: Time) {
         for sessions in &self.sessions {
@@ -603,6 +792,9 @@ impl Responder {
         }
         if let Some(log) = &mut self.log {
             log.flush();
+        }
+        if let Some(spans) = &mut self.spans {
+            spans.flush();
         }
     }
 

@@ -7,6 +7,7 @@
 use crate::answer::held::{HeldAnswers, Parts, Ready};
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
 use crate::answer::sessions::{Asked, Cookie, Refused, Sessions, ToKeep};
+use crate::answer::watch::LaneWatch;
 use crate::backend::{Cause, Failure};
 use crate::flash::{AGE_MAX, FLASH_BYTES_MAX};
 use crate::flight::asker::asker;
@@ -112,6 +113,7 @@ pub(crate) struct LaneAnswers<'a> {
     /// Bytes of the longest body among those that are finished, if any is.
     pub(crate) longest: Option<u64>,
     pub(crate) log: Option<&'a mut LogSink>,
+    pub(crate) watch: Option<LaneWatch<'a>>,
     pub(crate) hosted: &'a mut HostedAnswers,
     pub(crate) held: &'a mut HeldAnswers,
     pub(crate) lengths: &'a mut Lengths,
@@ -197,6 +199,9 @@ impl LaneAnswers<'_> {
         self.metrics.queue_wait.record(wait, 1);
         self.answered += 1;
         self.metrics.answered(status);
+        if let Some(watch) = &mut self.watch {
+            watch.answered(self.requests, request, status);
+        }
     }
 
     /// A lane is answered by what is yet to be read.
@@ -206,7 +211,7 @@ impl LaneAnswers<'_> {
             None => None,
         };
         let hosted = Hosted {
-            line: line.map(|line| HostedLine::new(line, request.arrived)),
+            line: line.map(|line| HostedLine::new(line, request.came())),
             is_counted: true,
         };
         self.hosted.stream(request.slot, stream, hosted);
@@ -502,13 +507,15 @@ impl LaneAnswers<'_> {
             slot: request.slot,
             shape: request.shape,
             ready,
-            line: line.map(|line| HostedLine::new(line, request.arrived)),
+            line: line.map(|line| HostedLine::new(line, request.came())),
             site: self.site.clone(),
             site_index: self.site_index,
             page: self.page,
             metrics: self.metrics.clone(),
             launched: self.launched,
             arrived: request.arrived,
+            watched: (self.watch.as_ref()).and_then(|watch| watch.watched(request, 0)),
+            span: (self.watch.as_mut()).and_then(|watch| watch.span(self.requests, request)),
         };
         self.held.hold(parts, to_keep, asker);
     }

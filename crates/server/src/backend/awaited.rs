@@ -26,6 +26,8 @@ pub(super) struct Taken {
     pub(super) visitor: u8,
     /// Its arguments, as `arguments.rs` keeps them.
     pub(super) arguments: Vec<u8>,
+    /// What its head has, too, of a protocol with heads.
+    pub(super) fields: Box<[u8]>,
     /// Bytes that are kept of it, itself included, while it is under way.
     pub(super) bytes: usize,
     /// When it is given up.
@@ -78,6 +80,7 @@ impl Awaited {
             asker: 0,
             visitor: 0,
             arguments: Vec::new(),
+            fields: Box::default(),
             bytes: 0,
             deadline: Time::NEVER,
             step: 0,
@@ -120,6 +123,7 @@ impl Awaited {
                 take(Taken {
                     call: query.call.clone(),
                     arguments: std::mem::take(&mut query.arguments),
+                    fields: std::mem::take(&mut query.fields),
                     ..*query
                 });
             }

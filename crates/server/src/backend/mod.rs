@@ -69,6 +69,9 @@ pub struct Batch<'a> {
     pub order: &'a [u32],
     /// What is to be asked, in that order.
     pub asks: &'a [Ask],
+    /// For each of these, whole lines that its request's head is to have, where the backend
+    /// [takes](Backend::takes_fields) such; or nothing for any.
+    pub fields: &'a [Box<[u8]>],
     /// How many calls of their requests this backend has answered before.
     pub step: u32,
     /// When the pipeline gives up on them: an answer is of no use afterwards.
@@ -155,6 +158,11 @@ pub trait Backend: ConnectionOwner {
     fn under_way_of(&self, asker: u64) -> usize {
         let _ = asker;
         0
+    }
+
+    /// Whether what it is asked by has fields that tell of the request for which it is asked.
+    fn takes_fields(&self) -> bool {
+        false
     }
 
     /// How many queries of this call can be asked as one now; less than 2: none. Where such a one

@@ -61,6 +61,10 @@ pub trait Wire {
     /// what is late is given up alone while others are answered.
     const IN_ORDER: bool = true;
 
+    /// What is sent has a head, which can have fields that tell of the request for which it is
+    /// asked ([`Wire::encode_with`]).
+    const TAKES_FIELDS: bool = false;
+
     /// Opens a connection: called once when it stands, without input, and then with all that comes,
     /// until it is done. What is to be sent is appended to `out`.
     ///
@@ -104,6 +108,20 @@ pub trait Wire {
         arguments: impl Iterator<Item = Argument<'a>>,
         out: &mut Vec<u8>,
     );
+
+    /// As [`Wire::encode`], with these fields in its head, each a whole line, where the protocol
+    /// has such.
+    fn encode_with<'a>(
+        &mut self,
+        connection: &mut Self::Connection,
+        number: u64,
+        (call, fields): (&Call, &[u8]),
+        arguments: impl Iterator<Item = Argument<'a>>,
+        out: &mut Vec<u8>,
+    ) {
+        let _ = fields;
+        self.encode(connection, number, call, arguments, out);
+    }
 
     /// Reads on, and gives how many bytes of `input` are done with and a verdict if they completed
     /// an answer; without one all of the input is done with. It is called until there is none, with

@@ -95,6 +95,7 @@ pub(crate) struct Backends {
     alike: Alike,
     order: Vec<u32>,
     asks: Vec<Ask>,
+    fields: Vec<Box<[u8]>>,
     answered: Vec<PendingQuery>,
     /// Those that were asked as one in vain, with their backends.
     again: Vec<(Key, Key)>,
@@ -114,6 +115,7 @@ impl Backends {
             alike: Alike::default(),
             order: Vec::new(),
             asks: Vec::new(),
+            fields: Vec::new(),
             answered: Vec::new(),
             again: Vec::new(),
             waiting: Vec::new(),
@@ -214,6 +216,11 @@ impl Backends {
         let embedded = slot.backend.embedded();
         let program = epoch.program(key.page);
         if cohort.queries.is_empty() || embedded.is_some() {
+            if flight.requests.has_origins() {
+                for lane in cohort.queries.lanes() {
+                    flight.requests.ask(*lane as usize, key.stage, None);
+                }
+            }
             if let Some(backend) = embedded {
                 let (queries, mut rows) = cohort.exchange(program);
                 backend.answer(queries, &mut rows);
@@ -238,11 +245,16 @@ impl Backends {
             stays: false,
         };
         cohorts.set_phase(id, Phase::Backend(wait));
+        let at = key;
         let (cohort, flight) = cohorts.pair_mut(id);
         debug_assert!(flight.asked.is_empty(), "it waits already");
         let first_of = call.shared.then(|| self.alike.find(&cohort.queries));
         self.order.clear();
         self.asks.clear();
+        self.fields.clear();
+        let tells = flight.requests.has_origins();
+        let takes_fields = tells && slot.backend.takes_fields();
+        let stage = at.stage;
         for query in 0..cohort.queries.len() {
             let key = self.pending.insert(PendingQuery {
                 context: id,
@@ -263,7 +275,16 @@ impl Backends {
             {
                 slot.metrics.shared.add(1);
                 slot.follow(&mut self.asks[at], key, asker);
+                if tells {
+                    flight.requests.ask(lane, stage, None);
+                }
                 continue;
+            }
+            if tells {
+                let mut fields = Vec::new();
+                let out = takes_fields.then_some(&mut fields);
+                flight.requests.ask(lane, stage, out);
+                self.fields.push(fields.into());
             }
             self.order.push(query as u32);
             self.asks.push(Ask {
@@ -277,7 +298,10 @@ impl Backends {
             let most = slot.backend.merges(call);
             slot.merge(&mut self.asks, &self.order, &cohort.queries, most);
         }
+        // Those that were made one are told of none.
+        let is_each = self.fields.len() == self.asks.len();
         let batch = Batch {
+            fields: if is_each { &self.fields } else { &[] },
             call,
             queries: &cohort.queries,
             order: &self.order,
@@ -396,11 +420,17 @@ impl Backends {
         }
         let at = cohorts.pool.key(pending.context);
         let (cohort, flight) = cohorts.pair_mut(pending.context);
-        let epoch = flight.epoch();
+        let epoch = flight.epoch().clone();
         let Some(call) = epoch.call_before(at.page, at.stage) else {
             unreachable!("a query that is waited for is asked by a call");
         };
+        let mut fields = Vec::new();
+        if slot.backend.takes_fields() {
+            let lane = cohort.queries.lanes()[pending.query as usize] as usize;
+            (flight.requests).ask(lane, at.stage, Some(&mut fields));
+        }
         let batch = Batch {
+            fields: &[fields.into()],
             call,
             queries: &cohort.queries,
             order: &[pending.query],

@@ -15,7 +15,9 @@ pub(crate) use memory::NextPass;
 pub(crate) use phase::{Phase, Wait};
 
 use crate::flight::lane_requests::LaneRequests;
+use crate::flight::timeline::Timeline;
 use crate::site::epoch::Epoch;
+use crate::trace::CohortSpan;
 use rhythm_cohort::{ContextId, ContextState, Pool};
 use rhythm_engine::cohort::{Budget, Cohort, LaneError, LaneState, Share};
 use rhythm_net::{ConnectionId, Key, Time};
@@ -58,6 +60,10 @@ pub(crate) struct Flight {
     pub(crate) requests: LaneRequests,
     /// When its first stage was launched; while it forms, when it began to.
     pub(crate) launched: Time,
+    /// What it did since then, where somebody asks.
+    pub(crate) timeline: Timeline,
+    /// Its span, where requests of it are recorded.
+    pub(crate) span: Option<CohortSpan>,
     /// The keys of its queries that were asked, in the order of the cohort's.
     pub(crate) asked: Vec<Key>,
     /// How many clients had deserted when its first request was taken
@@ -81,6 +87,8 @@ impl Flight {
             epoch: None,
             requests: LaneRequests::of_share(&share, texts_max),
             launched: Time::ZERO,
+            timeline: Timeline::default(),
+            span: None,
             asked: Vec::new(),
             deserted: 0,
             share,
@@ -97,6 +105,8 @@ impl Flight {
         debug_assert_eq!(self.requests.lanes(), 0, "a context was freed with lanes");
         self.epoch = Some(epoch.clone());
         self.launched = launched;
+        self.timeline.clear();
+        self.span = None;
         self.was_next = false;
         self.keeps_since = None;
     }

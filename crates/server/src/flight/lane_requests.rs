@@ -5,10 +5,13 @@
 //! a request costs no allocation.
 
 use crate::backend::Failure;
+use crate::flight::timeline::Came;
 use crate::observe::access_log::LogEntry;
 use crate::site::lengths::RequestKey;
+use crate::trace::{Origin, Place};
 use rhythm_engine::cohort::{Arena, LaneError, Share, View};
 use rhythm_engine::session::SessionId;
+use rhythm_engine::settings::AccessLogFormat;
 use rhythm_http::{AnswerShape, AnswerSlot};
 use rhythm_net::{Client, ConnectionId, Time};
 use rhythm_protocol::http::conditional::Conditions;
@@ -24,6 +27,8 @@ pub(crate) struct LaneRequest {
     pub(crate) shape: AnswerShape,
     /// When its last byte came.
     pub(crate) arrived: Time,
+    /// When its first byte came, where that was noted.
+    began: Option<Time>,
     /// Who sends it, as a number.
     client: u64,
     /// By which the length of its answer is found again.
@@ -43,6 +48,14 @@ impl LaneRequest {
     pub(crate) fn client(&self) -> (u64, ConnectionId) {
         (self.client, self.slot.connection)
     }
+
+    /// When it came.
+    pub(crate) fn came(&self) -> Came {
+        Came {
+            began: self.began.unwrap_or(self.arrived),
+            arrived: self.arrived,
+        }
+    }
 }
 
 /// What of a request's bytes lies in the arena.
@@ -52,6 +65,24 @@ struct Kept {
     line: Option<(Client, View)>,
     /// Index of its conditions, if it has any and they matter.
     conditions: Option<u32>,
+    /// Index of where it comes from, if that is known.
+    origin: Option<u32>,
+}
+
+/// Bytes that what is told of single requests takes for a lane at most, in tables that double when
+/// they grow: half of it for where its request comes from.
+pub(crate) const WATCH_BYTES: usize = 1536;
+
+const _: () = assert!(2 * size_of::<KeptOrigin>() <= WATCH_BYTES / 2);
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+struct KeptOrigin {
+    origin: Origin,
+    /// Its `tracestate`.
+    state: Option<View>,
+    /// Before which stages it asked a backend: a bit for each.
+    asked: u64,
 }
 
 /// The values of [`Conditions`], in the order of its fields.
@@ -69,13 +100,20 @@ pub(crate) struct LaneRequests {
     /// What is kept of their bytes.
     arena: Arena,
     conditions: Vec<KeptConditions>,
+    origins: Vec<KeptOrigin>,
     /// Why lanes fail, where a backend said it: each different failure once, as far as a number of
     /// 8 bits goes.
     failures: Vec<Failure>,
 }
 
-/// What the log tells of a request that has no more than its line, too.
-const VERSION: &[u8] = b" HTTP/1.1";
+/// What the log tells of a request that has no more than its line, too, with what stands between
+/// its parts.
+const VERSION: &[u8] = b" HTTP/1.1\0\0";
+
+/// The bit of a stage; those far behind have one together.
+fn bit_of(stage: u32) -> u64 {
+    1 << stage.min(63)
+}
 
 impl LaneRequests {
     /// Those of a cohort that has its memory of this share, and texts of at most so many bytes: no
@@ -87,6 +125,7 @@ impl LaneRequests {
             left: 0,
             arena: Arena::of_share(share, texts_max.saturating_add(VERSION.len())),
             conditions: Vec::new(),
+            origins: Vec::new(),
             failures: Vec::new(),
         }
     }
@@ -97,6 +136,7 @@ impl LaneRequests {
         self.lanes.clear();
         self.sessions.clear();
         self.conditions.clear();
+        self.origins.clear();
         self.failures.clear();
         self.arena.rest(0);
     }
@@ -162,6 +202,7 @@ impl LaneRequests {
             slot,
             shape,
             arrived,
+            began: None,
             client,
             key,
             kept: Kept::default(),
@@ -180,6 +221,11 @@ impl LaneRequests {
         last.expect("the request that was just taken in")
     }
 
+    /// The first byte of the last lane's request came then.
+    pub(crate) fn began(&mut self, began: Option<Time>) {
+        self.last().began = began;
+    }
+
     /// The id of the last lane's visitor is new to him.
     pub(crate) fn is_of_new_visitor(&mut self) {
         self.last().is_new_visitor = true;
@@ -191,11 +237,88 @@ impl LaneRequests {
     }
 
     /// Keeps what the access log will say of the last lane's request.
-    pub(crate) fn keep_line(&mut self, peer: Client, head: &RequestHead, bytes: &[u8]) {
+    pub(crate) fn keep_line(
+        &mut self,
+        peer: Client,
+        format: AccessLogFormat,
+        head: &RequestHead,
+        bytes: &[u8],
+    ) {
         let view = self
             .arena
-            .push_with(|out| LogEntry::write(head, bytes, out));
+            .push_with(|out| LogEntry::write(head, bytes, format, out));
         self.last().kept.line = Some((peer, view));
+    }
+
+    /// Keeps where the last lane's request comes from, and its `tracestate`.
+    pub(crate) fn keep_origin<'a>(
+        &mut self,
+        origin: Origin,
+        states: impl Iterator<Item = &'a [u8]>,
+    ) {
+        let has_state = origin.trace.is_some_and(|place| place.has_state);
+        let state = has_state.then(|| {
+            self.arena.push_with(|out| {
+                for (at, state) in states.enumerate() {
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    out.extend_from_slice(state);
+                }
+            })
+        });
+        self.last().kept.origin = Some(self.origins.len() as u32);
+        self.origins.push(KeptOrigin {
+            origin,
+            state,
+            asked: 0,
+        });
+    }
+
+    /// Where a request comes from, if that is known.
+    pub(crate) fn origin(&self, request: &LaneRequest) -> Option<&Origin> {
+        let kept = &self.origins[request.kept.origin? as usize];
+        Some(&kept.origin)
+    }
+
+    /// The places in traces of those of its requests that are recorded, answered or not.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = Place> {
+        self.origins
+            .iter()
+            .filter_map(|kept| kept.origin.recorded())
+    }
+
+    /// The line of a request, if it is kept, with what else is.
+    pub(crate) fn line_bytes(&self, request: &LaneRequest) -> Option<&[u8]> {
+        request.kept.line.map(|(_, view)| self.arena.get(view))
+    }
+
+    /// Whether a backend was asked for a request before this stage, by what is known of it.
+    pub(crate) fn has_asked(&self, request: &LaneRequest, stage: u32) -> bool {
+        let kept = request.kept.origin.map(|at| &self.origins[at as usize]);
+        kept.is_some_and(|kept| kept.asked & bit_of(stage) != 0)
+    }
+
+    /// A lane asks a backend before this stage: where it is known where its request comes from,
+    /// appends the lines that tell the backend of it, if it takes such.
+    pub(crate) fn ask(&mut self, lane: usize, stage: u32, out: Option<&mut Vec<u8>>) {
+        let request = self.lanes[lane].as_ref();
+        let Some(at) = request.and_then(|request| request.kept.origin) else {
+            return;
+        };
+        let kept = &mut self.origins[at as usize];
+        kept.asked |= bit_of(stage);
+        if let Some(out) = out {
+            let span = kept.origin.trace.map(|place| place.call_span(stage));
+            let state = kept.state.map(|view| self.arena.get(view));
+            kept.origin.write(span, state.into_iter(), out);
+        }
+    }
+
+    /// Whether it is known of any where it comes from.
+    #[inline]
+    pub(crate) fn has_origins(&self) -> bool {
+        !self.origins.is_empty()
     }
 
     /// Keeps the conditions of the last lane's request, if it has any.
@@ -258,6 +381,7 @@ impl LaneRequests {
             site: Some(site),
             peer,
             request: self.arena.get(view),
+            id: self.origin(request).and_then(|origin| origin.id),
         })
     }
 
@@ -299,11 +423,20 @@ impl LaneRequests {
                 ..
             } = request;
             into.push(slot, shape, arrived, session, client, key);
+            into.last().began = request.began;
             into.last().is_new_visitor = request.is_new_visitor;
             into.last().has_flash = request.has_flash;
             if let Some((peer, view)) = request.kept.line {
                 let view = into.arena.push(self.arena.get(view));
                 into.last().kept.line = Some((peer, view));
+            }
+            if let Some(at) = request.kept.origin {
+                let kept = self.origins[at as usize];
+                let state = kept.state.map(|view| self.arena.get(view));
+                into.keep_origin(kept.origin, state.into_iter());
+                if let Some(moved) = into.origins.last_mut() {
+                    moved.asked = kept.asked;
+                }
             }
             into.keep_conditions(&self.conditions(&request));
         }

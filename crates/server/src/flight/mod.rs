@@ -11,8 +11,9 @@
 //! ```
 //!
 //! What they work on is in cohorts.rs: the contexts, and what is known of each cohort besides its
-//! columns. Who asks is in asker.rs; what a store of sessions is told beside is in telling.rs. No
-//! part calls another: the pipeline takes what one gives and hands it on.
+//! columns. Who asks is in asker.rs; what a store of sessions is told beside is in telling.rs;
+//! where the time went, in timeline.rs. No part calls another: the pipeline takes what one gives
+//! and hands it on.
 
 pub(crate) mod asker;
 pub(crate) mod backends;
@@ -25,4 +26,5 @@ pub(crate) mod link;
 mod pending_query;
 mod stragglers;
 pub(crate) mod telling;
+pub(crate) mod timeline;
 mod together;

@@ -5,11 +5,13 @@
 
 use super::options::{ServerOptions, session_rules};
 use crate::backend::query_bytes_max;
+use crate::flight::lane_requests::WATCH_BYTES;
 use crate::observe::access_log;
 use crate::proxy;
 use crate::site::Sites;
 use crate::site::lengths::Lengths;
 use crate::site::statics::{READ_BYTES_MAX, Statics};
+use crate::trace;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{SignIns, StoredFields};
@@ -30,7 +32,7 @@ pub struct Memory {
     /// Connections of clients.
     pub connections: usize,
     /// The most of each part, in bytes, by its name.
-    pub parts: [(&'static str, usize); 12],
+    pub parts: [(&'static str, usize); 13],
 }
 
 impl Memory {
@@ -157,7 +159,11 @@ impl Memory {
                     of_each(|service, _| proxy::bytes_max(&service.config, &service.proxies)),
                 ]),
             ),
-            ("access_log", access_log::bytes_max(workers, head)),
+            ("single_requests", single_requests(options, all_contexts)),
+            (
+                "access_log",
+                access_log::bytes_max(options.log_format, workers, head),
+            ),
         ];
         Memory {
             workers,
@@ -172,6 +178,24 @@ impl Memory {
     pub fn sum(&self) -> usize {
         sum(self.parts.map(|(_, bytes)| bytes))
     }
+}
+
+/// Bytes for what is told of single requests.
+fn single_requests(options: &ServerOptions, contexts: usize) -> usize {
+    let (watch, workers) = (&options.pipeline.watch, options.workers.max(1));
+    let lanes = product([workers, contexts, options.pipeline.formation.lanes_max]);
+    let is_any = watch.traces || watch.ids || watch.slow_request.is_some();
+    let of_lanes = if is_any {
+        product([lanes, WATCH_BYTES])
+    } else {
+        0
+    };
+    let spans = if watch.traces {
+        trace::bytes_max(workers)
+    } else {
+        0
+    };
+    sum([of_lanes, spans])
 }
 
 fn product<const N: usize>(factors: [usize; N]) -> usize {

@@ -3,11 +3,13 @@
 use crate::drain::DrainOptions;
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::CohortBytes;
+use crate::trace::WatchOptions;
 use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::program::Service;
 use rhythm_engine::session::{Millis, SessionRules, SignInRules};
 use rhythm_engine::settings::{
-    AccessLogFormat, CohortPolicy, Limits, ListenAt, ServerSettings, ServiceConfig, SessionSettings,
+    AccessLogFormat, CohortPolicy, Limits, ListenAt, RequestIds, ServerSettings, ServiceConfig,
+    SessionSettings,
 };
 use rhythm_http::ClientLimits;
 use std::num::NonZeroU32;
@@ -54,7 +56,7 @@ pub struct ServerOptions {
 }
 
 /// The numbers that bound a pipeline.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PipelineOptions {
     /// Contexts of cohorts that form or run, at least 1.
     pub contexts: usize,
@@ -68,6 +70,8 @@ pub struct PipelineOptions {
     pub clients: ClientLimits,
     /// What tells clients without a session apart.
     pub clients_by: ClientsBy,
+    /// What is told of single requests.
+    pub watch: WatchOptions,
 }
 
 impl ServerOptions {
@@ -86,6 +90,7 @@ impl ServerOptions {
             server,
             cohort,
             limits,
+            trace,
             ..
         } = &services[0].config;
         let sessions = || services.iter().map(|service| &service.config.session);
@@ -131,6 +136,15 @@ impl ServerOptions {
                 },
                 clients: client_limits(limits),
                 clients_by: clients_by(sessions(), limits),
+                watch: WatchOptions {
+                    slow_request: server.slow_request,
+                    ids: server.request_ids != RequestIds::Off,
+                    answers_ids: server.request_ids == RequestIds::Answered,
+                    traces: trace.collector().is_some(),
+                    share: trace.share(),
+                    // It was read as such.
+                    trusted: server.trusted_proxies.parse().unwrap_or_default(),
+                },
             },
             device_buffer_bytes_max: 0,
             connections_max: limits.connections_max as usize,

@@ -36,9 +36,9 @@ const BUFFERS_KEPT: usize = 4;
 
 /// The most that the log of so many workers keeps of lines that are not written yet, of requests
 /// whose heads are so long.
-pub(crate) fn bytes_max(workers: usize, head_max: usize) -> usize {
+pub(crate) fn bytes_max(format: AccessLogFormat, workers: usize, head_max: usize) -> usize {
     let buffers = BUFFERS_MAX + 1 + workers * (BUFFERS_KEPT + 1);
-    buffers.saturating_mul(BUFFER_BYTES.max(line_max(head_max)))
+    buffers.saturating_mul(BUFFER_BYTES.max(line_max(format, head_max)))
 }
 
 /// How long a server that ends waits for what is still to be written.
@@ -98,6 +98,11 @@ pub struct LogSink {
 }
 
 impl LogSink {
+    /// What lines are like.
+    pub(crate) fn format(&self) -> AccessLogFormat {
+        self.format
+    }
+
     /// Adds a line.
     pub(crate) fn entry(
         &mut self,
@@ -106,7 +111,7 @@ impl LogSink {
         took: Duration,
         at: u64,
     ) {
-        let room = line_max(entry.request.len());
+        let room = line_max(self.format, entry.request.len());
         if self.buffer.len() + room > BUFFER_BYTES {
             self.flush();
             self.buffer.reserve_exact(room);
@@ -120,7 +125,8 @@ impl LogSink {
             at,
         };
         match self.format {
-            AccessLogFormat::Common => write_common(&line, &mut self.buffer),
+            AccessLogFormat::Common => write_common(&line, false, &mut self.buffer),
+            AccessLogFormat::Combined => write_common(&line, true, &mut self.buffer),
             AccessLogFormat::Json => write_json(&line, &mut self.buffer),
         }
         self.lines += 1;
@@ -183,6 +189,13 @@ mod tests {
     use super::line::service_name;
     use super::line::tests::entry;
     use super::*;
+    use crate::trace::RequestId;
+
+    const FORMATS: [AccessLogFormat; 3] = [
+        AccessLogFormat::Common,
+        AccessLogFormat::Combined,
+        AccessLogFormat::Json,
+    ];
 
     pub(super) fn answer(sink: &mut LogSink) {
         let answered = Answered {
@@ -196,17 +209,19 @@ mod tests {
     fn no_buffer_is_larger_than_its_bound_whatever_lines_are() {
         const REQUEST_MAX: usize = 12 << 10;
         let longest = "\"".repeat(REQUEST_MAX);
+        let id = RequestId::taken(&[b'x'; RequestId::BYTES_MAX]);
         let answered = Answered {
             status: 200,
             body_length: u64::MAX,
         };
         let services: Services = [service_name(&"\"\u{7}".repeat(99))].into();
-        for format in [AccessLogFormat::Common, AccessLogFormat::Json] {
+        for format in FORMATS {
             let (channel, handed) = sync_channel(1000);
             let mut sink = LogSink::new(format, services.clone(), channel, Arc::default());
             for length in (0..REQUEST_MAX).step_by(1000).chain([REQUEST_MAX; 3]) {
                 let entry = LogEntry {
                     site: Some(0),
+                    id,
                     ..entry(&longest[..length])
                 };
                 sink.entry(entry, answered, Duration::MAX, u64::MAX >> 8);
@@ -218,7 +233,7 @@ mod tests {
                 sizes.push(buffer.bytes.capacity());
             }
             assert_eq!(lines, 13 + 3);
-            let bound = BUFFER_BYTES.max(line_max(REQUEST_MAX));
+            let bound = BUFFER_BYTES.max(line_max(format, REQUEST_MAX));
             assert!(sizes.iter().all(|size| *size <= bound), "{sizes:?}");
         }
     }
@@ -227,7 +242,7 @@ mod tests {
     fn lines_of_several_services_have_their_names() {
         let (channel, handed) = sync_channel(1);
         let services: Services = ["bank", "a shop"].map(service_name).into();
-        for format in [AccessLogFormat::Common, AccessLogFormat::Json] {
+        for format in FORMATS {
             let mut sink = LogSink::new(format, services.clone(), channel.clone(), Arc::default());
             for site in [Some(0), Some(1), None] {
                 let entry = LogEntry {
@@ -242,7 +257,9 @@ mod tests {
             let all = text.lines().zip(["bank", "a_shop", "-"]);
             for (line, name) in all {
                 let begins = match format {
-                    AccessLogFormat::Common => format!("{name} 192.0.2.1 - - ["),
+                    AccessLogFormat::Common | AccessLogFormat::Combined => {
+                        format!("{name} 192.0.2.1 - - [")
+                    }
                     AccessLogFormat::Json => format!("{{\"time\":0,\"service\":\"{name}\","),
                 };
                 assert!(line.starts_with(&begins), "{line}");

@@ -11,6 +11,7 @@ pub use last_failure::LastFailure;
 pub(crate) use panels::Bounds;
 
 use crate::observe::access_log::LogState;
+use crate::trace::ExportState;
 use rhythm_engine::cohort::LaneError;
 use rhythm_observe::{Count, SizeHistogram, TimeHistogram};
 use std::collections::BTreeMap;
@@ -159,6 +160,8 @@ pub struct WorkerMetrics {
     pub gave_way: Count,
     /// Connections dropped because their client took an answer, or sent, too slowly.
     pub too_slow: Count,
+    /// Requests that took so long that the log is to tell of them.
+    pub slow_requests: Count,
     /// Answers that no page gave: static files and errors, by class of status.
     pub host_answers: [Count; 5],
     /// Contexts now: free, partially full, full, busy.
@@ -232,6 +235,8 @@ pub struct Metrics {
     workers: Vec<Arc<WorkerMetrics>>,
     /// How the access log fares.
     pub log: Arc<LogState>,
+    /// How exporting spans fares, if they are.
+    pub(crate) traces: Option<Arc<ExportState>>,
     /// For each site what it is called, where there are several, and its sessions.
     sites: Vec<(Option<String>, Box<dyn SessionGauge>)>,
 }
@@ -301,6 +306,7 @@ impl Metrics {
         Metrics {
             workers: (0..workers).map(|_| Arc::default()).collect(),
             log,
+            traces: None,
             sites,
         }
     }

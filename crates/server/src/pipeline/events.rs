@@ -93,8 +93,11 @@ impl Handler for Pipeline {
         for id in expired {
             let part = self.clients.part(id);
             let epoch = self.epochs.of_part(part);
-            self.responder
-                .keep_part(epoch.map(|epoch| epoch.index), part);
+            self.responder.keep_part(
+                epoch.map(|epoch| epoch.index),
+                part,
+                self.clients.came_by(id),
+            );
             let site = epoch.map(|epoch| &*epoch.site);
             (self.responder).refuse(port, &mut self.clients, site, id, 408, heard);
         }
@@ -123,6 +126,7 @@ impl Handler for Pipeline {
 
     fn turn_ended(&mut self, end: Time) {
         self.responder.turn_ended(end);
+        self.responder.tell_slow(&self.clients, end);
         self.heavy.turn_ended();
         let took = self.turn.ended(end, &self.metrics);
         self.clients.turn_is_over(took);

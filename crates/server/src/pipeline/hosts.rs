@@ -8,8 +8,8 @@ use super::lanes::Taken;
 use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::intake::https;
 use crate::proxy::Aim;
-use rhythm_http::{Event, HostId, Hosts, Owed, Reading};
-use rhythm_net::{Port, Role, Time};
+use rhythm_http::{Event, HostId, Hosts, Incoming, Owed, Reading};
+use rhythm_net::{Client, Port, Role, Time};
 
 impl Pipeline {
     /// Begins the answers that were given as files that are yet to be read.
@@ -34,44 +34,61 @@ impl Pipeline {
             return;
         };
         let taken = self.intake.host(&self.epochs, came_by, reading.request());
-        let Some((site, host)) = taken.and_then(|taken| self.host_of(&taken, came_by.0)) else {
+        let request = reading.request();
+        let Some(host) = taken.and_then(|taken| self.host_of(&taken, came_by, request)) else {
             return;
         };
-        self.responder.keep_line(Some(site), reading.request());
-        self.ask_host(port, now, |hosts, event| {
+        self.ask_host(port, now, true, |hosts, event| {
             hosts.take_early(host, event, reading)
         });
     }
 
-    /// The host that answers a request, and for which site, if one does. The proxy is told for
-    /// which route the request is that came in so.
-    pub(super) fn host_of(&self, taken: &Taken, role: Role) -> Option<(usize, HostId)> {
+    /// The host that answers a request that came in so, if one does; the request's line is kept.
+    /// The proxy is told for which route it is.
+    pub(super) fn host_of(
+        &mut self,
+        taken: &Taken,
+        (role, peer): (Role, Client),
+        request: Incoming<'_>,
+    ) -> Option<HostId> {
         match *taken {
-            Taken::ByHost(site, host) => Some((site, host)),
+            Taken::ByHost(site, host) => {
+                self.responder.keep_line(Some(site), request, (role, peer));
+                Some(host)
+            }
             Taken::ByProxy(site, route) => {
+                self.responder.keep_line(Some(site), request, (role, peer));
+                self.responder.line_is_proxied();
                 let epoch = &self.epochs.all()[site];
                 self.host_path.proxies.aim(Aim {
                     route: epoch.proxies[route as usize],
                     site: epoch.site.clone(),
                     is_tls: role == https::TLS,
+                    origin: self.responder.line_origin(),
+                    tells_id: self.responder.tells_ids(),
                 });
-                Some((site, self.host_path.proxies_id))
+                Some(self.host_path.proxies_id)
             }
             _ => None,
         }
     }
 
-    /// Hands a request, whose line is kept, to a host.
+    /// Hands a request, whose line is kept, to a host; `is_early`: before its content came.
     pub(super) fn ask_host(
         &mut self,
         port: &mut dyn Port,
         now: Time,
+        is_early: bool,
         ask: impl FnOnce(&mut Hosts, Event<'_>) -> Option<Owed>,
     ) {
         let (hosts, event) = self.for_hosts(port, now);
         let request = ask(hosts, event);
         (self.responder).hosts_gave(request, self.host_path.hosts.given(), now);
         if let Some(Owed { slot, .. }) = request {
+            // Where it came whole, that is done.
+            if is_early {
+                self.responder.add_id(&mut self.clients, slot);
+            }
             let kept = self.responder.kept_of(slot);
             self.clients.keeps_beside(port, slot, kept);
         }

@@ -19,6 +19,8 @@ use crate::site::epoch::Epoch;
 use crate::site::epochs::Epochs;
 use crate::site::lengths::RequestKey;
 use crate::site::routes::{Found, PatternId, Target};
+use crate::trace::states;
+use rhythm_engine::settings::AccessLogFormat;
 use rhythm_http::{Expected, HostId, Incoming, Owed, Reader, Stall};
 use rhythm_net::{Client, Role, Time};
 use rhythm_protocol::http::conditional::Conditions;
@@ -227,7 +229,11 @@ impl Intake {
             .last()
             .map_or(head.target(), |last| last.value);
         let Owed {
-            slot, shape, peer, ..
+            slot,
+            shape,
+            peer,
+            role,
+            began,
         } = reader.reading.owed();
         if info.begins_session
             && let Err(too_many) = responder.may_try(site, peer, now)
@@ -298,20 +304,32 @@ impl Intake {
         }
         let client = self.clients_by.number(peer, slot.connection);
         (flight.requests).push(slot, shape, now, session, client, key);
+        flight.requests.began(began);
         if is_new_visitor {
             flight.requests.is_of_new_visitor();
         }
         if flash.is_some() {
             flight.requests.took_flash();
         }
-        if responder.logs() {
-            flight.requests.keep_line(peer, head, bytes);
+        let mut is_recorded = false;
+        if let Some(origin) = responder.origin((peer, role == https::TLS), head, bytes) {
+            is_recorded = origin.recorded().is_some();
+            flight.requests.keep_origin(origin, states(head, bytes));
+            self.made.clear();
+            responder.tell_id(&origin, &mut self.made);
+        }
+        let format = responder.log_format();
+        if let Some(format) = format.or(is_recorded.then_some(AccessLogFormat::Common)) {
+            flight.requests.keep_line(peer, format, head, bytes);
         }
         if info.has_files {
             (flight.requests).keep_conditions(&Conditions::of(head, bytes));
         }
         epoch.metrics(page).requests.add(1);
         cohorts.filled(context);
+        if responder.tells_ids() {
+            reader.add_lines(&self.made);
+        }
         Taken::Lane
     }
 }

@@ -7,6 +7,7 @@ use crate::host::disk::Disk;
 use crate::observe::access_log::LogSink;
 use crate::observe::metrics::WorkerMetrics;
 use crate::site::Sites;
+use crate::trace::SpanSink;
 use rhythm_http::Host;
 use rhythm_net::Time;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct PipelineParts {
     pub metrics: Arc<WorkerMetrics>,
     /// The access log, if there is one.
     pub log: Option<LogSink>,
+    /// Where spans of traces go, if anywhere.
+    pub spans: Option<SpanSink>,
     /// The time at which it begins.
     pub now: Time,
 }

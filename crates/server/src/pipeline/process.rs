@@ -16,6 +16,7 @@ use crate::flight::backends::Asked;
 use crate::flight::cohorts::{CohortKey, NextPass};
 use crate::flight::former::Outlook;
 use crate::flight::heavy::HeavyTurn;
+use crate::flight::timeline::Doing;
 use rhythm_cohort::{ContextId, LaunchReason};
 use rhythm_engine::cohort::LaneError;
 use rhythm_http::{Hosts, LONG_BYTES};
@@ -210,6 +211,9 @@ impl Pipeline {
         metrics.launches[reason as usize].add(1);
         metrics.cohort_size.record(cohort.len() as u64, 1);
         (self.responder).look_up_sessions(cohort, flight, page, now);
+        if self.watches {
+            self.responder.begin_cohort(flight, port.clock(now));
+        }
         let expected = flight.epoch().sizes(page).expected();
         if expected.is_none_or(|expected| expected.bytes > LONG_BYTES) {
             // Whose answers are ready is not to wait for these.
@@ -228,6 +232,7 @@ impl Pipeline {
 
     /// Gives a cohort to the device for its next stage.
     fn submit(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        self.note(port, id, Doing::Process, now);
         let submitted = (self.device).submit(port, &mut self.cohorts, id, now);
         if submitted.is_err() {
             self.fail(port, id, now);
@@ -249,16 +254,27 @@ impl Pipeline {
                     return self.run_stage(port, id, now);
                 }
                 NextPass::Again => return self.run_stage(port, id, now),
-                NextPass::Wait => return self.wait_for_memory(id, now),
+                NextPass::Wait => return self.wait_for_memory(port, id, now),
                 // They are answered.
                 NextPass::GivenUp => {}
             }
         }
     }
 
+    /// From now on a cohort does this.
+    #[inline]
+    fn note(&mut self, port: &dyn Port, id: ContextId, doing: Doing, now: Time) {
+        if self.watches {
+            let stage = self.cohorts.pool.key(id).stage;
+            let timeline = &mut self.cohorts.flight_mut(id).timeline;
+            timeline.mark(doing, stage, port.clock(now));
+        }
+    }
+
     /// A cohort waits for memory that others have.
-    fn wait_for_memory(&mut self, id: ContextId, now: Time) {
+    fn wait_for_memory(&mut self, port: &dyn Port, id: ContextId, now: Time) {
         self.metrics.memory_waits.add(1);
+        self.note(port, id, Doing::Memory, now);
         self.cohorts.wait_for_memory(id, now);
     }
 
@@ -273,9 +289,10 @@ impl Pipeline {
     /// Asks the backend for the lanes of a cohort that are left.
     fn ask(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
         if !self.cohorts.may_ask(id, now) {
-            return self.wait_for_memory(id, now);
+            return self.wait_for_memory(port, id, now);
         }
         self.cohorts.found_memory(id);
+        self.note(port, id, Doing::Call, now);
         match self.backends.ask(port, &mut self.cohorts, id, now) {
             Asked::Answered => {
                 self.take_sessions(id, now);
@@ -342,6 +359,8 @@ impl Pipeline {
         }
         self.open_files(port, now);
         if !left {
+            self.responder
+                .cohort_over(&self.cohorts, id, || port.clock(now));
             self.cohorts.free(id);
             self.gauges.touch();
         }

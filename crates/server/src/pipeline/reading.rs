@@ -7,7 +7,7 @@
 
 use super::Pipeline;
 use super::lanes::{Lanes, Taken};
-use rhythm_http::{Clients, Next, Reader, Reading};
+use rhythm_http::{Clients, Next, Owed, Reader, Reading};
 use rhythm_net::{Port, Time};
 
 impl Pipeline {
@@ -87,11 +87,14 @@ impl Pipeline {
     ) {
         match taken {
             Taken::ByHost(..) | Taken::ByProxy(..) => {
-                let Some((site, host)) = self.host_of(&taken, reading.owed().role) else {
+                let Owed {
+                    slot, role, peer, ..
+                } = reading.owed();
+                let Some(host) = self.host_of(&taken, (role, peer), reading.request()) else {
                     return;
                 };
-                self.responder.keep_line(Some(site), reading.request());
-                self.ask_host(port, now, |hosts, event| {
+                self.responder.add_id(&mut self.clients, slot);
+                self.ask_host(port, now, false, |hosts, event| {
                     hosts.take(host, event, reading);
                     Some(reading.owed())
                 });
@@ -124,7 +127,8 @@ impl Pipeline {
                 match self.intake.early_refusal(epoch, reading.request()) {
                     Some(status) => {
                         let (index, request) = (epoch.map(|it| it.index), reading.request());
-                        self.responder.keep_part(index, Some(request));
+                        let came_by = self.clients.came_by(id);
+                        self.responder.keep_part(index, Some(request), came_by);
                         let (clients, site) = (&mut self.clients, epoch.map(|it| &*it.site));
                         (self.responder).refuse(port, clients, site, id, status, now);
                     }
@@ -144,8 +148,11 @@ impl Pipeline {
             Next::Refuse(status) => {
                 let part = Some(reading.part());
                 let epoch = self.epochs.of_part(part);
-                self.responder
-                    .keep_part(epoch.map(|epoch| epoch.index), part);
+                self.responder.keep_part(
+                    epoch.map(|epoch| epoch.index),
+                    part,
+                    self.clients.came_by(id),
+                );
                 let site = epoch.map(|epoch| &*epoch.site);
                 (self.responder).refuse(port, &mut self.clients, site, id, status, now);
                 false

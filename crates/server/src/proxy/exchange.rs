@@ -68,6 +68,8 @@ pub(super) struct Exchange {
     /// Nor the server.
     pub(super) server_waits: bool,
     pub(super) reader: AnswerReader,
+    /// Its answer tells its id, and none that the server has for it.
+    pub(super) tells_id: bool,
     pub(super) began: Time,
     /// Until when it waits for a connection, once it does.
     pub(super) waits_until: Option<Time>,
@@ -89,6 +91,8 @@ pub(super) struct Asked {
     pub(super) is_whole: bool,
     /// It may be sent again.
     pub(super) is_repeatable: bool,
+    /// Its answer tells its id.
+    pub(super) tells_id: bool,
 }
 
 impl Exchange {
@@ -107,6 +111,7 @@ impl Exchange {
             owed: Outgoing::new(),
             head: asked.bytes,
             is_repeatable: asked.is_repeatable,
+            tells_id: asked.tells_id,
             retries: 0,
             is_reused: false,
             tried: 0,

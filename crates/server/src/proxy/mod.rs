@@ -41,6 +41,7 @@ mod upstream;
 use crate::backend::SECURED_BYTES;
 use crate::observe::metrics::SiteMetrics;
 use crate::site::{ProxyRoute, Site};
+use crate::trace::Origin;
 use exchange::Exchange;
 use question::Question;
 use rhythm_engine::settings::ServiceConfig;
@@ -88,6 +89,10 @@ pub(crate) struct Aim {
     pub(crate) site: Arc<Site>,
     /// The client speaks TLS.
     pub(crate) is_tls: bool,
+    /// Where it comes from, as far as that is told on.
+    pub(crate) origin: Origin,
+    /// Its answer tells its id, and none that the server has for it.
+    pub(crate) tells_id: bool,
 }
 
 /// A connection to a server.

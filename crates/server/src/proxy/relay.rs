@@ -6,6 +6,7 @@ use super::reader::Part;
 use super::request::{self, Ends, Told};
 use super::told::{Cause, Where};
 use super::{Aim, Proxies};
+use crate::trace::ID;
 use rhythm_engine::settings::HostSent;
 use rhythm_http::{AnswerSlot, Answers, Content, Flow, Request};
 use rhythm_net::{ConnectionId, Flushed, Time};
@@ -31,6 +32,8 @@ impl Proxies {
             route: number,
             site,
             is_tls,
+            origin,
+            tells_id,
         }) = self.aim.take()
         else {
             return answers.error(slot, shape, 404, "");
@@ -64,6 +67,7 @@ impl Proxies {
         let told = Told {
             client: peer,
             is_tls,
+            origin: &origin,
             is_trusted: route.trusted.has(peer.address()),
             authority: route.authority(),
             ends,
@@ -82,6 +86,7 @@ impl Proxies {
             bytes: out,
             ends,
             is_whole: content_is_whole(content),
+            tells_id,
             is_repeatable: ends == Ends::Nowhere
                 && matches!(method, Method::Get | Method::Head | Method::Options),
         };
@@ -282,9 +287,12 @@ impl Proxies {
         let length = exchange.reader.length();
         let (head, bytes) = exchange.reader.head();
         let status = head.status();
+        let tells_id = exchange.tells_id;
         answers.begin(slot, exchange.shape, status, length, |out| {
             for (name, value) in passed_on(head.headers(), bytes) {
-                if !name.as_str().eq_ignore_ascii_case(Known::Date.name()) {
+                let is = |known: &str| name.as_str().eq_ignore_ascii_case(known);
+                let is_told_here = is(Known::Date.name()) || tells_id && is(ID);
+                if !is_told_here {
                     out.header(name, value);
                 }
             }
@@ -299,9 +307,12 @@ impl Proxies {
         };
         exchange.begins(Phase::Tunnel);
         let (head, bytes) = exchange.reader.head();
+        let tells_id = exchange.tells_id;
         answers.switch(slot, exchange.shape, |out| {
             for (name, value) in passed_on(head.headers(), bytes) {
-                out.header(name, value);
+                if !(tells_id && name.as_str().eq_ignore_ascii_case(ID)) {
+                    out.header(name, value);
+                }
             }
             out.header(CONNECTION, b"upgrade");
             for protocol in values(head.headers(), bytes, "upgrade") {

@@ -4,6 +4,7 @@
 //! along what is meant for whoever answers.
 
 use super::fields::{elements, is_of_client, passed_on, values};
+use crate::trace::{Origin, states};
 use rhythm_net::Client;
 use rhythm_protocol::http::client::RequestWriter;
 use rhythm_protocol::http::head::Header;
@@ -51,6 +52,8 @@ pub(super) struct Told<'a> {
     pub(super) client: Client,
     /// It speaks TLS.
     pub(super) is_tls: bool,
+    /// By what its request is known: what the client itself says of that is not passed on.
+    pub(super) origin: &'a Origin,
     /// It may say itself for whom it asks.
     pub(super) is_trusted: bool,
     /// The Host that is told of a client that says none; [`set_host`] tells another.
@@ -103,11 +106,18 @@ pub(super) fn write(head: &RequestHead, bytes: &[u8], told: &Told<'_>, out: &mut
         let is_said = told.is_trusted && !name.as_str().contains('_');
         let is_old = is_of_client(name.as_str())
             && (!is_said || [FORWARDED, FOR, PROTO, HOST].iter().any(|it| is(it, name)));
+        let is_old = is_old || told.origin.is_told_by(name.as_str());
         if !is_old && !["host", "expect"].iter().any(is_decided_here) {
             out.header(name, value);
         }
     }
     write_client(&mut out, headers, bytes, host, told);
+    if !told.origin.is_empty() {
+        let mut lines = Vec::new();
+        let span = told.origin.trace.map(|place| place.call_span(0));
+        (told.origin).write(span, states(head, bytes), &mut lines);
+        out.lines(&lines);
+    }
     match told.ends {
         // Some servers ask for it where a method usually has content.
         Ends::Nowhere => match head.method() {
@@ -218,6 +228,10 @@ mod tests {
     const TOLD: Told<'_> = Told {
         client: Client::Unix,
         is_tls: false,
+        origin: &Origin {
+            id: None,
+            trace: None,
+        },
         is_trusted: false,
         authority: "app:3000",
         ends: Ends::Nowhere,

@@ -12,6 +12,7 @@ use crate::pipeline::{Pipeline, PipelineParts};
 use crate::server::worker::{Command, DEVICE, HOSTS};
 use crate::site::Site;
 use crate::site::current::Current;
+use crate::trace::SpanSink;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rhythm_http::Host;
@@ -48,6 +49,8 @@ pub(super) struct WorkerFactory {
     pub(super) metrics: Arc<Metrics>,
     /// Makes a worker's end of the access log.
     pub(super) sinks: Option<Box<dyn Fn() -> LogSink + Send + Sync>>,
+    /// Makes a worker's end of what exports spans.
+    pub(super) span_sinks: Option<Box<dyn Fn() -> SpanSink + Send + Sync>>,
     pub(super) options: PipelineOptions,
 }
 
@@ -81,9 +84,10 @@ impl WorkerFactory {
             random: system_random(),
             metrics,
             log: self.sinks.as_ref().map(|make| make()),
+            spans: self.span_sinks.as_ref().map(|make| make()),
             now,
         };
-        let mut pipeline = Pipeline::new(parts, self.options);
+        let mut pipeline = Pipeline::new(parts, self.options.clone());
         pipeline.relocate(&self.current.relocated());
         if let Some(drain) = self.current.drain() {
             pipeline.drain(driver.port(), now, drain);

@@ -12,7 +12,9 @@ use rhythm_cohort::Policy;
 use rhythm_engine::cohort::Arena;
 use rhythm_engine::device::conformance::Dice;
 use rhythm_server::backend::PoolOptions;
-use rhythm_server::{ClientLimits, ClientsBy, CohortBytes, HELD_MAX, RATE_MIN, UNSENT_MAX};
+use rhythm_server::{
+    ClientLimits, ClientsBy, CohortBytes, HELD_MAX, RATE_MIN, UNSENT_MAX, WatchOptions,
+};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -33,6 +35,7 @@ pub(crate) struct Config {
     pub(crate) pass_work: usize,
     pub(crate) limits: ClientLimits,
     pub(crate) clients_by: ClientsBy,
+    pub(crate) watch: WatchOptions,
     pub(crate) backend: BackendFaults,
     /// The backend is BeSim behind the network instead.
     pub(crate) remote: Option<(ServerFaults, PoolOptions)>,
@@ -364,6 +367,14 @@ impl Config {
                 ) as u64
             }),
             clients_by: *dice.pick(&[ClientsBy::Address, ClientsBy::Connection]),
+            watch: WatchOptions {
+                slow_request: *dice.pick(&[None, None, Some(Duration::ZERO)]),
+                ids: dice.below(2) == 0,
+                answers_ids: dice.below(2) == 0,
+                traces: dice.below(2) == 0,
+                share: *dice.pick(&[0, 1 << 31, 1 << 32]),
+                ..WatchOptions::default()
+            },
             cohort_bytes: CohortBytes {
                 arena_max: Arena::BYTES_MAX,
                 first_part: match scarce {

@@ -192,6 +192,7 @@ pub(crate) fn run(
         random: Box::new(move || u128::from(random.roll()) << 64 | u128::from(random.roll())),
         metrics: metrics.clone(),
         log: None,
+        spans: None,
         now: world.time(),
     };
     let options = PipelineOptions {
@@ -205,6 +206,7 @@ pub(crate) fn run(
         cohort_bytes: config.cohort_bytes,
         clients: config.limits,
         clients_by: config.clients_by,
+        watch: config.watch.clone(),
     };
     let mut clients = Vec::new();
     for (id, (manners, budget)) in config.clients.iter().enumerate() {

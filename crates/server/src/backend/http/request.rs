@@ -26,6 +26,15 @@ pub(super) struct Requests {
     field_bytes: Vec<u8>,
 }
 
+/// What a server is told beside what a call asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<'a> {
+    pub(super) host: &'a str,
+    pub(super) token: Option<&'a str>,
+    /// Whole lines of the head. What its page says has its own place behind them.
+    pub(super) fields: &'a [u8],
+}
+
 impl Requests {
     /// For requests to what lies behind this path.
     pub(super) fn new(path: &str) -> Requests {
@@ -42,10 +51,14 @@ impl Requests {
         &mut self,
         form: &Form,
         arguments: impl Iterator<Item = Argument<'a>>,
-        host: &str,
-        token: Option<&str>,
+        told: Told<'_>,
         out: &mut Vec<u8>,
     ) {
+        let Told {
+            host,
+            token,
+            fields,
+        } = told;
         self.target.truncate(self.path_length);
         self.content.clear();
         self.fields.clear();
@@ -79,6 +92,7 @@ impl Requests {
             }
         });
         let mut request = RequestWriter::new(out, method, &self.target, host);
+        request.lines(fields);
         let mut field = |name: &str, value: &[u8]| {
             if let Some(name) = HeaderName::new(name) {
                 request.header(name, value);

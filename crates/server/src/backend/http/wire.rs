@@ -1,7 +1,7 @@
 //! What a pool's connections to a server say: a request for each query.
 
 use super::access::Access;
-use super::request::{Requests, check_path, shown};
+use super::request::{Requests, Told, check_path, shown};
 use super::rows::deliver;
 use crate::backend::answers::QueryAnswers;
 use crate::backend::awaited::{Awaited, Which};
@@ -85,6 +85,8 @@ impl HttpWire {
 impl Wire for HttpWire {
     type Connection = Responses;
 
+    const TAKES_FIELDS: bool = true;
+
     fn refuses<'a>(
         &self,
         call: &Call,
@@ -100,15 +102,30 @@ impl Wire for HttpWire {
 
     fn encode<'a>(
         &mut self,
-        _: &mut Responses,
-        _: u64,
+        responses: &mut Responses,
+        number: u64,
         call: &Call,
         arguments: impl Iterator<Item = Argument<'a>>,
         out: &mut Vec<u8>,
     ) {
+        self.encode_with(responses, number, (call, &[]), arguments, out);
+    }
+
+    fn encode_with<'a>(
+        &mut self,
+        _: &mut Responses,
+        _: u64,
+        (call, fields): (&Call, &[u8]),
+        arguments: impl Iterator<Item = Argument<'a>>,
+        out: &mut Vec<u8>,
+    ) {
         let (host, token) = (&self.access.url.authority, self.access.token.get());
-        let token = token.as_ref().map(|token| &*token.0);
-        self.requests.write(&call.form, arguments, host, token, out);
+        let told = Told {
+            host,
+            token: token.as_ref().map(|token| &*token.0),
+            fields,
+        };
+        self.requests.write(&call.form, arguments, told, out);
     }
 
     fn decode(

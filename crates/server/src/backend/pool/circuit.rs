@@ -249,6 +249,7 @@ mod tests {
 
         fn query(&self, asker: u64, call: usize) -> Taken {
             Taken {
+                fields: Box::default(),
                 key: 0,
                 call: self.calls[call].clone(),
                 asker,

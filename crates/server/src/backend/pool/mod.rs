@@ -463,7 +463,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
         let may_be_slow = self.statements.may_be_slow(call.number());
         let pieces = call.form.pieces.iter();
         let literal_bytes: usize = pieces.map(|piece| piece.len()).sum();
-        for ask in batch.asks {
+        for (at, ask) in batch.asks.iter().enumerate() {
             let key = ask.key;
             let Asker {
                 number: asker,
@@ -472,7 +472,8 @@ impl<W: Wire> Backend for ConnectionPool<W> {
             let mut arguments = self.done.spare.take();
             keep(batch.arguments(ask), &mut arguments);
             let length = literal_bytes + arguments.len();
-            let bytes = size_of::<Sent>() + arguments.capacity();
+            let fields = batch.fields.get(at).cloned().unwrap_or_default();
+            let bytes = size_of::<Sent>() + arguments.capacity() + fields.len();
             let refusal = if length > self.options.query_max {
                 self.say_too_large(length, now);
                 Some(Cause::TooLong)
@@ -493,6 +494,7 @@ impl<W: Wire> Backend for ConnectionPool<W> {
                 asker,
                 visitor,
                 arguments,
+                fields,
                 bytes,
                 deadline,
                 step: batch.step,
@@ -515,6 +517,10 @@ impl<W: Wire> Backend for ConnectionPool<W> {
 
     fn under_way_of(&self, asker: u64) -> usize {
         self.done.under_way_of(asker)
+    }
+
+    fn takes_fields(&self) -> bool {
+        W::TAKES_FIELDS
     }
 
     fn merges(&mut self, call: &Call) -> usize {

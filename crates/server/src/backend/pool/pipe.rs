@@ -223,8 +223,9 @@ impl<W: Wire> Pipe<W> {
     pub(super) fn put(&mut self, wire: &mut W, query: Taken, now: Time) {
         let (connection, number) = (&mut self.connection, self.awaited.number_next());
         let arguments = kept(&query.arguments);
+        let asked = (&*query.call, &*query.fields);
         self.unsent
-            .write(|out| wire.encode(connection, number, &query.call, arguments, out));
+            .write(|out| wire.encode_with(connection, number, asked, arguments, out));
         let end = self.unsent.sent_total() + self.unsent.unsent() as u64;
         self.awaited.push(query, end, now);
     }

@@ -388,6 +388,7 @@ mod tests {
 
     fn query_of(of: usize, key: u64, asker: u64, is_alone: bool) -> Taken {
         Taken {
+            fields: Box::default(),
             key,
             call: Asked::new(call(&["a"], true), CallNumber(of)),
             asker,

@@ -50,6 +50,7 @@ impl Backends {
             }
             if !asks.is_empty() {
                 let batch = Batch {
+                    fields: &[],
                     call,
                     queries: &queries,
                     order: &order,

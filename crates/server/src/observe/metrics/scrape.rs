@@ -118,6 +118,15 @@ impl Metrics {
             let help = "Bytes of memory that the process has";
             to.gauge("process_resident_bytes", help, bytes as f64)?;
         }
+        if let Some(traces) = &self.traces {
+            let [exported, dropped, failures] = traces.counts();
+            let help = "Spans of traces that a collector took";
+            to.counter("trace_spans_exported", help, exported)?;
+            let help = "Spans of traces that found no room, or that no collector took";
+            to.counter("trace_spans_dropped", help, dropped)?;
+            let help = "Tries to hand spans of traces to a collector that failed";
+            to.counter("trace_export_failures", help, failures)?;
+        }
         let (dropped, failures) = self.log.lost_and_failed();
         to.counter(
             "access_log_lines_dropped",
@@ -179,6 +188,12 @@ fn cohorts(w: &ByLabels<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
         "cohort_memory_waits",
         "Times that a cohort waited for memory that others had",
         memory_waits,
+    )?;
+    let slow = sums(w, |m| &m.slow_requests);
+    to.counters(
+        "slow_requests",
+        "Requests that took `server.slow_request` or longer",
+        slow,
     )?;
     let long_passes = sums(w, |m| &m.long_passes);
     to.counters(

@@ -112,6 +112,7 @@ fn answers_all(url: &str) {
             let mut call = call(&[&text(key)], true);
             call.columns = columns_of(key);
             let batch = Batch {
+                fields: &[],
                 call: &call,
                 queries: &queries,
                 order: &order(&queries),

@@ -69,6 +69,7 @@ fn nothing_is_asked_before_the_greeting_is_over() {
         let mut queries = Queries::default();
         assert!(queries.push(0, [Argument::Int(7)].into_iter()));
         let batch = Batch {
+            fields: &[],
             call: &call(&["1&3&", ""], false),
             queries: &queries,
             order: &order(&queries),

@@ -134,6 +134,7 @@ impl Tagged {
             assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
         }
         let batch = Batch {
+            fields: &[],
             call: &call(&["get ", ""], idempotent),
             queries: &queries,
             order: &order(&queries),
@@ -391,6 +392,7 @@ fn all_is_answered_over_sockets() {
             assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
         }
         let batch = Batch {
+            fields: &[],
             call: &call(&["get ", ""], true),
             queries: &queries,
             order: &order(&queries),

@@ -248,6 +248,7 @@ impl World {
             assert!(queries.push(0, [Argument::Int(key as i64)].into_iter()));
         }
         let batch = Batch {
+            fields: &[],
             call: &call(&["1&3&", ""], idempotent),
             queries: &queries,
             order: &order(&queries),
@@ -293,6 +294,7 @@ impl World {
         let mut queries = Queries::default();
         assert!(queries.push(0, arguments.into_iter()));
         let batch = Batch {
+            fields: &[],
             call,
             queries: &queries,
             order: &order(&queries),
@@ -329,6 +331,7 @@ impl World {
             let mut queries = Queries::default();
             assert!(queries.push(0, std::iter::empty()));
             let batch = Batch {
+                fields: &[],
                 call: &call(&[text], idempotent),
                 queries: &queries,
                 order: &order(&queries),

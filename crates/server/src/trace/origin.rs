@@ -1,0 +1,309 @@
+//! Where a request comes from: whose id and trace are taken over, and what is made here.
+//!
+//! An id, and the choice of what is traced, are believed of those who are trusted alone; that a
+//! request belongs to a trace, of everybody, since nothing follows from it here.
+
+use super::context::{self, Parent};
+use super::id::RequestId;
+use super::options::WatchOptions;
+use super::span::mixed;
+use rhythm_engine::settings::Trusted;
+use rhythm_net::Client;
+use rhythm_protocol::http::request::RequestHead;
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// Its id, where requests have some.
+    pub(crate) id: Option<RequestId>,
+    /// Its place in a trace, where they are traced.
+    pub(crate) trace: Option<Place>,
+}
+
+/// A request's own span, and that of who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The trace and the request's span in it, and whether it is recorded.
+    pub(crate) own: Parent,
+    /// The span of who asks; `None` where the trace begins here.
+    pub(crate) parent: Option<u64>,
+    /// Its `tracestate` is passed on.
+    pub(crate) has_state: bool,
+    /// The client speaks TLS.
+    pub(crate) is_tls: bool,
+}
+
+/// What decides. Where no requests have ids or places, there is none of it.
+#[derive(Debug)]
+pub(crate) struct Origins {
+    pub(crate) trusted: Trusted,
+    /// Requests have ids.
+    pub(crate) ids: bool,
+    /// Clients are told of them.
+    pub(crate) answers_ids: bool,
+    /// They have places in traces.
+    pub(crate) traces: bool,
+    /// Of 2^32, so many are sampled where nobody who is trusted has chosen.
+    pub(crate) share: u64,
+}
+
+/// The names of the fields, in lower case.
+pub(crate) const ID: &str = "x-request-id";
+pub(crate) const PARENT: &str = "traceparent";
+pub(crate) const STATE: &str = "tracestate";
+
+impl Origins {
+    /// What settings say, where requests are to be known by something.
+    pub(crate) fn of_options(watch: &WatchOptions) -> Option<Origins> {
+        let origins = Origins {
+            trusted: watch.trusted.clone(),
+            ids: watch.ids,
+            answers_ids: watch.answers_ids,
+            traces: watch.traces,
+            share: watch.share,
+        };
+        (origins.ids || origins.traces).then_some(origins)
+    }
+
+    /// Where a request comes from. `random` gives bits that nobody can predict.
+    pub(crate) fn of(
+        &self,
+        (peer, is_tls): (Client, bool),
+        head: &RequestHead,
+        bytes: &[u8],
+        mut random: impl FnMut() -> u128,
+    ) -> Origin {
+        let (mut id, mut parent, mut has_state) = (Found::Nothing, Found::Nothing, false);
+        for header in head.headers() {
+            // Few fields have a name as long as one of these.
+            let name = header.name.of(bytes);
+            let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
+            match name.len() {
+                12 if is(ID) => id.add(header.value.of(bytes)),
+                11 if is(PARENT) => parent.add(header.value.of(bytes)),
+                10 => has_state |= is(STATE),
+                _ => {}
+            }
+        }
+        let is_trusted = self.trusted.has(peer.address());
+        let id = self.ids.then(|| {
+            let taken = id.one().filter(|_| is_trusted).and_then(RequestId::taken);
+            taken.unwrap_or_else(|| RequestId::made(random()))
+        });
+        let trace = self.traces.then(|| {
+            let parent = parent.one().and_then(context::parse);
+            let drawn = random();
+            let sampled = match parent {
+                Some(parent) if is_trusted => parent.sampled,
+                _ => u128::from(self.share) > drawn >> 96,
+            };
+            let span = (drawn as u64).max(1);
+            Place {
+                own: Parent {
+                    trace: parent.map_or_else(|| random().max(1), |parent| parent.trace),
+                    span,
+                    sampled,
+                },
+                parent: parent.map(|parent| parent.span),
+                is_tls,
+                has_state: has_state && parent.is_some() && {
+                    let of_state = states(head, bytes);
+                    context::is_state(of_state)
+                },
+            }
+        });
+        Origin { id, trace }
+    }
+}
+
+/// The values of `tracestate`.
+pub(crate) fn states<'a>(head: &'a RequestHead, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let is_state = |name: &[u8]| name.eq_ignore_ascii_case(STATE.as_bytes());
+    (head.headers().iter())
+        .filter(move |header| is_state(header.name.of(bytes)))
+        .map(|header| header.value.of(bytes))
+}
+
+impl Origin {
+    /// Whether a field of this name tells what is told of it here. Servers that take heads for
+    /// variables (RFC 3875, section 4.1.18) do not tell `_` from `-`.
+    pub(crate) fn is_told_by(&self, name: &str) -> bool {
+        let is = |known: &str| {
+            let same = |(a, b): (u8, u8)| a.eq_ignore_ascii_case(&b) || (a, b) == (b'-', b'_');
+            known.len() == name.len() && known.bytes().zip(name.bytes()).all(same)
+        };
+        self.id.is_some() && is(ID) || self.trace.is_some() && (is(PARENT) || is(STATE))
+    }
+
+    /// Its place in a trace, if it is recorded.
+    #[inline]
+    pub(crate) fn recorded(&self) -> Option<Place> {
+        self.trace.filter(|place| place.own.sampled)
+    }
+
+    /// Whether nothing is known of it.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Origin::default()
+    }
+
+    /// Appends the fields by which others are told of it, each a line: who is asked has this span
+    /// of the request's trace for its parent.
+    pub(crate) fn write<'a>(
+        &self,
+        span: Option<u64>,
+        states: impl Iterator<Item = &'a [u8]>,
+        out: &mut Vec<u8>,
+    ) {
+        if let Some(id) = &self.id {
+            out.extend_from_slice(b"X-Request-Id: ");
+            out.extend_from_slice(id.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        if let Some(place) = &self.trace {
+            out.extend_from_slice(b"traceparent: ");
+            let own = place.own;
+            let span = span.unwrap_or(own.span);
+            context::write(&Parent { span, ..own }, out);
+            out.extend_from_slice(b"\r\n");
+            if place.has_state {
+                let mut joint: &[u8] = b"tracestate: ";
+                for state in states {
+                    out.extend_from_slice(joint);
+                    out.extend_from_slice(state);
+                    joint = b",";
+                }
+                if joint == b"," {
+                    out.extend_from_slice(b"\r\n");
+                }
+            }
+        }
+    }
+}
+
+impl Place {
+    /// The span of what is asked before this stage of the request.
+    pub(crate) fn call_span(&self, stage: u32) -> u64 {
+        mixed(self.own.span, u64::from(stage))
+    }
+}
+
+/// What there is of a field.
+#[derive(Clone, Copy)]
+enum Found<'a> {
+    Nothing,
+    One(&'a [u8]),
+    /// Which of them would count depends on who reads them.
+    Several,
+}
+
+impl<'a> Found<'a> {
+    fn add(&mut self, value: &'a [u8]) {
+        *self = match self {
+            Found::Nothing => Found::One(value),
+            Found::One(_) | Found::Several => Found::Several,
+        };
+    }
+
+    fn one(self) -> Option<&'a [u8]> {
+        match self {
+            Found::One(value) => Some(value),
+            Found::Nothing | Found::Several => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_protocol::http::head::Progress;
+    use rhythm_protocol::http::request::{HeadLimits, parse_head};
+
+    const PARENT_LINE: &str =
+        "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n";
+
+    fn origins(trusted: &str, share: u64) -> Origins {
+        Origins {
+            trusted: trusted.parse().expect("networks"),
+            ids: true,
+            answers_ids: false,
+            traces: true,
+            share,
+        }
+    }
+
+    /// What is told others of a request with these lines.
+    fn told(origins: &Origins, lines: &str) -> (Origin, String) {
+        let bytes = format!("GET / HTTP/1.1\r\nHost: x\r\n{lines}\r\n").into_bytes();
+        let mut head = RequestHead::new();
+        let parsed = parse_head(&mut head, &bytes, &HeadLimits::default());
+        assert!(matches!(parsed, Ok(Progress::Complete { .. })), "{lines}");
+        let mut next = 0u128;
+        let random = || {
+            next += 1;
+            next << 127 | next
+        };
+        let peer = Client::At(([10, 0, 0, 1], 5).into());
+        let origin = origins.of((peer, false), &head, &bytes, random);
+        let mut out = Vec::new();
+        origin.write(Some(7), states(&head, &bytes), &mut out);
+        (origin, String::from_utf8(out).expect("text"))
+    }
+
+    #[test]
+    fn ids_and_choices_are_believed_of_those_who_are_trusted() {
+        let lines =
+            format!("X-REQUEST-ID: abc\r\n{PARENT_LINE}tracestate: a=1\r\ntracestate: b=2\r\n");
+        let (origin, text) = told(&origins("10.0.0.0/8", 0), &lines);
+        let place = origin.trace.expect("it is traced");
+        assert!(place.own.sampled);
+        assert_eq!(place.parent, Some(0xb7ad_6b71_6920_3331));
+        assert_eq!(
+            text,
+            "X-Request-Id: abc\r\n\
+             traceparent: 00-0af7651916cd43dd8448eb211c80319c-0000000000000007-01\r\n\
+             tracestate: a=1,b=2\r\n"
+        );
+        let (origin, text) = told(&origins("", 0), &lines);
+        assert!(!origin.trace.expect("it is traced").own.sampled);
+        assert!(text.starts_with("X-Request-Id: 8"), "{text}");
+        assert!(
+            text.contains("-0af7651916cd43dd8448eb211c80319c-0000000000000007-00"),
+            "{text}"
+        );
+        let (origin, _) = told(&origins("", 1 << 32), &lines);
+        assert!(origin.trace.expect("it is traced").own.sampled);
+    }
+
+    #[test]
+    fn what_comes_twice_or_is_malformed_is_made_anew() {
+        let trusting = origins("10.0.0.0/8", 0);
+        for lines in [
+            "X-Request-Id: a\r\nX-Request-Id: b\r\n".to_owned(),
+            format!("{PARENT_LINE}{PARENT_LINE}tracestate: a=1\r\n"),
+            "traceparent: 00-xyz\r\ntracestate: a=1\r\n".to_owned(),
+            "X-Request-Id: a b\r\n".to_owned(),
+        ] {
+            let (origin, text) = told(&trusting, &lines);
+            assert_eq!(origin.trace.expect("traced").parent, None, "{lines}");
+            assert!(text.starts_with("X-Request-Id: 8"), "{lines}: {text}");
+            assert!(!text.contains("tracestate"), "{lines}: {text}");
+        }
+        let (_, text) = told(&trusting, &format!("{PARENT_LINE}tracestate: bad\r\n"));
+        assert!(
+            text.contains("-0af7651916cd43dd8448eb211c80319c-"),
+            "{text}"
+        );
+        assert!(!text.contains("tracestate"), "{text}");
+    }
+
+    #[test]
+    fn spans_of_calls_differ() {
+        let (origin, _) = told(&origins("", 0), "");
+        let place = origin.trace.expect("traced");
+        let mut all: Vec<u64> = (0..100).map(|stage| place.call_span(stage)).collect();
+        all.push(place.own.span);
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 101);
+    }
+}

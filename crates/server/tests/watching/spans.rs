@@ -1,0 +1,244 @@
+//! Traces: what is taken over, told on, and exported.
+
+use crate::collector::{Collector, Manners, Received};
+use crate::common::*;
+use crate::servers::{Upstream, serve, value};
+use std::time::{Duration, Instant};
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT: &str = "b7ad6b7169203331";
+
+fn toml(collector: &Collector, sample: &str, trusted: &str) -> String {
+    format!(
+        "[server]\nrequest_ids = \"logged\"\ntrusted_proxies = \"{trusted}\"\n\
+         [trace]\notlp = \"http://{}\"\nsample = \"{sample}\"\n",
+        collector.address
+    )
+}
+
+fn asked(flags: &str) -> String {
+    format!("traceparent: 00-{TRACE}-{PARENT}-{flags}\r\ntracestate: a=1, b=2\r\n")
+}
+
+/// The one span of these that is so.
+fn one<'a>(spans: &'a [Received], is: impl Fn(&Received) -> bool) -> &'a Received {
+    let found: Vec<&Received> = spans.iter().filter(|span| is(span)).collect();
+    assert_eq!(found.len(), 1, "{found:#?} of {spans:#?}");
+    found[0]
+}
+
+#[test]
+fn a_requests_spans_are_a_tree_that_its_cohort_is_linked_with() {
+    let (upstream, collector) = (Upstream::new(), Collector::new(Manners::Takes));
+    let server = serve(
+        &upstream,
+        &toml(&collector, "0%", "127.0.0.1"),
+        |_| {},
+        None,
+    );
+    let mut client = Client::new(server.local_addr());
+    let began = std::time::SystemTime::now();
+    assert_eq!(
+        client.with("GET /item/7?a=secret", &asked("01"), "").text(),
+        "hello 7"
+    );
+    // Not recorded: who asks says so.
+    client.with("GET /plain", &asked("00"), "");
+    client.get("/plain");
+    stop(server);
+    let spans = collector.spans();
+    let request = one(&spans, |span| span.kind == 2);
+    assert_eq!((&*request.trace, &*request.parent), (TRACE, PARENT));
+    assert_eq!(request.name, "GET /item/{id}");
+    for (key, wanted) in [
+        ("http.request.method", "GET"),
+        ("http.route", "/item/{id}"),
+        ("url.path", "/item/7"),
+        ("url.scheme", "http"),
+        ("http.response.status_code", "200"),
+        ("rhythm.page", "item"),
+    ] {
+        assert_eq!(request.attribute(key), Some(wanted), "{key}: {request:?}");
+    }
+    assert!(!request.has_failed);
+    assert_eq!(
+        request.attribute("rhythm.request_id").map(str::len),
+        Some(32)
+    );
+    let call = one(&spans, |span| span.kind == 3);
+    assert_eq!(
+        (&*call.trace, &*call.parent, &*call.name),
+        (TRACE, &*request.id, "api")
+    );
+    assert!(
+        request.from <= call.from && call.to <= request.to,
+        "{spans:#?}"
+    );
+    let heads = upstream.heads("/items/7");
+    assert_eq!(heads.len(), 1);
+    let told = format!("00-{TRACE}-{}-01", call.id);
+    assert_eq!(value(&heads[0], "traceparent"), Some(&*told));
+    assert_eq!(value(&heads[0], "tracestate"), Some("a=1, b=2"));
+
+    let cohort = one(&spans, |span| span.name == "cohort item");
+    assert_ne!(cohort.trace, TRACE);
+    assert_eq!(cohort.parent, "");
+    assert_eq!(cohort.attribute("rhythm.cohort.lanes"), Some("1"));
+    assert_eq!(cohort.links, [(TRACE.to_owned(), request.id.clone())]);
+    assert_eq!(request.links, [(cohort.trace.clone(), cohort.id.clone())]);
+    for name in ["stage 0", "backend api", "stage 1"] {
+        let part = one(&spans, |span| span.name == name);
+        assert_eq!(
+            (&part.trace, &part.parent),
+            (&cohort.trace, &cohort.id),
+            "{name}"
+        );
+        assert!(
+            cohort.from <= part.from && part.to <= cohort.to,
+            "{spans:#?}"
+        );
+    }
+    assert_eq!(spans.len(), 6, "{spans:#?}");
+    let wall = |time: std::time::SystemTime| {
+        let since = time
+            .duration_since(std::time::UNIX_EPOCH)
+            .expect("after 1970");
+        since.as_nanos() as u64
+    };
+    let slack = 50_000_000;
+    assert!(request.from + slack >= wall(began), "{request:?}");
+    assert!(
+        request.to <= wall(std::time::SystemTime::now()) + slack,
+        "{request:?}"
+    );
+}
+
+#[test]
+fn what_is_proxied_is_a_call_of_its_request_and_strangers_choose_nothing() {
+    let (upstream, collector) = (Upstream::new(), Collector::new(Manners::Takes));
+    let server = serve(&upstream, &toml(&collector, "0%", ""), |_| {}, None);
+    let mut client = Client::new(server.local_addr());
+    client.with("GET /app/unrecorded", &asked("01"), "");
+    stop(server);
+    assert_eq!(
+        collector.spans().len(),
+        0,
+        "a stranger says that it is recorded"
+    );
+    let head = &upstream.heads("/app/unrecorded")[0];
+    let told = value(head, "traceparent").expect("it is told");
+    assert!(
+        told.starts_with(&format!("00-{TRACE}-")) && told.ends_with("-00"),
+        "{told}"
+    );
+    assert!(!told.contains(PARENT), "{told}");
+
+    let server = serve(&upstream, &toml(&collector, "100%", ""), |_| {}, None);
+    let mut client = Client::new(server.local_addr());
+    client.get("/app/recorded");
+    client.get("/nothing");
+    // Malformed: a trace begins here.
+    let fields = "traceparent: 00-nonsense\r\ntracestate: a=1\r\n";
+    client.with("GET /app/malformed", fields, "");
+    stop(server);
+    let spans = collector.spans();
+    for path in ["/app/recorded", "/app/malformed"] {
+        let is_of = |span: &Received| span.attribute("url.path") == Some(path);
+        let request = one(&spans, |span| is_of(span) && span.kind == 2);
+        let call = one(&spans, |span| is_of(span) && span.kind == 3);
+        assert_eq!((&request.parent[..], &call.parent), ("", &request.id));
+        assert!(
+            request.from <= call.from && call.to <= request.to,
+            "{spans:#?}"
+        );
+        let heads = upstream.heads(path);
+        assert_eq!(heads.len(), 1);
+        let told = format!("00-{}-{}-01", request.trace, call.id);
+        assert_eq!(value(&heads[0], "traceparent"), Some(&*told));
+        assert_eq!(value(&heads[0], "tracestate"), None);
+    }
+    let nothing = one(&spans, |span| {
+        span.attribute("url.path") == Some("/nothing")
+    });
+    assert_eq!(nothing.attribute("http.response.status_code"), Some("404"));
+}
+
+#[test]
+fn a_flood_of_parents_is_answered_and_traced_once_each() {
+    let (upstream, collector) = (Upstream::new(), Collector::new(Manners::Takes));
+    let server = serve(&upstream, &toml(&collector, "100%", ""), |_| {}, None);
+    let mut client = Client::new(server.local_addr());
+    let many = asked("01").repeat(40);
+    assert_eq!(client.with("GET /plain", &many, "").status, 200);
+    let long = format!("traceparent: 00-{}\r\n", "a".repeat(9000));
+    assert_eq!(client.with("GET /plain", &long, "").status, 200);
+    stop(server);
+    let spans = collector.spans();
+    let requests: Vec<&Received> = spans.iter().filter(|span| span.kind == 2).collect();
+    assert_eq!(requests.len(), 2, "{spans:#?}");
+    for request in requests {
+        assert!(
+            request.parent.is_empty() && request.trace != TRACE,
+            "{request:?}"
+        );
+    }
+}
+
+#[test]
+fn a_collector_that_does_not_take_spans_costs_spans_alone() {
+    for manners in [Manners::Silent, Manners::Raves, Manners::Refuses] {
+        let (upstream, collector) = (Upstream::new(), Collector::new(manners));
+        let toml = toml(&collector, "100%", "");
+        let admin = |options: &mut rhythm_server::ServerOptions| {
+            options.admin = Some(any_port());
+        };
+        let server = serve(&upstream, &toml, admin, None);
+        let mut client = Client::new(server.local_addr());
+        // More than find room on the way.
+        let many = "GET /plain HTTP/1.1\r\nHost: x\r\n\r\n".repeat(40);
+        let start = Instant::now();
+        for _ in 0..100 {
+            client.send(&many);
+            for _ in 0..40 {
+                assert_eq!(client.response(false).status, 200);
+            }
+        }
+        assert!(
+            start.elapsed() < WAIT_MAX,
+            "{manners:?}: {:?}",
+            start.elapsed()
+        );
+        let place = server.admin_addr().expect("an admin listener");
+        eventually("spans are dropped", || {
+            let metrics = Client::new(place).get("/metrics");
+            let line = metrics
+                .text()
+                .lines()
+                .find_map(|line| line.strip_prefix("rhythm_trace_spans_dropped_total{} "));
+            line.unwrap_or_else(|| panic!("it is counted: {}", metrics.text()))
+                .parse::<u64>()
+                .expect("a number")
+                > 0
+        });
+        let start = Instant::now();
+        stop(server);
+        assert!(
+            start.elapsed() < Duration::from_secs(8),
+            "{manners:?}: {:?}",
+            start.elapsed()
+        );
+    }
+}
+
+#[test]
+fn what_is_on_its_way_when_the_server_ends_is_exported() {
+    let (upstream, collector) = (Upstream::new(), Collector::new(Manners::Takes));
+    let server = serve(&upstream, &toml(&collector, "100%", ""), |_| {}, None);
+    let mut client = Client::new(server.local_addr());
+    for _ in 0..300 {
+        client.get("/plain");
+    }
+    stop(server);
+    let spans = collector.spans();
+    assert_eq!(spans.iter().filter(|span| span.kind == 2).count(), 300);
+}
