@@ -216,7 +216,8 @@ mod tests {
                 true,
             ),
             (
-                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nA: b\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nA: b\r\n\r\n\
+                 5\r\nhello\r\n0\r\n\r\n",
                 true,
             ),
             (

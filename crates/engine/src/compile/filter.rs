@@ -4,7 +4,6 @@ use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
 use super::default::Element;
 use super::format::FORMATTED_MAX;
-use super::parts::MAPPED_MAX;
 use super::value::{Chosen, List, Literal, Operand, is_of_column};
 use crate::diagnostic::{Place, Reported, did_you_mean};
 use crate::program::{
@@ -68,6 +67,9 @@ const FILTERS: [&str; 52] = [
     "upper",
     "urlencode",
 ];
+
+/// Most arguments that a filter is given by `map`.
+pub(super) const MAPPED_MAX: usize = 5;
 
 /// The filter that `map` applies with what it is given, and the column that it takes instead.
 const MAP_PARAMETERS: [&str; MAPPED_MAX + 2] = ["", "", "", "", "", "", "attribute"];

@@ -1,7 +1,7 @@
 //! Lists of texts' parts, what a filter makes of each item of a list, and lists of lists.
 
 use super::compiler::{Compiler, Result};
-use super::filter::is_filter;
+use super::filter::{MAPPED_MAX, is_filter};
 use super::scope::Frame;
 use super::value::{Items, List, Literal, Mapping, Operand};
 use crate::device::PLACE_LENGTH;
@@ -11,8 +11,6 @@ use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, CallArg, Expr, Spanned};
 use std::rc::Rc;
 
-/// Most arguments that a filter is given by `map`.
-pub(super) const MAPPED_MAX: usize = 5;
 /// What they are called while it is applied: no page has such names.
 const GIVEN: [&str; MAPPED_MAX] = ["given 0", "given 1", "given 2", "given 3", "given 4"];
 /// Most lists that a list is made of, or items of each.

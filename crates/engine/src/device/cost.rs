@@ -35,10 +35,10 @@ impl Rate {
 }
 
 /// Texts shorter than this are compared free of charge.
-pub const FREE_COMPARISON: usize = 64;
+pub(crate) const FREE_COMPARISON: usize = 64;
 
 /// One charged for is about as much work as so many bytes of text that are copied.
-pub const WORK_OF_ONE: usize = 64;
+pub(crate) const WORK_OF_ONE: usize = 64;
 
 /// Whether an operation may have a [`read`]: it looks through texts. `kind` tells registers' types.
 pub fn may_read(op: &Op, kind: impl Fn(Register) -> Type) -> bool {

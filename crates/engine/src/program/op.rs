@@ -353,8 +353,8 @@ impl Op {
         }
     }
 
-    /// A register by which to tell where in the sources it stands: one that it computes, or else one
-    /// that it reads.
+    /// A register by which to tell where in the sources it stands: one that it computes, or else
+    /// one that it reads.
     pub(crate) fn spot(&self) -> Option<Register> {
         match self {
             Op::Copy(op)

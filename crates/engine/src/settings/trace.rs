@@ -5,7 +5,7 @@ use super::url::BackendUrl;
 use crate::section;
 
 section! {
-    /// Traces of requests, as OpenTelemetry has them (docs/operations.md, *Traces*).
+    /// Traces of requests, as OpenTelemetry has them (docs/operations.md, *Single requests*).
     pub struct TraceSettings = "trace" {
         /// The collector that spans are exported to, by OTLP over HTTP, such as
         /// "http://127.0.0.1:4318". Empty: requests are not traced, and what clients say of traces

@@ -268,7 +268,8 @@ fn floods_end_their_connection_and_disturb_nobody() {
         0 => frame(HEADERS, 0x4, 1, &asked("/hello")),
         _ => frame(0, 0, 1, b""),
     };
-    let floods: [(&str, &dyn Fn(u32) -> Vec<u8>); 5] = [
+    type Flood<'a> = (&'a str, &'a dyn Fn(u32) -> Vec<u8>);
+    let floods: [Flood<'_>; 5] = [
         ("resets", &rapid),
         ("continuations", &endless),
         ("pings", &pings),

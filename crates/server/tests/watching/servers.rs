@@ -108,7 +108,7 @@ pub(crate) fn serve(
         ("plain.html", "+++\nroute = \"GET /plain\"\n+++\nplain"),
     ];
     let mut sources = Sources::default();
-    sources.files.insert("service.toml".into(), toml.into());
+    sources.files.insert("service.toml".into(), toml);
     for (name, text) in pages {
         sources.files.insert(format!("pages/{name}"), text.into());
     }

@@ -21,7 +21,7 @@ fn asked(flags: &str) -> String {
 }
 
 /// The one span of these that is so.
-fn one<'a>(spans: &'a [Received], is: impl Fn(&Received) -> bool) -> &'a Received {
+fn one(spans: &[Received], is: impl Fn(&Received) -> bool) -> &Received {
     let found: Vec<&Received> = spans.iter().filter(|span| is(span)).collect();
     assert_eq!(found.len(), 1, "{found:#?} of {spans:#?}");
     found[0]
