@@ -180,7 +180,9 @@ mod tests {
             SettingKind::Addresses => "[::1]:77 unix:/run/a.sock".to_owned(),
             SettingKind::File => "other".to_owned(),
             SettingKind::Text(read) => {
-                let mut texts = ["other", "600"].into_iter().map(str::to_owned);
+                let mut texts = ["other", "600", "1%", "http://127.0.0.1:4318"]
+                    .into_iter()
+                    .map(str::to_owned);
                 texts.find(|text| read(text.clone()).is_ok()).unwrap()
             }
             SettingKind::Map(_) => panic!("no flag can say a table"),
@@ -239,7 +241,10 @@ mod tests {
             ("--workers=many", "must be an integer"),
             ("--cohort-delay=2", "such as \"2ms\""),
             ("--listen=here", "127.0.0.1:8080"),
-            ("--access-log-format=xml", "[possible values: common, json]"),
+            (
+                "--access-log-format=xml",
+                "[possible values: common, combined, json]",
+            ),
         ] {
             let error = parse(&[flag]).unwrap_err().to_string();
             assert!(error.contains(right), "{error}");

@@ -118,7 +118,7 @@ fn the_pages_of_the_documentation_are_right_and_name_as_many_columns_as_are_answ
     };
     assert_eq!(service.pages.len(), 3);
     let mut compared = 0;
-    for text in [readme, &of_backends] {
+    for text in [&block(readme, "+++"), &of_backends] {
         let value = |key: &str| {
             let line = text.lines().find(|line| line.trim().starts_with(key))?;
             line.split('"').nth(1)

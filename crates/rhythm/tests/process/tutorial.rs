@@ -89,7 +89,10 @@ fn shop() -> PathBuf {
             fs::write(path, text).expect("a file can be written");
         }
         let said = check(&folder);
-        let is_right = said.starts_with("tea: ");
+        // Of a shop that is half done.
+        let leads_on = said.contains("nothing here answers POST /order")
+            && said.contains("\n0 errors, 1 warning");
+        let is_right = said.starts_with("tea: ") || leads_on && sections < 6;
         assert!(is_right, "{}: {said}", section.lines().next().unwrap_or(""));
     }
     assert_eq!(sections, 6);

@@ -1,8 +1,8 @@
 //! The responder: what answering takes, and what is counted and logged of every answer.
 //!
 //! In: lanes of cohorts that are finished or failed, and requests of the host path. Out: bytes, in
-//! the connections' order, through [`Clients`]. `visits.rs` is what sessions take, `lines.rs` what is
-//! kept of requests that hosts answer, `watched.rs` what is told of single ones.
+//! the connections' order, through [`Clients`]. `visits.rs` is what sessions take, `lines.rs` what
+//! is kept of requests that hosts answer, `watched.rs` what is told of single ones.
 
 mod lines;
 mod visits;

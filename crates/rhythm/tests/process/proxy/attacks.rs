@@ -5,6 +5,7 @@ use super::super::server::{NEVER, Server};
 use super::upstream::Upstream;
 use super::{asked_once, folder, get, raw, route, serve, serve_by_one};
 use rustix::process::Signal;
+use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -17,6 +18,20 @@ fn under_way(server: &Server) -> String {
     let line = lines.find(|line| line.starts_with("rhythm_proxy_under_way{"));
     let value = line.and_then(|line| line.rsplit(' ').next());
     value.expect("a figure").to_owned()
+}
+
+/// Whether all threads of a process are stopped: a signal has come before it is obeyed.
+fn stands_still(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    let mut states = threads.map(|thread| {
+        let stat = fs::read_to_string(thread.expect("a thread").path().join("stat"));
+        let stat = stat.expect("it runs");
+        // Behind the name, which may have anything in it.
+        stat.rsplit(") ")
+            .next()
+            .is_some_and(|rest| rest.starts_with('T'))
+    });
+    states.all(|is_stopped| is_stopped)
 }
 
 fn until(what: &str, mut is: impl FnMut() -> bool) {
@@ -145,6 +160,7 @@ fn what_is_said_on_a_connection_before_it_is_asked_is_nobodys_answer() {
     // While it looks at nothing, a request comes, and then an answer that nobody asked for: it is
     // told of the request first.
     server.signal(Signal::STOP);
+    until("it stands still", || stands_still(server.pid()));
     client
         .write_all(b"GET /two HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
         .expect("it reads");

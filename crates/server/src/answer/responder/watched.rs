@@ -1,4 +1,5 @@
-//! Single requests that somebody watches: where they come from, their spans, and those that are slow.
+//! Single requests that somebody watches: where they come from, their spans, and those that are
+//! slow.
 
 use super::Responder;
 use crate::answer::watch;

@@ -237,7 +237,7 @@ fn texts_are_bounded_and_cannot_leave_the_request_line() {
     let (mut world, id) = World::proven(options());
     let texts = ["x".repeat(41), "1&3& HTTP/1.1\r\nX: #\u{e9}".into()];
     world.submit_texts(0, &texts, true, Time::NEVER);
-    world.assert_failed(0..1, LaneError::TooLarge);
+    world.assert_failed(0..1, LaneError::TextTooLong);
     assert_eq!(world.take(id, 9), ["1&3&%20HTTP/1.1%0D%0AX:%20%23%C3%A9"]);
 }
 
