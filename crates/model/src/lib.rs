@@ -4,7 +4,7 @@
 //! busy the workers are, before there is a machine to measure.
 //!
 //! - [`settings`]: what is simulated, and what each step costs;
-//! - [`worker`]: one worker, an event at a time;
+//! - `worker`: one worker, an event at a time;
 //! - [`figures`]: what is told of it.
 //!
 //! Workers share nothing on this path, so a server's requests are divided among them at random and
