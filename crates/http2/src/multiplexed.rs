@@ -22,6 +22,8 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// others wait here until some do not, so that nobody has a hundred times another's share of what
 /// is behind. Answers that are made in pieces over a long time (events) do not wait.
 const OWED_MAX: usize = 16;
+/// The handler does what there is to do so often in one call.
+const IDLE_ROUNDS: usize = 4;
 /// Carriers are seen to so often in one call; then others have their turn first.
 const ROUNDS: usize = 256;
 
@@ -29,6 +31,8 @@ const ROUNDS: usize = 256;
 pub struct Multiplexed<H> {
     handler: H,
     state: State,
+    /// The handler was told something behind which nothing has told it that this was all.
+    owes_idle: bool,
     /// Used again: the streams of a carrier that is seen to, and a request's bytes.
     keys: Vec<Key>,
     bytes: Vec<u8>,
@@ -46,6 +50,7 @@ impl<H: Handler> Multiplexed<H> {
         Multiplexed {
             handler,
             state: State::new(options, now),
+            owes_idle: false,
             keys: Vec::new(),
             bytes: Vec::new(),
         }
@@ -65,6 +70,7 @@ impl<H: Handler> Multiplexed<H> {
     /// Has the handler do something with its port.
     fn tell(&mut self, port: &mut dyn Port, event: impl FnOnce(&mut H, &mut dyn Port)) {
         let state = &mut self.state;
+        self.owes_idle = true;
         event(&mut self.handler, &mut StreamsPort { port, state });
     }
 
@@ -491,7 +497,17 @@ impl<H: Handler> Handler for Multiplexed<H> {
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {
-        self.handle(port, now, |handler, port| handler.idle(port, now));
+        self.state.now = now;
+        // What is sent may make streams take more, of which the handler is told behind its idle:
+        // then it has another, now or in a turn that begins at once.
+        for _ in 0..IDLE_ROUNDS {
+            self.tell(port, |handler, port| handler.idle(port, now));
+            self.owes_idle = false;
+            self.settle(port);
+            if !self.owes_idle {
+                break;
+            }
+        }
         if self.state.carriers > 0 && self.handler.finished() {
             self.end_all(port);
         }
@@ -502,7 +518,7 @@ impl<H: Handler> Handler for Multiplexed<H> {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        if !self.state.busy.is_empty() {
+        if self.owes_idle || !self.state.busy.is_empty() {
             return Some(Time::ZERO);
         }
         let times = [self.handler.wake_at(), self.state.timers.wake_at()];

@@ -35,6 +35,9 @@ struct Echo {
     /// The framing of answers.
     in_chunks: bool,
     most_at_once: usize,
+    /// Those that take bytes again are sent some when nothing else is told.
+    is_lazy: bool,
+    room: Vec<ConnectionId>,
     is_finished: bool,
 }
 
@@ -103,7 +106,16 @@ impl Handler for Echo {
     }
 
     fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, _: Time) {
-        self.send(port, id);
+        match self.is_lazy {
+            true => self.room.push(id),
+            false => self.send(port, id),
+        }
+    }
+
+    fn idle(&mut self, port: &mut dyn Port, _: Time) {
+        for id in std::mem::take(&mut self.room) {
+            self.send(port, id);
+        }
     }
 
     fn ended(&mut self, _: &mut dyn Port, id: ConnectionId, how: Ended, _: Time) {
@@ -177,9 +189,13 @@ impl World {
             for piece in sent.chunks(self.piece.min(64 * 1024)) {
                 self.server.received(&mut self.port, ID, piece, self.now);
             }
-            self.server.idle(&mut self.port, self.now);
-            if self.server.wake_at().is_some_and(|at| at <= self.now) {
+            // A driver has no turn without a reason.
+            let is_due = self.server.wake_at().is_some_and(|at| at <= self.now);
+            if is_due {
                 self.server.tick(&mut self.port, self.now);
+            }
+            if is_due || !sent.is_empty() {
+                self.server.idle(&mut self.port, self.now);
             }
             if let Some(connection) = self.port.connections.get_mut(&ID) {
                 let came = std::mem::take(&mut connection.sent);
@@ -296,6 +312,36 @@ fn of_many_requests_some_wait_for_others_to_be_answered() {
     });
     for asked in asked {
         assert_eq!(world.answer(asked).unwrap().0.status(), 200);
+    }
+}
+
+#[test]
+fn who_sends_when_all_is_told_is_told_that_it_is() {
+    let echo = Echo {
+        is_lazy: true,
+        ..Echo::default()
+    };
+    let mut world = World::new(echo, OPTIONS);
+    let content: Vec<u8> = (0..700_000).map(|n| b'a' + (n % 23) as u8).collect();
+    let asked: Vec<_> = (0..2)
+        .map(|_| {
+            let request = Request::post("http://a/").header("content-length", content.len());
+            let (asked, mut up) = world.ask(request.body(()).unwrap(), false);
+            let mut rest = &content[..];
+            while !rest.is_empty() {
+                up.reserve_capacity(rest.len());
+                world.run();
+                let room = up.capacity().min(rest.len());
+                let piece = Bytes::copy_from_slice(&rest[..room]);
+                up.send_data(piece, room == rest.len()).unwrap();
+                rest = &rest[room..];
+            }
+            asked
+        })
+        .collect();
+    for asked in asked {
+        let (_, came) = world.answer(asked).unwrap();
+        assert!(came.ends_with(&content), "{} bytes came", came.len());
     }
 }
 
