@@ -45,6 +45,11 @@ impl Answer {
         matches!(self.stage, Stage::Head(_))
     }
 
+    /// Whether its content comes in chunks.
+    pub(crate) fn is_chunked(&self) -> bool {
+        matches!(self.stage, Stage::Chunked(_))
+    }
+
     /// Whether all of it was given.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over)

@@ -47,6 +47,8 @@ pub(crate) struct Carrier {
     pub(crate) held: Outgoing,
     /// Streams that nobody has been told of.
     pub(crate) asked: VecDeque<Asked>,
+    /// As many of them as were counted last.
+    pub(crate) asked_counted: usize,
     /// Those that the handler has.
     pub(crate) streams: Vec<Key>,
     /// Bytes given to h2 since all was sent.
@@ -78,6 +80,7 @@ impl Carrier {
             pipe,
             held: Outgoing::new(),
             asked: VecDeque::new(),
+            asked_counted: 0,
             streams: Vec::new(),
             queued: 0,
             is_busy: false,

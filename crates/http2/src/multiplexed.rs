@@ -98,7 +98,7 @@ impl<H: Handler> Multiplexed<H> {
 
     /// Moves one carrier on, and tells the handler what came of it.
     fn serve(&mut self, port: &mut dyn Port, id: ConnectionId) {
-        let now = self.state.now;
+        let (now, is_draining) = (self.state.now, self.state.is_draining);
         let Some(carrier) = self.state.carrier(id) else {
             return;
         };
@@ -106,7 +106,12 @@ impl<H: Handler> Multiplexed<H> {
         if carrier.is_closing {
             return;
         }
+        if is_draining {
+            // Also where it had not greeted when all others were told.
+            carrier.say_farewell();
+        }
         let over = carrier.drive(port, id, now);
+        self.state.refuse_too_many(id);
         self.begin_streams(port, id);
         let has_told = self.tell_streams(port, id);
         if let Some(over) = over {
@@ -191,12 +196,11 @@ impl<H: Handler> Multiplexed<H> {
         let cx = &mut Context::from_waker(Waker::noop());
         let mut keys = std::mem::take(&mut self.keys);
         keys.clear();
-        keys.extend(
-            self.state
-                .carrier(id)
-                .into_iter()
-                .flat_map(|it| &it.streams),
-        );
+        if let Some(carrier) = self.state.carrier(id) {
+            keys.extend(&carrier.streams);
+            // Whoever is told last, because the socket was full before, is told first soon.
+            carrier.streams.rotate_left(usize::from(keys.len() > 1));
+        }
         let mut has_told = false;
         for key in keys.iter().copied() {
             let inner = inner_id(key);
@@ -484,6 +488,9 @@ impl<H: Handler> Handler for Multiplexed<H> {
             if carrier.is_blocked() {
                 port.abort(id);
                 self.end(port, id, Over::Gone);
+            } else if carrier.is_busy || !carrier.is_idle() {
+                // Something came at the last moment.
+                self.state.set_timer(id);
             } else {
                 carrier.say_farewell();
                 let over = carrier.drive(port, id, now).unwrap_or(Over::Ended);

@@ -50,6 +50,8 @@ pub(crate) struct State {
     /// How many there are of each.
     pub(crate) carriers: usize,
     pub(crate) streams: usize,
+    /// Requests of carriers that nobody was told of.
+    asked: usize,
     /// Carriers that have something to do.
     pub(crate) busy: VecDeque<ConnectionId>,
     /// Until when a carrier may go on as it does, by slot.
@@ -69,6 +71,7 @@ impl State {
             inner: Slab::new(),
             carriers: 0,
             streams: 0,
+            asked: 0,
             busy: VecDeque::new(),
             timers: TimerWheel::new(now),
             is_draining: false,
@@ -152,14 +155,36 @@ impl State {
         carrier.streams.iter().filter(is_owed).count()
     }
 
+    /// Refuses requests of a carrier that nobody was told of, where there are too many of all.
+    pub(crate) fn refuse_too_many(&mut self, id: ConnectionId) {
+        let (others, most) = (self.streams + self.asked, self.options.all_streams_max);
+        let Some(carrier) = self.carrier(id) else {
+            return;
+        };
+        let others = others - carrier.asked_counted;
+        let mut is_refused = false;
+        while others + carrier.asked.len() > most
+            && let Some((_, mut respond)) = carrier.asked.pop_back()
+        {
+            respond.send_reset(Reason::REFUSED_STREAM);
+            is_refused = true;
+        }
+        let (counted, now) = (carrier.asked_counted, carrier.asked.len());
+        carrier.asked_counted = now;
+        self.asked = self.asked - counted + now;
+        if is_refused {
+            self.mark(id);
+        }
+    }
+
     /// The carrier that has been without a stream for the longest.
     pub(crate) fn longest_idle(&self) -> Option<ConnectionId> {
         if self.carriers == 0 {
             return None;
         }
         let idle = self.outer.iter().filter_map(|(id, outer)| match outer {
-            Outer::Carrier(carrier) if carrier.is_idle() && !carrier.is_blocked() => {
-                Some((carrier.since, id))
+            Outer::Carrier(it) if it.is_idle() && !it.is_blocked() && !it.is_busy => {
+                Some((it.since, id))
             }
             _ => None,
         });
@@ -199,7 +224,9 @@ impl State {
 
     /// Forgets a carrier that is gone, whose streams are ended.
     pub(crate) fn forget_carrier(&mut self, id: ConnectionId) {
-        if self.carrier(id).is_some() {
+        if let Some(carrier) = self.carrier(id) {
+            let counted = carrier.asked_counted;
+            self.asked -= counted;
             self.outer.remove(id);
             self.carriers -= 1;
             self.timers.clear(id.slot());

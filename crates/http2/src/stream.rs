@@ -11,9 +11,9 @@ use std::task::{Context, Poll};
 
 /// Most bytes of a stream that wait in h2 to be sent.
 pub(crate) const SEND_MAX: usize = 32 * 1024;
-/// What frames of chunks have beside content is taken where no content is: so that the last chunk
-/// need not wait for room that its peer has no reason to give.
-const FRAMING: usize = 8;
+/// What is behind the content of the last chunk. It needs no room, so that it need not wait for some
+/// that its peer has no reason to give.
+const CHUNKS_END: &[u8] = b"\r\n0\r\n\r\n";
 
 /// By what an answer is sent.
 enum Sender {
@@ -58,7 +58,7 @@ impl Stream {
             carrier,
             sender: Sender::Head(respond),
             answer: Answer::new(to_head),
-            content: Some(content),
+            content: (!content.is_end_stream()).then_some(content),
             is_chunked,
             wants_write: false,
             is_paused: false,
@@ -83,27 +83,36 @@ impl Stream {
                 self.sender = Sender::Content(sent.map_err(|_| Broken)?);
             }
         }
-        let rest = &bytes[taken..];
-        if let (Sender::Content(sender), false) = (&mut self.sender, rest.is_empty()) {
-            sender.reserve_capacity(rest.len().min(SEND_MAX));
-            let room = sender.capacity();
-            let (of_content, content) = self.answer.content(rest, room.max(FRAMING))?;
-            taken += of_content;
-            let is_over = self.answer.is_over();
-            if is_over || !content.is_empty() {
-                sender.send_data(content, is_over).map_err(|_| Broken)?;
+        if let Sender::Content(sender) = &mut self.sender {
+            while taken < bytes.len() {
+                let rest = &bytes[taken..];
+                sender.reserve_capacity(rest.len().min(SEND_MAX));
+                let room = match self.answer.is_chunked() && CHUNKS_END.ends_with(rest) {
+                    true => rest.len(),
+                    false => sender.capacity(),
+                };
+                if room == 0 {
+                    break;
+                }
+                let (of_content, content) = self.answer.content(rest, room)?;
+                taken += of_content;
+                let is_over = self.answer.is_over();
+                if is_over || !content.is_empty() {
+                    sender.send_data(content, is_over).map_err(|_| Broken)?;
+                }
             }
-            if taken < bytes.len() {
-                sender.reserve_capacity((bytes.len() - taken).min(SEND_MAX));
+            if taken == bytes.len() {
+                // Of the peer's window it keeps none that others may need.
+                sender.reserve_capacity(0);
             }
         }
         self.wants_write = taken < bytes.len();
         Ok(taken)
     }
 
-    /// Whether its answer has not begun, or is not taken.
+    /// Whether its answer has not begun though the request is whole, or is not taken.
     pub(crate) fn is_owed(&self) -> bool {
-        self.wants_write || self.answer.has_no_head()
+        self.wants_write || (self.answer.has_no_head() && self.content.is_none())
     }
 
     /// Whether the handler waits to send and may now.

@@ -164,7 +164,7 @@ impl World {
         let mut builder = client::Builder::new();
         builder
             .initial_window_size(1 << 20)
-            .initial_connection_window_size(1 << 20);
+            .initial_connection_window_size(1 << 24);
         let mut handshake = pin!(builder.handshake(pipe.clone()));
         let Poll::Ready(Ok((ask, connection))) = handshake.as_mut().poll(&mut cx()) else {
             panic!("a client greets at once");
@@ -342,6 +342,35 @@ fn who_sends_when_all_is_told_is_told_that_it_is() {
     for asked in asked {
         let (_, came) = world.answer(asked).unwrap();
         assert!(came.ends_with(&content), "{} bytes came", came.len());
+    }
+}
+
+#[test]
+fn many_that_send_much_do_not_wait_for_one_another() {
+    let mut world = World::new(Echo::default(), OPTIONS);
+    let content = vec![b'x'; 100_000];
+    let mut all: Vec<_> = (0..40)
+        .map(|_| {
+            let request = Request::post("http://a/").header("content-length", content.len());
+            let (asked, mut up) = world.ask(request.body(()).unwrap(), false);
+            up.reserve_capacity(content.len());
+            (asked, up, &content[..])
+        })
+        .collect();
+    for _ in 0..200 {
+        world.run();
+        for (_, up, rest) in &mut all {
+            let room = up.capacity().min(rest.len()).min(10_000);
+            if room > 0 {
+                let piece = Bytes::copy_from_slice(&rest[..room]);
+                up.send_data(piece, room == rest.len()).unwrap();
+                *rest = &rest[room..];
+            }
+        }
+    }
+    for (asked, _, rest) in all {
+        assert!(rest.is_empty(), "{} bytes have no room", rest.len());
+        assert!(world.answer(asked).unwrap().1.ends_with(&content));
     }
 }
 

@@ -107,8 +107,12 @@ impl Memory {
             (
                 "http2",
                 match options.http2.is_on {
-                    // Each stream is a connection to what is behind.
-                    true => product([connections, sum([CARRIER_BYTES, Clients::CONNECTION_BYTES])]),
+                    // Each stream is a connection to what is behind, or waits with its head, whose
+                    // fields may be many and short.
+                    true => product([
+                        connections,
+                        sum([CARRIER_BYTES, Clients::CONNECTION_BYTES, product([6, head])]),
+                    ]),
                     false => 0,
                 },
             ),
