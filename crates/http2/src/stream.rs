@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 
 /// Most bytes of a stream that wait in h2 to be sent.
 pub(crate) const SEND_MAX: usize = 32 * 1024;
-/// What is behind the content of the last chunk. It needs no room, so that it need not wait for some
-/// that its peer has no reason to give.
+/// What is behind the content of the last chunk. It needs no room, so that it need not wait for
+/// some that its peer has no reason to give.
 const CHUNKS_END: &[u8] = b"\r\n0\r\n\r\n";
 
 /// By what an answer is sent.
