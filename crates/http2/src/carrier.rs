@@ -140,19 +140,29 @@ impl Carrier {
         }
     }
 
-    /// Forgets requests that were taken back before anybody was told of them.
-    fn forget_resets(&mut self, cx: &mut Context<'_>) {
+    /// Forgets requests that were taken back before anybody was told of them. Whether there were
+    /// any.
+    fn forget_resets(&mut self, cx: &mut Context<'_>) -> bool {
         let before = self.asked.len();
         (self.asked).retain_mut(|(_, respond)| respond.poll_reset(cx).is_pending());
         for _ in self.asked.len()..before {
             self.has_reset();
         }
+        self.asked.len() < before
     }
 
     /// Tells the peer to begin nothing more.
     pub(crate) fn say_farewell(&mut self) {
         if let Protocol::Open(connection) = &mut self.protocol {
             connection.graceful_shutdown();
+        }
+    }
+
+    /// Ends it without a request under way: what the peer asked for and was not answered, it may ask
+    /// for elsewhere (RFC 9113, section 6.8), since it is told which was the last that was seen.
+    pub(crate) fn say_last_word(&mut self) {
+        if let Protocol::Open(connection) = &mut self.protocol {
+            connection.abrupt_shutdown(Reason::NO_ERROR);
         }
     }
 
@@ -167,6 +177,10 @@ impl Carrier {
         let was_blocked = self.is_blocked();
         loop {
             self.poll(cx);
+            if self.asked.len() > self.streams_max && self.forget_resets(cx) {
+                // Its peer may have to be told.
+                continue;
+            }
             let mut flushed = Flushed::All;
             let held = &mut self.held;
             let has_written = self
@@ -184,9 +198,6 @@ impl Carrier {
             false => self.queued = 0,
             true if !was_blocked => self.since = now,
             true => {}
-        }
-        if self.asked.len() > self.streams_max {
-            self.forget_resets(cx);
         }
         if self.over.is_some() {
             // Nobody can be answered.

@@ -330,7 +330,10 @@ impl<H: Handler> Multiplexed<H> {
         for id in self.state.carriers() {
             let over = self.state.carrier(id).and_then(|it| match it.is_closing {
                 true => None,
-                false => it.drive(port, id, now).or(Some(Over::Ended)),
+                false => {
+                    it.say_last_word();
+                    it.drive(port, id, now).or(Some(Over::Ended))
+                }
             });
             if let Some(over) = over {
                 self.end(port, id, over);
@@ -363,7 +366,7 @@ impl<H: Handler> Handler for Multiplexed<H> {
         match self.state.longest_idle() {
             Some(id) => {
                 if let Some(carrier) = self.state.carrier(id) {
-                    carrier.say_farewell();
+                    carrier.say_last_word();
                     carrier.drive(port, id, now);
                 }
                 self.end(port, id, Over::Ended);
@@ -422,6 +425,10 @@ impl<H: Handler> Handler for Multiplexed<H> {
             self.tell(port, |handler, port| {
                 handler.received(port, inner, &PREFACE[..begun], now);
             });
+            if self.state.plain(id).is_none() {
+                // It has closed the connection.
+                return self.settle(port);
+            }
         }
         if let Ended::Failed(_) = how {
             self.state.forget_plain(id);
@@ -437,6 +444,7 @@ impl<H: Handler> Handler for Multiplexed<H> {
             match carrier.writable(port, id, now) {
                 Flushed::Gone => self.end(port, id, Over::Gone),
                 Flushed::All if carrier.is_closing => self.end(port, id, Over::Ended),
+                Flushed::Some if carrier.is_closing => self.state.set_timer(id),
                 _ => self.state.mark(id),
             }
             return self.settle(port);
@@ -492,7 +500,7 @@ impl<H: Handler> Handler for Multiplexed<H> {
                 // Something came at the last moment.
                 self.state.set_timer(id);
             } else {
-                carrier.say_farewell();
+                carrier.say_last_word();
                 let over = carrier.drive(port, id, now).unwrap_or(Over::Ended);
                 self.end(port, id, over);
             }

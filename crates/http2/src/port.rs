@@ -47,7 +47,7 @@ impl StreamsPort<'_> {
             return Sent::Gone;
         };
         if carrier.is_blocked() {
-            stream.wants_write = true;
+            stream.put_off(bytes.len());
             return Sent::Taken(0);
         }
         let Ok(taken) = stream.send(bytes, parsed) else {

@@ -110,6 +110,15 @@ impl Stream {
         Ok(taken)
     }
 
+    /// Takes none of so many bytes of the answer, since the socket is full. What room the peer has
+    /// is asked for all the same: who has not asked is given none, and would wait without end.
+    pub(crate) fn put_off(&mut self, bytes: usize) {
+        self.wants_write = true;
+        if let Sender::Content(sender) = &mut self.sender {
+            sender.reserve_capacity(bytes.min(SEND_MAX));
+        }
+    }
+
     /// Whether its answer has not begun though the request is whole, or is not taken.
     pub(crate) fn is_owed(&self) -> bool {
         self.wants_write || (self.answer.has_no_head() && self.content.is_none())

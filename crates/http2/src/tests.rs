@@ -34,9 +34,13 @@ struct Echo {
     is_silent: bool,
     /// The framing of answers.
     in_chunks: bool,
+    /// Behind the request's bytes, so many more are answered.
+    more: usize,
     most_at_once: usize,
     /// Those that take bytes again are sent some when nothing else is told.
     is_lazy: bool,
+    /// Nothing is sent with what is behind it; that comes when nothing else is told.
+    in_pieces: bool,
     room: Vec<ConnectionId>,
     is_finished: bool,
 }
@@ -44,7 +48,15 @@ struct Echo {
 impl Echo {
     fn send(&mut self, port: &mut dyn Port, id: ConnectionId) {
         let owed = self.owed.get_mut(&id).expect("something is owed");
-        match port.send(id, owed) {
+        let piece = match self.in_pieces {
+            true => owed.len().min(20_000),
+            false => owed.len(),
+        };
+        match port.send(id, &owed[..piece]) {
+            Sent::Taken(taken) if taken == piece && piece < owed.len() => {
+                owed.drain(..taken);
+                self.room.push(id);
+            }
             Sent::Taken(taken) if taken == owed.len() => {
                 self.owed.remove(&id);
                 self.came.remove(&id);
@@ -82,7 +94,8 @@ impl Handler for Echo {
         if self.is_silent || !Echo::is_whole(came) {
             return;
         }
-        let content = came.clone();
+        let mut content = came.clone();
+        content.resize(content.len() + self.more, b'x');
         let answer = match self.in_chunks {
             true => {
                 let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -123,6 +136,10 @@ impl Handler for Echo {
         self.came.remove(&id).expect("it was opened");
         self.owed.remove(&id);
         self.failed += 1;
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        (!self.room.is_empty()).then_some(Time::ZERO)
     }
 
     fn finished(&self) -> bool {
@@ -375,6 +392,29 @@ fn many_that_send_much_do_not_wait_for_one_another() {
 }
 
 #[test]
+fn who_would_send_while_the_socket_is_full_sends_when_it_is_not() {
+    let echo = Echo {
+        in_pieces: true,
+        more: 60_000,
+        ..Echo::default()
+    };
+    let mut world = World::new(echo, OPTIONS);
+    world.run();
+    world.port.at(ID).room = 10_000;
+    let asked: Vec<_> = (0..8).map(|_| world.ask(get("/"), true).0).collect();
+    for _ in 0..20 {
+        world.run();
+        world.port.at(ID).room = 10_000;
+        world.server.writable(&mut world.port, ID, world.now);
+    }
+    world.port.at(ID).room = usize::MAX;
+    world.server.writable(&mut world.port, ID, world.now);
+    for asked in asked {
+        assert!(world.answer(asked).unwrap().1.len() > 60_000);
+    }
+}
+
+#[test]
 fn content_goes_up_and_comes_back_at_any_length() {
     for (length, is_known) in [(0, true), (1, false), (70_000, true), (300_000, false)] {
         let mut world = World::new(Echo::default(), OPTIONS);
@@ -533,6 +573,9 @@ fn one_without_requests_is_closed_in_time_and_when_others_wait() {
             world.server.tick(&mut world.port, world.now);
         }
         assert!(world.port.connections.is_empty(), "{is_crowded}");
+        // It is told that its first request was the last that was seen, and that all is well.
+        let farewell = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+        assert!(world.port.closed[0].sent.ends_with(&farewell));
         assert!(!world.server.finished());
     }
 }

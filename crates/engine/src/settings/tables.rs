@@ -51,8 +51,8 @@ section! {
         /// `Host` is an address, `localhost` or one of these, and 421 otherwise: a site that has
         /// its own name lead to this machine would have a browser read it.
         admin_hosts: String = String::new(); text(host_names).restart(),
-        /// Speak HTTP/2 with clients that do: over TLS by ALPN, and where they begin with it. It is
-        /// new: docs/operations.md, *TLS*, has what is known of it.
+        /// Speak HTTP/2 with clients that do: over TLS by ALPN, and where they begin with it. It
+        /// takes memory: docs/operations.md, *TLS*.
         http2: bool = false; switch().flag("http2").restart(),
         /// Clients that may wait to be let in by each worker (the system's `somaxconn` bounds it).
         /// Others try again after a second: those who wait longer than they have patience are work
