@@ -31,6 +31,14 @@ impl World {
         }
     }
 
+    /// From now on all goes well: no donor refuses what it still would have.
+    pub(crate) fn end_faults(&mut self) {
+        self.has_faults = false;
+        for node in &self.nodes {
+            node.memory.lock().expect("one thread").refusals = 0;
+        }
+    }
+
     /// Nothing comes through any more, from some moment on, and the ends learn of it.
     pub(crate) fn cut(&mut self, connection: u64, monitor_within: u64) {
         let cuts = [self.soon(20), self.soon(20)];

@@ -83,7 +83,7 @@ pub(crate) struct World {
 pub(crate) fn run(seed: u64) -> Counts {
     let mut world = World::new(seed);
     world.run_for(FAULTS);
-    world.has_faults = false;
+    world.end_faults();
     world.run_for(QUIET);
     world.can_borrow();
     for node in 0..world.nodes.len() {
