@@ -653,6 +653,7 @@ fn worker_options(options: &ServerOptions) -> WorkerOptions {
                 .map(|max| Arc::new(Addresses::new(max.get()))),
             // Each backend's pool bounds its own, in a site that a reload brings, too.
             outgoing_max: usize::MAX,
+            busy_poll: options.busy_poll,
             ..DriverOptions::default()
         },
         ..WorkerOptions::default()

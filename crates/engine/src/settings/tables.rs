@@ -63,6 +63,10 @@ section! {
             count(1, 1024).or_none("one a core").flag("workers").restart(),
         /// Keep each worker on a core of its own.
         pin: bool = false; switch().flag("pin").restart(),
+        /// For how long after something came each worker looks for more before it sleeps. A client
+        /// alone is answered sooner, since no thread is to be woken; each worker's core does
+        /// nothing else meanwhile, so that it is for machines with a core to spare. 0: not at all.
+        busy_poll: Duration = Duration::ZERO; time().flag("busy-poll").restart(),
         /// The longest that a shutdown takes, `drain_delay` and `drain_grace` included.
         drain_timeout: Duration = Duration::from_secs(10); time().flag("drain-timeout").restart(),
         /// For how long a shutdown goes on taking clients, while /readyz says that it is not ready:

@@ -41,6 +41,7 @@ use patient::{Patient, ROOM_MIN, Share};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
+use rustix::time::Timespec;
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -77,6 +78,9 @@ pub struct DriverOptions {
     /// For how long a closed connection's input is read and dropped, while its peer takes in what
     /// was sent.
     pub linger: Duration,
+    /// For how long after something came the thread looks for more before it sleeps. It is woken
+    /// by nobody then, which takes longer than an answer may, and the core does nothing else.
+    pub busy_poll: Duration,
 }
 
 impl Default for DriverOptions {
@@ -91,6 +95,7 @@ impl Default for DriverOptions {
             // What an Ethernet frame brings at most, and some.
             datagram_bytes: 2048,
             linger: Duration::from_secs(2),
+            busy_poll: Duration::ZERO,
         }
     }
 }
@@ -137,6 +142,9 @@ pub struct Driver {
     datagram_buffer: Box<[u8]>,
     /// Listeners and datagram sockets that stay for every handler: the first so many.
     kept: (usize, usize),
+    /// What [`DriverOptions::busy_poll`] says, and until when that is.
+    busy_poll: Duration,
+    busy_until: Time,
     /// What time-outs are compared with.
     heard: Heard,
     patient: Patient,
@@ -170,6 +178,8 @@ impl Driver {
             datagram_bytes: options.datagram_bytes.max(1),
             datagram_buffer: Box::default(),
             kept: (0, 0),
+            busy_poll: options.busy_poll,
+            busy_until: Time::ZERO,
             heard: Heard::default(),
             patient: Patient::new(),
             ready_listeners: Vec::new(),
@@ -453,19 +463,21 @@ impl Driver {
             // Of turns before: there is something to do.
             false => Some(Time::ZERO),
         };
-        let asked = self.sockets.now;
-        let timeout = until.map(|until| timespec_until(until, asked));
-        match epoll::wait(
-            &self.sockets.epoll,
-            spare_capacity(events),
-            timeout.as_ref(),
-        ) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
+        let mut asked = self.sockets.now;
+        let is_due = until.is_some_and(|until| until <= asked);
+        if !is_due && asked < self.busy_until {
+            let until = until.map_or(self.busy_until, |until| until.min(self.busy_until));
+            asked = self.look(until, events)?;
+        }
+        if events.is_empty() {
+            self.ask(until.map(|until| timespec_until(until, asked)), events)?;
         }
         let now = monotonic();
         self.sockets.now = now;
         self.sockets.wall.refresh(now);
+        if !events.is_empty() {
+            self.busy_until = now + self.busy_poll;
+        }
         let (asked, unlisted) = match events.len() {
             // The last that it did was to look.
             0 => (now, 0),
@@ -477,5 +489,30 @@ impl Driver {
         };
         self.heard.asked(asked, events.len(), unlisted);
         Ok(())
+    }
+
+    /// Looks until then, without sleeping, whether something is ready: when it looked last.
+    fn look(&mut self, until: Time, events: &mut Vec<Event>) -> io::Result<Time> {
+        loop {
+            let asked = monotonic();
+            if asked >= until {
+                return Ok(asked);
+            }
+            self.ask(Some(Timespec::default()), events)?;
+            if !events.is_empty() {
+                return Ok(asked);
+            }
+            // The other hardware thread of the core, if there is one, may have it meanwhile.
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Has the kernel tell what is ready, within so long.
+    fn ask(&mut self, timeout: Option<Timespec>, events: &mut Vec<Event>) -> io::Result<()> {
+        let room = spare_capacity(events);
+        match epoll::wait(&self.sockets.epoll, room, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
     }
 }

@@ -4,7 +4,9 @@ use crate::echo::*;
 use rhythm_net::*;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 #[test]
 fn a_thousand_connections_each_get_their_own_bytes() {
@@ -234,4 +236,41 @@ fn who_is_answered_is_told_of_before_who_sends_more_than_is_answered() {
         known.read_exact(&mut [0; 6]).expect("it is answered");
     }
     server.finish();
+}
+
+#[test]
+fn who_looks_for_more_before_sleeping_is_told_of_all_and_sleeps() {
+    let server = serve(DriverOptions {
+        busy_poll: Duration::from_millis(20),
+        ..DriverOptions::default()
+    });
+    let mut client = server.client();
+    // At once, while it looks, and when it has gone to sleep.
+    for pause in [0, 1, 5, 60, 0, 60] {
+        std::thread::sleep(Duration::from_millis(pause));
+        echoed(&mut client, b"there?");
+    }
+    let mut second = server.client();
+    echoed(&mut second, b"in");
+    drop(second);
+    std::thread::sleep(Duration::from_millis(60));
+    let before = cpu_time();
+    std::thread::sleep(Duration::from_millis(300));
+    let used = cpu_time() - before;
+    assert!(used < Duration::from_millis(50), "{used:?}");
+    server.finish();
+}
+
+/// What this test's threads have used of processors: those that it has begun have its name.
+fn cpu_time() -> Duration {
+    let name_of = |thread: &Path| std::fs::read_to_string(thread.join("comm")).ok();
+    let ours = name_of(Path::new("/proc/thread-self"));
+    let all = std::fs::read_dir("/proc/self/task").expect("there is /proc");
+    let nanoseconds = all.flatten().filter_map(|thread| {
+        let at = thread.path();
+        let figures = std::fs::read_to_string(at.join("schedstat")).ok()?;
+        let used: u64 = figures.split_whitespace().next()?.parse().ok()?;
+        (name_of(&at) == ours).then_some(used)
+    });
+    Duration::from_nanos(nanoseconds.sum())
 }

@@ -36,6 +36,8 @@ pub struct ServerOptions {
     pub workers: usize,
     /// Keep each worker on a core of its own.
     pub pin: bool,
+    /// For how long after something came each worker looks for more before it sleeps.
+    pub busy_poll: Duration,
     /// Bounds of each worker's pipeline.
     pub pipeline: PipelineOptions,
     /// Most memory of the host that each worker's device has for what goes to it and comes back,
@@ -125,6 +127,7 @@ impl ServerOptions {
             workers,
             http2: http2_options(server, limits, workers),
             pin: server.pin,
+            busy_poll: server.busy_poll,
             pipeline: PipelineOptions {
                 contexts,
                 waiting,
