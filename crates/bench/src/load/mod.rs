@@ -37,6 +37,7 @@ pub use report::{Failure, FileReport, Latency, PageReport, Quality, Report};
 pub(crate) use report::{Micros, latency_histogram};
 pub(crate) use rng::Rng;
 pub use target::{Target, TargetError};
+pub use tls::TlsError;
 
 use bookstore::Shop;
 use report::Counts;
@@ -75,13 +76,8 @@ pub enum LoadError {
         source: io::Error,
     },
     /// TLS cannot be spoken there, or not with what the options name.
-    #[error("TLS with {host}: {why}")]
-    Tls {
-        /// The server.
-        host: String,
-        /// Why, and what helps.
-        why: String,
-    },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// What the bookstore's pages are compared with could not be made.
     #[error("cannot populate a bookstore to compare pages with: {0}")]
     Reference(#[from] rusqlite::Error),

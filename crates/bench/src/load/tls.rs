@@ -1,6 +1,5 @@
 //! What connections of a run speak TLS by, tried once before a thousand sessions do.
 
-use super::LoadError;
 use super::options::LoadOptions;
 use super::target::Target;
 use rhythm_net::Codec;
@@ -8,6 +7,25 @@ use rhythm_net::tls::{Begins, Connector, Failure, TlsCodec, Trusted};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+
+/// Why TLS is not spoken with a server.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The options say of certificates what has no meaning in the clear.
+    #[error("{url}: certificates are checked with https:// only")]
+    Clear {
+        /// The server's URL.
+        url: String,
+    },
+    /// It cannot be, or not with what the options name.
+    #[error("TLS with {host}: {why}")]
+    Failed {
+        /// The server.
+        host: String,
+        /// Why, and what helps.
+        why: String,
+    },
+}
 
 /// What the server is asked for by ALPN (RFC 7301).
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
@@ -18,17 +36,17 @@ pub(super) fn connector(
     options: &LoadOptions,
     target: &Target,
     socket: TcpStream,
-) -> Result<Option<Arc<Connector>>, LoadError> {
+) -> Result<Option<Arc<Connector>>, TlsError> {
     let is_told = options.ca.is_some() || options.insecure;
     if !target.is_tls {
         return match is_told {
-            true => Err(LoadError::Options(
-                "certificates are those of https://, and the URL says http://",
-            )),
+            true => Err(TlsError::Clear {
+                url: options.url.clone(),
+            }),
             false => Ok(None),
         };
     }
-    let why = |why: String| LoadError::Tls {
+    let why = |why: String| TlsError::Failed {
         host: target.host.clone(),
         why,
     };

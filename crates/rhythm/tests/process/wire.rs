@@ -116,7 +116,7 @@ fn users_of_the_bank_are_served_over_tls_and_certificates_are_checked() {
         (&address, &["--ca", certificate][..], "--insecure"),
         (&url, &["--ca", key], "no certificate in it"),
         (&plain, &["--insecure"], "does it speak TLS at this port?"),
-        (&clear, &["--insecure"], "the URL says http://"),
+        (&clear, &["--insecure"], "with https:// only"),
     ] {
         let output = load(url, flags);
         let told = String::from_utf8_lossy(&output.stderr);
