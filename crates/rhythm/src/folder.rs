@@ -204,7 +204,16 @@ impl Folder {
         settings: SiteSettings,
     ) -> Result<Arc<Site>> {
         let config = &service.config.statics;
-        let statics = Statics::new(&config.mount, self.static_files(config)?);
+        let mut statics = Statics::new(&config.mount, self.static_files(config)?);
+        let untried = statics.compress(config.compress_time, before.map(Site::statics));
+        if untried > 0 {
+            tracing::info!(
+                untried,
+                "[static] compress_time = {:?} was too short for all compressed forms of static \
+                 files: what is left is made by reloads (SIGHUP), or give it more",
+                config.compress_time
+            );
+        }
         let certificate = certificate::read(&self.sources.folder, &service.config)?;
         match Site::following(before, Arc::new(service), statics, settings) {
             Ok(site) => Ok(Arc::new(site.showing(certificate))),

@@ -25,8 +25,8 @@ use std::time::Duration;
 /// take turns, and are compared with the first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The server, such as http://127.0.0.1:8080, or memcached://HOST:PORT (or the /PATH of a Unix
-    /// socket), further ones behind commas; A+B+C in place of one are the nodes of a ring
+    /// The server, such as http://127.0.0.1:8080 or, over TLS, https://NAME:8443; or
+    /// memcached://HOST:PORT (or the /PATH of a Unix socket), further ones behind commas; A+B+C in place of one are the nodes of a ring
     url: String,
 
     /// How long to load (each memcached server, all slices together)
@@ -73,7 +73,7 @@ pub(crate) struct Args {
 
 /// Flags of users who walk.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Only for http://")]
+#[command(next_help_heading = "Only for http:// and https://")]
 struct WebArgs {
     /// Whose users: those of services/banking or of services/bookstore [default: banking]
     #[arg(long, value_name = "SERVICE", value_parser = ["banking", "bookstore"])]
@@ -91,6 +91,15 @@ struct WebArgs {
     /// Take answers compressed with gzip, and check what they inflate to
     #[arg(long)]
     gzip: bool,
+
+    /// With https://: the file of the certificates that sign the server's, or of its own (PEM)
+    /// [default: those that the system trusts]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+
+    /// With https://: take whatever certificate the server shows, unchecked
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
 }
 
 /// Flags that only the bank knows.
@@ -151,6 +160,8 @@ impl WebArgs {
             (self.sessions.is_some(), "sessions"),
             (self.think.is_some(), "think"),
             (self.gzip, "gzip"),
+            (self.ca.is_some(), "ca"),
+            (self.insecure, "insecure"),
         ])
     }
 }
@@ -244,6 +255,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         arrivals_per_s: args.rate,
         validate: !args.no_validate,
         gzip: args.web.gzip,
+        ca: args.web.ca,
+        insecure: args.web.insecure,
         ..usual
     };
     let total = warmup + args.duration;
@@ -265,7 +278,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 fn run_memcached(args: Args) -> Result<ExitCode> {
     let web = [args.web.given(), args.bank.given(), args.bookstore.given()];
     if let Some(flag) = web.into_iter().flatten().next() {
-        bail!("--{flag} is for http:// only");
+        bail!("--{flag} is for http:// and https:// only");
     }
     let usual = MemcachedOptions::default();
     let report = memcached::run(args.memcached.over(MemcachedOptions {

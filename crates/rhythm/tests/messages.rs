@@ -50,7 +50,7 @@ fn flags_that_mean_nothing_are_refused_with_what_would_be_right() {
         ),
         (
             &["load", "memcached://127.0.0.1:1", "--page", "login"],
-            "--page is for http:// only",
+            "--page is for http:// and https:// only",
         ),
         (
             &["load", "http://127.0.0.1:1", "--udp"],

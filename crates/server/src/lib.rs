@@ -59,6 +59,7 @@ pub use server::{
 };
 pub use site::loader::{Loaded, Loader};
 pub use site::names::{Resolver, system_resolver};
-pub use site::statics::{FileContent, FileSource, StaticFile, Statics};
+pub use site::static_file::{FileContent, FileSource, StaticFile};
+pub use site::statics::Statics;
 pub use site::{BackendSettings, HostRoute, ProxyRoute, Site, SiteSettings, Sites};
 pub use trace::{SpanSink, WatchOptions};

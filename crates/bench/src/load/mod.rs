@@ -24,6 +24,7 @@ mod reader;
 mod report;
 mod rng;
 mod target;
+mod tls;
 mod walk;
 mod worker;
 
@@ -36,11 +37,14 @@ pub use report::{Failure, FileReport, Latency, PageReport, Quality, Report};
 pub(crate) use report::{Micros, latency_histogram};
 pub(crate) use rng::Rng;
 pub use target::{Target, TargetError};
+pub use tls::TlsError;
 
 use bookstore::Shop;
 use report::Counts;
 use rhythm_net::resource::raise_open_files;
+use rhythm_net::tls::Tls;
 use rhythm_net::workers::{self, WorkerOptions, WorkerThread};
+use rhythm_net::{Layer, Role, clock};
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -50,6 +54,9 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use walk::Workload;
 use worker::{Live, Setup, Worker};
+
+/// How long a connection over TLS may take to close.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Why there was no run.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +75,9 @@ pub enum LoadError {
         /// What the system said.
         source: io::Error,
     },
+    /// TLS cannot be spoken there, or not with what the options name.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// What the bookstore's pages are compared with could not be made.
     #[error("cannot populate a bookstore to compare pages with: {0}")]
     Reference(#[from] rusqlite::Error),
@@ -139,8 +149,9 @@ fn run_as<W: Workload>(
     let target = Target::resolve(&options.url)?;
     let address = target.address;
     // A clear answer if nobody is there, before a thousand sessions find out.
-    TcpStream::connect_timeout(&address, options.timeout)
+    let socket = TcpStream::connect_timeout(&address, options.timeout)
         .map_err(|source| LoadError::Connect { address, source })?;
+    let connector = tls::connector(&options, &target, socket)?;
     // Where it fails, so will the connections, each with its error.
     let _ = raise_open_files();
     let threads = options.threads.min(options.sessions);
@@ -148,6 +159,7 @@ fn run_as<W: Workload>(
     let setup = Setup {
         options: options.clone(),
         target,
+        connector,
         workers: threads,
         pipeline: workload.pipeline(),
         pages: pages.len(),
@@ -162,6 +174,7 @@ fn run_as<W: Workload>(
     };
     let lives: Arc<[Arc<Live>]> = (0..threads).map(|_| Arc::default()).collect();
     let (results, counted) = channel();
+    let is_tls = setup.connector.is_some();
     let make = {
         let (lives, workload) = (Arc::clone(&lives), workload.clone());
         move |thread: WorkerThread<'_, Infallible>| {
@@ -171,7 +184,14 @@ fn run_as<W: Workload>(
             Ok::<_, Infallible>(worker)
         }
     };
-    let workers = workers::start(&worker_options, Vec::new(), make).map_err(io::Error::other)?;
+    let started = match is_tls {
+        false => workers::start(&worker_options, Vec::new(), make),
+        true => workers::start(&worker_options, Vec::new(), move |thread| {
+            let codecs = Tls::new(Role(0), None);
+            make(thread).map(|worker| Layer::new(worker, codecs, LINGER, clock::monotonic()))
+        }),
+    };
+    let workers = started.map_err(io::Error::other)?;
     let start = Instant::now();
     let mut before = (start, 0);
     while !workers.is_finished() {

@@ -1,13 +1,14 @@
 //! How a server is loaded, whoever its users are.
 
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How to load a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoadOptions {
-    /// The server, such as `http://127.0.0.1:8080`; a path is ignored.
+    /// The server, such as `http://127.0.0.1:8080`, or `https://` for TLS.
     pub url: String,
     /// Users at a time, each with a connection of its own. In open loop: the most there may be; who
     /// arrives beyond waits.
@@ -29,6 +30,11 @@ pub struct LoadOptions {
     pub validate: bool,
     /// Whether answers are taken compressed.
     pub gzip: bool,
+    /// Over TLS: the file (PEM) of the certificates that sign the server's, or its own; those that
+    /// the system trusts, if there is none.
+    pub ca: Option<PathBuf>,
+    /// Over TLS: whether any certificate will do.
+    pub insecure: bool,
     /// How long an answer may take.
     pub timeout: Duration,
 }
@@ -46,6 +52,8 @@ impl Default for LoadOptions {
             arrivals_per_s: None,
             validate: true,
             gzip: false,
+            ca: None,
+            insecure: false,
             timeout: Duration::from_secs(10),
         }
     }

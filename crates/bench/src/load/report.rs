@@ -64,6 +64,8 @@ pub struct Report {
     pub sign_outs: u64,
     /// Connections opened.
     pub connections: u64,
+    /// Greetings of TLS that were done, resumed ones among them; 0 where it is not spoken.
+    pub handshakes: u64,
     /// Requests sent again because the server had closed an idle connection.
     pub retries: u64,
     /// Pages and files that are not what must come.
@@ -183,6 +185,7 @@ pub(crate) struct Counts {
     pub(crate) refusals: u64,
     pub(crate) sign_outs: u64,
     pub(crate) connections: u64,
+    pub(crate) handshakes: u64,
     pub(crate) retries: u64,
     pub(crate) invalid: u64,
     errors: BTreeMap<String, u64>,
@@ -209,6 +212,7 @@ impl Counts {
             refusals: 0,
             sign_outs: 0,
             connections: 0,
+            handshakes: 0,
             retries: 0,
             invalid: 0,
             errors: BTreeMap::new(),
@@ -269,6 +273,7 @@ impl Counts {
         self.refusals += other.refusals;
         self.sign_outs += other.sign_outs;
         self.connections += other.connections;
+        self.handshakes += other.handshakes;
         self.retries += other.retries;
         self.invalid += other.invalid;
         for (kind, count) in other.errors {
@@ -331,6 +336,7 @@ impl Counts {
             refusals: self.refusals,
             sign_outs: self.sign_outs,
             connections: self.connections,
+            handshakes: self.handshakes,
             retries: self.retries,
             invalid: self.invalid,
             errors: self.errors,

@@ -10,13 +10,15 @@ pub struct Target {
     pub address: SocketAddr,
     /// What `Host` says.
     pub host: String,
+    /// Whether TLS is spoken there.
+    pub is_tls: bool,
 }
 
 /// Why a URL names no server.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// Not `http://`, nor what loads others.
-    #[error("{0}: the URL must start with http:// or memcached://")]
+    /// Not `http://` or `https://`, nor what loads others.
+    #[error("{0}: the URL must start with http://, https:// or memcached://")]
     Scheme(String),
     /// No host, or characters that no host has.
     #[error("{0}: the URL has no valid host")]
@@ -43,9 +45,11 @@ impl Target {
     /// # Errors
     /// [`TargetError`].
     pub fn resolve(url: &str) -> Result<Target, TargetError> {
-        let rest = url
-            .strip_prefix("http://")
-            .ok_or_else(|| TargetError::Scheme(url.to_owned()))?;
+        let (rest, is_tls) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+            (Some(rest), _) => (rest, false),
+            (None, Some(rest)) => (rest, true),
+            (None, None) => return Err(TargetError::Scheme(url.to_owned())),
+        };
         let host = rest.strip_suffix('/').unwrap_or(rest);
         if let Some(at) = host.find(['/', '?', '#']) {
             return Err(match at {
@@ -62,7 +66,7 @@ impl Target {
         let with_port = if has_port {
             host.to_owned()
         } else {
-            format!("{host}:80")
+            format!("{host}:{}", if is_tls { 443 } else { 80 })
         };
         let failed = |source| TargetError::Resolve {
             host: with_port.clone(),
@@ -73,7 +77,17 @@ impl Target {
         Ok(Target {
             address,
             host: host.to_owned(),
+            is_tls,
         })
+    }
+
+    /// Its name or address alone: what its certificate must be for.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self.host.strip_prefix('[') {
+            Some(address) => address.split(']').next().unwrap_or_default(),
+            None => self.host.split(':').next().unwrap_or_default(),
+        }
     }
 }
 
@@ -83,6 +97,19 @@ mod tests {
 
     #[test]
     fn urls() {
+        for (url, address, name) in [
+            ("https://127.0.0.1:8443", "127.0.0.1:8443", "127.0.0.1"),
+            ("https://127.0.0.1", "127.0.0.1:443", "127.0.0.1"),
+            ("https://[::1]/", "[::1]:443", "::1"),
+            ("https://[::1]:81", "[::1]:81", "::1"),
+        ] {
+            let target = Target::resolve(url).unwrap();
+            assert!(target.is_tls, "{url}");
+            assert_eq!(
+                (target.address, target.name()),
+                (address.parse().unwrap(), name)
+            );
+        }
         for (url, address, host) in [
             ("http://127.0.0.1:8080", "127.0.0.1:8080", "127.0.0.1:8080"),
             ("http://127.0.0.1/", "127.0.0.1:80", "127.0.0.1"),
@@ -92,11 +119,12 @@ mod tests {
             let expected = Target {
                 address: address.parse().unwrap(),
                 host: host.to_owned(),
+                is_tls: false,
             };
             assert_eq!(Target::resolve(url).unwrap(), expected, "{url}");
         }
         assert!(matches!(
-            Target::resolve("https://a"),
+            Target::resolve("ftp://a"),
             Err(TargetError::Scheme(_))
         ));
         for url in ["http://127.0.0.1/bank/login.php", "http://127.0.0.1:1?x"] {

@@ -19,6 +19,7 @@ use super::rng::Rng;
 use super::target::Target;
 use super::walk::{Next, Walk};
 use rhythm_net::clock::monotonic;
+use rhythm_net::tls::Connector;
 use rhythm_net::{ConnectionId, DriverOptions, Flushed, Peer, Port, Time, TimerWheel};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -52,6 +53,8 @@ pub(crate) struct Live {
 pub(crate) struct Setup {
     pub(crate) options: LoadOptions,
     pub(crate) target: Target,
+    /// What connections speak TLS by, if they do.
+    pub(crate) connector: Option<Arc<Connector>>,
     pub(crate) workers: usize,
     /// Requests that a user has under way at most.
     pub(crate) pipeline: usize,
@@ -113,6 +116,7 @@ impl<W: Walk> Worker<W> {
         let Setup {
             options,
             target,
+            connector,
             workers,
             ..
         } = &setup;
@@ -124,7 +128,10 @@ impl<W: Walk> Worker<W> {
             .arrivals_per_s
             .map(|rate| Duration::from_secs_f64(*workers as f64 / rate));
         Worker {
-            peer: Peer::tcp(target.host.as_str(), target.address),
+            peer: Peer {
+                seal: connector.as_ref().map(Connector::seal),
+                ..Peer::tcp(target.host.as_str(), target.address)
+            },
             walk,
             counts: Counts::new(setup.pages),
             live,

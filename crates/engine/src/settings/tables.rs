@@ -135,6 +135,9 @@ section! {
         /// The longest that a streamed file is waited for, each time some of it is read. Then its
         /// request answers 503, or is cut off.
         read_timeout: Duration = Duration::from_secs(5); timeout(),
+        /// Time for compressing texts that are kept in memory, by gzip and brotli, at a start or
+        /// reload; `0s`: they are not. What has not changed since the last load takes none.
+        compress_time: Duration = Duration::from_secs(2); time(),
         /// Take what symbolic links lead to that is outside of pages/, templates/ or static/.
         outside_links: bool = false; switch(),
     }
@@ -227,7 +230,7 @@ section! {
 }
 
 section! {
-    /// Compression of pages, for clients that accept gzip. Static files have it beside them.
+    /// Compression of pages, for clients that accept gzip; `static.compress_time` is for files.
     pub struct GzipSettings = "gzip" {
         /// Compress pages: their texts when they are loaded, the rest as they are answered.
         pages: bool = true; switch(),

@@ -2,12 +2,12 @@
 //! asked to speak TLS.
 
 use super::certificate::Certificate;
-use super::trusted::Trusted;
+use super::trusted::{Anybody, Trusted};
 use crate::port::Seal;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
-use rustls::{ClientConfig, ClientConnection};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::fmt;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,6 +75,20 @@ impl Connector {
         })
     }
 
+    /// For whoever answers there, whatever certificate it shows: to measure and try things, never
+    /// to tell anybody a secret.
+    ///
+    /// # Errors
+    /// The name is none, in words.
+    pub fn unchecked(name: &str, protocols: &[&[u8]]) -> Result<Connector, String> {
+        let nobody = Trusted(Arc::new(RootCertStore::empty()));
+        let mut connector = Connector::new(name, &nobody, None, protocols, Begins::AtOnce)?;
+        let config = Arc::make_mut(&mut connector.config);
+        let anybody = Arc::new(Anybody(aws_lc_rs::default_provider()));
+        config.dangerous().set_certificate_verifier(anybody);
+        Ok(connector)
+    }
+
     /// What one connection begins with; none where the system has no random numbers.
     pub(super) fn begin(&self) -> Option<ClientConnection> {
         ClientConnection::new(self.config.clone(), self.name.clone()).ok()
@@ -99,7 +113,7 @@ impl Connector {
             tracing::warn!(server = &*server, %why, "TLS with a server failed");
         }
         match why {
-            Failure::Tls(rustls::Error::InvalidCertificate(_)) => ErrorKind::PermissionDenied,
+            why if why.is_of_certificate() => ErrorKind::PermissionDenied,
             Failure::Tls(_) | Failure::NoRandomNumbers => ErrorKind::InvalidData,
             Failure::Refused => ErrorKind::Unsupported,
         }
@@ -118,6 +132,14 @@ pub enum Failure {
     /// The system has none.
     #[error("the system has no random numbers")]
     NoRandomNumbers,
+}
+
+impl Failure {
+    /// Whether the server showed a certificate that is not believed.
+    #[must_use]
+    pub fn is_of_certificate(&self) -> bool {
+        matches!(self, Failure::Tls(rustls::Error::InvalidCertificate(_)))
+    }
 }
 
 // Nothing of a key is shown.

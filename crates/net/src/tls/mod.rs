@@ -28,6 +28,6 @@ mod trusted;
 
 pub use acceptor::Acceptor;
 pub use certificate::{Certificate, CertificateError};
-pub use codec::{Tls, TlsCodec};
+pub use codec::{CONNECTION_BYTES, Tls, TlsCodec};
 pub use connector::{Begins, Connector, Failure};
 pub use trusted::Trusted;

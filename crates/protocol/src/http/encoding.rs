@@ -14,6 +14,8 @@ pub enum Encoding {
     Identity,
     /// RFC 1952.
     Gzip,
+    /// RFC 7932.
+    Brotli,
 }
 
 impl Encoding {
@@ -23,6 +25,7 @@ impl Encoding {
         match self {
             Encoding::Identity => "identity",
             Encoding::Gzip => "gzip",
+            Encoding::Brotli => "br",
         }
     }
 
@@ -31,11 +34,16 @@ impl Encoding {
         match self {
             Encoding::Identity => 0,
             Encoding::Gzip => 1,
+            Encoding::Brotli => 2,
         }
     }
 }
 
-/// A set of encodings; identity is always in it.
+/// Whoever takes gzip and brotli would rather have gzip.
+const GZIP_FIRST: u8 = 4;
+
+/// A set of encodings; identity is always in it. That of a client says, too, which it would rather
+/// have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Encodings(u8);
 
@@ -52,6 +60,17 @@ impl Encodings {
     pub const fn contains(self, encoding: Encoding) -> bool {
         self.0 & encoding.bits() == encoding.bits()
     }
+
+    /// Those other than identity, what is to be preferred first: what the client likes best, and of
+    /// what it likes alike, brotli, which is the smaller.
+    #[inline]
+    pub fn in_order(self) -> impl Iterator<Item = Encoding> {
+        let order = match self.0 & GZIP_FIRST {
+            0 => [Encoding::Brotli, Encoding::Gzip],
+            _ => [Encoding::Gzip, Encoding::Brotli],
+        };
+        order.into_iter().filter(move |it| self.contains(*it))
+    }
 }
 
 /// How much an encoding is wanted, in thousandths; 0: not at all.
@@ -63,6 +82,7 @@ type Weight = u16;
 pub(crate) struct AcceptEncoding {
     identity: Option<Weight>,
     gzip: Option<Weight>,
+    brotli: Option<Weight>,
     /// `*`: all that are not named.
     others: Option<Weight>,
 }
@@ -73,9 +93,11 @@ impl AcceptEncoding {
     pub(crate) fn add(&mut self, value: &[u8]) {
         match value {
             // What nearly all clients send.
-            b"gzip, deflate, br, zstd" | b"gzip, deflate, br" | b"gzip, deflate" => {
+            b"gzip, deflate, br, zstd" | b"gzip, deflate, br" => {
                 self.gzip = Some(1000);
+                self.brotli = Some(1000);
             }
+            b"gzip, deflate" => self.gzip = Some(1000),
             _ => self.add_list(value),
         }
     }
@@ -90,6 +112,8 @@ impl AcceptEncoding {
             let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
             let of = if is(b"gzip") || is(b"x-gzip") {
                 &mut self.gzip
+            } else if is(b"br") {
+                &mut self.brotli
             } else if is(b"identity") {
                 &mut self.identity
             } else if name == b"*" {
@@ -104,13 +128,20 @@ impl AcceptEncoding {
     /// The encodings that the client takes, and likes no less than identity. That it refuses
     /// identity is not heeded: an answer it may have to cope with is better than none.
     pub(crate) fn accepted(self) -> Encodings {
-        let identity = self.identity.or(self.others).unwrap_or(0);
-        let gzip = self.gzip.or(self.others).unwrap_or(0);
-        let accepted = Encodings::default();
-        match gzip > 0 && gzip >= identity {
-            true => accepted.with(Encoding::Gzip),
-            false => accepted,
+        let weight = |of: Option<Weight>| of.or(self.others).unwrap_or(0);
+        let (gzip, brotli) = (weight(self.gzip), weight(self.brotli));
+        let least = weight(self.identity).max(1);
+        let mut accepted = Encodings::default();
+        if gzip >= least {
+            accepted = accepted.with(Encoding::Gzip);
         }
+        if brotli >= least {
+            accepted = accepted.with(Encoding::Brotli);
+        }
+        if gzip > brotli {
+            accepted.0 |= GZIP_FIRST;
+        }
+        accepted
     }
 }
 
@@ -180,6 +211,33 @@ mod tests {
             let accepted = said.accepted();
             assert_eq!(accepted.contains(Encoding::Gzip), takes_gzip, "{lines:?}");
             assert!(accepted.contains(Encoding::Identity));
+        }
+    }
+
+    #[test]
+    fn what_is_liked_best_comes_first_and_brotli_among_equals() {
+        use Encoding::{Brotli, Gzip};
+        for (line, expected) in [
+            ("gzip, deflate, br, zstd", &[Brotli, Gzip][..]),
+            ("gzip, deflate, br", &[Brotli, Gzip]),
+            ("gzip, deflate", &[Gzip]),
+            ("BR", &[Brotli]),
+            ("*", &[Brotli, Gzip]),
+            ("br;q=0.5, gzip", &[Gzip, Brotli]),
+            ("br, gzip;q=0.5", &[Brotli, Gzip]),
+            ("*;q=0.5, gzip;q=0.6", &[Gzip, Brotli]),
+            ("br;q=0, gzip", &[Gzip]),
+            ("br;q=0, *", &[Gzip]),
+            ("gzip;q=0.4, br;q=0.6, identity;q=0.5", &[Brotli]),
+            ("identity;q=0, br;q=0.001", &[Brotli]),
+            ("identity;q=0", &[]),
+            ("broth", &[]),
+            ("", &[]),
+        ] {
+            let mut said = AcceptEncoding::default();
+            said.add(line.as_bytes());
+            let order: Vec<Encoding> = said.accepted().in_order().collect();
+            assert_eq!(order, expected, "{line}");
         }
     }
 }

@@ -33,6 +33,7 @@ mod tls;
 mod transactions;
 mod tutorial;
 mod unix;
+mod wire;
 
 use rustix::process::Signal;
 use server::{Client, NEVER, Server, service};

@@ -73,7 +73,7 @@ fn greeted(
     Ok(StreamOwned::new(connection, socket))
 }
 
-fn client(address: SocketAddr, trusted: &Path) -> Client {
+pub(crate) fn client(address: SocketAddr, trusted: &Path) -> Client {
     let stream = greeted(address, "localhost", &config(&[trusted]));
     Client::over(stream.expect("the certificate is known"))
 }

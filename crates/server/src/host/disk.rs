@@ -8,7 +8,7 @@
 //! A thread is begun when something of its volume is read first. What is on its way is bounded by
 //! those who ask. A thread that hangs when the server ends is left behind.
 
-use crate::site::statics::StreamedFile;
+use crate::site::static_file::StreamedFile;
 use rhythm_http::AnswerSlot;
 use rhythm_net::{Time, Waker};
 use std::collections::HashMap;
@@ -151,7 +151,7 @@ impl Disk for WorkersDisk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::site::statics::FileSource;
+    use crate::site::static_file::FileSource;
     use rhythm_net::ConnectionId;
 
     /// Has a mistake in it.

@@ -18,7 +18,8 @@
 //! for one volume waits for no other.
 
 use crate::host::disk::{Disk, Read};
-use crate::site::statics::{READ_BYTES_MAX, StreamedFile};
+use crate::site::static_file::StreamedFile;
+use crate::site::statics::READ_BYTES_MAX;
 use rhythm_http::{AnswerShape, AnswerSlot, Answers, Flow, Host, HostId, Hosts, Request};
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{Time, Token};
@@ -340,7 +341,7 @@ impl Host for SharedFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::site::statics::FileSource;
+    use crate::site::static_file::FileSource;
     use rhythm_net::ConnectionId;
     use std::cell::Cell;
     use std::io;

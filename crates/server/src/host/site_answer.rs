@@ -5,7 +5,7 @@ use crate::host::files::FileStream;
 use crate::host::statics::FileAnswer;
 use crate::intake::dispatch::SiteAnswer;
 use crate::site::Site;
-use crate::site::statics::Content;
+use crate::site::static_file::Content;
 use rhythm_engine::session::TooMany;
 use rhythm_http::{AnswerShape, Answered, Body, Incoming, write_error};
 use rhythm_protocol::http::conditional::Conditions;

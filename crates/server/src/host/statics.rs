@@ -2,7 +2,7 @@
 
 use crate::host::files::FileStream;
 use crate::site::Site;
-use crate::site::statics::{Content, Entry, Representation};
+use crate::site::static_file::{Content, Entry, Representation};
 use rhythm_http::{AnswerShape, Answered, Body, write_error};
 use rhythm_protocol::http::conditional::{Conditions, Outcome, Validators, evaluate};
 use rhythm_protocol::http::date::DateCache;

@@ -32,7 +32,7 @@ pub struct Memory {
     /// Connections of clients.
     pub connections: usize,
     /// The most of each part, in bytes, by its name.
-    pub parts: [(&'static str, usize); 13],
+    pub parts: [(&'static str, usize); 14],
 }
 
 impl Memory {
@@ -103,6 +103,17 @@ impl Memory {
             (
                 "connections",
                 product([connections, Clients::CONNECTION_BYTES]),
+            ),
+            (
+                "tls",
+                // Sockets that are passed to the server may be for TLS, too.
+                match options.tls_listen.is_empty()
+                    && !(services.iter())
+                        .any(|(service, _)| service.config.tls.certificate.is_some())
+                {
+                    true => 0,
+                    false => product([connections, rhythm_net::tls::CONNECTION_BYTES]),
+                },
             ),
             (
                 "http2",

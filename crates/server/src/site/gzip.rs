@@ -70,15 +70,19 @@ pub(crate) fn is_compressed(page: &PageProgram, settings: &GzipSettings) -> bool
         Aside::Header(name) => OF_BYTES.iter().any(|of| name.eq_ignore_ascii_case(of)),
         Aside::Stored(_) | Aside::Flash => false,
     };
-    let content_type = page.content_type.to_ascii_lowercase();
+    settings.pages && is_text(&page.content_type) && !page.asides.iter().any(is_of_bytes)
+}
+
+/// Whether a value of Content-Type is that of a text, as is worth compressing.
+pub(crate) fn is_text(content_type: &str) -> bool {
+    let content_type = content_type.to_ascii_lowercase();
     let media_type = content_type
         .split(';')
         .next()
         .unwrap_or_default()
         .trim_end();
-    let is_text = media_type.starts_with("text/")
+    media_type.starts_with("text/")
         || media_type.ends_with("+xml")
         || media_type.ends_with("+json")
-        || TEXTS.contains(&media_type);
-    settings.pages && is_text && !page.asides.iter().any(is_of_bytes)
+        || TEXTS.contains(&media_type)
 }

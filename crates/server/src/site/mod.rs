@@ -12,11 +12,13 @@ pub(crate) mod gzip;
 pub(crate) mod lengths;
 pub(crate) mod loader;
 pub(crate) mod names;
+mod precompressed;
 pub(crate) mod proxy_paths;
 pub(crate) mod routes;
 mod settings;
 pub(crate) mod sites;
 pub(crate) mod sizes;
+pub(crate) mod static_file;
 pub(crate) mod statics;
 
 pub use settings::{BackendSettings, HostRoute, ProxyRoute, SiteSettings};

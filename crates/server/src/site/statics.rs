@@ -7,119 +7,20 @@
 //! A file that lies beside another as its encoded form, as `a.css.gz` beside `a.css`, is an entry
 //! as any other, and the other's second representation (RFC 9110, section 8): which one answers is
 //! decided by what the client accepts. One that is older is none: what it was made of has changed;
-//! and one that does not begin as its encoding does.
+//! and one that does not begin as its encoding does. What lies beside no file and is worth it, is
+//! made of it at load (`precompressed.rs`), where that is kept in memory.
 
-use rhythm_protocol::http::date;
-use rhythm_protocol::http::encoding::{Encoding, Encodings};
+use super::precompressed::TimeLeft;
+use super::static_file::{Content, Entry, StaticFile};
+use rhythm_protocol::http::encoding::Encoding;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Bytes of streamed files of one volume that are on their way to one worker, at most.
 pub(crate) const READ_BYTES_MAX: usize = 2 << 20;
 
-/// The endings of files that are encoded forms of others, those to be preferred first, and what
-/// such files begin with (of gzip: RFC 1952, section 2.3.1).
-const ENDINGS: [(Encoding, &str, [u8; 2]); 1] = [(Encoding::Gzip, ".gz", [0x1f, 0x8b])];
-
-/// A file as its owner gives it.
-#[derive(Clone, Debug)]
-pub struct StaticFile {
-    /// Its path below the folder of static files, with `/` between its parts and none in front.
-    pub path: String,
-    /// What it holds.
-    pub content: FileContent,
-    /// When it last changed, if that is known.
-    pub modified: Option<SystemTime>,
-}
-
-/// What a file holds.
-#[derive(Clone, Debug)]
-pub enum FileContent {
-    /// All of it, kept in memory.
-    Kept(Vec<u8>),
-    /// It is read while it is sent.
-    Streamed {
-        /// Its bytes.
-        length: u64,
-        /// What is different once it has changed.
-        version: u64,
-        /// What it is stored on: what reading has to wait for. Others are read beside it.
-        volume: u64,
-        /// Reads it.
-        source: Arc<dyn FileSource>,
-    },
-}
-
-impl From<Vec<u8>> for FileContent {
-    fn from(bytes: Vec<u8>) -> FileContent {
-        FileContent::Kept(bytes)
-    }
-}
-
-/// What reads a file. It may take its time: it is called on no event loop.
-pub trait FileSource: fmt::Debug + Send + Sync {
-    /// Reads all of `into`, from the byte `at` on.
-    ///
-    /// # Errors
-    /// Why that cannot be had. A file that has changed since its content was told of is an error,
-    /// too, lest what is sent is made of two files.
-    fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()>;
-}
-
-/// A file, and what is known of it ahead.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    path: String,
-    pub(crate) content_type: String,
-    plain: Representation,
-    /// What lies beside it, those to be preferred first.
-    encoded: Vec<Representation>,
-}
-
-/// A file in one encoding.
-#[derive(Clone, Debug)]
-pub(crate) struct Representation {
-    pub(crate) encoding: Encoding,
-    pub(crate) content: Content,
-    pub(crate) etag: String,
-    /// Since 1970.
-    modified: Option<Duration>,
-    pub(crate) modified_text: Option<[u8; 29]>,
-}
-
-/// Where a file's bytes are.
-#[derive(Clone, Debug)]
-pub(crate) enum Content {
-    Kept(Arc<[u8]>),
-    Streamed(Arc<StreamedFile>),
-}
-
-impl Content {
-    /// Whether it can be read and begins so.
-    fn begins(&self, start: [u8; 2]) -> bool {
-        match self {
-            Content::Kept(bytes) => bytes.starts_with(&start),
-            Content::Streamed(file) => {
-                let mut read = [0; 2];
-                file.length >= 2 && file.source.read(0, &mut read).is_ok() && read == start
-            }
-        }
-    }
-}
-
-/// A file that is read while it is sent.
-#[derive(Debug)]
-pub(crate) struct StreamedFile {
-    /// As in [`StaticFile`], for the log.
-    pub(crate) path: String,
-    pub(crate) length: u64,
-    pub(crate) volume: u64,
-    pub(crate) source: Arc<dyn FileSource>,
-}
+/// The endings of files that are encoded forms of others.
+const ENDINGS: [(Encoding, &str); 2] = [(Encoding::Gzip, ".gz"), (Encoding::Brotli, ".br")];
 
 /// Says of files, each with what it lies beside, that they are not sent in the place of that.
 fn unfit(files: &[(String, String)], one_is: &str, many_are: &str) -> Option<String> {
@@ -179,7 +80,7 @@ impl Statics {
     fn find_encoded(&mut self) {
         let [mut older, mut others] = [Vec::new(), Vec::new()];
         for index in 0..self.entries.len() {
-            for (encoding, ending, start) in ENDINGS {
+            for (encoding, ending) in ENDINGS {
                 let entry = &self.entries[index];
                 let Some(&beside) = self.by_path.get(&format!("{}{ending}", entry.path)) else {
                     continue;
@@ -187,7 +88,7 @@ impl Statics {
                 let beside = &self.entries[beside as usize];
                 if beside.plain.modified < entry.plain.modified {
                     older.push((beside.path.clone(), entry.path.clone()));
-                } else if !beside.plain.content.begins(start) {
+                } else if !beside.plain.content.begins_as(encoding) {
                     others.push((beside.path.clone(), entry.path.clone()));
                 } else {
                     let encoded = beside.plain.clone().encoded(encoding);
@@ -208,6 +109,39 @@ impl Statics {
         self.warnings.extend(older.into_iter().chain(others));
     }
 
+    /// Makes the encoded forms of files that have none beside them and gain by it, for so long;
+    /// those of files that were the same `before` are taken from there. Gives the number of forms
+    /// that there was no time to try.
+    ///
+    /// It takes its time: it is for a thread that no connection waits for.
+    pub fn compress(&mut self, time: Duration, before: Option<&Statics>) -> usize {
+        if time.is_zero() {
+            return 0;
+        }
+        for entry in &mut self.entries {
+            let its = |before: &Statics| before.by_path.get(&entry.path).copied();
+            if let Some((before, index)) = before.and_then(|it| Some((it, its(it)?))) {
+                entry.take_made(before.entry(index));
+            }
+        }
+        let mut order: Vec<usize> = (0..self.entries.len()).collect();
+        order.sort_by_key(|index| self.entries[*index].plain.length());
+        let left = TimeLeft::of(time);
+        let mut untried = 0;
+        for encoding in [Encoding::Gzip, Encoding::Brotli] {
+            for &index in &order {
+                let entry = &mut self.entries[index];
+                if !entry.wants(encoding) {
+                } else if left.is_over() {
+                    untried += 1;
+                } else {
+                    entry.make(encoding);
+                }
+            }
+        }
+        untried
+    }
+
     /// What looks like a mistake in them, with what helps: those are served all the same.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -220,11 +154,7 @@ impl Statics {
 
     /// The bytes of all that are kept in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let kept = |entry: &Entry| match &entry.plain.content {
-            Content::Kept(bytes) => bytes.len(),
-            Content::Streamed(_) => 0,
-        };
-        self.entries.iter().map(kept).sum()
+        self.entries.iter().map(Entry::bytes).sum()
     }
 
     /// How many are not, but held open.
@@ -271,94 +201,6 @@ impl Statics {
     /// The path under which the files are served; begins and ends with `/`.
     pub(crate) fn mount(&self) -> &str {
         &self.mount
-    }
-}
-
-impl Entry {
-    fn new(file: StaticFile) -> Entry {
-        let kind = mime_guess::from_path(&file.path).first_or_octet_stream();
-        let is_text = kind.type_() == "text"
-            || matches!(kind.subtype().as_str(), "javascript" | "json" | "xml");
-        let content_type = match kind.get_param("charset") {
-            None if is_text => format!("{kind}; charset=utf-8"),
-            _ => kind.to_string(),
-        };
-        Entry {
-            content_type,
-            plain: Representation::new(&file.path, file.content, file.modified),
-            encoded: Vec::new(),
-            path: file.path,
-        }
-    }
-
-    /// It in the best of the encodings that a client accepts.
-    #[inline]
-    pub(crate) fn representation(&self, accepts: Encodings) -> &Representation {
-        let mut encoded = self.encoded.iter();
-        encoded
-            .find(|encoded| accepts.contains(encoded.encoding))
-            .unwrap_or(&self.plain)
-    }
-
-    /// Whether it is not the same to all clients.
-    pub(crate) fn varies(&self) -> bool {
-        !self.encoded.is_empty()
-    }
-}
-
-impl Representation {
-    /// What such a file is as it lies there.
-    fn new(path: &str, content: FileContent, modified: Option<SystemTime>) -> Representation {
-        let mut hasher = DefaultHasher::new();
-        match &content {
-            FileContent::Kept(bytes) => bytes.hash(&mut hasher),
-            FileContent::Streamed { version, .. } => version.hash(&mut hasher),
-        }
-        let modified = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        Representation {
-            encoding: Encoding::Identity,
-            etag: format!("\"{:016x}\"", hasher.finish()),
-            modified,
-            modified_text: modified.map(|since| date::format(since.as_secs())),
-            content: match content {
-                FileContent::Kept(bytes) => Content::Kept(bytes.into()),
-                FileContent::Streamed {
-                    length,
-                    volume,
-                    source,
-                    ..
-                } => Content::Streamed(Arc::new(StreamedFile {
-                    path: path.to_owned(),
-                    length,
-                    volume,
-                    source,
-                })),
-            },
-        }
-    }
-
-    /// As the encoded form of what it was made of, from which its tag must differ (RFC 9110,
-    /// section 8.8.3.3), whatever its owner takes for different.
-    fn encoded(self, encoding: Encoding) -> Representation {
-        let tag = self.etag.trim_matches('"');
-        Representation {
-            encoding,
-            etag: format!("\"{tag}-{}\"", encoding.name()),
-            ..self
-        }
-    }
-
-    /// When it last changed, in seconds since 1970.
-    pub(crate) fn modified_seconds(&self) -> Option<u64> {
-        self.modified.map(|since| since.as_secs())
-    }
-
-    /// Its bytes, wherever they are.
-    pub(crate) fn length(&self) -> u64 {
-        match &self.content {
-            Content::Kept(bytes) => bytes.len() as u64,
-            Content::Streamed(file) => file.length,
-        }
     }
 }
 

@@ -40,6 +40,9 @@ impl fmt::Display for Report {
             self.visits,
             self.connections,
         )?;
+        if self.handshakes > 0 {
+            writeln!(f, "TLS: {} handshakes", self.handshakes)?;
+        }
         writeln!(
             f,
             "\n{:<24}{:>10}{:>8}{:>8}{:>8}{:>11}{:>11}{:>11}{:>11}",

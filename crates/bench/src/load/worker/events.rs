@@ -40,6 +40,8 @@ impl<W: Walk> Handler for Worker<W> {
     fn connected(&mut self, port: &mut dyn Port, connection: ConnectionId, _: Time) {
         if let Some(index) = self.session(connection) {
             self.clients[index].is_connected = true;
+            // A layer tells of a connection once it has greeted the server.
+            self.counts.handshakes += u64::from(self.setup.connector.is_some());
             self.writable(port, index);
         }
     }
