@@ -6,7 +6,7 @@
 //! depend on; where they did, the digests of the programs would differ, and the node is not used.
 
 use crate::wire::bytes::{Put, Taker, Wrong};
-use crate::wire::message::{Digest, MESSAGE_MAX};
+use crate::wire::message::{Digest, SOURCES_MAX};
 use rhythm_engine::compile::compile;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::kind::BackendKind;
@@ -29,7 +29,7 @@ impl Bundle {
     /// Of these sources, whose stages may ask for so much.
     ///
     /// # Errors
-    /// They are more than a message takes, in words.
+    /// They are more than a node takes, in words.
     pub fn new(sources: &Sources, limits: LaneLimits) -> Result<Bundle, String> {
         let mut bytes = Vec::new();
         for limit in [
@@ -50,9 +50,9 @@ impl Bundle {
                 .iter()
                 .for_each(|name| bytes.put_text(name.as_bytes()));
         }
-        if bytes.len() >= MESSAGE_MAX {
+        if bytes.len() > SOURCES_MAX {
             return Err(format!(
-                "its files have {} bytes, and a node takes less than {MESSAGE_MAX}",
+                "its pages and templates have {} bytes, and a node takes {SOURCES_MAX}",
                 bytes.len()
             ));
         }

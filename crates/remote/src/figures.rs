@@ -119,6 +119,11 @@ impl Figures {
         }
     }
 
+    /// A worker that had a connection to a node is gone, with all that it had.
+    pub(crate) fn gone(&self, node: usize) {
+        self.nodes[node].1.connections.fetch_sub(1, Relaxed);
+    }
+
     /// A node does not take a service.
     pub(crate) fn unfit(&self, node: usize, service: &str, why: &str) {
         let (node, of_node) = &self.nodes[node];

@@ -203,6 +203,11 @@ impl Nodes {
         }
     }
 
+    /// Most memory, in bytes, that a thread's way to them has for what goes there and comes back.
+    pub(crate) fn bytes_max(&self) -> usize {
+        Remote::bytes_max(self.peers.len())
+    }
+
     /// What becomes of cohorts.
     pub(crate) fn figures(&self) -> &Arc<Figures> {
         &self.figures

@@ -102,7 +102,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let limits = LaneLimits::of(&config.limits);
     let device = args.device.here().open(&args.cuda, &services)?;
     let options = ServerOptions {
-        device_buffer_bytes_max: device.host_bytes_max(limits, &services),
+        device_buffer_bytes_max: device.host_bytes_max(limits, &services)
+            + nodes.as_ref().map_or(0, Nodes::bytes_max),
         ..ServerOptions::of_all(&services)
     };
     let (makes, ways) = (device.clone(), nodes.clone());

@@ -7,11 +7,12 @@
 //!       +---- lost, silent, wrong; a wait that doubles each time -----------+
 //! ```
 
-use super::LinkOptions;
+use super::options::LinkOptions;
 use crate::bundle::Bundle;
 use crate::figures::silent_for;
 use crate::wire::bytes::Wrong;
-use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, PROTOCOL, SMALL_MAX, VERSION};
+use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, SMALL_MAX};
+use crate::wire::message::{PROTOCOL, VERSION, check_version};
 use rhythm_net::{ConnectionId, Flushed, Outgoing, Peer, Port, Time};
 use rhythm_venice::random;
 use rhythm_venice::secret::{Nonce, Prover};
@@ -45,6 +46,8 @@ pub(super) enum Phase {
 pub(super) enum Fit {
     /// It was offered, and these are its sources.
     Offered(Bundle),
+    /// They were sent.
+    Sent,
     Ready,
     Unfit,
 }
@@ -95,7 +98,9 @@ impl Node {
     }
 
     fn has_room(&self) -> bool {
-        matches!(self.phase, Phase::Used { in_flight } if self.under_way < in_flight)
+        let has_place =
+            matches!(self.phase, Phase::Used { in_flight } if self.under_way < in_flight);
+        has_place && self.output.unsent() < MESSAGE_MAX
     }
 
     /// Begins a connection.
@@ -309,19 +314,5 @@ impl Node {
             }
         }
         Ok(())
-    }
-}
-
-/// Sees that both ends are the same.
-///
-/// # Errors
-/// They are not, in words.
-pub(crate) fn check_version(protocol: u16, version: &str) -> Result<(), String> {
-    match (protocol, version) == (PROTOCOL, VERSION) {
-        true => Ok(()),
-        false => Err(format!(
-            "it is rhythm {version:?} (protocol {protocol}), and this end is rhythm {VERSION} \
-             (protocol {PROTOCOL}): both ends must be the same version"
-        )),
     }
 }

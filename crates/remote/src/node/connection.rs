@@ -5,6 +5,11 @@ use rhythm_net::{ConnectionId, Flushed, Outgoing, Port, Time};
 use rhythm_venice::secret::Nonce;
 use std::collections::VecDeque;
 
+/// Messages without columns that wait to be taken, at most.
+const TOLD_MAX: usize = 1024;
+/// Services that a connection has asked about and heard nothing of, at most.
+const ASKED_MAX: usize = 64;
+
 /// A work that waits for its turn.
 #[derive(Debug)]
 pub(super) struct Queued {
@@ -24,6 +29,10 @@ pub(super) struct Connection {
     pub(super) queue: VecDeque<Queued>,
     /// Those included that run.
     pub(super) under_way: usize,
+    /// Services that it has asked about and heard nothing of.
+    pub(super) asked: usize,
+    /// What it was told since it had taken all.
+    told: usize,
     /// Until when something is to come.
     pub(super) deadline: Time,
     /// It is closed when all is sent.
@@ -38,6 +47,8 @@ impl Connection {
             output: Outgoing::new(),
             queue: VecDeque::new(),
             under_way: 0,
+            asked: 0,
+            told: 0,
             deadline,
             is_ending: false,
         }
@@ -49,12 +60,21 @@ impl Connection {
         self.input.len() + queued + self.output.unsent()
     }
 
+    /// Whether it asks for more than it takes, or waits for more than anybody has.
+    pub(super) fn is_greedy(&self) -> bool {
+        self.told > TOLD_MAX || self.asked > ASKED_MAX
+    }
+
     /// Whether all that was said has gone: one that takes nothing has no further turn.
     pub(super) fn has_taken_all(&self) -> bool {
         self.output.is_empty()
     }
 
     pub(super) fn say(&mut self, message: Message<'_>) {
+        self.told = match self.output.is_empty() {
+            true => 0,
+            false => self.told + 1,
+        };
         self.output.write(|out| message::put(message, out));
     }
 

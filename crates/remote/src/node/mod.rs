@@ -1,59 +1,32 @@
 //! A node: lends its executors to front ends.
 //!
 //! ```text
-//!     listener --> threads (worker.rs): connections, turns, executors
+//!     listener --> threads (worker.rs): connections, turns (works.rs), executors
 //!                      ^
 //!                      | compiled
 //!                  services.rs: what is kept of services, and the thread that compiles them
 //! ```
 
 mod connection;
+mod messages;
+mod options;
 mod services;
 mod worker;
+mod works;
 
-use rhythm_engine::device::{Executor, LaneLimits};
+pub use options::{ExecutorFactory, NodeOptions};
+
+use options::Limits;
 use rhythm_net::workers::{self, Entrance, WorkerOptions};
 use rhythm_net::{
-    DriverOptions, ListenError, ListenOptions, Listener, Role, StartError, Waker, WorkerError,
+    DriverOptions, ListenError, ListenOptions, Listener, Role, StartError, WorkerError,
     WorkerThread, Workers,
 };
-use rhythm_venice::secret::Secret;
 use services::Services;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use worker::{Command, EXECUTORS, NodeWorker};
-
-/// Makes an executor, on the thread that it is for, whose lanes may ask for so much. It wakes the
-/// thread when it has finished something.
-///
-/// An error says in words why there is none.
-pub type ExecutorFactory =
-    Arc<dyn Fn(LaneLimits, Waker) -> Result<Box<dyn Executor>, String> + Send + Sync>;
-
-/// How a node is run.
-#[derive(Clone, Debug)]
-pub struct NodeOptions {
-    /// Where front ends connect.
-    pub listen: SocketAddr,
-    /// Threads, each with executors of its own.
-    pub threads: usize,
-    /// What front ends are to have, too; none: anybody may use it.
-    pub key: Option<Secret>,
-    /// Cohorts that a connection may have under way.
-    pub in_flight: usize,
-    /// Connections of each thread at most.
-    pub connections_max: usize,
-    /// Bytes that each thread keeps of cohorts that wait, and of answers that are not taken yet.
-    pub held_max: usize,
-}
-
-/// What of it a thread holds to.
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    in_flight: usize,
-    held_max: usize,
-}
+use works::{Command, EXECUTORS, NodeWorker};
 
 /// Why a node does not start, or could not go on.
 #[derive(Debug, thiserror::Error)]

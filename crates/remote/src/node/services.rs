@@ -15,9 +15,9 @@ use std::{io, thread};
 
 /// Most services, and most bytes of their sources together.
 const SERVICES_MAX: usize = 32;
-const BYTES_MAX: usize = 256 << 20;
+const BYTES_MAX: usize = 128 << 20;
 /// Most services that wait to be compiled.
-const WAITING_MAX: usize = 16;
+const WAITING_MAX: usize = 8;
 
 /// Whom the outcome is told: it is called on the thread that compiles.
 pub(super) type Tell = Box<dyn FnOnce(Result<Compiled, String>) + Send>;

@@ -7,6 +7,20 @@ use rhythm_venice::secret::{Nonce, Proof};
 pub(crate) const PROTOCOL: u16 = 1;
 /// What both ends have to be the same of: the protocol, and what compiles and runs programs.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Sees that both ends are the same.
+///
+/// # Errors
+/// They are not, in words.
+pub(crate) fn check_version(protocol: u16, version: &str) -> Result<(), String> {
+    match (protocol, version) == (PROTOCOL, VERSION) {
+        true => Ok(()),
+        false => Err(format!(
+            "it is rhythm {version:?} (protocol {protocol}), and this end is rhythm {VERSION} \
+             (protocol {PROTOCOL}): both ends must be the same version"
+        )),
+    }
+}
+
 /// What a greeting begins with.
 const MAGIC: [u8; 8] = *b"RhythmD\0";
 
@@ -14,6 +28,8 @@ const MAGIC: [u8; 8] = *b"RhythmD\0";
 pub(crate) const SMALL_MAX: usize = 4096;
 /// Most bytes of any message: what does not fit is run by the front end itself.
 pub(crate) const MESSAGE_MAX: usize = 64 << 20;
+/// Most bytes of a service's sources.
+pub(crate) const SOURCES_MAX: usize = 16 << 20;
 /// Bytes of a message's length and its kind.
 const HEAD: usize = 5;
 /// Most bytes of a reason, in words.

@@ -24,6 +24,7 @@ pub(crate) mod answer;
 pub(crate) mod bytes;
 pub(crate) mod columns;
 pub(crate) mod message;
+pub(crate) mod outcome;
 pub(crate) mod reads;
 
 #[cfg(test)]

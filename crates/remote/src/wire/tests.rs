@@ -1,8 +1,8 @@
 //! Cohorts of made-up programs there and back, as bytes; and what nodes that lie can say.
 
-use super::answer::{self, Answer, Asked};
-use super::columns;
+use super::answer::{Answer, Asked};
 use super::reads::Reads;
+use super::{columns, outcome};
 use rhythm_engine::cohort::LaneState;
 use rhythm_engine::device::conformance::{self, Dice, make_cohort, make_service};
 use rhythm_engine::device::host::HostExecutor;
@@ -46,9 +46,9 @@ impl Wired {
         self.far.submit(far).expect("it has room");
         let mut done = Vec::new();
         self.far.poll(&mut done);
-        assert!(answer::is_whole(&done[0].cohort, stage));
+        assert!(outcome::is_whole(&done[0].cohort, stage));
         let mut bytes = Vec::new();
-        answer::put(work.program(), &done[0].cohort, &mut bytes);
+        outcome::put(work.program(), &done[0].cohort, &mut bytes);
         (self.spoil)(&mut bytes);
         bytes
     }
