@@ -144,7 +144,11 @@ impl<'a> Answer<'a> {
             };
             (headers, queries) = (own.headers.end, own.queries.end);
             match state {
-                LaneState::Failed(error) => cohort.fail(lane as usize, *error),
+                LaneState::Failed(error) => {
+                    // Where its headers find no room, it has failed all the same.
+                    let _ = self.take_texts(cohort, lane, own, None);
+                    cohort.fail(lane as usize, *error);
+                }
                 LaneState::Active => {
                     if self.take_texts(cohort, lane, own, None).is_none() {
                         cohort.fail_without_room(lane as usize);
@@ -157,6 +161,10 @@ impl<'a> Answer<'a> {
                 }
                 _ => cohort.lanes[lane as usize] = LaneState::Later,
             }
+        }
+        // Lanes that failed before still have theirs.
+        if !cohort.output.headers.is_sorted_by_key(|(lane, ..)| *lane) {
+            cohort.output.headers.sort_by_key(|(lane, ..)| *lane);
         }
         cohort.stage += 1;
     }
@@ -304,7 +312,7 @@ fn headers<'a>(
     for _ in 0..count {
         let (lane, aside, value) = (from.u32()?, from.u16()?, from.text()?);
         let state = states.get(lane as usize);
-        if lane < last || !matches!(state, Some(LaneState::Active | LaneState::Finished)) {
+        if lane < last || matches!(state, None | Some(LaneState::Later)) {
             return Err(Wrong("a header is of no lane that may have one"));
         }
         last = lane;

@@ -76,13 +76,7 @@ pub(crate) fn put(program: &PageProgram, cohort: &Cohort, to: &mut Vec<u8>) {
             to.put_text(cohort.arena.get(file));
         }
     }
-    // Of lanes that failed behind them, nobody asks.
-    let goes = |lane: u32| {
-        matches!(
-            cohort.lanes[lane as usize],
-            LaneState::Active | LaneState::Finished
-        )
-    };
+    let goes = |lane: u32| cohort.lanes[lane as usize] != LaneState::Later;
     let headers = || output.headers.iter().filter(|(lane, ..)| goes(*lane));
     to.put_u32(headers().count() as u32);
     for (lane, aside, value) in headers() {
