@@ -5,6 +5,7 @@ use crate::conform;
 use crate::device::{CudaArgs, Device};
 use crate::folder::{Folder, so_many, summary};
 use crate::output::{complain, print, print_line};
+use crate::remote::{ChoiceParser, DeviceChoice, RemoteArgs};
 use crate::services::{self, Compiled};
 use anyhow::Result;
 use clap::ValueEnum;
@@ -33,8 +34,8 @@ pub(crate) struct Args {
     print: Option<Print>,
 
     /// Run every page on this device and compare with the reference
-    #[arg(long, value_name = "DEVICE", conflicts_with = "print")]
-    device: Option<Device>,
+    #[arg(long, value_name = "DEVICE", conflicts_with = "print", value_parser = ChoiceParser)]
+    device: Option<DeviceChoice>,
 
     /// Only cohorts of so many requests; by default several sizes up to 4096
     #[arg(long, value_name = "N", requires = "device")]
@@ -51,6 +52,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     cuda: CudaArgs,
+
+    #[command(flatten)]
+    remote: RemoteArgs,
 }
 
 /// What can be printed.
@@ -64,7 +68,11 @@ enum Print {
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    args.cuda.check(args.device.as_slice())?;
+    let choice = args.device.as_ref();
+    args.cuda.check(choice.map(DeviceChoice::here).as_slice())?;
+    let nodes = args
+        .remote
+        .open(choice.unwrap_or(&DeviceChoice::Here(Device::Host)))?;
     let read = args.folders.iter().map(|folder| Folder::read(folder));
     let mut folders = read.collect::<Result<Vec<_>>>()?;
     let count = folders.len();
@@ -96,9 +104,14 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let mut configs: Vec<_> = all.iter_mut().map(|it| &mut it.service.config).collect();
     services::agree(&mut configs)?;
     let nowhere = |_: &BackendConfig| Ok(Vec::new());
-    let sites = all
-        .into_iter()
-        .map(|compiled| compiled.into_site(nowhere, |_| Ok(Vec::new()), None));
+    let sites = all.into_iter().map(|compiled| {
+        let sources = nodes.as_ref().map(|_| compiled.folder.sources.clone());
+        let site = compiled.into_site(nowhere, |_| Ok(Vec::new()), None)?;
+        if let (Some(nodes), Some(sources)) = (&nodes, sources) {
+            nodes.add(site.service(), &sources);
+        }
+        Ok(site)
+    });
     let sites = Sites::new(sites.collect::<Result<_>>()?).map_err(anyhow::Error::msg)?;
     for site in sites.all() {
         for warning in site.statics().warnings() {
@@ -109,7 +122,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         let mut ended = ExitCode::SUCCESS;
         for site in sites.all() {
             let service = Arc::clone(site.service());
-            let of_one = conform::run(device, &args.cuda, args.cohort_size, service)?;
+            let nodes = nodes.as_ref();
+            let of_one = conform::run(&device, &args.cuda, args.cohort_size, service, nodes)?;
             if of_one != ExitCode::SUCCESS {
                 ended = of_one;
             }

@@ -1,7 +1,8 @@
 //! `rhythm check --device`: every page on a device, compared with the reference.
 
-use crate::device::{CudaArgs, Device, Opened};
+use crate::device::{CudaArgs, Opened};
 use crate::output::{complain, print_line};
+use crate::remote::{DeviceChoice, Nodes};
 use anyhow::{Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use rhythm_besim::Bank;
@@ -21,6 +22,9 @@ const LANES_EMULATED: usize = 256;
 /// A comparison under way.
 struct Comparison<'a> {
     opened: &'a Opened,
+    /// What it is called.
+    name: String,
+    nodes: Option<&'a Nodes>,
     service: Arc<Service>,
     limits: LaneLimits,
     sizes: Vec<usize>,
@@ -30,6 +34,8 @@ struct Comparison<'a> {
     wrong: usize,
     /// Lanes that the host ran in the device's place, as it must some.
     on_host: u64,
+    /// Stages that this machine ran in a node's place, as it must some.
+    here: u64,
 }
 
 /// Compares every page, in cohorts of `lanes` or of several sizes.
@@ -37,12 +43,13 @@ struct Comparison<'a> {
 /// # Errors
 /// The device cannot be used, or fails.
 pub(crate) fn run(
-    device: Device,
+    device: &DeviceChoice,
     args: &CudaArgs,
     lanes: Option<u32>,
     service: Arc<Service>,
+    nodes: Option<&Nodes>,
 ) -> Result<ExitCode> {
-    let opened = device.open(args, &[&service])?;
+    let opened = device.here().open(args, &[&service])?;
     let sizes = LANES.into_iter();
     let sizes = match lanes {
         Some(lanes) => vec![lanes as usize],
@@ -56,12 +63,18 @@ pub(crate) fn run(
     let mut comparison = Comparison {
         limits: LaneLimits::of(&service.config.limits),
         opened: &opened,
+        name: match device {
+            DeviceChoice::Here(_) => opened.to_string(),
+            remote => remote.to_string(),
+        },
+        nodes,
         service,
         sizes,
         bar,
         runs: 0,
         wrong: 0,
         on_host: 0,
+        here: 0,
     };
     comparison.all()?;
     comparison.bar.finish_and_clear();
@@ -72,6 +85,9 @@ impl Comparison<'_> {
     /// Compares with backends that answer anything; then, where the device has the backend, with
     /// that.
     fn all(&mut self) -> Result<()> {
+        if let Some(nodes) = self.nodes {
+            return self.on_nodes(nodes);
+        }
         if !self.opened.has_kernels() {
             // A stage is compared when all lanes have run it.
             let mut executor = self.opened.on_cpu(self.limits, usize::MAX);
@@ -83,6 +99,23 @@ impl Comparison<'_> {
             Some(users) => self.on_device(Some(users)),
             None => Ok(()),
         }
+    }
+
+    /// Compares what other machines do, and sees that it was them.
+    fn on_nodes(&mut self, nodes: &Nodes) -> Result<()> {
+        let local = self.opened.on_cpu(self.limits, usize::MAX);
+        let mut executor = nodes.alone(&self.service.clone(), local)?;
+        let figures = nodes.figures();
+        let [done, here] = [figures.done(), figures.here()];
+        self.pages(&mut executor, None);
+        self.here = figures.here() - here;
+        if figures.done() == done && self.runs > 0 {
+            bail!(
+                "{}: this machine ran everything, so nothing is known of it",
+                self.name
+            );
+        }
+        Ok(())
     }
 
     /// Compares what the kernels do, and sees that it was them.
@@ -125,9 +158,9 @@ impl Comparison<'_> {
                 self.runs += 1;
                 if let Err(difference) = compared {
                     self.wrong += 1;
-                    let opened = self.opened;
+                    let name = &self.name;
                     self.bar
-                        .suspend(|| complain(format_args!("{opened}: {difference}")));
+                        .suspend(|| complain(format_args!("{name}: {difference}")));
                 }
                 self.bar.inc(1);
             }
@@ -135,7 +168,7 @@ impl Comparison<'_> {
     }
 
     fn report(&self) -> Result<ExitCode> {
-        let opened = self.opened;
+        let opened = &self.name;
         if self.wrong > 0 {
             let (wrong, runs) = (self.wrong, self.runs);
             complain(format_args!(
@@ -152,6 +185,12 @@ impl Comparison<'_> {
             let on_host = self.on_host;
             print_line(format_args!(
                 "{opened}: {on_host} of the lanes were left to the host"
+            ))?;
+        }
+        if self.here > 0 {
+            let here = self.here;
+            print_line(format_args!(
+                "{opened}: {here} of the stages were run by this machine"
             ))?;
         }
         Ok(ExitCode::SUCCESS)

@@ -18,6 +18,7 @@ mod doctor;
 mod flags;
 mod folder;
 mod kv;
+mod lend_device;
 mod load;
 mod logs;
 mod machine;
@@ -25,6 +26,7 @@ mod manager;
 mod model;
 mod new;
 mod output;
+mod remote;
 mod reproduce;
 mod rpo;
 mod schema;
@@ -64,6 +66,7 @@ enum Command {
     Kv(Box<kv::Args>),
     Rpo(Box<rpo::Args>),
     Venice(Box<venice::Args>),
+    Device(Box<lend_device::Args>),
     Load(load::Args),
     Bench(bench::Args),
     Model(model::Args),
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Command::Kv(args) => kv::run(*args),
         Command::Rpo(args) => rpo::run(*args),
         Command::Venice(args) => venice::run(*args),
+        Command::Device(args) => lend_device::run(*args),
         Command::Load(args) => load::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Model(args) => model::run(&args),

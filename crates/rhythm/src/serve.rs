@@ -2,11 +2,12 @@
 
 use crate::allocator;
 use crate::backends::BackendArgs;
-use crate::device::{CudaArgs, Device, take_all_queues};
+use crate::device::{CudaArgs, take_all_queues};
 use crate::flags::Overrides;
 use crate::folder::{Folder, told_once};
 use crate::logs::{self, simd_mistake};
 use crate::manager::{Manager, Told};
+use crate::remote::{ChoiceParser, DeviceChoice, Nodes, RemoteArgs};
 use crate::rpo::own::{self, OwnArgs};
 use crate::services::{self, Compiled};
 use crate::watch;
@@ -20,8 +21,8 @@ use rhythm_net::{ListenOptions, Listener, Waker};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{self, Backend};
 use rhythm_server::{
-    Control, Inherited, Loader, LogOpener, Server, ServerOptions, ServerParts, Site, Sites,
-    system_resolver,
+    Control, DeviceFigures, Inherited, Loader, LogOpener, Server, ServerOptions, ServerParts, Site,
+    Sites, system_resolver,
 };
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -50,8 +51,8 @@ pub(crate) struct Args {
     folders: Vec<PathBuf>,
 
     /// Where pages are rendered
-    #[arg(long, value_name = "DEVICE", default_value = "host")]
-    device: Device,
+    #[arg(long, value_name = "DEVICE", default_value = "host", value_parser = ChoiceParser)]
+    device: DeviceChoice,
 
     /// Reload as files change, and show mistakes in the browser: for writing pages
     #[arg(long)]
@@ -67,19 +68,23 @@ pub(crate) struct Args {
     cuda: CudaArgs,
 
     #[command(flatten)]
+    remote: RemoteArgs,
+
+    #[command(flatten)]
     rpo: OwnArgs,
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    args.cuda.check(&[args.device])?;
-    take_all_queues(args.device);
+    args.cuda.check(&[args.device.here()])?;
+    take_all_queues(args.device.here());
+    let nodes = args.remote.open(&args.device)?;
     // It takes what is said of them out of the environment: before there is another thread.
     let inherited = inherited()?;
     let signals = Arc::<Mutex<Signals>>::default();
     let told = signals.clone();
     let watch = signal::watch(move |signal| lock(&told).tell(signal));
     let watch = watch.context("cannot watch for signals")?;
-    let (all, mistakes) = first(&args)?;
+    let (all, mistakes) = first(&args, nodes.as_ref())?;
     let sites = Sites::new(all.clone()).map_err(anyhow::Error::msg)?;
     let services: Vec<&Service> = all.iter().map(|site| &**site.service()).collect();
     // What is the whole server's is the same in all.
@@ -95,20 +100,25 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         tracing::warn!("{mistake}");
     }
     let limits = LaneLimits::of(&config.limits);
-    let device = args.device.open(&args.cuda, &services)?;
+    let device = args.device.here().open(&args.cuda, &services)?;
     let options = ServerOptions {
-        device_buffer_bytes_max: device.host_bytes_max(limits, &services),
+        device_buffer_bytes_max: device.host_bytes_max(limits, &services)
+            + nodes.as_ref().map_or(0, Nodes::bytes_max),
         ..ServerOptions::of_all(&services)
     };
-    let makes = device.clone();
+    let (makes, ways) = (device.clone(), nodes.clone());
     let parts = ServerParts {
         sites,
-        loader: loader(args.clone(), all.clone()),
+        loader: loader(args.clone(), all.clone(), nodes.clone()),
         resolver: system_resolver(),
         devices: Arc::new(move |_, waker: Waker| {
             let executor = makes.executor(limits, Arc::new(move || waker.wake()))?;
-            Ok(Box::new(executor))
+            Ok(match &ways {
+                Some(nodes) => Box::new(nodes.link(executor)),
+                None => Box::new(executor),
+            })
         }),
+        device_figures: nodes.map(|nodes| nodes.figures().clone() as Arc<dyn DeviceFigures>),
         backends: Arc::new(open),
         hosts: None,
         log: config.server.access_log.clone().map(log_opener),
@@ -140,7 +150,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         address = %server.places(),
         admin = server.admin_place(),
         workers,
-        device = device.to_string(),
+        device = match &args.device {
+            DeviceChoice::Here(_) => device.to_string(),
+            remote => remote.to_string(),
+        },
         gpu = device.gpu().map(|gpu| gpu.name.as_str()),
         simd = Level::active().name(),
         "serving"
@@ -286,10 +299,11 @@ fn exit_after(limit: Duration) {
 }
 
 /// What a reload serves. Where files are watched, that may be what is wrong with them.
-fn loader(args: Args, first: Vec<Arc<Site>>) -> Loader {
+fn loader(args: Args, first: Vec<Arc<Site>>, nodes: Option<Nodes>) -> Loader {
     let mut last = first;
     Box::new(move || {
-        let all = load(&args, &last).into_iter().zip(&mut last);
+        let all = load(&args, &last, nodes.as_ref());
+        let all = all.into_iter().zip(&mut last);
         all.map(|(loaded, last)| match loaded {
             Ok(site) => {
                 warn(&site);
@@ -311,9 +325,9 @@ fn loader(args: Args, first: Vec<Arc<Site>>) -> Loader {
 
 /// What is served first: all services, or none. Where files are watched, that may be what is wrong
 /// with them, which is given, too.
-fn first(args: &Args) -> Result<(Vec<Arc<Site>>, Vec<String>)> {
+fn first(args: &Args, nodes: Option<&Nodes>) -> Result<(Vec<Arc<Site>>, Vec<String>)> {
     let (mut sites, mut failed) = (Vec::new(), Vec::new());
-    for (loaded, folder) in load(args, &[]).into_iter().zip(&args.folders) {
+    for (loaded, folder) in load(args, &[], nodes).into_iter().zip(&args.folders) {
         match loaded {
             Ok(site) => sites.push(site),
             Err(error) => {
@@ -348,8 +362,8 @@ fn first_of_mistakes(args: &Args, folder: &Path, message: &str) -> Option<Arc<Si
 }
 
 /// Reads and compiles the folders, with the flags that override their service.toml. Of services
-/// that cannot be loaded now, `before` are those that are served on.
-fn load(args: &Args, before: &[Arc<Site>]) -> Vec<Result<Arc<Site>>> {
+/// that cannot be loaded now, `before` are those that are served on. `nodes` may run what is loaded.
+fn load(args: &Args, before: &[Arc<Site>], nodes: Option<&Nodes>) -> Vec<Result<Arc<Site>>> {
     let override_config = |service: &mut Service| override_config(service, args);
     let mut compiled = services::compile(&args.folders, &args.backends, override_config);
     let mut kept: Vec<ServiceConfig> = (compiled.iter().zip(before))
@@ -373,7 +387,14 @@ fn load(args: &Args, before: &[Arc<Site>]) -> Vec<Result<Arc<Site>>> {
         let compiled = compiled?;
         let before = before.get(index).map(|before| &**before);
         match &agreed {
-            Ok(()) => compiled.into_site(locate, find, before),
+            Ok(()) => {
+                let sources = nodes.map(|_| compiled.folder.sources.clone());
+                let site = compiled.into_site(locate, find, before)?;
+                if let (Some(nodes), Some(sources)) = (nodes, sources) {
+                    nodes.add(site.service(), &sources);
+                }
+                Ok(site)
+            }
             Err(why) => bail!("{why:#}"),
         }
     };

@@ -50,6 +50,7 @@ pub use host::disk::{Disk, Read};
 pub use limits::memory::Memory;
 pub use limits::options::{PipelineOptions, ServerOptions};
 pub use observe::access_log::LogOpener;
+pub use observe::metrics::DeviceFigures;
 pub use owner::ConnectionOwner;
 pub use pipeline::{Pipeline, PipelineParts};
 pub use rhythm_http::{ClientLimits, HELD_MAX, RATE_MIN, UNSENT_MAX};

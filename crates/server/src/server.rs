@@ -20,7 +20,7 @@ use crate::intake::https;
 use crate::limits::open_files;
 use crate::limits::options::ServerOptions;
 use crate::observe::access_log::{FINISH_MAX, LogOpener, LogWriter};
-use crate::observe::metrics::{Metrics, SessionGauge};
+use crate::observe::metrics::{DeviceFigures, Metrics, SessionGauge};
 use crate::seal::key_of;
 use crate::server::worker::Command;
 use crate::site::current::Current;
@@ -51,6 +51,8 @@ pub struct ServerParts {
     pub resolver: Resolver,
     /// Makes devices: executors, or the ways to them.
     pub devices: DeviceFactory,
+    /// What is counted of them, where they are on other machines.
+    pub device_figures: Option<Arc<dyn DeviceFigures>>,
     /// Makes backends.
     pub backends: SharedBackendFactory,
     /// Makes hosts, if there are any. Sites whose routes name others are refused.
@@ -209,6 +211,7 @@ impl Server {
             &visitors,
             log.as_ref(),
             exporter.as_ref(),
+            parts.device_figures,
         );
         let inherited = parts.inherited.places();
         let Inherited {
@@ -468,6 +471,7 @@ fn metrics_of(
     visitors: &[Visitors],
     log: Option<&LogWriter>,
     exporter: Option<&Exporter>,
+    device: Option<Arc<dyn DeviceFigures>>,
 ) -> Arc<Metrics> {
     let log = log.map(LogWriter::state).unwrap_or_default();
     let all = sites.all().iter().zip(visitors);
@@ -477,6 +481,7 @@ fn metrics_of(
     });
     let mut metrics = Metrics::of_sites(workers, log, all.collect());
     metrics.traces = exporter.map(Exporter::state);
+    metrics.device = device;
     Arc::new(metrics)
 }
 

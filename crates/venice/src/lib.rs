@@ -18,7 +18,7 @@ pub mod loan;
 pub mod memory;
 pub mod monitor;
 pub mod name;
-mod random;
+pub mod random;
 pub mod remote;
 pub mod secret;
 mod units;

@@ -7,7 +7,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 ///
 /// # Panics
 /// The system has none, which it always has once it has started (getrandom(2)).
-pub(crate) fn numbers() -> [u8; 32] {
+pub fn numbers() -> [u8; 32] {
     let mut bytes = [0; 32];
     let mut filled = 0;
     while filled < bytes.len() {

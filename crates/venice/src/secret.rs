@@ -1,4 +1,4 @@
-//! Who belongs to a monitor: nodes that share a secret with it.
+//! Who belongs to a monitor, or to a device that others use: nodes that share a secret with it.
 //!
 //! Each side proves that it has the secret, without telling it: it says an HMAC (RFC 2104, with
 //! SHA-256) over numbers that both have drawn for this connection. What is proven is who began the
@@ -28,11 +28,17 @@ pub struct Secret(Arc<[u8]>);
 
 /// Who proves something to whom: a proof of one side is none of the other's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Prover {
+pub enum Prover {
+    /// An agent, to its monitor.
     Agent,
+    /// A monitor, to an agent.
     Monitor,
     /// A datagram between agents.
     Probe,
+    /// A front end, to a device's node.
+    FrontEnd,
+    /// A device's node, to a front end.
+    Device,
 }
 
 /// Why there is no secret.
@@ -88,18 +94,20 @@ impl Secret {
             Prover::Agent => b"rhythm venice 1 agent\0  ",
             Prover::Monitor => b"rhythm venice 1 monitor\0",
             Prover::Probe => b"rhythm venice 1 probe\0  ",
+            Prover::FrontEnd => b"rhythm device 1 front\0  ",
+            Prover::Device => b"rhythm device 1 node\0   ",
         });
         parts.iter().for_each(|part| mac.update(part));
         mac
     }
 
     /// A proof over parts, which have lengths of their own.
-    pub(crate) fn prove(&self, prover: Prover, parts: &[&[u8]]) -> Proof {
+    pub fn prove(&self, prover: Prover, parts: &[&[u8]]) -> Proof {
         self.mac(prover, parts).finalize().into_bytes().into()
     }
 
     /// Whether it is a proof, or the beginning of one; compared in constant time.
-    pub(crate) fn is_proven(&self, prover: Prover, parts: &[&[u8]], proof: &[u8]) -> bool {
+    pub fn is_proven(&self, prover: Prover, parts: &[&[u8]], proof: &[u8]) -> bool {
         proof.len() >= 16 && self.mac(prover, parts).verify_truncated_left(proof).is_ok()
     }
 }

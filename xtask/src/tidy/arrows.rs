@@ -53,7 +53,10 @@ fn drawn(page: &str) -> BTreeMap<String, (usize, BTreeSet<String>)> {
         if let (true, Some((name, needs))) = (inside, line.split_once("->")) {
             let words = needs.split([',', ' ']).filter(|word| !word.is_empty());
             let needs = words.filter(|word| *word != "nothing").map(str::to_owned);
-            arrows.insert(name.trim().to_owned(), (number, needs.collect()));
+            // One that needs much has several lines.
+            let (_, all) = (arrows.entry(name.trim().to_owned()))
+                .or_insert_with(|| (number, BTreeSet::new()));
+            all.extend(needs);
         }
     }
     arrows
@@ -85,7 +88,7 @@ fn needed(tree: &Tree) -> Result<BTreeMap<String, (String, BTreeSet<String>)>> {
 mod tests {
     use super::*;
 
-    const PAGE_TEXT: &str = "# Page\n\n## Arrows\n\n    top -> base, old\n    base -> nothing\n\
+    const PAGE_TEXT: &str = "# Page\n\n## Arrows\n\n    top -> base\n    top -> old\n    base -> nothing\n\
                              \x20   gone -> base\n\n## Next\n\n    a -> b\n";
 
     #[test]

@@ -237,8 +237,19 @@ pub struct Metrics {
     pub log: Arc<LogState>,
     /// How exporting spans fares, if they are.
     pub(crate) traces: Option<Arc<ExportState>>,
+    /// What is counted of devices on other machines, if there are any.
+    pub(crate) device: Option<Arc<dyn DeviceFigures>>,
     /// For each site what it is called, where there are several, and its sessions.
     sites: Vec<(Option<String>, Box<dyn SessionGauge>)>,
+}
+
+/// Figures of devices on other machines, by whoever has the ways to them.
+pub trait DeviceFigures: Send + Sync + fmt::Debug {
+    /// Writes them, beside those of the server.
+    ///
+    /// # Errors
+    /// As [`Writer`](rhythm_observe::Writer)'s.
+    fn tell(&self, to: &mut rhythm_observe::Writer<'_>) -> fmt::Result;
 }
 
 impl Metrics {
@@ -307,6 +318,7 @@ impl Metrics {
             workers: (0..workers).map(|_| Arc::default()).collect(),
             log,
             traces: None,
+            device: None,
             sites,
         }
     }

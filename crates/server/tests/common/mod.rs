@@ -226,6 +226,7 @@ pub fn parts_of(sites: Sites, loader: Loader) -> ServerParts {
         loader,
         resolver: system_resolver(),
         devices: Arc::new(|_, _| Ok(Box::new(ScalarExecutor::new(LaneLimits::default())))),
+        device_figures: None,
         backends: Arc::new(|_, _| Box::<Echo>::default()),
         hosts: None,
         log: None,

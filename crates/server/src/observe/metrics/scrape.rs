@@ -118,6 +118,9 @@ impl Metrics {
             let help = "Bytes of memory that the process has";
             to.gauge("process_resident_bytes", help, bytes as f64)?;
         }
+        if let Some(device) = &self.device {
+            device.tell(to)?;
+        }
         if let Some(traces) = &self.traces {
             let [exported, dropped, failures] = traces.counts();
             let help = "Spans of traces that a collector took";

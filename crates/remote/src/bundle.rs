@@ -1,0 +1,275 @@
+//! A service on its way to a node: its sources, as they were read, and what else programs and their
+//! stages depend on; and what says that both ends have compiled the same.
+//!
+//! What does not stand in the files themselves stays at home: values of the environment and of
+//! files (passwords, secrets). A node compiles with something in their place, which programs do not
+//! depend on; where they did, the digests of the programs would differ, and the node is not used.
+
+use crate::wire::bytes::{Put, Taker, Wrong};
+use crate::wire::message::{Digest, SOURCES_MAX};
+use rhythm_engine::compile::compile;
+use rhythm_engine::device::LaneLimits;
+use rhythm_engine::kind::BackendKind;
+use rhythm_engine::program::Service;
+use rhythm_engine::settings::{BackendKey, Outside};
+use rhythm_engine::source::Sources;
+use rhythm_server::backend::kinds;
+use sha2::{Digest as _, Sha256};
+use std::fmt::{self, Write};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+/// The sources of a service, as bytes, and their digest.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    pub(crate) digest: Digest,
+    pub(crate) bytes: Arc<[u8]>,
+}
+
+impl Bundle {
+    /// Of these sources, whose stages may ask for so much.
+    ///
+    /// # Errors
+    /// They are more than a node takes, in words.
+    pub fn new(sources: &Sources, limits: LaneLimits) -> Result<Bundle, String> {
+        let mut bytes = Vec::new();
+        for limit in [
+            limits.body_bytes_max,
+            limits.text_bytes_max,
+            limits.turns_max,
+        ] {
+            bytes.put_u64(limit as u64);
+        }
+        bytes.put_u32(sources.files.len() as u32);
+        for (name, text) in &sources.files {
+            bytes.put_text(name.as_bytes());
+            bytes.put_text(text.as_bytes());
+        }
+        for names in [&sources.static_files, &sources.others] {
+            bytes.put_u32(names.len() as u32);
+            names
+                .iter()
+                .for_each(|name| bytes.put_text(name.as_bytes()));
+        }
+        if bytes.len() > SOURCES_MAX {
+            return Err(format!(
+                "its pages and templates have {} bytes, and a node takes {SOURCES_MAX}",
+                bytes.len()
+            ));
+        }
+        Ok(Bundle {
+            digest: Sha256::digest(&bytes).into(),
+            bytes: bytes.into(),
+        })
+    }
+}
+
+/// A service as a node has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Compiled {
+    pub(crate) service: Arc<Service>,
+    pub(crate) limits: LaneLimits,
+    /// What it was compiled to.
+    pub(crate) programs: Digest,
+}
+
+/// Compiles what came.
+///
+/// # Errors
+/// It is no bundle, or does not compile here; in words.
+pub(crate) fn compile_bundle(bytes: &[u8]) -> Result<Compiled, String> {
+    let (sources, limits) = read(bytes).map_err(|wrong| wrong.to_string())?;
+    let service = compile(&sources, node_kinds()).map_err(|found| match found.first() {
+        Some(first) => format!("it does not compile there: {first}"),
+        None => "it does not compile there".to_owned(),
+    })?;
+    Ok(Compiled {
+        programs: digest_of(&service),
+        service: Arc::new(service),
+        limits,
+    })
+}
+
+fn read(bytes: &[u8]) -> Result<(Sources, LaneLimits), Wrong> {
+    let mut from = Taker(bytes);
+    let mut limit = || Ok(usize::try_from(from.u64()?).unwrap_or(usize::MAX));
+    let limits = LaneLimits {
+        body_bytes_max: limit()?,
+        text_bytes_max: limit()?,
+        turns_max: limit()?,
+    };
+    // As many digits as a secret has letters at least, and a number, too.
+    const STAND_IN: &str = "00000000000000000000000000000000000001";
+    let mut sources = Sources {
+        outside: Outside {
+            variable: |_| Ok(STAND_IN.to_owned()),
+            first_line: |_| Ok(STAND_IN.to_owned()),
+        },
+        ..Sources::default()
+    };
+    for _ in 0..from.u32()? {
+        let name = from.text()?.to_owned();
+        sources.files.insert(name, from.text()?.to_owned());
+    }
+    for names in [&mut sources.static_files, &mut sources.others] {
+        for _ in 0..from.u32()? {
+            names.insert(from.text()?.to_owned());
+        }
+    }
+    from.end()?;
+    Ok((sources, limits))
+}
+
+/// The kinds of backends, as a node has them that asks none: addresses may be anything, and no
+/// statement is tried.
+fn node_kinds() -> &'static [BackendKind] {
+    static KINDS: OnceLock<Vec<BackendKind>> = OnceLock::new();
+    KINDS.get_or_init(|| {
+        let kinds = kinds().into_iter().map(|kind| {
+            let keys = kind.keys.iter().map(|key| BackendKey {
+                check: |_| true,
+                ..*key
+            });
+            BackendKind {
+                // Made once a process.
+                keys: Vec::leak(keys.collect()),
+                check: |_| None,
+                ..kind
+            }
+        });
+        kinds.collect()
+    })
+}
+
+/// What a service's pages and fragments were compiled to: two that have the same digest render the
+/// same.
+pub(crate) fn digest_of(service: &Service) -> Digest {
+    struct Hashed(Sha256);
+    impl fmt::Write for Hashed {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.update(text.as_bytes());
+            Ok(())
+        }
+    }
+    let mut hashed = Hashed(Sha256::new());
+    let written = write!(hashed, "{:?}{:?}", service.pages, service.fragments);
+    debug_assert!(written.is_ok(), "a hash takes everything");
+    hashed.0.finalize().into()
+}
+
+/// A service that is served, and its bundle.
+#[derive(Clone, Debug)]
+struct Served {
+    service: Weak<Service>,
+    bundle: Bundle,
+    programs: Digest,
+}
+
+/// The services that a front end serves, for all of its workers.
+#[derive(Debug, Default)]
+pub struct Bundles {
+    served: Mutex<Vec<Served>>,
+}
+
+impl Bundles {
+    /// Adds a service; what nobody serves any more is forgotten.
+    pub fn add(&self, service: &Arc<Service>, bundle: Bundle) {
+        let programs = digest_of(service);
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        served.retain(|it| it.service.strong_count() > 0);
+        served.push(Served {
+            service: Arc::downgrade(service),
+            bundle,
+            programs,
+        });
+    }
+
+    /// A service's bundle, and the digest of its programs.
+    pub(crate) fn find(&self, service: &Arc<Service>) -> Option<(Bundle, Digest)> {
+        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |it: &&Served| std::ptr::eq(it.service.as_ptr(), Arc::as_ptr(service));
+        let found = served.iter().find(is_it)?;
+        Some((found.bundle.clone(), found.programs))
+    }
+
+    /// The digests of all.
+    pub(crate) fn digests(&self) -> Vec<Digest> {
+        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = served.iter().filter(|it| it.service.strong_count() > 0);
+        there.map(|it| it.bundle.digest).collect()
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Arc<Service>> {
+        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        served
+            .iter()
+            .filter_map(|it| it.service.upgrade())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources() -> Sources {
+        let mut sources = Sources {
+            outside: Outside {
+                variable: |_| Ok("http://127.0.0.1:1/b".to_owned()),
+                first_line: |_| Ok("a secret of the front end's, 32 long".to_owned()),
+            },
+            ..Sources::default()
+        };
+        let files = [
+            (
+                "service.toml",
+                "[service]\nsecret_file = \"key\"\n[[backend]]\nname = \"b\"\nkind = \"besim\"\n\
+                 url = \"${AT}\"\n",
+            ),
+            (
+                "pages/hello.html",
+                "+++\nroute = \"GET /hello\"\n[params]\n\
+                 name = { in = \"query\", type = \"text\" }\n+++\n<h1>{{ name }}</h1>\n",
+            ),
+        ];
+        for (name, text) in files {
+            sources.files.insert(name.to_owned(), text.to_owned());
+        }
+        sources.static_files.insert("a.png".to_owned());
+        sources
+    }
+
+    #[test]
+    fn both_ends_compile_the_same_though_secrets_stay() {
+        let sources = sources();
+        let service = compile(&sources, &kinds()).expect("a good service");
+        let limits = LaneLimits::default();
+        let bundle = Bundle::new(&sources, limits).expect("a small one");
+        let text = String::from_utf8_lossy(&bundle.bytes);
+        assert!(!text.contains("secret of") && !text.contains("127.0.0.1"));
+        let compiled = compile_bundle(&bundle.bytes).expect("it compiles there, too");
+        assert_eq!(compiled.programs, digest_of(&service));
+        assert_eq!(compiled.limits, limits);
+        let mut other = sources.clone();
+        let page = other.files.get_mut("pages/hello.html").expect("it has one");
+        *page = page.replace("h1", "h2");
+        let other = Bundle::new(&other, limits).expect("a small one");
+        assert_ne!(other.digest, bundle.digest);
+        let compiled = compile_bundle(&other.bytes).expect("it compiles");
+        assert_ne!(compiled.programs, digest_of(&service));
+    }
+
+    #[test]
+    fn what_is_cut_is_no_bundle_and_what_is_wrong_is_told() {
+        let bundle = Bundle::new(&sources(), LaneLimits::default()).expect("a small one");
+        for cut in 0..bundle.bytes.len() {
+            assert!(read(&bundle.bytes[..cut]).is_err(), "{cut}");
+        }
+        let mut wrong = sources();
+        let page = wrong.files.get_mut("pages/hello.html").expect("it has one");
+        *page = page.replace("{{ name }}", "{{ nobody }}");
+        let wrong = Bundle::new(&wrong, LaneLimits::default()).expect("a small one");
+        let why = compile_bundle(&wrong.bytes).expect_err("it has a mistake");
+        assert!(why.contains("nobody"), "{why}");
+    }
+}

@@ -1,0 +1,187 @@
+//! What nodes say, and what comes of it.
+
+use super::node::{Fit, Phase};
+use super::works::{Away, Remote};
+use crate::wire::answer::{Answer, Asked};
+use crate::wire::bytes::Wrong;
+use crate::wire::message::{self, Digest, Message};
+use rhythm_engine::program::Service;
+use rhythm_net::{Port, Time};
+use std::sync::Arc;
+
+impl Remote {
+    /// Takes all messages that have come whole.
+    pub(super) fn take_messages(&mut self, port: &mut dyn Port, index: usize, now: Time) {
+        let input = self.nodes[index].take_input();
+        let mut taken = 0;
+        loop {
+            let most = self.nodes[index].message_max();
+            let outcome = match message::take(&input[taken..], most) {
+                Ok(None) => break,
+                Ok(Some((message, length))) => {
+                    taken += length;
+                    self.take_message(port, index, message, now)
+                }
+                Err(wrong) => Err(wrong.to_string()),
+            };
+            if let Err(why) = outcome {
+                return self.lose(port, index, &why, true, now);
+            }
+            // It may have been lost by what was to be sent to it.
+            if self.nodes[index].connection.is_none() {
+                return;
+            }
+        }
+        self.nodes[index].give_input_back(input, taken);
+        if !self.nodes[index].flush(port) {
+            self.lose(port, index, "its connection is gone", false, now);
+        }
+    }
+
+    /// Takes one.
+    ///
+    /// # Errors
+    /// Why this node is not to be used.
+    fn take_message(
+        &mut self,
+        port: &mut dyn Port,
+        index: usize,
+        message: Message<'_>,
+        now: Time,
+    ) -> Result<(), String> {
+        let node = &mut self.nodes[index];
+        match node.phase {
+            Phase::Away { .. } => Ok(()),
+            Phase::Greeted => node.greeted(message, &self.options),
+            Phase::Proven { numbers, in_flight } => {
+                node.proven(message, numbers, in_flight, &self.options)?;
+                self.figures.used(index, in_flight);
+                for service in self.bundles.all() {
+                    self.offer(port, &service, now);
+                }
+                Ok(())
+            }
+            Phase::Used { .. } => self.take_used(port, index, message, now),
+        }
+    }
+
+    /// Takes a message of a node that takes works.
+    fn take_used(
+        &mut self,
+        port: &mut dyn Port,
+        index: usize,
+        message: Message<'_>,
+        now: Time,
+    ) -> Result<(), String> {
+        let node = &mut self.nodes[index];
+        node.answered();
+        match message {
+            Message::Pong => Ok(()),
+            Message::Send { digest } => {
+                // Once: it could ask for more than it takes.
+                let fit = node.services.get_mut(&digest);
+                let Some(Fit::Offered(bundle)) = fit.map(|fit| std::mem::replace(fit, Fit::Sent))
+                else {
+                    return Err("it asks for what it was not offered".to_owned());
+                };
+                node.say(Message::Sources {
+                    bytes: &bundle.bytes,
+                });
+                Ok(())
+            }
+            Message::Ready { digest, programs } => {
+                let fit = self.ready(index, &digest, programs)?;
+                self.nodes[index].services.insert(digest, fit);
+                Ok(())
+            }
+            Message::Unfit { digest, why } => {
+                let fit = node.services.get_mut(&digest);
+                let Some(fit @ (Fit::Offered(_) | Fit::Sent)) = fit else {
+                    return Err("it refuses what it was not offered".to_owned());
+                };
+                *fit = Fit::Unfit;
+                let service = self.name_of(&digest);
+                self.figures.unfit(index, &service, why);
+                Ok(())
+            }
+            Message::Done { token, answer } => self.take_answer(index, token, answer),
+            Message::Declined { token, is_unknown } => {
+                let away = self.take_away(index, token)?;
+                self.figures.count_declined(index);
+                if is_unknown {
+                    // It has forgotten it for others.
+                    self.nodes[index].services.remove(&away.digest);
+                    let service = Arc::clone(&away.work.service);
+                    self.offer(port, &service, now);
+                }
+                self.again(port, away, now);
+                Ok(())
+            }
+            _ => Err("it says what only a front end says".to_owned()),
+        }
+    }
+
+    /// Whether what a node has compiled is what was compiled here.
+    fn ready(&mut self, index: usize, digest: &Digest, programs: Digest) -> Result<Fit, String> {
+        let known = match self.nodes[index].services.get(digest) {
+            Some(Fit::Offered(_) | Fit::Sent) => self.bundles.all(),
+            _ => return Err("it has what it was not offered".to_owned()),
+        };
+        let mut found = known
+            .iter()
+            .filter_map(|service| self.bundles.find(service));
+        let own = found.find(|(bundle, _)| bundle.digest == *digest);
+        match own {
+            Some((_, own)) if own != programs => {
+                let service = self.name_of(digest);
+                let why = "it has compiled the pages to something else than this end: both ends \
+                           must be the same build, and backends of the kinds in service.toml";
+                self.figures.unfit(index, &service, why);
+                Ok(Fit::Unfit)
+            }
+            // Of one that nobody serves any more no cohort comes.
+            _ => Ok(Fit::Ready),
+        }
+    }
+
+    fn name_of(&self, digest: &Digest) -> String {
+        let all = self.bundles.all();
+        let is_it = |service: &&Arc<Service>| {
+            let found = self.bundles.find(service);
+            found.is_some_and(|(bundle, _)| bundle.digest == *digest)
+        };
+        let found = all.iter().find(is_it);
+        found.map_or_else(String::new, |service| service.config.service.name.clone())
+    }
+
+    /// Takes a work back that a node has.
+    fn take_away(&mut self, index: usize, token: u64) -> Result<Away, String> {
+        let is_there = self.away.get(&token).is_some_and(|away| away.node == index);
+        let away = is_there.then(|| self.away.remove(&token)).flatten();
+        let away = away.ok_or("it answers what it was not asked")?;
+        self.nodes[index].under_way -= 1;
+        Ok(away)
+    }
+
+    fn take_answer(&mut self, index: usize, token: u64, answer: &[u8]) -> Result<(), String> {
+        let not_asked = "it answers what it was not asked";
+        let away = self.away.get(&token).filter(|away| away.node == index);
+        let Away { work, lanes, .. } = away.ok_or(not_asked)?;
+        let asked = Asked {
+            service: &work.service,
+            page: work.page,
+            stage: work.cohort.stage,
+            lanes: lanes.len(),
+        };
+        let read = Answer::of(asked, answer);
+        let read = read.map_err(|Wrong(why)| format!("it answers wrongly: {why}"))?;
+        let Away {
+            mut work, lanes, ..
+        } = self.take_away(index, token)?;
+        read.apply(&mut work.cohort, &lanes);
+        self.figures.count_done(index);
+        self.nodes[index].did_well();
+        self.done.push(work);
+        Ok(())
+    }
+}

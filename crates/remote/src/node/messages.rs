@@ -1,0 +1,215 @@
+//! What front ends say to a node, and what comes of it.
+
+use super::connection::Queued;
+use super::services::{Found, Tell};
+use super::works::{Command, NodeWorker};
+use crate::bundle::Compiled;
+use crate::wire::bytes::Wrong;
+use crate::wire::message::check_version;
+use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, SMALL_MAX, SOURCES_MAX};
+use rhythm_net::{ConnectionId, Port, Time};
+use rhythm_venice::secret::Prover;
+use sha2::{Digest as _, Sha256};
+use std::time::Duration;
+
+/// How long one may be silent: each asks more often whether the node is there.
+const SILENT_MAX: Duration = Duration::from_secs(60);
+
+impl NodeWorker {
+    /// Takes all messages that have come whole.
+    pub(super) fn take_messages(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let mut input = std::mem::take(&mut connection.input);
+        let mut taken = 0;
+        while let Some(connection) = self.connections.get(id) {
+            if connection.is_ending {
+                return;
+            }
+            let most = match connection.nonce {
+                Some(_) => SMALL_MAX,
+                None => MESSAGE_MAX,
+            };
+            let outcome = match message::take(&input[taken..], most) {
+                Ok(None) => break,
+                Ok(Some((message, length))) => {
+                    taken += length;
+                    self.take_message(port, id, message, now)
+                }
+                Err(wrong) => Err(wrong),
+            };
+            if let Err(Wrong(why)) = outcome {
+                self.refuse(why, now);
+                return self.end(port, id);
+            }
+        }
+        input.drain(..taken);
+        if input.is_empty() && input.capacity() > SMALL_MAX {
+            input = Vec::new();
+        }
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.input = input;
+        }
+    }
+
+    fn take_message(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        message: Message<'_>,
+        now: Time,
+    ) -> Result<(), Wrong> {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return Ok(());
+        };
+        connection.deadline = now + SILENT_MAX;
+        if let Some(nonce) = connection.nonce {
+            return self.take_hello(port, id, nonce, message, now);
+        }
+        if connection.is_greedy() {
+            return Err(Wrong("a front end asks for more than it takes"));
+        }
+        match message {
+            Message::Ping => self.say(port, id, Message::Pong),
+            Message::Offer { digest } => {
+                connection.asked += 1;
+                let tell = self.tell(id, digest);
+                match self.services.find(&digest, tell) {
+                    Found::Kept(compiled) => self.compiled(port, id, digest, Ok(compiled)),
+                    Found::Pending => {}
+                    Found::Unknown => {
+                        self.settled(id);
+                        self.say(port, id, Message::Send { digest });
+                    }
+                }
+            }
+            Message::Sources { bytes } if bytes.len() <= SOURCES_MAX => {
+                connection.asked += 1;
+                let digest: Digest = Sha256::digest(bytes).into();
+                let tell = self.tell(id, digest);
+                if !self.services.compile(digest, bytes.to_vec(), tell) {
+                    let why = "too many services wait to be compiled there".to_owned();
+                    self.compiled(port, id, digest, Err(why));
+                }
+            }
+            Message::Work {
+                token,
+                digest,
+                cohort,
+            } => return self.take_work(port, id, token, digest, cohort),
+            _ => return Err(Wrong("a front end says what only a node says")),
+        }
+        Ok(())
+    }
+
+    fn take_hello(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        nonce: [u8; 32],
+        message: Message<'_>,
+        now: Time,
+    ) -> Result<(), Wrong> {
+        let Message::Hello {
+            protocol,
+            version,
+            nonce: theirs,
+            proof,
+        } = message
+        else {
+            return Err(Wrong("a front end does not say hello"));
+        };
+        let mut checked = check_version(protocol, version);
+        if let (Ok(()), Some(key)) = (&checked, &self.key)
+            && !key.is_proven(Prover::FrontEnd, &[&nonce, &theirs], &proof)
+        {
+            checked = Err("the front end does not have this node's key".to_owned());
+        }
+        let Some(connection) = self.connections.get_mut(id) else {
+            return Ok(());
+        };
+        match checked {
+            Ok(()) => {
+                connection.nonce = None;
+                let proof = match &self.key {
+                    Some(key) => key.prove(Prover::Device, &[&theirs, &nonce]),
+                    None => [0; 32],
+                };
+                self.say(port, id, Message::Welcome { proof });
+            }
+            Err(why) => {
+                connection.is_ending = true;
+                self.say(port, id, Message::Refused { why: &why });
+                self.refuse(&why, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// What tells this thread what has become of a service.
+    fn tell(&self, id: ConnectionId, digest: Digest) -> Tell {
+        let inbox = self.inbox.clone();
+        Box::new(move |compiled| inbox.send(Command::Compiled(id, digest, compiled)))
+    }
+
+    /// Tells a front end what has become of its service.
+    pub(super) fn compiled(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        digest: Digest,
+        compiled: Result<Compiled, String>,
+    ) {
+        self.settled(id);
+        let fit = compiled.and_then(|compiled| {
+            self.executor(&compiled)?;
+            Ok(compiled.programs)
+        });
+        match fit {
+            Ok(programs) => self.say(port, id, Message::Ready { digest, programs }),
+            Err(why) => {
+                tracing::warn!(why, "a service is not taken");
+                self.say(port, id, Message::Unfit { digest, why: &why });
+            }
+        }
+    }
+
+    fn take_work(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        token: u64,
+        digest: Digest,
+        cohort: &[u8],
+    ) -> Result<(), Wrong> {
+        let held: usize = self.connections.iter().map(|(_, it)| it.held()).sum();
+        let has_room = held + cohort.len() <= self.limits.held_max;
+        let Some(connection) = self.connections.get_mut(id) else {
+            return Ok(());
+        };
+        if connection.under_way >= self.limits.in_flight {
+            return Err(Wrong(
+                "a front end sends more cohorts at a time than it may",
+            ));
+        }
+        if !has_room {
+            let is_unknown = false;
+            self.say(port, id, Message::Declined { token, is_unknown });
+            return Ok(());
+        }
+        connection.under_way += 1;
+        if connection.queue.is_empty() {
+            self.turns.push_back(id);
+        }
+        let bytes = cohort.to_vec();
+        let queued = Queued {
+            token,
+            digest,
+            bytes,
+        };
+        connection.queue.push_back(queued);
+        self.has_more = true;
+        Ok(())
+    }
+}

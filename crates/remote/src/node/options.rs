@@ -1,0 +1,38 @@
+//! How a node is run, and what makes its executors.
+
+use rhythm_engine::device::{Executor, LaneLimits};
+use rhythm_net::Waker;
+use rhythm_venice::secret::Secret;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Makes an executor, on the thread that it is for, whose lanes may ask for so much. It wakes the
+/// thread when it has finished something.
+///
+/// An error says in words why there is none.
+pub type ExecutorFactory =
+    Arc<dyn Fn(LaneLimits, Waker) -> Result<Box<dyn Executor>, String> + Send + Sync>;
+
+/// How a node is run.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// Where front ends connect.
+    pub listen: SocketAddr,
+    /// Threads, each with executors of its own.
+    pub threads: usize,
+    /// What front ends are to have, too; none: anybody may use it.
+    pub key: Option<Secret>,
+    /// Cohorts that a connection may have under way.
+    pub in_flight: usize,
+    /// Connections of each thread at most.
+    pub connections_max: usize,
+    /// Bytes that each thread keeps of cohorts that wait, and of answers that are not taken yet.
+    pub held_max: usize,
+}
+
+/// What of it a thread holds to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) in_flight: usize,
+    pub(super) held_max: usize,
+}

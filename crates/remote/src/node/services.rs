@@ -1,0 +1,169 @@
+//! The services that a node keeps, for all of its threads, and the thread that compiles them.
+//!
+//! They are kept under the digests of what they were compiled of, so that front ends that serve the
+//! same have one, and a front end that comes again finds it. How many there are is bounded, and so
+//! are their bytes: those that nobody used for longest go first, and are asked for again.
+
+use crate::bundle::{Compiled, compile_bundle};
+use crate::wire::message::Digest;
+use rhythm_engine::device::LaneLimits;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{io, thread};
+
+/// Most services, and most bytes of their sources together.
+const SERVICES_MAX: usize = 32;
+const BYTES_MAX: usize = 128 << 20;
+/// Most services that wait to be compiled.
+const WAITING_MAX: usize = 8;
+
+/// Whom the outcome is told: it is called on the thread that compiles.
+pub(super) type Tell = Box<dyn FnOnce(Result<Compiled, String>) + Send>;
+
+#[derive(Debug)]
+struct Kept {
+    compiled: Compiled,
+    bytes: usize,
+    used: u64,
+}
+
+#[derive(Default)]
+struct State {
+    kept: HashMap<Digest, Kept>,
+    /// Under way, and who waits for them.
+    pending: HashMap<Digest, Vec<Tell>>,
+    /// Counts uses.
+    uses: u64,
+}
+
+/// See the module's text.
+pub(super) struct Services {
+    state: Mutex<State>,
+    jobs: SyncSender<(Digest, Vec<u8>)>,
+}
+
+/// What there is of a service.
+pub(super) enum Found {
+    Kept(Compiled),
+    /// It is compiled just now: whoever asked is told.
+    Pending,
+    /// Nobody has it.
+    Unknown,
+}
+
+impl Services {
+    /// None yet, and a thread.
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub(super) fn start() -> io::Result<Arc<Services>> {
+        let (jobs, waiting) = sync_channel(WAITING_MAX);
+        let services = Arc::new(Services {
+            state: Mutex::default(),
+            jobs,
+        });
+        let own = Arc::downgrade(&services);
+        let work = move |waiting: Receiver<(Digest, Vec<u8>)>| {
+            for (digest, bytes) in waiting {
+                let compiled = catch_unwind(AssertUnwindSafe(|| compile_bundle(&bytes)));
+                let compiled = compiled.unwrap_or_else(|_| {
+                    Err("the compiler failed there: this is a mistake of Rhythm's".to_owned())
+                });
+                match own.upgrade() {
+                    Some(services) => services.compiled(digest, bytes.len(), compiled),
+                    None => return,
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("compile".to_owned());
+        thread.spawn(move || work(waiting))?;
+        Ok(services)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The service, for a cohort.
+    pub(super) fn get(&self, digest: &Digest) -> Option<Compiled> {
+        let state = &mut *self.state();
+        state.uses += 1;
+        let kept = state.kept.get_mut(digest)?;
+        kept.used = state.uses;
+        Some(kept.compiled.clone())
+    }
+
+    /// What there is of a service that was offered; `tell` is told if it is pending.
+    pub(super) fn find(&self, digest: &Digest, tell: Tell) -> Found {
+        if let Some(compiled) = self.get(digest) {
+            return Found::Kept(compiled);
+        }
+        match self.state().pending.get_mut(digest) {
+            Some(told) => {
+                told.push(tell);
+                Found::Pending
+            }
+            None => Found::Unknown,
+        }
+    }
+
+    /// Has sources compiled; `tell` is told what comes of it. False: too many wait.
+    pub(super) fn compile(&self, digest: Digest, bytes: Vec<u8>, tell: Tell) -> bool {
+        let mut state = self.state();
+        if let Some(told) = state.pending.get_mut(&digest) {
+            told.push(tell);
+            return true;
+        }
+        match self.jobs.try_send((digest, bytes)) {
+            Ok(()) => drop(state.pending.insert(digest, vec![tell])),
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => return false,
+        }
+        true
+    }
+
+    fn compiled(&self, digest: Digest, bytes: usize, compiled: Result<Compiled, String>) {
+        let told = {
+            let state = &mut *self.state();
+            state.uses += 1;
+            if let Ok(compiled) = &compiled {
+                let kept = Kept {
+                    compiled: compiled.clone(),
+                    bytes,
+                    used: state.uses,
+                };
+                state.kept.insert(digest, kept);
+                state.make_room();
+            }
+            state.pending.remove(&digest).unwrap_or_default()
+        };
+        told.into_iter().for_each(|tell| tell(compiled.clone()));
+    }
+
+    /// The limits of all that are kept.
+    pub(super) fn limits(&self) -> Vec<LaneLimits> {
+        self.state()
+            .kept
+            .values()
+            .map(|kept| kept.compiled.limits)
+            .collect()
+    }
+}
+
+impl State {
+    /// Lets go of those that were used least lately, but for the last one.
+    fn make_room(&mut self) {
+        let is_too_much = |kept: &HashMap<Digest, Kept>| {
+            let bytes: usize = kept.values().map(|kept| kept.bytes).sum();
+            kept.len() > SERVICES_MAX || (bytes > BYTES_MAX && kept.len() > 1)
+        };
+        while is_too_much(&self.kept) {
+            let oldest = self.kept.iter().min_by_key(|(_, kept)| kept.used);
+            let Some(oldest) = oldest.map(|(digest, _)| *digest) else {
+                return;
+            };
+            self.kept.remove(&oldest);
+        }
+    }
+}

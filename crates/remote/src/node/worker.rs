@@ -1,0 +1,101 @@
+//! A thread of a node: its connections, and the cohorts that it runs for them.
+//!
+//! ```text
+//!   connection --Work--> its queue --its turn--> columns --> executor --> Done --> connection
+//! ```
+//!
+//! Connections take turns, a cohort each, so that many front ends share an executor evenly,
+//! whatever each of them sends. One that does not take what it was answered has no turn meanwhile.
+//! What they say is in messages.rs, whose turn it is in works.rs.
+
+use super::connection::Connection;
+use super::works::{Command, NodeWorker};
+use crate::wire::message::{Message, PROTOCOL, VERSION};
+use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token, Worker};
+use rhythm_venice::random;
+use std::time::Duration;
+
+/// How long a front end has to show that it may be here.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// How often connections are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+impl Handler for NodeWorker {
+    fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
+        let (id, nonce) = (accepted.connection, random::numbers());
+        let connection = Connection::new(nonce, now + HELLO_WITHIN);
+        self.connections.insert(id, connection);
+        let greeting = Message::Greeting {
+            protocol: PROTOCOL,
+            version: VERSION,
+            nonce,
+            has_key: self.key.is_some(),
+            in_flight: u16::try_from(self.limits.in_flight).unwrap_or(u16::MAX),
+        };
+        self.say(port, id, greeting);
+    }
+
+    fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection.input.extend_from_slice(bytes);
+        self.take_messages(port, id, now);
+    }
+
+    fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, _: Time) {
+        self.connections.remove(id);
+        if how == Ended::PeerFinished {
+            port.close(id);
+        }
+    }
+
+    fn writable(&mut self, port: &mut dyn Port, id: ConnectionId, _: Time) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            if !connection.writable(port, id) {
+                self.connections.remove(id);
+            }
+            self.has_more = true;
+        }
+    }
+
+    fn notified(&mut self, port: &mut dyn Port, _: Token, _: Time) {
+        self.collect(port);
+        self.has_more = true;
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        if self.look_at > now {
+            return;
+        }
+        self.look_at = now + LOOK_EVERY;
+        let late = self.connections.iter().filter(|(_, it)| it.deadline <= now);
+        let late: Vec<ConnectionId> = late.map(|(id, _)| id).collect();
+        for id in late {
+            self.end(port, id);
+        }
+    }
+
+    fn idle(&mut self, port: &mut dyn Port, now: Time) {
+        // One at a time: between two, the loop looks what has come.
+        self.has_more = !self.turns.is_empty() && self.run_next(port, now);
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        match self.has_more {
+            true => Some(Time::ZERO),
+            false => Some(self.look_at),
+        }
+    }
+}
+
+impl Worker for NodeWorker {
+    type Command = Command;
+
+    fn obey(&mut self, port: &mut dyn Port, command: Command, _: Time) {
+        let Command::Compiled(id, digest, compiled) = command;
+        if self.connections.get(id).is_some() {
+            self.compiled(port, id, digest, compiled);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Works at a node: whose turn it is, and what executors make of them.
+
+use super::connection::Connection;
+use super::options::{ExecutorFactory, Limits};
+use super::services::Services;
+use crate::bundle::Compiled;
+use crate::wire::bytes::Wrong;
+use crate::wire::message::{self, Digest, Message};
+use crate::wire::{columns, outcome};
+use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
+use rhythm_net::sparse::Sparse;
+use rhythm_net::{ConnectionId, ConnectionTable, Inbox, Port, Time, Token, Waker};
+use rhythm_venice::secret::Secret;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Executors of a thread at most: one for each set of limits that services have.
+const EXECUTORS_MAX: usize = 4;
+
+/// What other threads tell it.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// What has become of a service, for a connection that waits for it.
+    Compiled(ConnectionId, Digest, Result<Compiled, String>),
+}
+
+/// A work that an executor has, by its token there.
+pub(super) struct Running {
+    connection: ConnectionId,
+    /// The front end's.
+    token: u64,
+    stage: usize,
+}
+
+/// A thread of a node. See worker.rs.
+pub(super) struct NodeWorker {
+    pub(super) limits: Limits,
+    pub(super) key: Option<Secret>,
+    pub(super) services: Arc<Services>,
+    pub(super) factory: ExecutorFactory,
+    pub(super) inbox: Inbox<Command>,
+    pub(super) waker: Waker,
+    pub(super) executors: Vec<(LaneLimits, Box<dyn Executor>)>,
+    pub(super) connections: ConnectionTable<Connection>,
+    /// Those that have works, in the order of their turns.
+    pub(super) turns: VecDeque<ConnectionId>,
+    pub(super) running: HashMap<u64, Running>,
+    pub(super) next_token: u64,
+    /// There is more to run that was left for the next turn of the loop.
+    pub(super) has_more: bool,
+    pub(super) look_at: Time,
+    /// Of lines about what front ends do.
+    pub(super) refused: Sparse,
+    pub(super) done: Vec<Work>,
+}
+
+/// Behind which token executors wake the thread.
+pub(super) const EXECUTORS: Token = Token(0);
+
+impl NodeWorker {
+    pub(super) fn new(
+        limits: Limits,
+        key: Option<Secret>,
+        services: Arc<Services>,
+        factory: ExecutorFactory,
+        inbox: Inbox<Command>,
+        waker: Waker,
+    ) -> NodeWorker {
+        NodeWorker {
+            limits,
+            key,
+            services,
+            factory,
+            inbox,
+            waker,
+            executors: Vec::new(),
+            connections: ConnectionTable::new(),
+            turns: VecDeque::new(),
+            running: HashMap::new(),
+            next_token: 0,
+            has_more: false,
+            look_at: Time::ZERO,
+            refused: Sparse::every(Duration::from_secs(10)),
+            done: Vec::new(),
+        }
+    }
+
+    pub(super) fn refuse(&mut self, why: &str, now: Time) {
+        if let Some(left_out) = self.refused.line(now) {
+            tracing::warn!(why, left_out, "a connection is refused");
+        }
+    }
+
+    pub(super) fn end(&mut self, port: &mut dyn Port, id: ConnectionId) {
+        self.connections.remove(id);
+        port.abort(id);
+    }
+
+    pub(super) fn flush(&mut self, port: &mut dyn Port, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id)
+            && !connection.flush(port, id)
+        {
+            self.connections.remove(id);
+        }
+    }
+
+    pub(super) fn say(&mut self, port: &mut dyn Port, id: ConnectionId, message: Message<'_>) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.say(message);
+        }
+        self.flush(port, id);
+    }
+
+    /// A front end hears of a service that it asked about.
+    pub(super) fn settled(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.asked = connection.asked.saturating_sub(1);
+        }
+    }
+
+    /// The executor for stages of a service.
+    pub(super) fn executor(&mut self, compiled: &Compiled) -> Result<usize, String> {
+        let limits = compiled.limits;
+        if let Some(index) = self.executors.iter().position(|(own, _)| *own == limits) {
+            return Ok(index);
+        }
+        if self.executors.len() >= EXECUTORS_MAX {
+            let used = self.services.limits();
+            // One that runs something is not taken away.
+            (self.executors)
+                .retain(|(own, executor)| used.contains(own) || executor.in_flight() > 0);
+        }
+        if self.executors.len() >= EXECUTORS_MAX {
+            return Err(format!(
+                "there are {EXECUTORS_MAX} other sets of [limits] under way there already"
+            ));
+        }
+        let executor = (self.factory)(limits, self.waker.clone())?;
+        self.executors.push((limits, executor));
+        Ok(self.executors.len() - 1)
+    }
+
+    /// Runs the next work of who has its turn. False: there is none, or no room for it.
+    pub(super) fn run_next(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let ready = |id: &ConnectionId| {
+            let connection = self.connections.get(*id);
+            connection.is_none_or(Connection::has_taken_all)
+        };
+        let Some(at) = self.turns.iter().position(ready) else {
+            return false;
+        };
+        let Some(id) = self.turns.remove(at) else {
+            return false;
+        };
+        let Some(connection) = self.connections.get_mut(id) else {
+            return true;
+        };
+        let Some(queued) = connection.queue.pop_front() else {
+            return true;
+        };
+        let Some(compiled) = self.services.get(&queued.digest) else {
+            self.again_in_turn(id);
+            self.decline(port, id, queued.token, true);
+            return true;
+        };
+        let index = match self.executor(&compiled) {
+            Ok(index) => index,
+            Err(_) => {
+                self.again_in_turn(id);
+                self.decline(port, id, queued.token, false);
+                return true;
+            }
+        };
+        let (page, cohort) = match columns::take(&compiled.service, &queued.bytes) {
+            Ok(taken) => taken,
+            Err(Wrong(why)) => {
+                self.refuse(why, now);
+                self.end(port, id);
+                return true;
+            }
+        };
+        let token = self.next_token;
+        let stage = cohort.stage;
+        let work = Work {
+            service: compiled.service,
+            page,
+            cohort,
+            token,
+        };
+        match self.executors[index].1.submit(work) {
+            Ok(()) => {
+                self.next_token += 1;
+                let running = Running {
+                    connection: id,
+                    token: queued.token,
+                    stage,
+                };
+                self.running.insert(token, running);
+                self.again_in_turn(id);
+                self.collect(port);
+                true
+            }
+            Err(Refusal::Busy(_)) => {
+                if let Some(connection) = self.connections.get_mut(id) {
+                    connection.queue.push_front(queued);
+                }
+                self.turns.push_front(id);
+                false
+            }
+            Err(Refusal::Lost(_, why)) => {
+                self.refuse(&why, now);
+                self.again_in_turn(id);
+                self.decline(port, id, queued.token, false);
+                true
+            }
+        }
+    }
+
+    /// It has its next turn after all others.
+    pub(super) fn again_in_turn(&mut self, id: ConnectionId) {
+        let connection = self.connections.get(id);
+        if connection.is_some_and(|connection| !connection.queue.is_empty()) {
+            self.turns.push_back(id);
+        }
+    }
+
+    pub(super) fn decline(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        token: u64,
+        is_unknown: bool,
+    ) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.under_way -= 1;
+        }
+        self.say(port, id, Message::Declined { token, is_unknown });
+    }
+
+    /// Answers what executors have run.
+    pub(super) fn collect(&mut self, port: &mut dyn Port) {
+        let mut done = std::mem::take(&mut self.done);
+        for (_, executor) in &mut self.executors {
+            executor.poll(&mut done);
+        }
+        for work in done.drain(..) {
+            let Some(running) = self.running.remove(&work.token) else {
+                continue;
+            };
+            let (id, token) = (running.connection, running.token);
+            let Some(connection) = self.connections.get_mut(id) else {
+                continue;
+            };
+            let mut bytes = Vec::new();
+            let put = |to: &mut Vec<u8>| outcome::put(work.program(), &work.cohort, to);
+            let is_whole = outcome::is_whole(&work.cohort, running.stage)
+                && message::put_done(token, &mut bytes, put);
+            if is_whole {
+                connection.under_way -= 1;
+                connection.say_bytes(bytes);
+                self.flush(port, id);
+            } else {
+                // It has more room where it comes from.
+                self.decline(port, id, token, false);
+            }
+        }
+        self.done = done;
+    }
+}
