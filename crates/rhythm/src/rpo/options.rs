@@ -70,7 +70,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "LIST")]
     fewer_cpus: Option<String>,
 
-    /// Rings that mod_rpo writes
+    /// Rings that the modules for Apache and nginx write
     #[arg(long, value_name = "FILE")]
     ring: Vec<PathBuf>,
 

@@ -1,7 +1,7 @@
 //! The collector (the paper's *Request Collector*): how arrivals and completions reach us.
 //!
 //! ```text
-//! Apache, mod_rpo ────── records in a file of memory ──▶ ring.rs ───────┐
+//! Apache, nginx modules ─ records in a file of memory ──▶ ring.rs ───────┐
 //! anything ───────────── lines in Unix datagrams ──────▶ lines.rs ──────┼──▶ Record
 //! nginx, HAProxy, Envoy  access log by syslog ─────────▶ access_log.rs ─┘
 //! ```

@@ -1,4 +1,4 @@
-//! A ring of records in a file that a server's processes have mapped: `modules/apache` writes it.
+//! A ring of records in a file that a server's processes have mapped: `modules/ring.h` writes it.
 //!
 //! ```text
 //! 0    "RPORING1"                  what it is

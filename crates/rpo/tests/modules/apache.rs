@@ -1,10 +1,10 @@
 //! mod_rpo in Apache itself, from Debian's packages `apache2` and `apache2-dev`: each request is
 //! told of, under each way in which Apache runs its processes, through reloads and killed children.
 
-use rhythm_rpo::collector::{Ring, What};
+use crate::told::{ask, both, get, make, told, until};
+use rhythm_rpo::collector::Ring;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,20 +16,7 @@ use tempfile::TempDir;
 /// The module, built once.
 fn module() -> &'static Path {
     static MODULE: OnceLock<PathBuf> = OnceLock::new();
-    MODULE.get_or_init(|| {
-        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mod_rpo");
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("modules/apache");
-        let made = (Command::new("make").arg("-C").arg(folder))
-            .arg(format!("OUT={}", out.display()))
-            .output()
-            .expect("make runs");
-        let said = String::from_utf8_lossy(&made.stderr);
-        assert!(
-            made.status.success(),
-            "the module needs Debian's apache2-dev and make: {said}"
-        );
-        out.join("mod_rpo.so")
-    })
+    MODULE.get_or_init(|| make("apache", "mod_rpo.so", "apache2-dev"))
 }
 
 /// An Apache of its own, in a session of its own: on SIGTERM it ends all its process group.
@@ -60,7 +47,8 @@ impl Apache {
              LoadModule mpm_{mpm}_module {modules}/mod_mpm_{mpm}.so\n\
              LoadModule authz_core_module {modules}/mod_authz_core.so\n\
              LoadModule dir_module {modules}/mod_dir.so\n\
-             LoadModule rpo_module {module}\nRpoRing {at}/ring {records}\n"
+             LoadModule rpo_module {module}\nRpoRing {at}/ring {records}\n\
+             ErrorDocument 405 /index.html\n"
         );
         let conf = dir.path().join("httpd.conf");
         fs::write(&conf, text).expect("a file");
@@ -88,12 +76,7 @@ impl Apache {
 
     /// The status of the answer.
     fn get(&self, path: &str) -> Option<u16> {
-        let mut to = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        to.write_all(head.as_bytes()).ok()?;
-        let mut answer = String::new();
-        to.read_to_string(&mut answer).ok()?;
-        answer.split(' ').nth(1)?.parse().ok()
+        get(self.port, path)
     }
 
     fn pid(&self) -> Pid {
@@ -115,54 +98,22 @@ impl Drop for Apache {
     }
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        sleep(Duration::from_millis(5));
-    }
-}
-
-/// What a ring tells until there are so many records: method, path, status (0 for arrivals).
-fn told(ring: &mut Ring, count: usize) -> Vec<(String, String, u16)> {
-    let mut told = Vec::new();
-    until("all is told", || {
-        let look = ring.look(|record| {
-            let status = match record.what {
-                What::Arrived => 0,
-                What::Completed { took, status } => {
-                    assert!(took > Duration::ZERO && took < Duration::from_secs(30));
-                    status
-                }
-                What::Whole { .. } => panic!("a ring has arrivals and completions"),
-            };
-            assert_ne!(record.token, 0);
-            told.push((record.method.to_owned(), record.path.to_owned(), status));
-        });
-        look.expect("a ring");
-        told.len() >= count
-    });
-    told
-}
-
 #[test]
 fn each_request_is_told_of_twice_under_each_mpm() {
     for mpm in ["prefork", "worker", "event"] {
         let apache = Apache::start(mpm, 1024);
         let mut ring = apache.ring();
-        let own = |path: &str, status| ("GET".to_owned(), path.to_owned(), status);
         assert_eq!(apache.get("/?a=secret"), Some(200), "{mpm}");
-        assert_eq!(told(&mut ring, 2), [own("/", 0), own("/", 200)], "{mpm}");
+        assert_eq!(told(&mut ring, 2), both("GET", "/", 200), "{mpm}");
         assert_eq!(apache.get("/none"), Some(404), "{mpm}");
-        assert_eq!(
-            told(&mut ring, 2),
-            [own("/none", 0), own("/none", 404)],
-            "{mpm}"
-        );
+        assert_eq!(told(&mut ring, 2), both("GET", "/none", 404), "{mpm}");
         // A path that is longer than a record's text is cut.
         let long = format!("/{}", "x".repeat(200));
         assert_eq!(apache.get(&long), Some(404), "{mpm}");
-        assert_eq!(told(&mut ring, 2)[0], own(&long[..77], 0), "{mpm}");
+        assert_eq!(told(&mut ring, 2), both("GET", &long[..77], 404), "{mpm}");
+        // What is answered with a page for errors is a request still.
+        assert_eq!(ask(apache.port, "DELETE", "/"), Some(405), "{mpm}");
+        assert_eq!(told(&mut ring, 2), both("DELETE", "/", 405), "{mpm}");
         // A reload keeps the ring.
         for _ in 0..3 {
             kill_process(apache.pid(), Signal::USR1).expect("it runs");

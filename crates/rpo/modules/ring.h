@@ -1,0 +1,252 @@
+/* The ring that servers' modules tell rhythm rpo of requests by: what writes it, for all modules.
+ *
+ * Licensed under the Apache License 2.0 or the MIT license, as you like.
+ *
+ * The records lie in a file that all processes of the server have mapped. Its layout is drawn in
+ * crates/rpo/src/collector/ring.rs, which reads it; the numbers below are the same.
+ *
+ * A record costs an atomic addition, a clock and 128 bytes of memory; there is no lock, so a
+ * process that is killed at any point hinders nobody. Nothing in the shared memory is read but the
+ * head, nothing is a pointer. A module includes this once; what it keeps of a request is its own to keep.
+ */
+#ifndef RPO_RING_H
+#define RPO_RING_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RPO_RECORD 128
+#define RPO_HEAD_AT 64
+#define RPO_TEXT_AT 48
+#define RPO_METHOD_MAX 16
+#define RPO_RECORDS_DEFAULT 16384
+#define RPO_RECORDS_MIN 64
+#define RPO_RECORDS_MAX (1u << 23)
+#define RPO_RECORDS_WRONG "records are a power of two, from 64 to 8388608"
+
+enum { RPO_ARRIVAL = 1, RPO_COMPLETION = 2 };
+
+/* A record; the file has it as it lies here. */
+typedef struct {
+    uint64_t number;
+    uint64_t check;
+    uint64_t at;
+    uint64_t took;
+    uint64_t token;
+    uint16_t status;
+    uint8_t kind;
+    uint8_t method;
+    uint16_t path;
+    uint16_t reserved;
+    char text[RPO_RECORD - RPO_TEXT_AT];
+} rpo_record;
+
+typedef char rpo_record_is_as_drawn[sizeof(rpo_record) == RPO_RECORD ? 1 : -1];
+
+/* What is kept of a request between its arrival and its completion. Method and path, too: servers
+ * make a GET of what is answered with a page for errors. They are not copied. */
+typedef struct {
+    uint64_t at;
+    uint64_t token;
+    const char *method;
+    const char *path;
+    size_t method_length;
+    size_t path_length;
+} rpo_request;
+
+/* A ring that is mapped; `bytes` NULL: nothing is told. */
+typedef struct {
+    unsigned char *bytes;
+    uint64_t mask;
+} rpo_ring;
+
+/* Requests of this process, so that no two have one token. */
+static uint32_t rpo_requests;
+
+static inline uint64_t rpo_now_ns(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
+}
+
+/* What the words of a record, but for the check itself, come to. */
+static inline uint64_t rpo_check(const uint64_t *words)
+{
+    uint64_t sum = 0;
+    unsigned i;
+
+    for (i = 0; i < RPO_RECORD / 8; i++) {
+        if (i != 1)
+            sum = (((sum << 5) | (sum >> 59)) ^ words[i]) * 0x9e3779b97f4a7c15u;
+    }
+    return sum;
+}
+
+static inline void rpo_tell(const rpo_ring *ring, const rpo_request *kept, int kind, uint64_t now,
+                            uint64_t took, unsigned status)
+{
+    rpo_record record;
+    uint64_t *to;
+    uint64_t words[RPO_RECORD / 8];
+    uint64_t number;
+    size_t length, most;
+    unsigned i;
+
+    memset(&record, 0, sizeof record);
+    record.at = now;
+    record.took = took;
+    record.token = kept->token;
+    record.status = (uint16_t)status;
+    record.kind = (uint8_t)kind;
+    length = kept->method_length > RPO_METHOD_MAX ? RPO_METHOD_MAX : kept->method_length;
+    if (length)
+        memcpy(record.text, kept->method, length);
+    record.method = (uint8_t)length;
+    most = sizeof record.text - length;
+    if (most > kept->path_length)
+        most = kept->path_length;
+    /* What follows the path is of no interest, and may be a secret. */
+    for (length = 0; length < most && kept->path[length] != '?' && kept->path[length] != '#';
+         length++)
+        record.text[record.method + length] = kept->path[length];
+    record.path = (uint16_t)length;
+
+    number = __atomic_fetch_add((uint64_t *)(ring->bytes + RPO_HEAD_AT), 1, __ATOMIC_RELAXED);
+    record.number = number + 1;
+    memcpy(words, &record, sizeof words);
+    words[1] = rpo_check(words);
+    to = (uint64_t *)(ring->bytes + RPO_RECORD * (1 + (number & ring->mask)));
+    /* Who reads meanwhile sees that it is not finished, or that the check does not fit. */
+    __atomic_store_n(to, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    for (i = 1; i < RPO_RECORD / 8; i++)
+        __atomic_store_n(to + i, words[i], __ATOMIC_RELAXED);
+    __atomic_store_n(to, words[0], __ATOMIC_RELEASE);
+}
+
+/* A request came. Texts need no end, but have to stay where they are until it was answered. */
+static inline void rpo_arrived(const rpo_ring *ring, rpo_request *kept, const char *method,
+                               size_t method_length, const char *path, size_t path_length)
+{
+    uint32_t number = __atomic_add_fetch(&rpo_requests, 1, __ATOMIC_RELAXED);
+
+    kept->at = rpo_now_ns();
+    kept->token = (uint64_t)getpid() << 32 | number;
+    kept->method = method;
+    kept->path = path;
+    kept->method_length = method ? method_length : 0;
+    kept->path_length = path ? path_length : 0;
+    rpo_tell(ring, kept, RPO_ARRIVAL, kept->at, 0, 0);
+}
+
+/* It was answered. */
+static inline void rpo_completed(const rpo_ring *ring, const rpo_request *kept, unsigned status)
+{
+    uint64_t now = rpo_now_ns();
+
+    rpo_tell(ring, kept, RPO_COMPLETION, now, now - kept->at, status);
+}
+
+/* Whether a ring may have so many records. */
+static inline int rpo_may_have(int64_t records)
+{
+    return records >= RPO_RECORDS_MIN && records <= RPO_RECORDS_MAX && !(records & (records - 1));
+}
+
+static inline size_t rpo_bytes(uint32_t records)
+{
+    return (size_t)RPO_RECORD * (1 + (size_t)records);
+}
+
+/* Whether the file is a ring of this many records. */
+static inline int rpo_is_ring(int file, uint32_t records)
+{
+    unsigned char head[16];
+    uint32_t numbers[2];
+    struct stat meta;
+
+    if (fstat(file, &meta) != 0 || !S_ISREG(meta.st_mode)
+        || (size_t)meta.st_size != rpo_bytes(records)
+        || pread(file, head, sizeof head, 0) != sizeof head || memcmp(head, "RPORING1", 8) != 0)
+        return 0;
+    memcpy(numbers, head + 8, sizeof numbers);
+    return numbers[0] == RPO_RECORD && numbers[1] == records;
+}
+
+/* Opens the ring that an earlier configuration left, or makes one; -1 and errno where neither. */
+static inline int rpo_open(const char *path, uint32_t records)
+{
+    char *made;
+    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    uint32_t numbers[2] = {RPO_RECORD, records};
+
+    if (file >= 0) {
+        if (rpo_is_ring(file, records))
+            return file;
+        close(file);
+        /* Of another size, or not finished: whoever has it mapped keeps it. */
+        if (unlink(path) != 0)
+            return -1;
+    } else if (errno != ENOENT) {
+        return -1;
+    }
+    /* It appears under its name when it is whole. */
+    made = malloc(strlen(path) + 5);
+    if (!made)
+        return -1;
+    strcpy(made, path);
+    strcat(made, ".new");
+    unlink(made);
+    file = open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    /* posix_fallocate: where there is no room, now is when to know, not in a request. */
+    if (file >= 0
+        && ((errno = posix_fallocate(file, 0, (off_t)rpo_bytes(records))) != 0
+            || pwrite(file, numbers, sizeof numbers, 8) != sizeof numbers
+            || pwrite(file, "RPORING1", 8, 0) != 8 || rename(made, path) != 0)) {
+        int why = errno;
+        close(file);
+        unlink(made);
+        errno = why;
+        file = -1;
+    }
+    free(made);
+    return file;
+}
+
+/* Opens and maps a ring; what failed, and errno, or NULL where nothing did. */
+static inline const char *rpo_map(rpo_ring *ring, const char *path, uint32_t records)
+{
+    void *mapped;
+    int file = rpo_open(path, records);
+    int why;
+
+    if (file < 0)
+        return "open";
+    mapped = mmap(NULL, rpo_bytes(records), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    why = errno;
+    close(file);
+    errno = why;
+    if (mapped == MAP_FAILED)
+        return "map";
+    ring->bytes = mapped;
+    ring->mask = records - 1;
+    return NULL;
+}
+
+static inline void rpo_unmap(rpo_ring *ring)
+{
+    if (ring->bytes)
+        munmap(ring->bytes, rpo_bytes((uint32_t)ring->mask + 1));
+    ring->bytes = NULL;
+}
+
+#endif
