@@ -2,6 +2,7 @@
 
 mod attack;
 mod device;
+mod replay;
 
 use crate::device::{CudaArgs, Device, Opened};
 use crate::folder::Folder;
@@ -44,6 +45,7 @@ enum Command {
     Attack(attack::Args),
     Device(device::Args),
     Limit(Limit),
+    Replay(replay::Args),
 }
 
 /// Serve a constant page from the barest server there can be, to compare a real one with.
@@ -139,6 +141,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         Some(Command::Attack(args)) => attack::run(args),
         Some(Command::Device(args)) => device::run(&args),
         Some(Command::Limit(limit)) => run_limit(&limit),
+        Some(Command::Replay(args)) => replay::run(args),
         None => run_emulation(args.emulation),
     }
 }

@@ -14,14 +14,17 @@
 //! With [`Output::Runs`] an answer is its head and its runs, without the fragments: what is left
 //! for a server whose socket gathers the fragments from where they lie.
 
+mod arrivals;
 mod output;
 mod port;
+mod replay;
 mod report;
 mod runs;
 mod users;
 
+pub use arrivals::{AtRate, at_rate};
 pub use output::Output;
-
+pub use replay::{ReplayOptions, replay};
 pub use report::{Executed, PageResult, PaperRow, Report, TABLE_3, mix14};
 pub use users::Users;
 
@@ -41,6 +44,7 @@ use rhythm_server::{Pipeline, PipelineOptions, PipelineParts, Site, Sites, Visit
 use runs::RunsOnly;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +100,7 @@ pub enum EmulationError {
 
 /// Processor time of this thread, in nanoseconds: on a machine with other things to do it is what a
 /// core's time means.
-fn cpu_ns() -> u64 {
+pub(crate) fn cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -126,11 +130,38 @@ impl Stage {
         executor: Box<dyn Executor>,
         page: Page,
     ) -> Stage {
+        Stage::of_users(
+            site,
+            options,
+            executor,
+            page,
+            options.cohort_size * options.in_flight,
+        )
+    }
+
+    /// With so many users: at most a cohort's for each that is in flight.
+    fn of_users(
+        site: &Arc<Site>,
+        options: &EmulationOptions,
+        executor: Box<dyn Executor>,
+        page: Page,
+        users: usize,
+    ) -> Stage {
         let mut stage = Stage::without_clients(site, options, executor);
-        let mut users = Users::new(options.cohort_size * options.in_flight, bank_of(site));
+        let mut users = Users::new(users, bank_of(site));
         stage.log_in(&mut users);
         stage.requests = users.requests(page);
         stage
+    }
+
+    /// Takes the users behind the first so many out: their connections and requests.
+    fn split(&mut self, at: usize) -> (Vec<ConnectionId>, Vec<Vec<u8>>) {
+        (self.connections.split_off(at), self.requests.split_off(at))
+    }
+
+    /// Puts these users in the place of those that there are.
+    fn become_of(&mut self, (connections, requests): (Vec<ConnectionId>, Vec<Vec<u8>>)) {
+        (self.connections, self.requests) = (connections, requests);
     }
 
     fn without_clients(
@@ -205,14 +236,20 @@ impl Stage {
         self.port.keep = true;
         self.round();
         self.port.keep = false;
-        (0..self.connections.len())
-            .map(|client| self.port.answer(client).to_vec())
+        (self.connections.iter())
+            .map(|client| self.port.answer(client.slot() as usize).to_vec())
             .collect()
     }
 
     /// Every client sends its request once, and is answered.
     fn round(&mut self) {
-        for (connection, request) in self.connections.iter().zip(&self.requests) {
+        self.part(0..self.connections.len());
+    }
+
+    /// The same of some of them.
+    fn part(&mut self, clients: Range<usize>) {
+        let connections = &self.connections[clients.clone()];
+        for (connection, request) in connections.iter().zip(&self.requests[clients]) {
             self.pipeline
                 .received(&mut self.port, *connection, request, self.now);
         }

@@ -12,6 +12,8 @@ pub(super) struct MemoryPort {
     pub(super) bytes: u64,
     /// Whether answers are kept, to be looked at.
     pub(super) keep: bool,
+    /// Who was answered since somebody looked, and whether by 200, where somebody looks.
+    pub(super) answered: Option<Vec<(u32, bool)>>,
     answers: Vec<Vec<u8>>,
 }
 
@@ -22,6 +24,7 @@ impl MemoryPort {
             ring: Ring::new(ring_bytes),
             bytes: 0,
             keep: false,
+            answered: None,
             answers: Vec::new(),
         }
     }
@@ -59,6 +62,11 @@ impl Port for MemoryPort {
             slices
                 .iter()
                 .for_each(|slice| self.take_note(connection, slice));
+        }
+        if let Some(answered) = &mut self.answered
+            && let Some(head) = slices.first().filter(|head| head.starts_with(b"HTTP/1.1 "))
+        {
+            answered.push((connection.slot(), head.starts_with(b"HTTP/1.1 200 ")));
         }
         let length = slices.iter().map(|slice| slice.len()).sum();
         self.bytes += length as u64;

@@ -2,6 +2,7 @@
 
 mod bars;
 mod curves;
+mod scatter;
 mod style;
 mod times;
 
@@ -9,6 +10,7 @@ use super::error::ReproduceError;
 use super::report::{KvReport, Measured, Point};
 pub(super) use bars::{Bars, Series};
 use curves::{Curve, Curves};
+pub(super) use scatter::{Cloud, Scatter};
 use std::fmt::Display;
 pub(super) use times::{Line, Panel, Times};
 

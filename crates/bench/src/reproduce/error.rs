@@ -1,5 +1,7 @@
 //! Why there are no charts.
 
+use crate::emulate::EmulationError;
+use crate::load::LoadError;
 use crate::memcached::MemcachedError;
 use rhythm_rpo::model::ModelError;
 use std::io;
@@ -28,6 +30,23 @@ pub enum ReproduceError {
         last: SocketAddr,
         /// What it said, or the system of it.
         said: String,
+    },
+    /// What is executed by valgrind did not go on.
+    #[error("valgrind, or what it executes, does not go on{}", why(.0))]
+    Profiler(String),
+    /// The pages of the paper's emulation.
+    #[error(transparent)]
+    Emulation(#[from] EmulationError),
+    /// The load of a web server.
+    #[error(transparent)]
+    Web(#[from] LoadError),
+    /// A report of `rhythm bench device` cannot be understood.
+    #[error("{} is no report of `rhythm bench device --json`: {why}", path.display())]
+    DeviceReport {
+        /// The file.
+        path: PathBuf,
+        /// What is the matter.
+        why: serde_json::Error,
     },
     /// The load generator.
     #[error(transparent)]

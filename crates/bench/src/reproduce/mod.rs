@@ -1,5 +1,6 @@
 //! `rhythm reproduce`: the charts and tables of papers. What follows is `kv`, the charts of the
-//! microservers' poster, made on this machine; `rpo` has the tables of RPO, from its model.
+//! microservers' poster, made on this machine; `rpo` has the tables of RPO, from its model;
+//! `rhythm` has the evaluation of the paper that this server is of.
 //!
 //! The poster shows what its server answers at most by protocol, size and mix, how long an answer
 //! takes and where that time goes, with and without replication, and what it costs. Here servers
@@ -28,6 +29,7 @@ mod plan;
 mod processors;
 mod progress;
 mod report;
+mod rhythm;
 mod rpo;
 mod schemes;
 mod servers;
@@ -37,9 +39,10 @@ pub use error::ReproduceError;
 pub use options::ReproduceOptions;
 pub use progress::ReproduceProgress;
 pub use report::{Copies, Energy, KvReport, Measured, Point, Response};
+pub use rhythm::{BEGIN, END, Effort, RhythmOptions, RhythmReport, Section, run_rhythm};
 pub use rpo::{RpoOptions, run_rpo};
 pub use schemes::{Death, SchemeReport, SchemesReport, run_schemes};
-pub use servers::memcached_at;
+pub use servers::program_at;
 
 use files::write;
 use measure::Measurer;

@@ -27,11 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked whether a server serves.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The memcached of this name, or path.
+/// The program of this name, or path: memcached, valgrind.
 ///
 /// # Errors
 /// What is the matter with it, for people.
-pub fn memcached_at(program: &Path) -> Result<PathBuf, String> {
+pub fn program_at(program: &Path) -> Result<PathBuf, String> {
     let mut look = Command::new(program);
     look.arg("--version")
         .stdout(Stdio::null())

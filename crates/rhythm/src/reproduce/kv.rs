@@ -63,7 +63,7 @@ pub(super) struct Kv {
 pub(super) fn run(args: Kv) -> Result<ExitCode> {
     let (duration, slices) = if args.quick { QUICK } else { FULL };
     let program = env::current_exe().context("cannot find the rhythm program")?;
-    let memcached = match reproduce::memcached_at(&args.memcached) {
+    let memcached = match reproduce::program_at(&args.memcached) {
         _ if args.schemes => None,
         Ok(memcached) => Some(memcached),
         Err(why) => {

@@ -3,6 +3,7 @@
 mod kv;
 mod origin;
 mod progress;
+mod rhythm;
 mod rpo;
 
 use anyhow::Result;
@@ -18,12 +19,14 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Paper {
     Kv(kv::Kv),
+    Rhythm(rhythm::Rhythm),
     Rpo(rpo::Rpo),
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.paper {
         Paper::Kv(args) => kv::run(args),
+        Paper::Rhythm(args) => rhythm::run(args),
         Paper::Rpo(args) => rpo::run(args),
     }
 }

@@ -34,6 +34,14 @@ pub fn markdown(report: &Report) -> String {
     text::write(report)
 }
 
+/// A table's columns and rows as Markdown, each of one run: for reports of other papers.
+#[must_use]
+pub fn markdown_rows(table: &Table) -> String {
+    let mut text = String::new();
+    text::rows(&mut text, table, 1);
+    text
+}
+
 /// Simulates all cases, so many seeds each, one at least, on all processors; `progress` is told how
 /// many runs of how many are done.
 ///

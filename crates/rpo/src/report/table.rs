@@ -22,17 +22,24 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
+    /// On the machine that the report names.
+    Measured,
+    /// On that machine, with something in the place of what it has not: no network, processor time
+    /// in the place of time.
+    Emulated,
     /// By simulated runs: a mean over seeds.
     Simulated,
     /// By a formula that was fitted to the paper's own figures.
     Modeled,
-    /// By the paper's rule, from published numbers.
+    /// By a rule, from figures that are told.
     Computed,
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
+            Kind::Measured => "measured",
+            Kind::Emulated => "emulated",
             Kind::Simulated => "simulated",
             Kind::Modeled => "modeled",
             Kind::Computed => "computed",

@@ -25,6 +25,14 @@ pub(super) fn write(report: &Report) -> String {
 
 fn one(text: &mut String, table: &Table, report: &Report) {
     let _ = writeln!(text, "\n## Table {}: {}\n", table.number, table.title);
+    rows(text, table, report.seeds);
+    if !table.note.is_empty() {
+        let _ = writeln!(text, "\n{}", table.note);
+    }
+}
+
+/// The columns and rows of a table, of this many runs each.
+pub(super) fn rows(text: &mut String, table: &Table, runs: usize) {
     text.push_str("| |");
     for column in &table.columns {
         let _ = write!(text, " {}: paper | *{}* |", column.name, column.kind);
@@ -34,7 +42,7 @@ fn one(text: &mut String, table: &Table, report: &Report) {
     text.push('\n');
     for row in &table.rows {
         let unstable = if row.unstable > 0 {
-            format!(" (unstable in {} of {})", row.unstable, report.seeds)
+            format!(" (unstable in {} of {runs})", row.unstable)
         } else {
             String::new()
         };
@@ -43,9 +51,6 @@ fn one(text: &mut String, table: &Table, report: &Report) {
             let _ = write!(text, " {} |", two(cell));
         }
         text.push('\n');
-    }
-    if !table.note.is_empty() {
-        let _ = writeln!(text, "\n{}", table.note);
     }
 }
 

@@ -1,0 +1,345 @@
+//! What a GPU gave: reports of `rhythm bench device --json`, beside the paper's Titans.
+
+use super::paper;
+use super::section::{Section, cell, column, ours};
+use crate::reproduce::error::ReproduceError;
+use rhythm_rpo::report::Kind::{Computed, Measured};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Bytes of a report at most.
+const REPORT_MAX: u64 = 64 << 20;
+/// Whose latency stands for a layout.
+const LATENCY_PAGE: &str = "account_summary";
+
+/// A report, as far as it is shown here.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct DeviceReport {
+    machine: String,
+    command: String,
+    report: Found,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Found {
+    gpu: Gpu,
+    bandwidth: Option<Bandwidth>,
+    layouts: Vec<Layout>,
+    #[serde(default)]
+    parsing: Vec<Parsing>,
+    idle_watts: Option<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Gpu {
+    name: String,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Bandwidth {
+    to_host_gb_per_s: f64,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Mean {
+    mix14: Option<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Layout {
+    layout: String,
+    cohort: usize,
+    in_flight: usize,
+    tried: Vec<Trial>,
+    requests_per_s: Mean,
+    requests_per_joule: Option<Mean>,
+    requests_per_dynamic_joule: Option<Mean>,
+    pages: Vec<PageRate>,
+    latency: Vec<Latency>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Trial {
+    cohort: usize,
+    in_flight: usize,
+    requests_per_s: f64,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct PageRate {
+    page: String,
+    requests_per_s: f64,
+    answer_bytes: f64,
+    crossed_bytes: [f64; 2],
+    of_crossing_bandwidth: f64,
+    watts: Option<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Latency {
+    page: String,
+    cohort: usize,
+    p50_ms: f64,
+    p99_ms: f64,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Parsing {
+    transposed: bool,
+    instances: usize,
+    lot: usize,
+    requests_per_s: f64,
+    microseconds_per_lot: f64,
+}
+
+/// A layout's rate over the paper's mix and watts, for what is computed of them.
+pub(super) struct Rate {
+    pub(super) name: String,
+    pub(super) requests_per_s: f64,
+    pub(super) watts: Option<f64>,
+    pub(super) dynamic_watts: Option<f64>,
+    pub(super) in_flight: f64,
+}
+
+impl DeviceReport {
+    /// Reads a report.
+    pub(super) fn read(path: &Path) -> Result<DeviceReport, ReproduceError> {
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| {
+            let read = file.take(REPORT_MAX).read_to_string(&mut text);
+            read.map(|_| ())
+        });
+        read.map_err(ReproduceError::file(path))?;
+        serde_json::from_str(&text).map_err(|why| ReproduceError::DeviceReport {
+            path: path.to_owned(),
+            why,
+        })
+    }
+
+    fn name(&self, layout: &Layout) -> String {
+        let titan = paper::titan(&layout.layout);
+        let titan = titan.map_or(String::new(), |titan| format!(" (paper: {})", titan.name));
+        format!("layout {}, {}{titan}", layout.layout, self.report.gpu.name)
+    }
+
+    /// Its layouts, as far as the mix was measured.
+    pub(super) fn rates(&self) -> Vec<Rate> {
+        let layouts = self.report.layouts.iter().filter_map(|layout| {
+            let rate = layout.requests_per_s.mix14?;
+            let watts = |of: &Option<Mean>| of.as_ref().and_then(|of| of.mix14).map(|of| rate / of);
+            Some(Rate {
+                name: self.name(layout),
+                requests_per_s: rate,
+                watts: watts(&layout.requests_per_joule),
+                dynamic_watts: watts(&layout.requests_per_dynamic_joule),
+                in_flight: (layout.cohort * layout.in_flight) as f64,
+            })
+        });
+        layouts.collect()
+    }
+
+    fn note(&self, section: &mut Section) {
+        let said = "measured on that card; machine";
+        section.note(format!(
+            "{}: {said}: {}",
+            self.report.gpu.name, self.machine
+        ));
+        section.command.clone_from(&self.command);
+    }
+
+    /// Table 3's Titans.
+    pub(super) fn table_3(&self) -> Section {
+        let mut section = Section::new(
+            "Table 3, GPU",
+            "throughput, power and latency",
+            &[
+                column("1000 requests/s", Measured),
+                column("W (paper: at the wall)", Measured),
+                column("dynamic W", Measured),
+                column("req/J (paper: at the wall)", Measured),
+                column("req/J, dynamic", Measured),
+                column("latency, ms", Measured),
+                column("p99, ms", Measured),
+            ],
+        );
+        for (layout, rate) in self.report.layouts.iter().zip(self.rates()) {
+            let titan = paper::titan(&layout.layout);
+            let of = |value: fn(&paper::Platform) -> f64| titan.map(value);
+            let latency = layout.latency.iter().find(|of| of.page == LATENCY_PAGE);
+            let per = |watts: Option<f64>| watts.map(|watts| rate.requests_per_s / watts);
+            let cells = vec![
+                cell(of(|titan| titan.kreq_per_s), rate.requests_per_s / 1e3),
+                cell(of(|titan| titan.wall_watts), rate.watts),
+                cell(of(|titan| titan.dynamic_watts), rate.dynamic_watts),
+                cell(of(|titan| titan.per_wall_joule), per(rate.watts)),
+                cell(of(|titan| titan.per_dynamic_joule), per(rate.dynamic_watts)),
+                cell(of(|titan| titan.latency_ms), latency.map(|of| of.p50_ms)),
+                ours(latency.map(|of| of.p99_ms)),
+            ];
+            section.row(rate.name, cells);
+        }
+        let lanes = self
+            .report
+            .layouts
+            .iter()
+            .flat_map(|layout| &layout.latency);
+        let lanes = lanes.map(|of| of.cohort).next().unwrap_or(0);
+        section.note(format!(
+            "Watts are the board's ({:.0} idle), without its machine, which the paper's have in \
+             them. Latency is the median of a cohort of {lanes} of {LATENCY_PAGE} on the device \
+             alone, without its formation; the paper's is a mean with it",
+            self.report.idle_watts.unwrap_or(f64::NAN)
+        ));
+        self.note(&mut section);
+        section
+    }
+
+    /// Figure 9: what crosses PCIe, and what could.
+    pub(super) fn figure_9(&self) -> Option<Section> {
+        let layout = self.report.layouts.iter().find(|of| of.layout == "a")?;
+        let mut section = Section::new(
+            "Figure 9",
+            "answers across PCIe (layout a)",
+            &[
+                column("1000 requests/s achieved", Measured),
+                column("1000 requests/s at most", Computed),
+                column("% of the bound", Measured),
+            ],
+        );
+        let rows = layout
+            .pages
+            .iter()
+            .filter(|page| page.of_crossing_bandwidth > 0.0);
+        for page in rows {
+            let (rate, share) = (page.requests_per_s, page.of_crossing_bandwidth);
+            let cells = vec![
+                ours(rate / 1e3),
+                ours(rate / share / 1e3),
+                ours(share * 100.0),
+            ];
+            section.row(page.page.clone(), cells);
+        }
+        section.note(
+            "The paper's pages reach 83 to 95 % of theirs, which counts both directions. The \
+             bound here is the busier direction's: what it carries by itself, measured, over the \
+             bytes that a request has cross",
+        );
+        self.note(&mut section);
+        section.charts = vec!["figure-9.svg"];
+        Some(section)
+    }
+
+    /// Figure 10: pages of layout b.
+    pub(super) fn figure_10(&self) -> Option<Section> {
+        let layout = self.report.layouts.iter().find(|of| of.layout == "b")?;
+        let mut section = Section::new(
+            "Figure 10",
+            "pages of layout b (paper: Titan B), of an i7's throughput and an A9's efficiency",
+            &[
+                column("throughput, times the i7's", Computed),
+                column("dynamic req/J, times the A9's", Computed),
+                column("KB of the answer", Measured),
+            ],
+        );
+        for page in &layout.pages {
+            let idle = self.report.idle_watts;
+            let watts = page.watts.zip(idle).map(|(watts, idle)| watts - idle);
+            let watts = watts.filter(|watts| *watts > 0.0);
+            let per_joule = watts.map(|watts| page.requests_per_s / watts);
+            let cells = vec![
+                ours(page.requests_per_s / 1e3 / paper::I7.kreq_per_s),
+                ours(per_joule.map(|of| of / paper::A9.per_dynamic_joule)),
+                ours(page.answer_bytes / 1e3),
+            ];
+            section.row(page.page.clone(), cells);
+        }
+        section.note(
+            "The paper: login, change_profile and transfer reach 3.5 to 5 times the i7's \
+             throughput with 105 to 120 % of the A9's efficiency; pages whose answers are just \
+             beyond a power of two are behind them. Absent: the same with buffers of powers of \
+             two, which is the paper's cause. Answers here have exact lengths, and no option of \
+             `rhythm bench device` makes them longer",
+        );
+        self.note(&mut section);
+        section.charts = vec!["figure-10.svg"];
+        Some(section)
+    }
+
+    /// Bytes that cross to the host for a request of the paper's mix in layout a, and how many can
+    /// a second, measured.
+    pub(super) fn crossing(&self) -> Option<(f64, Option<f64>)> {
+        let layout = self.report.layouts.iter().find(|of| of.layout == "a")?;
+        let bytes = paper::mean(|paper| {
+            let page = layout.pages.iter().find(|of| of.page == paper.page.name());
+            page.map(|page| page.crossed_bytes[1])
+        })?;
+        let bandwidth = self.report.bandwidth.as_ref();
+        Some((bytes, bandwidth.map(|of| of.to_host_gb_per_s)))
+    }
+
+    /// Section 6.4, cohort sizes.
+    pub(super) fn cohort_sizes(&self) -> Section {
+        let mut section = Section::new(
+            "Section 6.4, GPU",
+            "cohort sizes",
+            &[column("1000 requests/s", Measured)],
+        );
+        for layout in &self.report.layouts {
+            let mut sizes: Vec<usize> = layout.tried.iter().map(|of| of.cohort).collect();
+            sizes.sort_unstable();
+            sizes.dedup();
+            for size in sizes {
+                let of_size = layout.tried.iter().filter(|of| of.cohort == size);
+                let best = of_size.max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s));
+                let Some(best) = best else { continue };
+                let name = format!(
+                    "layout {}, cohorts of {size}, {} in flight",
+                    layout.layout, best.in_flight
+                );
+                section.row(name, vec![ours(best.requests_per_s / 1e3)]);
+            }
+        }
+        section.note(format!(
+            "The paper tried 256 to 8192 and took 4096; of each size the best number in flight \
+             is shown, of one page ({LATENCY_PAGE})"
+        ));
+        self.note(&mut section);
+        section
+    }
+
+    /// Rows of section 6.4, the parser by itself.
+    pub(super) fn parsing(&self, section: &mut Section) {
+        for of in self.report.parsing.iter().filter(|of| of.transposed) {
+            // The paper's had one, of cohorts of 4096.
+            let is_papers = of.instances == 1 && of.lot as f64 == paper::COHORT;
+            let name = format!(
+                "{}, {} at a time, lots of {}",
+                self.report.gpu.name, of.instances, of.lot
+            );
+            let cells = vec![
+                cell(
+                    is_papers.then_some(paper::PARSER_M_S),
+                    of.requests_per_s / 1e6,
+                ),
+                cell(
+                    is_papers.then_some(paper::PARSER_US),
+                    of.microseconds_per_lot,
+                ),
+            ];
+            section.row(name, cells);
+        }
+    }
+}
+
+/// What is said where there is no report of a GPU.
+pub(super) fn absent(number: &'static str, title: &'static str) -> Section {
+    let mut section = Section::new(number, title, &[]);
+    section.note(
+        "Absent: only a GPU gives it, and no report of one was given. `rhythm bench device \
+         --layout all --json FILE` measures it where there is one, and --device-report FILE \
+         shows it here",
+    );
+    section
+}

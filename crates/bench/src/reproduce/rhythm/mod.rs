@@ -1,0 +1,211 @@
+//! `rhythm reproduce rhythm`: the evaluation of the paper *Rhythm* (ASPLOS 2014), its figures
+//! beside ours.
+//!
+//! ```text
+//!   valgrind, with our program as its child --> counted  --+
+//!   the emulation, on this machine's cores  --> executed --+--> sections --> Markdown, JSON, SVG
+//!   reports of `rhythm bench device`        --> gpu -------+       ^
+//!                                                 +--> computed ---+
+//! ```
+//!
+//! What is absent is said where it would stand, with what would measure it.
+
+mod chart;
+mod computed;
+mod counted;
+mod executed;
+mod gpu;
+mod paper;
+mod section;
+mod similarity;
+mod valgrind;
+
+pub use section::Section;
+pub use valgrind::{BEGIN, END};
+
+use super::error::ReproduceError;
+use super::files::write;
+use super::progress::ReproduceProgress;
+use super::table::wrapped;
+use gpu::DeviceReport;
+use rhythm_server::Site;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use valgrind::Valgrind;
+
+/// How much is executed.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Requests of each page whose instructions are counted.
+    pub instructions: usize,
+    /// For how long a server under valgrind is loaded.
+    pub under_valgrind: Duration,
+    /// Requests of each page and repeat whose time is taken.
+    pub requests: usize,
+    /// Repeats, of which the median counts.
+    pub repeats: usize,
+    /// Requests that arrive at each rate.
+    pub arrivals: usize,
+}
+
+impl Effort {
+    /// What figures for others are made with: some ten minutes.
+    pub const FULL: Effort = Effort {
+        instructions: 100,
+        under_valgrind: Duration::from_secs(10),
+        requests: 50_000,
+        repeats: 3,
+        arrivals: 100_000,
+    };
+    /// A first look.
+    pub const QUICK: Effort = Effort {
+        instructions: 20,
+        under_valgrind: Duration::from_secs(2),
+        requests: 4000,
+        repeats: 1,
+        arrivals: 10_000,
+    };
+}
+
+/// How the paper's evaluation is made again.
+#[derive(Clone, Debug)]
+pub struct RhythmOptions {
+    /// Our program, which valgrind executes.
+    pub program: PathBuf,
+    /// The folder of Banking, for it.
+    pub service: PathBuf,
+    /// valgrind: a name or a path.
+    pub valgrind: PathBuf,
+    /// Reports of `rhythm bench device --json`.
+    pub device_reports: Vec<PathBuf>,
+    /// A meter's watts while the machine is idle and while one core is loaded.
+    pub watts: Option<(f64, f64)>,
+    /// Dynamic watts that a core counts for where nothing measures them.
+    pub watts_core: f64,
+    /// How much is executed.
+    pub effort: Effort,
+    /// Where tables and charts go; made if it is not there.
+    pub out: PathBuf,
+    /// What the report is made on, which it tells.
+    pub machine: String,
+    /// The commit of the program and its version, which the report tells.
+    pub commit: String,
+    /// The command line, which the report tells.
+    pub command: String,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct RhythmReport {
+    machine: String,
+    commit: String,
+    command: String,
+    /// Tables and figures, in the paper's order.
+    pub sections: Vec<Section>,
+}
+
+/// Steps that are told before those whose number depends on what there is: one for all of these.
+const STEPS: usize = 14 + 2 + 2 + 8 + 6 + 1;
+
+/// Measures and computes all, and writes tables (report.md), data (report.json) and charts (SVG)
+/// into the folder; `progress` is called at each step.
+///
+/// # Errors
+/// What valgrind executes does not go on, a page is not what was asked for, a report of a device
+/// cannot be read, or the folder cannot be written. A missing valgrind is none: the report says
+/// what is absent for it.
+pub fn run_rhythm(
+    site: &Arc<Site>,
+    options: &RhythmOptions,
+    progress: &mut dyn FnMut(ReproduceProgress<'_>),
+) -> Result<RhythmReport, ReproduceError> {
+    // Before it takes its time.
+    std::fs::create_dir_all(&options.out).map_err(ReproduceError::file(&options.out))?;
+    let reports = options.device_reports.iter();
+    let gpus: Vec<DeviceReport> = reports
+        .map(|path| DeviceReport::read(path))
+        .collect::<Result<_, _>>()?;
+    let rates: Vec<gpu::Rate> = gpus.iter().flat_map(DeviceReport::rates).collect();
+    let mut done = 0;
+    let mut tell = |what: &str| {
+        let of = STEPS;
+        progress(ReproduceProgress { done, of, what });
+        done += 1;
+    };
+    let found = Valgrind::new(
+        &options.valgrind,
+        &options.program,
+        &options.service,
+        &options.out,
+    );
+    let mut sections = match &found {
+        Ok(valgrind) => vec![
+            counted::table_2(valgrind, options, &mut tell)?,
+            counted::figure_2(valgrind, &mut tell)?,
+            counted::system_calls(valgrind, options, &mut tell)?,
+        ],
+        Err(why) => counted::absent(why),
+    };
+    let reached = executed::reach(site, options, &mut tell)?;
+    sections.insert(1, executed::table_2(&reached));
+    sections.push(executed::table_3(options, &reached));
+    sections.push(executed::latency(site, options, &reached, &mut tell)?);
+    sections.extend(gpus.iter().map(DeviceReport::table_3));
+    if gpus.is_empty() {
+        sections.push(gpu::absent("Table 3, GPU", "throughput, power and latency"));
+    }
+    sections.push(computed::figure_8(&reached, &rates));
+    let of_layouts = |of: fn(&DeviceReport) -> Option<Section>, number, title| {
+        // One of each: the last report's, as far as it has the layout.
+        let last = gpus.iter().rev().find_map(of);
+        last.unwrap_or_else(|| gpu::absent(number, title))
+    };
+    let figure_9 = ("Figure 9", "answers across PCIe (layout a)");
+    sections.push(of_layouts(DeviceReport::figure_9, figure_9.0, figure_9.1));
+    let figure_10 = ("Figure 10", "pages of layout b");
+    sections.push(of_layouts(
+        DeviceReport::figure_10,
+        figure_10.0,
+        figure_10.1,
+    ));
+    sections.push(computed::projection(&reached, &gpus));
+    sections.push(computed::cores(&reached, &rates, options.watts_core));
+    sections.push(computed::resources(&reached, &rates));
+    sections.push(executed::cohort_sizes(site, options, &mut tell)?);
+    sections.extend(gpus.iter().map(DeviceReport::cohort_sizes));
+    sections.push(executed::parser(&gpus, &mut tell));
+    let report = RhythmReport {
+        machine: options.machine.clone(),
+        commit: options.commit.clone(),
+        command: options.command.clone(),
+        sections,
+    };
+    let mut files = chart::draw(&report.sections)?;
+    files.push(("report.md", report.markdown()));
+    files.push(("report.json", serde_json::to_string_pretty(&report)? + "\n"));
+    write(files, &options.out)?;
+    Ok(report)
+}
+
+impl RhythmReport {
+    /// As Markdown.
+    fn markdown(&self) -> String {
+        let mut text = String::from("# Rhythm: the paper's evaluation\n\n");
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "- Machine: {}", self.machine);
+        let _ = writeln!(text, "- Commit: {}", self.commit);
+        let _ = writeln!(text, "- Command: `{}`\n", self.command);
+        text.push_str(
+            "The paper's figure is beside each of ours, where it has one. *Measured*: on the \
+             machine above, or on the card that is named; *emulated*: on that machine without \
+             network; *computed*: from figures that are told. A dash: there is none.\n",
+        );
+        for section in &self.sections {
+            section.write(&mut text);
+        }
+        text.lines().map(wrapped).collect()
+    }
+}

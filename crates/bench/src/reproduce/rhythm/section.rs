@@ -1,0 +1,99 @@
+//! What the report is made of: tables of RPO's kind, with what is to be said of each.
+
+use rhythm_rpo::report::{Cell, Column, Estimate, Kind, Row, Table, markdown_rows};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// A table or figure of the paper again.
+#[derive(Clone, Debug, Serialize)]
+pub struct Section {
+    /// Its columns and rows; without rows where it could not be had.
+    pub table: Table,
+    /// The command that makes it by itself, if there is one.
+    pub command: String,
+    /// What is to be said of it, what is absent too.
+    pub notes: Vec<String>,
+    /// The names of its charts.
+    pub charts: Vec<&'static str>,
+}
+
+/// A column of figures.
+pub(super) const fn column(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind }
+}
+
+/// The paper's figure and ours.
+pub(super) fn cell(paper: impl Into<Option<f64>>, ours: impl Into<Option<f64>>) -> Cell {
+    let certain = |mean| Estimate { mean, within: None };
+    Cell::Number {
+        paper: paper.into(),
+        ours: ours.into().map(certain),
+    }
+}
+
+/// Ours alone.
+pub(super) fn ours(ours: impl Into<Option<f64>>) -> Cell {
+    cell(None, ours)
+}
+
+/// What of a cell is ours.
+pub(super) fn value(cell: &Cell) -> Option<f64> {
+    match cell {
+        Cell::Number { ours, .. } => ours.map(|ours| ours.mean),
+        Cell::Word { .. } => None,
+    }
+}
+
+impl Section {
+    /// Of a title, as the paper numbers it, and columns; rows are to be added.
+    pub(super) fn new(number: &'static str, title: &'static str, columns: &[Column]) -> Section {
+        Section {
+            table: Table {
+                number,
+                title,
+                columns: columns.to_vec(),
+                rows: Vec::new(),
+                note: "",
+            },
+            command: String::new(),
+            notes: Vec::new(),
+            charts: Vec::new(),
+        }
+    }
+
+    pub(super) fn by(mut self, command: &str) -> Section {
+        command.clone_into(&mut self.command);
+        self
+    }
+
+    pub(super) fn row(&mut self, name: impl Into<String>, cells: Vec<Cell>) {
+        self.table.rows.push(Row {
+            name: name.into(),
+            cells,
+            unstable: 0,
+        });
+    }
+
+    pub(super) fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// As Markdown.
+    pub(super) fn write(&self, text: &mut String) {
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "\n## {}: {}\n", self.table.number, self.table.title);
+        for chart in &self.charts {
+            let _ = writeln!(text, "![]({chart})\n");
+        }
+        if !self.table.rows.is_empty() {
+            text.push_str(&markdown_rows(&self.table));
+            text.push('\n');
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "- {note}");
+        }
+        if !self.command.is_empty() {
+            let _ = writeln!(text, "- Command: `{}`", self.command);
+        }
+    }
+}
