@@ -6,13 +6,14 @@
 //! comes when there is none is refused with a reason.
 
 mod listen;
+mod options;
 mod serve;
 mod shared;
+mod socket;
 
-use super::request::Kind;
-use crate::loan::LoanKey;
-use listen::Socket;
+pub use options::Options;
 use shared::Shared;
+use socket::Socket;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,22 +21,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What a donor offers.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where borrowers connect to.
-    pub listen: SocketAddr,
-    /// How many accelerators of each kind: as many jobs of it are done at a time.
-    pub accelerators: Vec<(Kind, usize)>,
-    /// Bytes that the mailboxes of all borrowers take at most. One takes twice its capacity and
-    /// about a mebibyte.
-    pub memory: u64,
-    /// Connections at a time.
-    pub connections: usize,
-    /// What borrowers show.
-    pub key: LoanKey,
-}
 
 /// Accelerators of this machine, lent until dropped.
 #[derive(Debug)]

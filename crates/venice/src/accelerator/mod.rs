@@ -6,7 +6,7 @@
 //! - `units.rs`: the accelerators of one kind, and the line in which shared ones are waited for;
 //! - [`donor`]: serves mailboxes to who has the key;
 //! - [`borrower`]: [`Accelerator`](borrower::Accelerator), what a program uses; `entry.rs` is how a
-//!   connection begins.
+//!   connection begins, and `job.rs` what it has done.
 //!
 //! There are two ways to a mailbox, as in the paper. One that is *shared* is reached by messages
 //! (QPair): they have what belongs where in it, and its thread waits in line for an accelerator.
@@ -20,6 +20,7 @@ pub mod donor;
 mod engine;
 mod entry;
 pub mod fft;
+mod job;
 pub mod mailbox;
 pub mod request;
 mod units;

@@ -1,7 +1,7 @@
 //! One connection of a borrower: the two ways to its mailbox.
 
-use super::listen::Socket;
 use super::shared::{Entered, Shared};
+use super::socket::Socket;
 use crate::accelerator::entry::{
     HAS, Hello, PART_BYTES, PREFACE_BYTES, REFUSES, SETTINGS, parse_preface,
 };

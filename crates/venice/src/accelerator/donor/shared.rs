@@ -1,7 +1,7 @@
 //! What a donor's connections have in common.
 
-use super::Options;
-use super::listen::Socket;
+use super::options::Options;
+use super::socket::Socket;
 use crate::accelerator::mailbox::{CAPACITY_MAX, Layout, Mailbox};
 use crate::accelerator::request::Kind;
 use crate::accelerator::units::{Member, Sharing, Units};
