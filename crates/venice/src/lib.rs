@@ -6,9 +6,11 @@
 //! - [`memory`]: memory of donors in the address space of a program;
 //! - [`channel`]: the paper's CRMA, RDMA and QPair;
 //! - [`remote`]: the same memory for programs that know of it, over the paper's channels;
+//! - [`accelerator`]: jobs that a donor's accelerators do, by mailboxes;
 //! - [`mod@bench`]: what all that costs, beside the least that it could;
 //! - [`loan`]: what all of them call a loan.
 
+pub mod accelerator;
 pub mod agent;
 mod ask;
 pub mod bench;

@@ -10,14 +10,17 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measure remote memory and the channels on this machine, beside the least that they could cost.
+/// Measure remote memory, channels and accelerators on this machine, beside the least that they could cost.
 ///
 /// Another process is the donor. First the floors: a copy of a page, a bare question for one over
 /// each transport, a bare stream of bytes, and page faults that the barest userfaultfd handler
 /// answers, one at a time and without evicting anything. Beside them what `rhythm venice run` does
 /// with a program of which a sixteenth is here, and memory by the library (RemoteMemory). Then the
 /// three channels by size, with the adaptive choice beside the best of them (the paper's Figure
-/// 17), and messages whose credits go as messages or by CRMA (Figure 18).
+/// 17), and messages whose credits go as messages or by CRMA (Figure 18). At last jobs by
+/// accelerators of the donor, shared and exclusive, beside the same jobs done here, and several
+/// accelerators at once (Figure 16a, of which the paper's text says: almost linear). Both processes
+/// share this machine's processors, so no more than these can work at once.
 ///
 /// What is compared takes turns, and a figure is the median of the rounds; the ratio behind it is
 /// the median of each round's. On a machine that does something else meanwhile, only the ratios
@@ -60,6 +63,8 @@ enum Named {
     Channels,
     /// Credits by messages and by CRMA
     Credits,
+    /// Jobs by accelerators of a donor
+    Accelerators,
 }
 
 /// What is written as JSON.
@@ -91,6 +96,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
                 Named::Faults => Part::Faults,
                 Named::Channels => Part::Channels,
                 Named::Credits => Part::Credits,
+                Named::Accelerators => Part::Accelerators,
             })
             .collect(),
     };

@@ -6,6 +6,7 @@
 //! the median of the ratios of each turn, so that a machine that is busy with something else
 //! meanwhile changes it little.
 
+mod accelerators;
 mod channels;
 mod faults;
 mod options;
@@ -43,6 +44,10 @@ pub fn run(options: &Options, told: &mut dyn FnMut(&Row)) -> Result<Report, Erro
     }
     if wants(Part::Credits) {
         channels::credits(options, &peer, &mut report, told)?;
+    }
+    if wants(Part::Accelerators) {
+        accelerators::jobs(options, &peer, &mut report, told)?;
+        accelerators::at_once(options, &peer, &mut report, told)?;
     }
     Ok(report)
 }

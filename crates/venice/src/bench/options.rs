@@ -1,5 +1,6 @@
 //! What is measured and how, and why it was not.
 
+use crate::accelerator::borrower;
 use crate::channel::broken::Lost;
 use std::io;
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ pub enum Part {
     Channels,
     /// Credits by messages and by CRMA (the paper's Figure 18).
     Credits,
+    /// Jobs by accelerators of a donor (the paper's Figure 16a).
+    Accelerators,
 }
 
 /// How it is measured.
@@ -42,6 +45,9 @@ pub enum Error {
     /// A channel broke.
     #[error("the other process of the benchmark: {0}")]
     Lost(#[from] Lost),
+    /// An accelerator.
+    #[error("the other process of the benchmark: {0}")]
+    Accelerator(#[from] borrower::Error),
     /// The other process does not do what it should.
     #[error("the other process of the benchmark does not begin: {0}")]
     Peer(String),

@@ -4,6 +4,8 @@
 
 use super::options::{Error, PATIENCE};
 use super::talk::{self, Talk};
+use crate::accelerator::donor::{self as accelerators, Accelerators};
+use crate::accelerator::request::Kind;
 use crate::channel::broken::Lost;
 use crate::channel::queue::Queue;
 use crate::channel::transport::shared::Shared;
@@ -21,6 +23,8 @@ use std::thread;
 
 /// Bytes that the donor lends at most.
 const DONOR_BYTES: u64 = 1 << 30;
+/// Accelerators of each kind: as many as one comparison has.
+const ACCELERATORS: usize = 12;
 /// What the bare servers are asked with: how many bytes are wanted, and then nothing.
 pub(super) const ASK_BYTES: usize = 16;
 
@@ -35,6 +39,8 @@ pub(super) struct Places {
     pub(super) raw_socket: PathBuf,
     pub(super) talk: SocketAddr,
     pub(super) talk_socket: PathBuf,
+    pub(super) accelerators: SocketAddr,
+    pub(super) accelerators_socket: PathBuf,
 }
 
 /// Runs the other process. The key and a folder for sockets come on its standard input, in a line;
@@ -59,6 +65,16 @@ pub fn serve() -> Result<(), Error> {
         answer_ring,
     )?;
     let (talk, talk_socket) = listen(any, &folder.join("talk"), talk_tcp, talk_shared)?;
+    let options = accelerators::Options {
+        listen: any,
+        accelerators: Kind::ALL.map(|kind| (kind, ACCELERATORS)).to_vec(),
+        memory: DONOR_BYTES,
+        connections: 64,
+        key: LoanKey(key),
+    };
+    let mut lent = Accelerators::start(&options)?;
+    let accelerators_socket = folder.join("accelerators");
+    lent.listen_locally(&accelerators_socket)?;
     let places = Places {
         donor: donor.addresses()[0],
         donor_socket,
@@ -66,13 +82,15 @@ pub fn serve() -> Result<(), Error> {
         raw_socket,
         talk,
         talk_socket,
+        accelerators: lent.address(),
+        accelerators_socket,
     };
     let text = serde_json::to_string(&places).map_err(|error| Error::Peer(error.to_string()))?;
     // Where nobody reads it, the benchmark is gone, and so is what comes on standard input.
     let _ = writeln!(io::stdout(), "{text}");
     // Nothing more is said there: it ends with the benchmark.
     let ended = io::stdin().read_to_end(&mut Vec::new());
-    drop(donor);
+    drop((donor, lent));
     // Also where the benchmark was killed.
     for socket in [&places.raw_socket, &places.talk_socket] {
         let _ = fs::remove_file(socket);

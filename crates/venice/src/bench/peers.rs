@@ -2,6 +2,8 @@
 
 use super::options::{Error, Options, PATIENCE};
 use super::peer::{ASK_BYTES, Places, read_exact, write_all};
+use crate::accelerator::borrower::{Accelerator, Sharing};
+use crate::accelerator::request::Kind;
 use crate::channel::transport::Transport;
 use crate::channel::transport::shared::Shared;
 use crate::channel::transport::tcp::Tcp;
@@ -58,6 +60,8 @@ impl Peer {
                 raw_socket: PathBuf::new(),
                 talk: ([0; 4], 0).into(),
                 talk_socket: PathBuf::new(),
+                accelerators: ([0; 4], 0).into(),
+                accelerators_socket: PathBuf::new(),
             },
         };
         let wrong = |error: String| Error::Peer(error);
@@ -97,6 +101,22 @@ impl Peer {
         let mut memory = RemoteMemory::connect(&place)?;
         let base = memory.map(LoanId(0), &LoanKey(self.key), bytes)?;
         Ok((memory, base))
+    }
+
+    /// An accelerator of its over a transport.
+    pub(super) fn accelerator(
+        &self,
+        transport: &str,
+        kind: Kind,
+        sharing: Sharing,
+        capacity: usize,
+    ) -> Result<Accelerator, Error> {
+        let place = match transport == TRANSPORTS[0] {
+            true => Place::Tcp(self.places.accelerators),
+            false => Place::Local(self.places.accelerators_socket.clone()),
+        };
+        let key = LoanKey(self.key);
+        Ok(Accelerator::connect(&place, &key, kind, sharing, capacity)?)
     }
 
     /// Its bare server over a transport.

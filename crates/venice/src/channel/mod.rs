@@ -8,9 +8,9 @@
 //!   overflowing, and go as messages or, as section 5.1.3 of the paper has it, past them.
 //!
 //! None of these does I/O or reads a clock. `borrow.rs` joins the first two at the borrower's end,
-//! `serve.rs` at the donor's, where `ramt.rs` says which addresses there are; `queue.rs` drives a
-//! QPair over a transport (`transport/`): TCP, or memory that two processes share. What they say is
-//! in `frame.rs`, and what ends a connection in `broken.rs`.
+//! `serve.rs` at the donor's, where `ramt.rs` says which addresses there are, and `windows.rs`
+//! drives it over a transport (`transport/`): TCP, or memory that two processes share. `queue.rs`
+//! drives a QPair so. What they say is in `frame.rs`, and what ends a connection in `broken.rs`.
 
 pub(crate) mod borrow;
 pub(crate) mod broken;
@@ -23,3 +23,4 @@ pub(crate) mod ramt;
 pub(crate) mod rdma;
 pub(crate) mod serve;
 pub(crate) mod transport;
+pub(crate) mod windows;

@@ -43,6 +43,11 @@ impl<T: Transport> Queue<T> {
         }
     }
 
+    /// Has what waits for the other end wait so long from now on.
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     /// Goes on over another connection, where one was [`Lost`]: the other end is to do so, too.
     /// Messages go on where they were.
     pub(crate) fn resume(&mut self, transport: T) {

@@ -80,6 +80,9 @@ pub(crate) trait Loans {
     /// # Errors
     /// The loan is over.
     fn access(&mut self, number: usize, act: Act<'_>) -> Result<bool, String>;
+
+    /// Whether the borrower has one: until then it is waited for no longer than for a greeting.
+    fn is_used(&self) -> bool;
 }
 
 #[derive(Debug)]

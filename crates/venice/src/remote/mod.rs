@@ -14,6 +14,7 @@ use crate::channel::frame::{BULK_BYTES_MAX, CRMA_BYTES_MAX, u64_at};
 pub use crate::channel::ramt::OutOfWindow;
 use crate::channel::ramt::Ramt;
 use crate::channel::serve::Map;
+use crate::channel::transport::Transport;
 use crate::channel::transport::shared::Shared;
 use crate::channel::transport::tcp::Tcp;
 use crate::loan::{LoanId, LoanKey};
@@ -63,18 +64,22 @@ impl RemoteMemory {
     /// # Errors
     /// [`Lost`]: it is not reached.
     pub fn connect(place: &Place) -> Result<Self, Lost> {
-        let line = match place {
-            Place::Tcp(donor) => Line::new(Box::new(Tcp::connect(*donor)?)),
-            Place::Local(path) => Line::new(Box::new(Shared::connect(path)?)),
-        };
-        Ok(Self {
-            line,
+        Ok(Self::over(match place {
+            Place::Tcp(donor) => Box::new(Tcp::connect(*donor)?),
+            Place::Local(path) => Box::new(Shared::connect(path)?),
+        }))
+    }
+
+    /// Over a connection that there is.
+    pub(crate) fn over(transport: Box<dyn Transport>) -> Self {
+        Self {
+            line: Line::new(transport),
             ramt: Ramt::default(),
             next_window: WINDOW_UNIT,
             session: u64_at(&random::numbers(), 0),
             choice: Choice::default(),
             ahead: Ahead::default(),
-        })
+        }
     }
 
     /// Makes a loan's memory reachable: the address of its first byte. Loan 0 is a share, of so

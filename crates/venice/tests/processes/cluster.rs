@@ -22,7 +22,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn start(args: &[&str]) -> Process {
+    pub(crate) fn start(args: &[&str]) -> Process {
         let program = std::env::current_exe().expect("this program");
         let mut child = Command::new(program)
             .arg(PART)

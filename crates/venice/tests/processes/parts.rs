@@ -2,6 +2,8 @@
 //! is there, and ends when its input does, so that none outlives the test.
 
 use rhythm_net::signal::{self, Signal};
+use rhythm_venice::accelerator::donor::{Accelerators, Options};
+use rhythm_venice::accelerator::request::Kind;
 use rhythm_venice::agent::client::Client;
 use rhythm_venice::agent::{self, Lender, NoRoom};
 use rhythm_venice::loan::{LoanId, LoanKey};
@@ -45,6 +47,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         ["monitor", listen, folder, key] => monitor(listen, folder, key),
         ["agent", name, monitor, socket, key] => agent(name, monitor, socket, key),
         ["borrower", socket, bytes] => borrower(socket, bytes),
+        ["accelerators", key] => accelerators(key),
         _ => panic!("no part: {args:?}"),
     }
     ExitCode::SUCCESS
@@ -131,4 +134,17 @@ fn borrower(socket: &str, bytes: &str) {
         .borrow(bytes, Duration::from_secs(20))
         .expect("a loan");
     stay(&borrowed.loan.to_string());
+}
+
+/// A donor of one accelerator of each kind, whose key is a byte.
+fn accelerators(key: &str) {
+    let options = Options {
+        listen: any_port(),
+        accelerators: Kind::ALL.map(|kind| (kind, 1)).to_vec(),
+        memory: 64 << 20,
+        connections: 8,
+        key: LoanKey([key.parse().expect("a byte"); 32]),
+    };
+    let donor = Accelerators::start(&options).expect("a donor");
+    stay(&donor.address().to_string());
 }

@@ -39,6 +39,10 @@ impl Loans for Two {
     fn access(&mut self, number: usize, act: Act<'_>) -> Result<bool, String> {
         Ok(act(&mut self.0[number]))
     }
+
+    fn is_used(&self) -> bool {
+        true
+    }
 }
 
 fn map(key: u8) -> Map {

@@ -48,6 +48,28 @@ pub(crate) trait Transport: std::fmt::Debug + Send {
     }
 }
 
+impl Transport for Box<dyn Transport> {
+    fn read(&mut self, into: &mut [u8]) -> Result<Option<usize>, Lost> {
+        self.as_mut().read(into)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<Option<usize>, Lost> {
+        self.as_mut().write(bytes)
+    }
+
+    fn wait(&mut self, wait: Wait, at_most: Duration) -> Result<(), Lost> {
+        self.as_mut().wait(wait, at_most)
+    }
+
+    fn write_credit(&mut self, until: u64) -> bool {
+        self.as_mut().write_credit(until)
+    }
+
+    fn read_credit(&mut self) -> Option<u64> {
+        self.as_mut().read_credit()
+    }
+}
+
 /// Writes all that is to go out from `written` on, as far as there is room.
 ///
 /// # Errors

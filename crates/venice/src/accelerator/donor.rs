@@ -1,0 +1,88 @@
+//! A donor of accelerators: mailboxes for who has its key.
+//!
+//! A connection has a mailbox and a thread (`donor/serve.rs`), which executes its jobs when it has
+//! an accelerator: so as many jobs run at once as there are accelerators, and a connection has one
+//! job at a time. Connections are bounded, and so is the memory of all mailboxes together; who
+//! comes when there is none is refused with a reason.
+
+mod listen;
+mod options;
+mod serve;
+mod shared;
+mod socket;
+
+pub use options::Options;
+use shared::Shared;
+use socket::Socket;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Accelerators of this machine, lent until dropped.
+#[derive(Debug)]
+pub struct Accelerators {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    local: Option<PathBuf>,
+}
+
+impl Accelerators {
+    /// Listens for borrowers.
+    ///
+    /// # Errors
+    /// What the system says of the address.
+    pub fn start(options: &Options) -> io::Result<Self> {
+        let listener = TcpListener::bind(options.listen)?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared::new(options));
+        listen::start(Arc::clone(&shared), "accelerators", move || {
+            Ok(Socket::Tcp(listener.accept()?.0))
+        })?;
+        Ok(Self {
+            shared,
+            address,
+            local: None,
+        })
+    }
+
+    /// Where borrowers connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Has borrowers of this machine connect to a Unix socket, too, by which they share memory with
+    /// the donor instead of a connection. The socket's folder says who may; it is removed when this
+    /// is dropped.
+    ///
+    /// # Errors
+    /// What the system says of the path; one at which somebody listens is left alone.
+    pub fn listen_locally(&mut self, path: &Path) -> io::Result<()> {
+        let listener = listen::bind(path)?;
+        self.local = Some(path.to_owned());
+        listen::start(Arc::clone(&self.shared), "accelerators-local", move || {
+            Ok(Socket::Local(listener.accept()?.0))
+        })
+    }
+
+    /// Borrowers there are now.
+    pub fn borrowers(&self) -> usize {
+        self.shared.connections()
+    }
+}
+
+impl Drop for Accelerators {
+    /// Ends all connections.
+    fn drop(&mut self) {
+        self.shared.close();
+        // Has the listeners' threads look.
+        let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
+        if let Some(path) = &self.local {
+            let _ = UnixStream::connect(path);
+            let _ = fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! One connection of a borrower: the two ways to its mailbox.
+
+use super::shared::{Entered, Shared};
+use super::socket::Socket;
+use crate::accelerator::entry::{
+    HAS, Hello, PART_BYTES, PREFACE_BYTES, REFUSES, SETTINGS, parse_preface,
+};
+use crate::accelerator::units::Sharing;
+use crate::channel::broken::Lost;
+use crate::channel::frame::u64_at;
+use crate::channel::queue::Queue;
+use crate::channel::serve::{Act, Loans, Map, Memory};
+use crate::channel::transport::Transport;
+use crate::channel::transport::shared::Shared as Rings;
+use crate::channel::transport::tcp::Tcp;
+use crate::channel::windows;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::{debug, info};
+
+/// How long a borrower may take to say what it wants.
+const HELLO_TIME: Duration = Duration::from_secs(5);
+/// How long it may take no answers.
+const WRITE_TIME: Duration = Duration::from_secs(60);
+
+pub(super) fn serve(mut socket: Socket, shared: &Arc<Shared>) {
+    let peer = socket.peer();
+    let mut preface = [0; PREFACE_BYTES];
+    if socket.read(&mut preface, HELLO_TIME).is_err() {
+        return;
+    }
+    let Some(sharing) = parse_preface(preface) else {
+        info!("{peer} is refused: it is no borrower of accelerators");
+        return socket.refuse("here are accelerators, and another version's, or something else");
+    };
+    let transport: Result<Box<dyn Transport>, Lost> = match socket {
+        Socket::Tcp(stream) => Tcp::of(stream).map(|tcp| Box::new(tcp) as _),
+        Socket::Local(stream) => match Rings::offer(stream) {
+            Ok(rings) => Ok(Box::new(rings)),
+            Err(error) => Err(error.into()),
+        },
+    };
+    let served = transport.and_then(|transport| match sharing {
+        Sharing::Shared => by_messages(transport, shared, &peer),
+        Sharing::Exclusive => {
+            let mut window = Window {
+                shared,
+                entered: None,
+            };
+            windows::serve(transport, &mut window)
+        }
+    });
+    match served {
+        Err(Lost::Broken(broken)) => info!("{peer} is refused: {broken}"),
+        Err(lost) => debug!("{peer} is gone: {lost}"),
+        Ok(()) => {}
+    }
+}
+
+/// A mailbox that its borrower reaches by messages.
+fn by_messages(
+    transport: Box<dyn Transport>,
+    shared: &Arc<Shared>,
+    peer: &str,
+) -> Result<(), Lost> {
+    let mut queue = Queue::new(transport, SETTINGS, HELLO_TIME);
+    let mut message = Vec::new();
+    queue.receive(&mut message)?;
+    let hello = Hello::parse(&message).ok_or_else(|| "this is no beginning".to_owned());
+    let entered = hello
+        .and_then(|hello| shared.enter(hello.kind, hello.capacity, &hello.key, Sharing::Shared));
+    let mut entered = match entered {
+        Ok(entered) => entered,
+        Err(reason) => return refuse(&mut queue, &reason, peer),
+    };
+    queue.send(&[HAS])?;
+    queue.set_patience(WRITE_TIME);
+    loop {
+        match queue.receive(&mut message) {
+            // A borrower may have nothing to do; where its machine is gone, the connection fails.
+            Err(Lost::Silent(_)) => continue,
+            received => received?,
+        }
+        let put = message.split_at_checked(8).is_some_and(|(at, bytes)| {
+            let at = u64_at(at, 0);
+            entered.mailbox.put(at, bytes)
+        });
+        if !put {
+            return refuse(&mut queue, "that is not within the mailbox", peer);
+        }
+        if entered.mailbox.is_started() {
+            answer(&mut entered, &mut queue)?;
+        }
+    }
+}
+
+/// Does a job, and sends what became of it.
+fn answer(entered: &mut Entered, queue: &mut Queue<Box<dyn Transport>>) -> Result<(), Lost> {
+    let Entered {
+        mailbox, member, ..
+    } = entered;
+    let done = member.with(|engine| mailbox.execute(engine));
+    let mut message = vec![HAS];
+    message.extend_from_slice(&done.bytes());
+    let bytes = usize::try_from(done.result.unwrap_or(0)).unwrap_or(0);
+    let output = mailbox.output(bytes).unwrap_or_default();
+    // What fits goes with the completion.
+    let (first, rest) = output.split_at(output.len().min(PART_BYTES - message.len()));
+    message.extend_from_slice(first);
+    queue.send(&message)?;
+    for part in rest.chunks(PART_BYTES) {
+        message.truncate(1);
+        message.extend_from_slice(part);
+        queue.send(&message)?;
+    }
+    Ok(())
+}
+
+/// Tells why, and waits until it is on its way.
+fn refuse(queue: &mut Queue<Box<dyn Transport>>, reason: &str, peer: &str) -> Result<(), Lost> {
+    info!("{peer} is refused: {reason}");
+    queue.set_patience(HELLO_TIME);
+    queue.send(&[&[REFUSES], reason.as_bytes()].concat())?;
+    queue.flush(SETTINGS.messages.into())
+}
+
+/// A mailbox that its borrower writes and reads itself, and its accelerator.
+struct Window<'a> {
+    shared: &'a Arc<Shared>,
+    entered: Option<Entered>,
+}
+
+impl Loans for Window<'_> {
+    fn map(&mut self, map: &Map) -> Result<(usize, u64), String> {
+        if self.entered.is_some() {
+            return Err("this connection has a mailbox".into());
+        }
+        let (kind, capacity) = (map.loan.0, map.bytes);
+        let sharing = Sharing::Exclusive;
+        let entered = self.shared.enter(kind, capacity, &map.key, sharing)?;
+        let bytes = entered.mailbox.layout().bytes() as u64;
+        self.entered = Some(entered);
+        Ok((0, bytes))
+    }
+
+    /// A job is done by whom its start flag comes to, before what is asked for behind it.
+    fn access(&mut self, _: usize, act: Act<'_>) -> Result<bool, String> {
+        let Some(Entered {
+            mailbox, member, ..
+        }) = self.entered.as_mut()
+        else {
+            return Err("there is no such mailbox".into());
+        };
+        let done = act(mailbox);
+        if mailbox.is_started() {
+            member.with(|engine| mailbox.execute(engine));
+        }
+        Ok(done)
+    }
+
+    fn is_used(&self) -> bool {
+        self.entered.is_some()
+    }
+}

@@ -1,0 +1,122 @@
+//! The donor's end of CRMA and RDMA over a transport: what drives `serve.rs`.
+
+use super::broken::Lost;
+use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, parse};
+use super::serve::{Loans, Serve};
+use super::transport::{Transport, Wait, flush};
+use std::time::{Duration, Instant};
+
+/// Input is read in parts of this size; the longest frame fits.
+const INPUT_BYTES: usize = 2 * (PAYLOAD_BYTES_MAX + HEAD_BYTES);
+/// Answers wait for each other while there are requests, up to this many bytes.
+const OUTPUT_BYTES: usize = 128 * 1024;
+/// How long a connection may take to say whose it is.
+const HELLO_TIME: Duration = Duration::from_secs(5);
+/// How long a borrower may take no answers.
+const WRITE_TIME: Duration = Duration::from_secs(60);
+/// How long a borrower that was refused is waited for to take the reason.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
+/// How often a connection on which nothing happens is looked at.
+const IDLE_TIME: Duration = Duration::from_secs(3600);
+
+/// Serves a connection until it ends. A borrower that is refused is told why.
+///
+/// # Errors
+/// [`Lost`]: how it ended, which it always does.
+pub(crate) fn serve(transport: impl Transport, loans: &mut impl Loans) -> Result<(), Lost> {
+    let mut connection = Connection {
+        transport,
+        serve: Serve::default(),
+        input: vec![0; INPUT_BYTES],
+        filled: 0,
+        output: Vec::new(),
+        written: 0,
+    };
+    let ended = connection.run(loans);
+    if let Err(Lost::Broken(broken)) = &ended {
+        connection.refuse(&broken.to_string());
+    }
+    ended
+}
+
+struct Connection<T> {
+    transport: T,
+    serve: Serve,
+    input: Vec<u8>,
+    filled: usize,
+    output: Vec<u8>,
+    written: usize,
+}
+
+impl<T: Transport> Connection<T> {
+    fn run(&mut self, loans: &mut impl Loans) -> Result<(), Lost> {
+        let mut since = Instant::now();
+        loop {
+            let mut some = self.execute(loans)?;
+            self.serve.stream(loans, &mut self.output, OUTPUT_BYTES)?;
+            some |= flush(&mut self.transport, &mut self.output, &mut self.written)?;
+            if let Some(read) = self.transport.read(&mut self.input[self.filled..])? {
+                self.filled += read;
+                some = true;
+            }
+            if some || self.serve.is_streaming() && self.output.is_empty() {
+                since = Instant::now();
+                continue;
+            }
+            let patience = match (self.output.is_empty(), loans.is_used()) {
+                (false, _) => WRITE_TIME,
+                (true, false) => HELLO_TIME,
+                (true, true) => IDLE_TIME,
+            };
+            let left = patience.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                match patience {
+                    IDLE_TIME => since = Instant::now(),
+                    _ => return Err(Lost::Silent(patience)),
+                }
+            }
+            let room = !self.output.is_empty();
+            let wait = Wait {
+                room,
+                credit: false,
+            };
+            self.transport
+                .wait(wait, left.max(HELLO_TIME.min(patience)))?;
+        }
+    }
+
+    /// Executes what has come whole, while there is room for answers.
+    fn execute(&mut self, loans: &mut impl Loans) -> Result<bool, Lost> {
+        let mut start = 0;
+        while self.output.len() < OUTPUT_BYTES
+            && let Some((frame, bytes)) = parse(&self.input[start..self.filled])?
+        {
+            self.serve.came(&frame, loans, &mut self.output)?;
+            start += bytes;
+        }
+        self.input.copy_within(start..self.filled, 0);
+        self.filled -= start;
+        Ok(start > 0)
+    }
+
+    /// Tells why, as far as the borrower takes it.
+    fn refuse(&mut self, reason: &str) {
+        let start = Instant::now();
+        // Answers to what came before are whole, but for one that has gone in part.
+        frame::put_refusal(&mut self.output, reason);
+        while start.elapsed() < REFUSAL_TIME {
+            match flush(&mut self.transport, &mut self.output, &mut self.written) {
+                Ok(_) if self.output.is_empty() => return,
+                Ok(_) => {}
+                Err(_) => return,
+            }
+            let wait = Wait {
+                room: true,
+                credit: false,
+            };
+            if self.transport.wait(wait, REFUSAL_TIME).is_err() {
+                return;
+            }
+        }
+    }
+}
