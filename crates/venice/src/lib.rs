@@ -5,6 +5,7 @@
 //! - [`agent`]: what runs on each machine: reports, lends, takes back;
 //! - [`memory`]: memory of donors in the address space of a program;
 //! - [`channel`]: the paper's CRMA, RDMA and QPair;
+//! - [`nic`]: interfaces whose frames go out by another machine's;
 //! - [`remote`]: the same memory for programs that know of it, over the paper's channels;
 //! - [`mod@bench`]: what all that costs, beside the least that it could;
 //! - [`loan`]: what all of them call a loan.
@@ -18,6 +19,7 @@ pub mod loan;
 pub mod memory;
 pub mod monitor;
 pub mod name;
+pub mod nic;
 mod random;
 pub mod remote;
 pub mod secret;

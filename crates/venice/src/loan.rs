@@ -17,6 +17,15 @@ impl fmt::Display for LoanId {
 #[derive(Clone, PartialEq, Eq)]
 pub struct LoanKey(pub [u8; 32]);
 
+impl LoanKey {
+    /// Whether they are the same, in a time that does not tell where they differ.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        let both = self.0.iter().zip(&other.0);
+        let differ = both.fold(0, |differ, (a, b)| differ | (a ^ b));
+        std::hint::black_box(differ) == 0
+    }
+}
+
 impl fmt::Debug for LoanKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LoanKey(..)")

@@ -1,7 +1,7 @@
 //! One connection of a borrower, on a thread of its own.
 
 use super::loans::{Loan, LoanState, OWN_LOANS, Shared, lock};
-use crate::loan::{LoanId, LoanKey};
+use crate::loan::LoanId;
 use crate::memory::mapping::Mapping;
 use crate::memory::wire::{Answer, HEAD_BYTES, Hello, PAYLOAD_BYTES_MAX, Request, parse_request};
 use rustix::net::sockopt;
@@ -180,15 +180,6 @@ fn answer(memory: &mut Mapping, request: &Request<'_>, id: u64, output: &mut Vec
     true
 }
 
-/// The time this takes says nothing about where they differ.
-fn same(a: &LoanKey, b: &LoanKey) -> bool {
-    let differ =
-        a.0.iter()
-            .zip(&b.0)
-            .fold(0, |differ, (a, b)| differ | (a ^ b));
-    std::hint::black_box(differ) == 0
-}
-
 /// The loan that a borrower asks for, with this connection noted there.
 pub(super) fn enter(
     hello: &Hello,
@@ -200,7 +191,7 @@ pub(super) fn enter(
     let loan = {
         let mut loans = lock(&shared.loans);
         if hello.loan.0 == 0 {
-            let key = loans.offer.clone().filter(|key| same(key, &hello.key));
+            let key = loans.offer.clone().filter(|key| key.is(&hello.key));
             let key = key.ok_or_else(wrong)?;
             let own = loans
                 .granted
@@ -219,7 +210,7 @@ pub(super) fn enter(
         } else {
             // Shares of an offer have no keys of their own, so nobody names one.
             let loan = loans.granted.get(&hello.loan).cloned();
-            loan.filter(|loan| loan.id.0 < OWN_LOANS && same(&loan.key, &hello.key))
+            loan.filter(|loan| loan.id.0 < OWN_LOANS && loan.key.is(&hello.key))
                 .ok_or_else(wrong)?
         }
     };
