@@ -5,7 +5,9 @@ mod bench;
 mod common;
 mod key;
 mod lend;
+mod lend_nic;
 mod monitor;
+mod nic;
 mod run;
 mod status;
 
@@ -16,7 +18,7 @@ use std::process::ExitCode;
 ///
 /// A monitor knows what each machine has and lends it to whom; an agent runs on each machine, and
 /// programs borrow from the agent of theirs (docs/venice-monitor.md). Without them, `lend` and
-/// `run` are two ends of one loan (docs/venice.md).
+/// `run` are two ends of one loan of memory, `lend-nic` and `nic` of a NIC (docs/venice.md).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -27,6 +29,8 @@ pub(crate) struct Args {
 enum Command {
     Run(run::Args),
     Lend(lend::Args),
+    Nic(nic::Args),
+    LendNic(lend_nic::Args),
     Monitor(monitor::Args),
     Agent(agent::Args),
     Status(status::Args),
@@ -37,6 +41,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Run(args) => run::run(args),
         Command::Lend(args) => lend::run(args),
+        Command::Nic(args) => nic::run(args),
+        Command::LendNic(args) => lend_nic::run(args),
         Command::Monitor(args) => monitor::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Status(args) => status::run(&args),

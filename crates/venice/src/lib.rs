@@ -5,6 +5,7 @@
 //! - [`agent`]: what runs on each machine: reports, lends, takes back;
 //! - [`memory`]: memory of donors in the address space of a program;
 //! - [`channel`]: the paper's CRMA, RDMA and QPair;
+//! - [`nic`]: interfaces whose frames go out by another machine's;
 //! - [`remote`]: the same memory for programs that know of it, over the paper's channels;
 //! - [`accelerator`]: jobs that a donor's accelerators do, by mailboxes;
 //! - [`mod@bench`]: what all that costs, beside the least that it could;
@@ -20,6 +21,7 @@ pub mod loan;
 pub mod memory;
 pub mod monitor;
 pub mod name;
+pub mod nic;
 pub mod random;
 pub mod remote;
 pub mod secret;

@@ -136,7 +136,8 @@ fn tell(event: Event) {
     }
 }
 
-fn resolve(donor: &str) -> Result<SocketAddr> {
+/// The address of a donor that is named.
+pub(super) fn resolve(donor: &str) -> Result<SocketAddr> {
     donor
         .to_socket_addrs()
         .ok()

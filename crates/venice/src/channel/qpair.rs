@@ -167,6 +167,11 @@ impl QPair {
         true
     }
 
+    /// Bytes of the longest message.
+    pub(crate) fn message_bytes(&self) -> usize {
+        self.settings.message_bytes as usize
+    }
+
     /// Messages that were made and are not on the connection yet.
     pub(crate) fn unsent(&self) -> u64 {
         self.next - self.put

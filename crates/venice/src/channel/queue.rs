@@ -4,6 +4,7 @@ use super::broken::{Broken, Lost};
 use super::frame::{self, HEAD_BYTES, Kind, PAYLOAD_BYTES_MAX, parse};
 use super::qpair::{NotSent, QPair, QueueSettings};
 use super::transport::{Transport, Wait, flush};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// Bytes that are read at a time, with what has not come whole.
@@ -103,6 +104,43 @@ impl<T: Transport> Queue<T> {
         Ok(())
     }
 
+    /// Sends a message if there is credit for it; false where there is none now. It leaves with the
+    /// next [`turn`](Self::turn).
+    ///
+    /// # Errors
+    /// [`Lost`]: it is longer than was agreed.
+    pub(crate) fn try_send(&mut self, message: &[u8]) -> Result<bool, Lost> {
+        match self.pair.send(message) {
+            Ok(()) => Ok(true),
+            Err(NotSent::NoCredit) => Ok(false),
+            Err(NotSent::TooLong) => {
+                let (bytes, most) = (message.len(), self.pair.message_bytes());
+                Err(Broken::TooLong { bytes, most }.into())
+            }
+        }
+    }
+
+    /// The next message, if it is there. What was taken is told with the next
+    /// [`turn`](Self::turn).
+    pub(crate) fn try_receive(&mut self, into: &mut Vec<u8>) -> bool {
+        self.pair.take(into)
+    }
+
+    /// Waits until something can be done, or until one of `others` can be read, or so long.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    pub(crate) fn wait_beside(
+        &mut self,
+        others: &[BorrowedFd<'_>],
+        at_most: Duration,
+    ) -> Result<(), Lost> {
+        let room = self.written < self.output.len();
+        let credit = self.pair.is_met();
+        let wait = Wait { room, credit };
+        self.transport.wait_beside(wait, others, at_most)
+    }
+
     /// Tells the other end what was taken here, and waits until it says that its program took all
     /// that was sent, but for the last `left`. It says so with its next call that waits, for groups
     /// of `credit_every` messages.
@@ -142,7 +180,10 @@ impl<T: Transport> Queue<T> {
     }
 
     /// Takes what came, puts what there is; whether there was anything.
-    fn turn(&mut self) -> Result<bool, Lost> {
+    ///
+    /// # Errors
+    /// [`Lost`].
+    pub(crate) fn turn(&mut self) -> Result<bool, Lost> {
         if let Some(lost) = self.lost.take() {
             return Err(lost);
         }

@@ -3,7 +3,6 @@
 //! Each is held by a process that ends when its input does, so that whatever becomes of the test,
 //! nothing is left: no name, no interface (they go with the namespace), no process.
 
-use crate::server::NEVER;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -11,6 +10,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Nothing takes as long.
+const NEVER: Duration = Duration::from_secs(60);
 
 /// One of them.
 pub(crate) struct Namespace {

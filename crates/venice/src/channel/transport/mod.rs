@@ -6,6 +6,7 @@ pub(crate) mod shared;
 pub(crate) mod tcp;
 
 use super::broken::Lost;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// What an end waits for, besides bytes from the other.
@@ -17,7 +18,8 @@ pub(crate) struct Wait {
     pub(crate) credit: bool,
 }
 
-/// A stream of bytes each way. Nothing but [`wait`](Self::wait) blocks.
+/// A stream of bytes each way. Nothing blocks but [`wait`](Self::wait) and
+/// [`wait_beside`](Self::wait_beside).
 pub(crate) trait Transport: std::fmt::Debug + Send {
     /// Bytes that came: how many, or none where there are none now.
     ///
@@ -35,7 +37,20 @@ pub(crate) trait Transport: std::fmt::Debug + Send {
     ///
     /// # Errors
     /// [`Lost`].
-    fn wait(&mut self, wait: Wait, at_most: Duration) -> Result<(), Lost>;
+    fn wait(&mut self, wait: Wait, at_most: Duration) -> Result<(), Lost> {
+        self.wait_beside(wait, &[], at_most)
+    }
+
+    /// As [`wait`](Self::wait), or until one of these can be read.
+    ///
+    /// # Errors
+    /// [`Lost`].
+    fn wait_beside(
+        &mut self,
+        wait: Wait,
+        others: &[BorrowedFd<'_>],
+        at_most: Duration,
+    ) -> Result<(), Lost>;
 
     /// Writes the other end's credit word; false where it can only be told by a frame.
     fn write_credit(&mut self, _until: u64) -> bool {
@@ -50,23 +65,28 @@ pub(crate) trait Transport: std::fmt::Debug + Send {
 
 impl Transport for Box<dyn Transport> {
     fn read(&mut self, into: &mut [u8]) -> Result<Option<usize>, Lost> {
-        self.as_mut().read(into)
+        (**self).read(into)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<Option<usize>, Lost> {
-        self.as_mut().write(bytes)
+        (**self).write(bytes)
     }
 
-    fn wait(&mut self, wait: Wait, at_most: Duration) -> Result<(), Lost> {
-        self.as_mut().wait(wait, at_most)
+    fn wait_beside(
+        &mut self,
+        wait: Wait,
+        others: &[BorrowedFd<'_>],
+        at_most: Duration,
+    ) -> Result<(), Lost> {
+        (**self).wait_beside(wait, others, at_most)
     }
 
     fn write_credit(&mut self, until: u64) -> bool {
-        self.as_mut().write_credit(until)
+        (**self).write_credit(until)
     }
 
     fn read_credit(&mut self) -> Option<u64> {
-        self.as_mut().read_credit()
+        (**self).read_credit()
     }
 }
 

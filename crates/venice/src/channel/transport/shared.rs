@@ -18,7 +18,7 @@ use rustix::net::{
 };
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -250,7 +250,12 @@ impl Transport for Shared {
         Ok(Some(count))
     }
 
-    fn wait(&mut self, wait: Wait, at_most: Duration) -> Result<(), Lost> {
+    fn wait_beside(
+        &mut self,
+        wait: Wait,
+        others: &[BorrowedFd<'_>],
+        at_most: Duration,
+    ) -> Result<(), Lost> {
         let start = Instant::now();
         let look = look_time();
         loop {
@@ -274,7 +279,7 @@ impl Transport for Shared {
         fence(Ordering::SeqCst);
         let waited = match self.is_ready(wait)? {
             true => Ok(()),
-            false => wait_for(&mut [PollFd::new(&self.bell, PollFlags::IN)], at_most),
+            false => wait_for(PollFd::new(&self.bell, PollFlags::IN), others, at_most),
         };
         self.memory
             .word(self.own(word::ASLEEP))

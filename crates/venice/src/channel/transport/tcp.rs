@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// How long an end may take to be connected to.
@@ -71,17 +72,30 @@ impl Transport for Tcp {
         told(self.stream.write(bytes))
     }
 
-    fn wait(&mut self, wait: Wait, at_most: Duration) -> Result<(), Lost> {
+    fn wait_beside(
+        &mut self,
+        wait: Wait,
+        others: &[BorrowedFd<'_>],
+        at_most: Duration,
+    ) -> Result<(), Lost> {
         let mut flags = PollFlags::IN;
         flags.set(PollFlags::OUT, wait.room);
-        wait_for(&mut [PollFd::new(&self.stream, flags)], at_most)
+        wait_for(PollFd::new(&self.stream, flags), others, at_most)
     }
 }
 
-/// Polls.
-pub(super) fn wait_for(fds: &mut [PollFd<'_>], at_most: Duration) -> Result<(), Lost> {
+/// Polls one, and whether the others can be read.
+pub(super) fn wait_for(
+    own: PollFd<'_>,
+    others: &[BorrowedFd<'_>],
+    at_most: Duration,
+) -> Result<(), Lost> {
     let time = Timespec::try_from(at_most).ok();
-    match poll(fds, time.as_ref()) {
+    let others = others
+        .iter()
+        .map(|other| PollFd::from_borrowed_fd(*other, PollFlags::IN));
+    let mut fds: Vec<_> = std::iter::once(own).chain(others).collect();
+    match poll(&mut fds, time.as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(io::Error::from(error).into()),
     }
