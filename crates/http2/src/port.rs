@@ -4,6 +4,7 @@ use crate::state::{Inner, Outer, State, inner_id, key_of};
 use h2::Reason;
 use rhythm_net::{
     Client, ConnectionId, Datagram, DatagramId, Key, Peer, Port, Role, Sent, Time, WallClock,
+    send_each,
 };
 use std::io::{self, IoSlice};
 
@@ -92,19 +93,7 @@ impl Port for StreamsPort<'_> {
             let sent = self.port.send_vectored(id, slices);
             return self.sent(id, sent);
         }
-        let mut taken = 0;
-        for slice in slices {
-            match self.send_on(key_of(inner), slice) {
-                Sent::Taken(of_this) => {
-                    taken += of_this;
-                    if of_this < slice.len() {
-                        break;
-                    }
-                }
-                Sent::Gone => return Sent::Gone,
-            }
-        }
-        Sent::Taken(taken)
+        send_each(slices, |slice| self.send_on(key_of(inner), slice))
     }
 
     fn close(&mut self, inner: ConnectionId) {

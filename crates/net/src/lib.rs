@@ -68,7 +68,7 @@ pub use local::LocalListener;
 pub use outgoing::{Flushed, Outgoing, Part, Shared};
 pub use port::{
     Accepted, Client, ConnectionId, Datagram, DatagramId, Ended, Handler, Peer, PeerAddress, Port,
-    Role, Seal, Sent, TURN_MAX, Time, Token, WallClock,
+    Role, Seal, Sent, TURN_MAX, Time, Token, WallClock, send_each,
 };
 pub use slab::{Key, Slab};
 pub use table::ConnectionTable;

@@ -349,8 +349,9 @@ pub enum Sent {
     Gone,
 }
 
-/// Sends slices one after the other, up to the first that is not taken whole.
-pub(crate) fn send_each(slices: &[io::IoSlice<'_>], mut send: impl FnMut(&[u8]) -> Sent) -> Sent {
+/// Sends slices one after the other by `send`, up to the first that is not taken whole: what
+/// [`Port::send_vectored`] is where nothing better is at hand.
+pub fn send_each(slices: &[io::IoSlice<'_>], mut send: impl FnMut(&[u8]) -> Sent) -> Sent {
     let mut taken = 0;
     for slice in slices {
         match send(slice) {

@@ -285,6 +285,14 @@ pub struct Header {
     pub value: Register,
 }
 
+/// A register, as an operation uses it.
+enum Operand {
+    /// It is set.
+    Computed(Register),
+    /// It is looked at.
+    Read(Register),
+}
+
 impl Op {
     /// The blocks inside it, in the order in which a lane can come to them.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
@@ -298,9 +306,10 @@ impl Op {
         keys.chain(blocks.into_iter().flatten())
     }
 
-    /// Calls `each` with every register that it reads, once for each operand. What the blocks
-    /// inside it read is not among them.
-    pub(crate) fn each_read(&self, mut each: impl FnMut(Register)) {
+    /// Calls `each` with every operand that is a register, what is computed first. Those of the
+    /// blocks inside it are not among them.
+    fn each_operand(&self, mut each: impl FnMut(Operand)) {
+        use Operand::{Computed, Read};
         match self {
             Op::Copy(op)
             | Op::Negate(op)
@@ -309,80 +318,86 @@ impl Op {
             | Op::Truth(op)
             | Op::Convert(_, op)
             | Op::Text(_, op)
-            | Op::TextLength(op) => each(op.from),
+            | Op::TextLength(op) => [Computed(op.to), Read(op.from)].into_iter().for_each(each),
+            Op::Field(op) | Op::Length(op) => each(Computed(op.to)),
             Op::Arithmetic(_, op)
             | Op::Compare(_, op)
             | Op::ConvertOr(_, op)
             | Op::TextTest(_, op) => {
-                [op.left, op.right].into_iter().for_each(each);
+                each(Computed(op.to));
+                [op.left, op.right].map(Read).into_iter().for_each(each);
             }
-            Op::Item(op) => each(op.position),
-            Op::ConstantItem(op) => each(op.position),
-            Op::Concat(op) => op.parts.iter().copied().for_each(each),
+            Op::Item(op) => [Computed(op.to), Read(op.position)]
+                .into_iter()
+                .for_each(each),
+            Op::ConstantItem(op) => [Computed(op.to), Read(op.position)]
+                .into_iter()
+                .for_each(each),
+            Op::Concat(op) => {
+                each(Computed(op.to));
+                op.parts.iter().copied().map(Read).for_each(each);
+            }
             Op::Append(op) => {
-                each(op.to);
-                op.parts.iter().copied().for_each(each);
+                [Computed(op.to), Read(op.to)]
+                    .into_iter()
+                    .for_each(&mut each);
+                op.parts.iter().copied().map(Read).for_each(each);
             }
-            Op::Format(op) => op.from.iter().copied().for_each(each),
+            Op::Format(op) => {
+                each(Computed(op.to));
+                op.from.iter().copied().map(Read).for_each(each);
+            }
             Op::Replace(op) => {
-                [op.from, op.old, op.new].into_iter().for_each(each);
+                each(Computed(op.to));
+                [op.from, op.old, op.new]
+                    .map(Read)
+                    .into_iter()
+                    .for_each(each);
             }
-            Op::If(op) => each(op.condition),
+            Op::If(op) => each(Read(op.condition)),
             Op::For(op) => {
-                each(op.count);
+                [op.position, op.index, op.length]
+                    .map(Computed)
+                    .into_iter()
+                    .for_each(&mut each);
+                each(Read(op.count));
                 for choice in &op.choices {
                     match choice {
-                        Choice::By(_, key) => each(key.register),
+                        Choice::By(_, key) => each(Read(key.register)),
                         Choice::Slice { start, stop, .. } => {
-                            [*start, *stop].into_iter().for_each(&mut each)
+                            [*start, *stop].map(Read).into_iter().for_each(&mut each)
                         }
                         Choice::Reverse => {}
                     }
                 }
             }
-            Op::Put(op) => each(op.from),
-            Op::Query(op) => op.arguments.iter().copied().for_each(each),
-            Op::Header(op) => each(op.value),
-            Op::File(register) | Op::SessionCreate(register) => each(*register),
-            Op::Field(_)
-            | Op::Length(_)
-            | Op::Fragment(_)
-            | Op::Status(_)
-            | Op::SessionDestroy
-            | Op::Finish => {}
+            Op::Put(op) => each(Read(op.from)),
+            Op::Query(op) => op.arguments.iter().copied().map(Read).for_each(each),
+            Op::Header(op) => each(Read(op.value)),
+            Op::File(register) | Op::SessionCreate(register) => each(Read(*register)),
+            Op::Fragment(_) | Op::Status(_) | Op::SessionDestroy | Op::Finish => {}
         }
+    }
+
+    /// Calls `each` with every register that it reads, once for each operand. What the blocks
+    /// inside it read is not among them.
+    pub(crate) fn each_read(&self, mut each: impl FnMut(Register)) {
+        self.each_operand(|operand| {
+            if let Operand::Read(register) = operand {
+                each(register);
+            }
+        });
     }
 
     /// A register by which to tell where in the sources it stands: one that it computes, or else
     /// one that it reads.
     pub(crate) fn spot(&self) -> Option<Register> {
-        match self {
-            Op::Copy(op)
-            | Op::Negate(op)
-            | Op::Absolute(op)
-            | Op::Not(op)
-            | Op::Truth(op)
-            | Op::Convert(_, op)
-            | Op::Text(_, op)
-            | Op::TextLength(op) => Some(op.to),
-            Op::Field(op) | Op::Length(op) => Some(op.to),
-            Op::Arithmetic(_, op)
-            | Op::Compare(_, op)
-            | Op::ConvertOr(_, op)
-            | Op::TextTest(_, op) => Some(op.to),
-            Op::Item(op) => Some(op.to),
-            Op::ConstantItem(op) => Some(op.to),
-            Op::Concat(op) | Op::Append(op) => Some(op.to),
-            Op::Replace(op) => Some(op.to),
-            Op::Format(op) => Some(op.to),
-            Op::For(op) => Some(op.position),
-            Op::If(op) => Some(op.condition),
-            Op::Put(op) => Some(op.from),
-            Op::Query(op) => op.arguments.first().copied(),
-            Op::Header(op) => Some(op.value),
-            Op::File(register) | Op::SessionCreate(register) => Some(*register),
-            Op::Fragment(_) | Op::Status(_) | Op::SessionDestroy | Op::Finish => None,
-        }
+        let mut first = None;
+        self.each_operand(|operand| {
+            let (Operand::Computed(register) | Operand::Read(register)) = operand;
+            first.get_or_insert(register);
+        });
+        first
     }
 
     /// Whether it, or any operation in a block inside it, is such a one.

@@ -10,6 +10,7 @@ use rhythm_net::{ConnectionId, Outgoing};
 use rhythm_protocol::http::client::RequestWriter;
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::HeaderName;
+use std::io::ErrorKind;
 
 const CONNECTION: HeaderName<'static> = HeaderName::new("Connection").expect("a token");
 const AGENT: HeaderName<'static> = HeaderName::new("User-Agent").expect("a token");
@@ -69,6 +70,8 @@ impl Proxies {
                 let link = Link::new(number, index, Use::Check(Box::new(check)));
                 self.links.insert(id, link);
             }
+            // This process has no more of them, which tells nothing of the server.
+            Err(error) if error.kind() == ErrorKind::QuotaExceeded => {}
             Err(_) => self.is_found(number, index, false),
         }
     }

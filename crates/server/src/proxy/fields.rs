@@ -3,6 +3,7 @@
 
 use rhythm_protocol::http::head::Header;
 use rhythm_protocol::http::response::HeaderName;
+use std::collections::HashSet;
 
 /// Fields that mean one connection, or the framing of one message, which is decided here.
 const OF_CONNECTION: [&str; 7] = [
@@ -25,9 +26,11 @@ pub(super) fn passed_on<'a>(
     headers: &'a [Header],
     bytes: &'a [u8],
 ) -> impl Iterator<Item = (HeaderName<'a>, &'a [u8])> {
+    let named = named(headers, bytes);
     let passed_on = move |header: &'a Header| {
         let name = header.name.of(bytes);
-        if is_of_connection(name) || is_named(headers, bytes, name) {
+        let is_named = !named.is_empty() && named.contains(&name.to_ascii_lowercase());
+        if is_of_connection(name) || is_named {
             return None;
         }
         // A parser takes no other names.
@@ -45,10 +48,18 @@ fn is_of_connection(name: &[u8]) -> bool {
     is_proxys || name.eq_ignore_ascii_case(b"proxy") || OF_CONNECTION.iter().any(is)
 }
 
-/// Whether a head's Connection names this field as one of its own.
-fn is_named(headers: &[Header], bytes: &[u8], name: &[u8]) -> bool {
-    let mut options = values(headers, bytes, "connection").flat_map(elements);
-    options.any(|option| option.eq_ignore_ascii_case(name))
+/// The fields that a head's Connection names as its own, in lower case, beside those that are
+/// always. A set, since a head may have as many as thousands of names, and a hundred fields that
+/// might be one of them.
+fn named(headers: &[Header], bytes: &[u8]) -> HashSet<Vec<u8>> {
+    let options = values(headers, bytes, "connection").flat_map(elements);
+    // What nearly all say is no field.
+    let is_field = |option: &&[u8]| {
+        !option.is_empty() && !option.eq_ignore_ascii_case(b"close") && !is_of_connection(option)
+    };
+    (options.filter(is_field))
+        .map(<[u8]>::to_ascii_lowercase)
+        .collect()
 }
 
 /// The values of all fields of a name.
@@ -120,5 +131,25 @@ mod tests {
         for name in ["X-Forward", "Forwarded-By", "X-Real-IPs", "X"] {
             assert!(!is_of_client(name), "{name}");
         }
+    }
+
+    /// A head of 16 KiB, the most by default, most of it names in its Connection.
+    #[test]
+    fn any_number_of_fields_may_be_named() {
+        let names: String = (0..2000).map(|number| format!("H{number},")).collect();
+        let fields: String = (0..95)
+            .map(|number| format!("h{}: 1\r\n", 21 * number))
+            .collect();
+        let text =
+            format!("GET / HTTP/1.1\r\nHost: h\r\nConnection: {names}\r\n{fields}K: 1\r\n\r\n");
+        let mut head = RequestHead::new();
+        let parsed = parse_head(&mut head, text.as_bytes(), &HeadLimits::default());
+        assert!(
+            matches!(parsed, Ok(Progress::Complete { .. })),
+            "{parsed:?}"
+        );
+        let kept = passed_on(head.headers(), text.as_bytes());
+        let kept: Vec<_> = kept.map(|(name, _)| name.as_str()).collect();
+        assert_eq!(kept, ["Host", "K"]);
     }
 }

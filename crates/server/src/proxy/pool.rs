@@ -3,6 +3,7 @@
 use super::exchange::Phase;
 use super::timers::Due;
 use super::told::{Cause, Where};
+use super::upstream::State;
 use super::{Link, Proxies, Use};
 use rhythm_http::{AnswerSlot, Answers};
 use rhythm_net::{ConnectionId, Time};
@@ -27,9 +28,15 @@ impl Proxies {
                 route.settings().connections_max,
                 route.settings().waiting_max,
             );
-            let wait_timeout = route.settings().wait_timeout;
+            let (wait_timeout, aside) = (route.settings().wait_timeout, route.settings().aside);
+            let is_alone = route.is_alone();
             let upstream = &mut route.upstreams[chosen];
-            if exchange.retries == 0
+            // What was lost on a connection that had been idle may be lost on the next such; and
+            // that a server can be reached again is known by a new one alone.
+            let is_trial = upstream.state(now) == State::Trial && !is_alone;
+            upstream.is_tried(aside, now);
+            let takes_idle = exchange.retries == 0 && !is_trial;
+            if takes_idle
                 && let Some(id) = upstream.idle.last().copied()
                 && answers.port().has_news(id)
             {
@@ -39,8 +46,7 @@ impl Proxies {
                 continue;
             }
             let is_full = upstream.connections >= most as usize;
-            // What was lost on a connection that had been idle may be lost on the next such.
-            let idle = match exchange.retries == 0 || is_full {
+            let idle = match takes_idle || is_full {
                 true => upstream.idle.pop(),
                 false => None,
             };
@@ -57,10 +63,10 @@ impl Proxies {
             }
             (exchange.upstream, exchange.places) = (chosen, 0);
             exchange.is_on = true;
-            exchange.is_reused = idle.is_some() && exchange.retries == 0;
+            exchange.is_reused = idle.is_some() && takes_idle;
             upstream.entered();
             match idle {
-                Some(id) if exchange.retries == 0 => {
+                Some(id) if takes_idle => {
                     if let Some(link) = self.links.get_mut(&id) {
                         link.used = Use::Exchange(slot);
                     }

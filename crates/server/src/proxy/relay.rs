@@ -102,6 +102,8 @@ impl Proxies {
             return;
         };
         exchange.phase = Phase::Asked;
+        // Where it is to be sent again, it waits anew.
+        exchange.waits_until = None;
         if let Some(route) = self.routes.get_mut(&exchange.route) {
             let upstream = &route.upstreams[exchange.upstream];
             upstream.metrics.requests.add(1);
@@ -129,7 +131,11 @@ impl Proxies {
                 self.forget_link(id);
                 return self.lost(answers, slot, Cause::Lost(None));
             }
-            Flushed::All if exchange.client_waits => {
+            // What a client says ahead in another protocol waits until that is agreed on.
+            Flushed::All
+                if exchange.client_waits
+                    && (exchange.ends != Ends::Upgrade || exchange.phase == Phase::Tunnel) =>
+            {
                 exchange.client_waits = false;
                 answers.resume(slot);
             }

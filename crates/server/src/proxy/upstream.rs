@@ -6,6 +6,9 @@
 //!    |                                                                      aside is over
 //!    +---- it is reached ---- one request tries it; the others go elsewhere <---------+
 //! ```
+//!
+//! It is reached when a connection to it is open: one that it had before tells nothing of that. (A
+//! route's only server is asked by either.)
 
 use crate::observe::metrics::ProxyMetrics;
 use rhythm_net::{ConnectionId, Peer, Time};
