@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         policy: Box::new(Fixed::new(Setting::OnePerCore)),
         rings: Vec::new(),
         counting: Vec::new(),
+        hardware: None,
         only_watches: false,
         datagrams: Vec::new(),
         state: Some((file, guardian)),

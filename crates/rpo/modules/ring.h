@@ -7,7 +7,7 @@
  *
  * A record costs an atomic addition, a clock and 128 bytes of memory; there is no lock, so a
  * process that is killed at any point hinders nobody. Nothing in the shared memory is read but the
- * head, nothing is a pointer. A module includes this once; what it keeps of a request is its own to keep.
+ * head, nothing is a pointer. A module includes this once, and keeps a request's rpo_request.
  */
 #ifndef RPO_RING_H
 #define RPO_RING_H

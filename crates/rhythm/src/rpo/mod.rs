@@ -10,9 +10,10 @@ use anyhow::{Context, Result, ensure};
 use options::Options;
 use rhythm_engine::settings::LogFormat;
 use rhythm_net::signal::{self, Signal};
+use rhythm_net::{ListenOptions, Listener};
 use rhythm_rpo::classifier::{derive, log};
 use rhythm_rpo::cpus::CpuSet;
-use rhythm_rpo::daemon::{self, Parts, State};
+use rhythm_rpo::daemon::{self, Hardware, Parts, State};
 use rhythm_rpo::probe::{Probed, probe};
 use rhythm_rpo::switcher::Switcher;
 use rhythm_rpo::topology::{SYSFS, Topology};
@@ -140,6 +141,11 @@ fn ending() -> Result<(signal::SignalWatch, Arc<AtomicBool>)> {
     Ok((watch.context("cannot watch for signals")?, is_ending))
 }
 
+/// Where a controller tells of itself, which a flag says.
+fn listen(flag: &'static str, at: SocketAddr) -> Result<Listener> {
+    Listener::bind(at, &ListenOptions::default()).context(flag)
+}
+
 fn nothing_to_gain(why: &str) -> ExitCode {
     complain(format_args!("rhythm rpo: {why}"));
     ExitCode::from(NOTHING_TO_GAIN)
@@ -188,7 +194,10 @@ fn parts(
     state: Option<(State, Command)>,
 ) -> Result<Parts> {
     let classifier = options.classifier()?;
+    let hardware = Hardware::open(switcher.full());
+    let hardware = hardware.inspect_err(|error| tracing::debug!("CPUs count nothing: {error}"));
     Ok(Parts {
+        hardware: hardware.ok(),
         policy: options.policy(&classifier)?,
         switcher,
         fewer,
@@ -198,7 +207,10 @@ fn parts(
         only_watches: state.is_none(),
         datagrams: options.sockets()?,
         state,
-        admin: options.admin.map(|at| (at, options.admin_hosts.clone())),
+        admin: match options.admin {
+            Some(at) => Some((listen("--admin", at)?, options.admin_hosts.clone())),
+            None => None,
+        },
     })
 }
 

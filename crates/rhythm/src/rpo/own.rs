@@ -97,11 +97,18 @@ pub(crate) fn start(
         None => {
             let topology = Topology::read(Path::new(SYSFS))?;
             if let Some(why) = topology.nothing_to_choose(&full) {
-                tracing::warn!("--rpo: {why}");
+                tracing::warn!(
+                    "--rpo: {why}; serving without it (--rpo-fewer-cpus names CPUs by hand, to try \
+                     it all the same)"
+                );
                 return Ok(None);
             }
             topology.one_per_core(&full)
         }
+    };
+    let admin = match args.rpo_admin {
+        Some(at) => Some((super::listen("--rpo-admin", at)?, Vec::new())),
+        None => None,
     };
     tracing::info!(all = %full, fewer = %fewer, "rpo controls the workers");
     let policy: Box<dyn Policy + Send> = match how {
@@ -125,15 +132,20 @@ pub(crate) fn start(
         rings: Vec::new(),
         datagrams: Vec::new(),
         counting: vec![Box::new(Pages { metrics })],
+        // The server is no one to watch everybody who runs on its CPUs.
+        hardware: None,
         only_watches,
         state: None,
-        admin: args.rpo_admin.map(|address| (address, Vec::new())),
+        admin,
     };
     let is_ending = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&is_ending);
     let work = move || match daemon::run(parts, &told) {
         Ok(text) => tracing::info!("rpo ended\n{text}"),
-        Err(error) => tracing::error!("{:#}", anyhow::Error::from(error)),
+        Err(error) => tracing::error!(
+            "--rpo: {:#}; the workers keep the CPUs that they have",
+            anyhow::Error::from(error)
+        ),
     };
     let thread = thread::Builder::new().name("rpo".into()).spawn(work);
     Ok(Some(Own {

@@ -12,7 +12,12 @@ const ANSWER_MAX: u64 = 1 << 20;
 
 /// The text of its status.
 pub(super) fn ask(admin: SocketAddr) -> Result<String> {
-    let answer = get(admin).with_context(|| format!("cannot ask a controller at {admin}"))?;
+    let answer = get(admin).with_context(|| {
+        format!(
+            "cannot ask a controller at {admin} (rhythm rpo tells of itself at its --admin, rhythm \
+             serve --rpo at its --rpo-admin)"
+        )
+    })?;
     text(&answer).with_context(|| format!("what is at {admin} is no controller"))
 }
 

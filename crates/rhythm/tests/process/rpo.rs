@@ -7,6 +7,7 @@ use crate::server::{Server, service};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -263,7 +264,12 @@ fn a_signal_ends_it_in_order() {
     controller.said("the server has all its CPUs");
     assert!(server.has(&all));
     assert!(!controller.state.exists() && !controller.socket.exists());
-    assert!(!controller.ask().status.success(), "nobody is there to ask");
+    let nobody = controller.ask();
+    let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert!(
+        !nobody.status.success() && said.contains("--rpo-admin"),
+        "{said}"
+    );
     assert!(controller.ended().success());
 }
 
@@ -416,6 +422,26 @@ fn workers_are_moved_and_their_connections_stay_served() {
         drop(clients);
         assert!(server.ended().success());
     }
+}
+
+#[test]
+fn a_server_whose_controller_cannot_tell_of_itself_does_not_start() {
+    let Some(all) = all_cpus() else { return };
+    let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = other.local_addr().expect("an address").to_string();
+    let output = Command::new("timeout")
+        .args(["60", env!("CARGO_BIN_EXE_rhythm"), "serve"])
+        .arg(service("rpo-admin"))
+        .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--rpo"])
+        .args(["--rpo-fewer-cpus", &all[0].to_string()])
+        .args(["--rpo-admin", &taken])
+        .output()
+        .expect("it starts");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let expected = format!("--rpo-admin: {taken} is in use");
+    assert!(said.contains(&expected), "{said}");
 }
 
 /// Whether two CPUs are threads of one core.

@@ -13,12 +13,14 @@
 
 mod chain;
 mod guard;
+mod hardware;
 mod load;
 mod rings;
 mod state;
 mod status;
 
 pub use guard::guard;
+pub use hardware::Hardware;
 pub use state::{State, StateError};
 
 use crate::classifier::{ClassId, Classifier};
@@ -33,14 +35,13 @@ use crate::switcher::{Followed, SwitchError, Switcher};
 use chain::Chain;
 use guard::Guardian;
 use load::Meter;
-use rhythm_net::{ListenOptions, Listener};
+use rhythm_net::Listener;
 use rhythm_observe::admin::{Admin, Names};
 use rings::Rings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use status::{DECISIONS_MAX, Shared, Snapshot};
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,13 +76,15 @@ pub struct Parts {
     pub datagrams: Vec<(PathBuf, u32, Form)>,
     /// Servers in this process, which are watched by what they count.
     pub counting: Vec<Box<dyn Counting>>,
+    /// Counters of the server's CPUs, where there are any.
+    pub hardware: Option<Hardware>,
     /// Nothing is switched.
     pub only_watches: bool,
     /// What has to be put back, and by which command the guardian is started; none where nothing is
     /// switched, or what is switched ends with this process.
     pub state: Option<(State, Command)>,
     /// Where it tells of itself, and by which names it may be asked.
-    pub admin: Option<(SocketAddr, Vec<String>)>,
+    pub admin: Option<(Listener, Vec<String>)>,
 }
 
 /// Why a controller ends.
@@ -120,6 +123,8 @@ struct Feed {
     classifier: Classifier,
     controller: Controller,
     under_way: InFlight,
+    /// Requests that were answered.
+    answers: u64,
     /// The last decision that is not yet obeyed.
     decision: Option<Decision>,
 }
@@ -171,6 +176,7 @@ impl Feed {
     }
 
     fn finished(&mut self, class: ClassId, took: Duration, ok: bool, now: Duration) {
+        self.answers += 1;
         let decision = self.controller.completed(class, took, ok, now);
         self.decide(decision);
     }
@@ -184,6 +190,7 @@ struct Daemon {
     rings: Rings,
     counters: Vec<Counters>,
     next_count: Duration,
+    hardware: Option<Hardware>,
     only_watches: bool,
     datagrams: Vec<Datagrams>,
     state: Option<State>,
@@ -228,10 +235,7 @@ impl Daemon {
         }
         let shared = Shared::default();
         let admin = match parts.admin {
-            Some((address, names)) => {
-                let bound = Listener::bind(address, &ListenOptions::default());
-                let listener = bound.map_err(|error| io::Error::other(error.to_string()));
-                let listener = listener.map_err(start("the admin listener"))?;
+            Some((listener, names)) => {
                 let names = Names {
                     names,
                     setting: "--admin-hosts",
@@ -250,6 +254,7 @@ impl Daemon {
                 classifier: parts.classifier,
                 controller: Controller::new(parts.policy, Setting::AllThreads),
                 under_way: InFlight::default(),
+                answers: 0,
                 decision: None,
             },
             switcher: parts.switcher,
@@ -258,6 +263,7 @@ impl Daemon {
             rings: Rings::new(parts.rings),
             counters: parts.counting.into_iter().map(Counters::new).collect(),
             next_count: Duration::ZERO,
+            hardware: parts.hardware,
             only_watches: parts.only_watches,
             datagrams,
             state,
@@ -357,6 +363,7 @@ impl Daemon {
         }
         if now >= self.next_upkeep {
             self.next_upkeep = now + UPKEEP;
+            self.look_at_hardware(self.setting);
             self.upkeep();
             self.shared.set(self.snapshot(now));
         }
@@ -420,6 +427,7 @@ impl Daemon {
                     self.switching += took;
                     self.switches[self.setting.index()] += 1;
                     self.meter.begin_anew(&cpus);
+                    self.look_at_hardware(before);
                     self.follow_due = true;
                 }
                 Err(error) => {
@@ -444,6 +452,13 @@ impl Daemon {
         // What it says is what was just said; upkeep gives them again where that failed.
         let _ = self.switcher.set(&full);
         self.setting = Setting::AllThreads;
+    }
+
+    /// What the CPUs counted since the last look came of this setting.
+    fn look_at_hardware(&mut self, setting: Setting) {
+        if let Some(hardware) = &mut self.hardware {
+            hardware.look(setting, self.feed.answers);
+        }
     }
 
     fn follow(&mut self) {
@@ -528,6 +543,7 @@ impl Daemon {
             disagreements: self.disagreements,
             switching: self.switching,
             in_setting: self.in_setting,
+            counted: self.hardware.as_ref().map(Hardware::counted),
             counts,
             ring_errors: self.rings.errors(),
             under_way: self.feed.under_way.count(),

@@ -1,5 +1,6 @@
 //! What the controller tells of itself: a page for people, figures, health.
 
+use super::hardware::Counted;
 use crate::collector::Counts;
 use crate::setting::Setting;
 use rhythm_observe::admin::{Observed, Told};
@@ -31,6 +32,8 @@ pub(super) struct Snapshot {
     pub(super) disagreements: u64,
     pub(super) switching: Duration,
     pub(super) in_setting: [Duration; 2],
+    /// What CPUs counted in each setting, where they do.
+    pub(super) counted: Option<[Counted; 2]>,
     pub(super) counts: Counts,
     pub(super) ring_errors: u64,
     pub(super) under_way: usize,
@@ -127,6 +130,11 @@ impl Snapshot {
             self.running,
             self.utilization * 100.0
         );
+        for (setting, counted) in Setting::ALL.iter().zip(self.counted.iter().flatten()) {
+            if let Some(counted) = counted.text() {
+                let _ = writeln!(text, "CPUs count   {setting}: {counted}");
+            }
+        }
         for (at, decision) in &self.decisions {
             let _ = writeln!(text, "decided      {}: {decision}", seconds(at));
         }
@@ -166,9 +174,26 @@ impl Snapshot {
             let is = |setting| f64::from(u8::from(self.setting == Some(setting)));
             to.gauges("setting", "1: in force", both(Setting::ALL.map(is)))?;
             let switches = both(self.switches.map(|count| count as f64));
-            let whole = |(labels, value): (_, f64)| (labels, value as u64);
-            let switches = switches.into_iter().map(whole).collect();
-            to.counters("switches", "Switches to a setting", switches)?;
+            let whole = |samples: Vec<(Vec<(&'static str, String)>, f64)>| {
+                let whole = |(labels, value)| (labels, value as u64);
+                samples.into_iter().map(whole).collect::<Vec<_>>()
+            };
+            to.counters("switches", "Switches to a setting", whole(switches))?;
+            if let Some(counted) = self.counted {
+                let of = |what: fn(Counted) -> u64| {
+                    whole(both(counted.map(|counted| what(counted) as f64)))
+                };
+                let help = "Instructions on the server's CPUs";
+                to.counters("instructions", help, of(|all| all.instructions))?;
+                let help = "Cycles of the server's CPUs";
+                to.counters("cycles", help, of(|all| all.cycles))?;
+                if counted.iter().any(|counted| counted.misses.is_some()) {
+                    let help = "Misses of the last cache on the server's CPUs";
+                    to.counters("cache_misses", help, of(|all| all.misses.unwrap_or(0)))?;
+                }
+                let help = "Requests answered while CPUs counted";
+                to.counters("answers", help, of(|all| all.answers))?;
+            }
             let seconds = both(self.in_setting.map(|time| time.as_secs_f64()));
             to.gauges("setting_seconds", "Time in a setting", seconds)?;
             to.counter("decisions", "Decisions for another setting", self.decided)?;
@@ -219,6 +244,15 @@ mod tests {
             trouble: Some("cannot write cpuset.cpus".to_owned()),
             switches: [1, 2],
             decisions: vec![decision],
+            counted: Some([
+                Counted::default(),
+                Counted {
+                    instructions: 1_200,
+                    cycles: 1_000,
+                    misses: Some(7),
+                    answers: 2,
+                },
+            ]),
             ..Snapshot::default()
         });
         assert_eq!(
@@ -232,6 +266,7 @@ mod tests {
             "TROUBLE      cannot write",
             "3 of the last 20",
             "2 to one",
+            "CPUs count   one a core: 1.20 instructions a cycle",
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
@@ -239,6 +274,8 @@ mod tests {
         for line in [
             "rhythm_rpo_setting{setting=\"one_per_core\"} 1.0",
             "rhythm_rpo_switches_total{setting=\"one_per_core\"} 2",
+            "rhythm_rpo_instructions_total{setting=\"one_per_core\"} 1200",
+            "rhythm_rpo_cache_misses_total{setting=\"one_per_core\"} 7",
         ] {
             assert!(
                 figures.lines().any(|told| told == line),

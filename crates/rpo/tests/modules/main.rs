@@ -2,4 +2,5 @@
 
 mod apache;
 mod nginx;
+mod switched;
 mod told;

@@ -1,5 +1,6 @@
-//! ngx_http_rpo_module in nginx itself, from Debian's packages `nginx` and `nginx-dev`: each request
-//! is told of, through reloads and killed workers; and nginx's access log by syslog, without it.
+//! ngx_http_rpo_module in nginx itself, from Debian's packages `nginx` and `nginx-dev`: each
+//! request is told of, through reloads and killed workers; and nginx's access log by syslog,
+//! without it.
 
 use crate::told::{ask, both, get, make, told, until};
 use rhythm_rpo::collector::{Datagrams, Form, Ring, What};
@@ -22,10 +23,15 @@ fn module() -> &'static Path {
     MODULE.get_or_init(|| make("nginx", "ngx_http_rpo_module.so", "nginx-dev"))
 }
 
+/// Lines of `http` that have it send its access log to AT/log.sock, as docs/rpo.md has them.
+pub(crate) const LOG: &str = "log_format rpo '$remote_addr - - [$time_local] \"$request\" $status \
+                              $bytes_sent $request_time';\n\
+                              access_log syslog:server=unix:AT/log.sock rpo;";
+
 /// An nginx of its own, with two workers.
-struct Nginx {
-    dir: TempDir,
-    port: u16,
+pub(crate) struct Nginx {
+    pub(crate) dir: TempDir,
+    pub(crate) port: u16,
     /// Another port, of HTTP/2.
     port2: u16,
     process: Option<Child>,
@@ -88,7 +94,7 @@ impl Nginx {
         self.command().arg("-t").output().expect("Debian's nginx")
     }
 
-    fn start(http: &str) -> Nginx {
+    pub(crate) fn start(http: &str) -> Nginx {
         let mut nginx = Nginx::configured(http);
         nginx.run();
         nginx
@@ -108,11 +114,11 @@ impl Nginx {
         Ring::open(&self.dir.path().join("ring")).expect("a ring")
     }
 
-    fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(self.process.as_ref().expect("it was started"))
     }
 
-    fn workers(&self) -> Vec<Pid> {
+    pub(crate) fn workers(&self) -> Vec<Pid> {
         let pid = self.pid().as_raw_nonzero();
         let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
         let words = text.unwrap_or_default();
@@ -121,7 +127,7 @@ impl Nginx {
     }
 
     /// Has it read its configuration anew, and waits until only new workers are left.
-    fn reload(&self) {
+    pub(crate) fn reload(&self) {
         let before = self.workers();
         kill_process(self.pid(), Signal::HUP).expect("it runs");
         until("new workers", || {
@@ -315,14 +321,9 @@ fn a_ring_that_cannot_be_is_said_and_requests_are_served() {
 
 #[test]
 fn access_logs_by_syslog_tell_of_what_was_answered() {
-    let mut nginx = Nginx::configured("");
+    let mut nginx = Nginx::configured(LOG);
     let path = nginx.dir.path().join("log.sock");
     let mut socket = Datagrams::bind(&path, 0o666, Form::AccessLog).expect("a socket");
-    // As docs/rpo.md has it.
-    nginx.configure(
-        "log_format rpo '$remote_addr - - [$time_local] \"$request\" $status $bytes_sent \
-         $request_time';\n access_log syslog:server=unix:AT/log.sock rpo;",
-    );
     nginx.run();
     assert_eq!(get(nginx.port, "/?a=b"), Some(200));
     assert_eq!(ask(nginx.port, "POST", "/"), Some(405));
