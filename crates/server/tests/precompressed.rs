@@ -39,17 +39,22 @@ fn inflated(encoding: Option<&str>, body: &[u8]) -> Vec<u8> {
 #[test]
 fn everybody_is_sent_a_form_that_they_take_and_nothing_else() {
     let css = text(40_000);
-    let noise: Vec<u8> = (css.iter().zip(0u32..))
-        .map(|(byte, at)| (at.wrapping_mul(2_654_435_761) >> 13) as u8 ^ byte)
-        .collect();
-    let own = b"\x1f\x8bmade by its owner".as_slice();
+    let next = |x: &u32| Some(x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
+    let noise = std::iter::successors(Some(1u32), next);
+    let noise: Vec<u8> = noise.map(|x| (x >> 24) as u8).take(40_000).collect();
+    let mut own = flate2::read::GzEncoder::new(&css[..], flate2::Compression::fast());
+    let own = {
+        let mut bytes = Vec::new();
+        own.read_to_end(&mut bytes).expect("memory");
+        bytes
+    };
     let service = service_of(PAGES, SERVICE);
     let options = options_of(&service);
     let files = [
         file("a.css", &css),
         file("b.wasm", &css),
         file("own.css", &css),
-        file("own.css.gz", own),
+        file("own.css.gz", &own),
         file("short.css", &css[..511]),
         file("a.png", &css),
         file("noise.css", &noise),
