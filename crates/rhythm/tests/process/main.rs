@@ -20,6 +20,7 @@ mod namespaces;
 mod postgres;
 mod proxy;
 mod redis;
+mod remote_device;
 mod reproduce;
 mod ring;
 mod ring_floods;
