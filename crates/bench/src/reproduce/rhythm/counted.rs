@@ -53,6 +53,23 @@ fn papers_pages(options: &RhythmOptions) -> impl Iterator<Item = &'static paper:
     pages.filter(|paper| options.pages.contains(&paper.page))
 }
 
+/// Section 2.3 without figures, where the server does not serve under valgrind: the rest stands.
+///
+/// # Errors
+/// Whatever else it is.
+pub(super) fn not_counted(why: ReproduceError) -> Result<Section, ReproduceError> {
+    let ReproduceError::Profiler(why) = why else {
+        return Err(why);
+    };
+    let mut section = Section::new(SECTION_2_3.0, SECTION_2_3.1, &[]);
+    section.note(format!(
+        "Absent: the server does not serve under this valgrind ({why}). 3.19, Debian 12's, does \
+         not know epoll_pwait2, by which the server waits: a valgrind that does is named by \
+         --valgrind PROGRAM"
+    ));
+    Ok(section)
+}
+
 /// Table 2: what requests execute beyond a run that executes none of them.
 pub(super) fn table_2(
     valgrind: &Valgrind,
@@ -195,8 +212,12 @@ pub(super) fn system_calls(
                 };
                 let report = load::run(options, Banking::default(), &mut |_| {})?;
                 requests = report.requests;
-                if !report.passed() {
-                    return Err(ReproduceError::Profiler("not every page was right".into()));
+                let (wrong, failed) = (report.invalid, report.errors.len());
+                if report.requests == 0 || wrong > 0 || failed > 0 {
+                    return Err(ReproduceError::Profiler(format!(
+                        "{requests} requests were answered, {wrong} wrongly, and there were \
+                         {failed} kinds of errors"
+                    )));
                 }
             }
             Ok(())
