@@ -2,14 +2,15 @@
 //! own pipeline, which forms cohorts of them by its policy.
 //!
 //! The clock is the thread's processor time: what the pipeline does takes as long as it takes, what
-//! it waits for takes no time to wait for, and other programs on the machine do not show. So what is
-//! told is the latency of a server with a core of its own and no network.
+//! it waits for takes no time to wait for, and other programs on the machine do not show. So what
+//! is told is the latency of a server with a core of its own and no network.
 
 use super::{
-    EmulationError, EmulationOptions, MakeExecutor, Output, Stage, Users, bank_of, cpu_ns,
+    EmulationError, EmulationOptions, MakeExecutor, Output, Stage, Users, bank_of, cpu_ns, write_ns,
 };
 use crate::load::{Latency, Page, Rng, latency_histogram};
 use rhythm_net::Handler;
+use rhythm_protocol::scan::Ring;
 use rhythm_server::Site;
 use serde::Serialize;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use std::time::Duration;
 const LEFT_OUT: [Page; 2] = [Page::QuickPay, Page::CheckDetailImage];
 /// One in so many requests, the first, is not counted: buffers grow by then.
 const WARMUP: usize = 10;
+/// Bytes of an answer, about.
+const ANSWER: usize = 16_000;
 /// Turns in which nothing is answered before it is given up.
 const TURNS_MAX: usize = 1_000_000;
 
@@ -76,6 +79,8 @@ pub fn at_rate(
     let (mut next, mut answered, mut idle_turns, mut turns) = (0, 0, 0, 0);
     let mut worked = Duration::ZERO;
     let mut latencies = latency_histogram();
+    // Memory that is touched first here would be given by the system meanwhile.
+    write_ns(ANSWER, &mut stage.port.ring, Ring::stream);
     stage.port.answered = Some(Vec::new());
     while answered < requests {
         if next < requests && due[next] > now && stage.pipeline.requests_under_way() == 0 {

@@ -5,6 +5,8 @@ use crate::folder::Folder;
 use crate::machine;
 use crate::output::print_line;
 use anyhow::{Context, Result, bail};
+use rhythm_bench::emulate::mix14;
+use rhythm_bench::load::Page;
 use rhythm_bench::reproduce::{Effort, RhythmOptions, run_rhythm};
 use rhythm_server::SiteSettings;
 use std::env;
@@ -30,13 +32,17 @@ pub(super) struct Rhythm {
     #[arg(long, value_name = "DIR", default_value = "reproduced")]
     out: PathBuf,
 
-    /// Fewer requests, for a first look
+    /// Fewer requests, for a first look; instructions of the scalar executor alone
     #[arg(long)]
     quick: bool,
 
     /// The service; it must be Banking or one like it
     #[arg(long, value_name = "DIR", default_value = "services/banking")]
     service: PathBuf,
+
+    /// Pages of which instructions and traces are counted; the paper's fourteen without it
+    #[arg(long = "page", value_name = "PAGE", value_parser = crate::load::parse_page)]
+    pages: Vec<Page>,
 
     /// A report that `rhythm bench device --layout all --json FILE` wrote, here or elsewhere; again
     /// for another card
@@ -75,6 +81,13 @@ pub(super) fn run(args: Rhythm) -> Result<ExitCode> {
     {
         bail!("--watts-load {load} is not above --watts-idle {idle}: read the meter under load");
     }
+    let unknown = |page: &&Page| mix14(**page) == 0.0;
+    if let Some(page) = args.pages.iter().find(unknown) {
+        bail!(
+            "--page {} is none of the fourteen pages of the paper",
+            page.name()
+        );
+    }
     let program = env::current_exe().context("cannot find the rhythm program")?;
     let folder = Folder::read(&args.service)?;
     let service = folder.compile()?;
@@ -87,6 +100,13 @@ pub(super) fn run(args: Rhythm) -> Result<ExitCode> {
         program,
         service: args.service,
         valgrind: args.valgrind,
+        pages: match args.pages.is_empty() {
+            true => Page::ALL
+                .into_iter()
+                .filter(|page| mix14(*page) > 0.0)
+                .collect(),
+            false => args.pages,
+        },
         device_reports: args.device_reports,
         watts: meter,
         watts_core: args.watts_core,

@@ -34,11 +34,12 @@ pub fn markdown(report: &Report) -> String {
     text::write(report)
 }
 
-/// A table's columns and rows as Markdown, each of one run: for reports of other papers.
+/// A table's columns and rows as Markdown, each of one run and without columns that have
+/// no figures: for reports of other papers.
 #[must_use]
 pub fn markdown_rows(table: &Table) -> String {
     let mut text = String::new();
-    text::rows(&mut text, table, 1);
+    text::rows(&mut text, table, 1, false);
     text
 }
 

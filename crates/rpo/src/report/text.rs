@@ -25,21 +25,49 @@ pub(super) fn write(report: &Report) -> String {
 
 fn one(text: &mut String, table: &Table, report: &Report) {
     let _ = writeln!(text, "\n## Table {}: {}\n", table.number, table.title);
-    rows(text, table, report.seeds);
+    rows(text, table, report.seeds, true);
     if !table.note.is_empty() {
         let _ = writeln!(text, "\n{}", table.note);
     }
 }
 
-/// The columns and rows of a table, of this many runs each.
-pub(super) fn rows(text: &mut String, table: &Table, runs: usize) {
+/// The columns and rows of a table, of this many runs each; `has_all`: also columns of the paper's
+/// figures, or of ours, that have none.
+pub(super) fn rows(text: &mut String, table: &Table, runs: usize, has_all: bool) {
+    let has = |column: usize, of: fn(&Cell) -> bool| {
+        let cells = table.rows.iter().filter_map(|row| row.cells.get(column));
+        has_all || cells.into_iter().any(of)
+    };
+    let shown: Vec<(bool, bool)> = (0..table.columns.len())
+        .map(|column| {
+            let papers = has(column, |cell| {
+                !matches!(cell, Cell::Number { paper: None, .. })
+            });
+            (
+                papers,
+                has(column, |cell| {
+                    !matches!(cell, Cell::Number { ours: None, .. })
+                }),
+            )
+        })
+        .collect();
     text.push_str("| |");
-    for column in &table.columns {
-        let _ = write!(text, " {}: paper | *{}* |", column.name, column.kind);
+    let mut line = String::from("|---|");
+    for (column, (papers, ours)) in table.columns.iter().zip(&shown) {
+        if *papers {
+            let _ = write!(text, " {}: paper |", column.name);
+        }
+        if *ours {
+            let name = if *papers {
+                String::new()
+            } else {
+                format!("{}, ", column.name)
+            };
+            let _ = write!(text, " {name}*{}* |", column.kind);
+        }
+        line.push_str(&"---|".repeat(usize::from(*papers) + usize::from(*ours)));
     }
-    text.push_str("\n|---|");
-    text.push_str(&"---|---|".repeat(table.columns.len()));
-    text.push('\n');
+    let _ = writeln!(text, "\n{line}");
     for row in &table.rows {
         let unstable = if row.unstable > 0 {
             format!(" (unstable in {} of {runs})", row.unstable)
@@ -47,17 +75,23 @@ pub(super) fn rows(text: &mut String, table: &Table, runs: usize) {
             String::new()
         };
         let _ = write!(text, "| {}{unstable} |", row.name);
-        for cell in &row.cells {
-            let _ = write!(text, " {} |", two(cell));
+        for (cell, (has_papers, has_ours)) in row.cells.iter().zip(&shown) {
+            let [papers, ours] = two(cell);
+            if *has_papers {
+                let _ = write!(text, " {papers} |");
+            }
+            if *has_ours {
+                let _ = write!(text, " {ours} |");
+            }
         }
         text.push('\n');
     }
 }
 
 /// The paper's and ours, each with as many digits as its size asks for.
-fn two(cell: &Cell) -> String {
+fn two(cell: &Cell) -> [String; 2] {
     let (paper, ours) = match cell {
-        Cell::Word { paper, ours } => return format!("{paper} | {ours}"),
+        Cell::Word { paper, ours } => return [paper.clone(), ours.clone()],
         Cell::Number { paper, ours } => (paper, ours),
     };
     let none = || "-".to_owned();
@@ -69,7 +103,7 @@ fn two(cell: &Cell) -> String {
             None => format!("{:.digits$}", ours.mean),
         }
     });
-    format!("{paper} | {ours}")
+    [paper, ours]
 }
 
 /// Digits behind the point of a figure of this size.

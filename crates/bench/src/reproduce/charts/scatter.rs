@@ -20,8 +20,34 @@ pub(in crate::reproduce) struct Scatter {
 
 /// Room around the points, in times of them; to the right for the names.
 const ROOM: (f64, f64) = (1.6, 3.0);
-/// Pixels that two names are apart at least, from top to bottom, where they are beside each other.
-const APART: (i32, i32) = (14, 150);
+/// The height of a name and the width of its letters, about, and how far it is from its point.
+const NAME: (i32, i32, i32) = (13, 6, 8);
+/// Places for a name that are tried above and below its point.
+const PLACES: i32 = 12;
+
+/// Left, top, right, bottom.
+type Area = [i32; 4];
+
+fn meet(one: &Area, other: &Area) -> bool {
+    one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3]
+}
+
+/// The nearest place for a name that nothing has taken: its area, right of the point if it can be.
+fn place((x, y): (i32, i32), letters: usize, taken: &[Area], right: i32) -> Area {
+    let (height, letter, away) = NAME;
+    let width = letters as i32 * letter;
+    let steps = (0..PLACES).flat_map(|step| [-step, step]);
+    let places = steps.flat_map(|step| {
+        let top = y - height / 2 + step * height;
+        let at = |left: i32| [left, top, left + width, top + height];
+        [at(x + away), at(x - away - width)]
+    });
+    let is_free = |area: &Area| {
+        area[2] <= right && area[0] > 0 && !taken.iter().any(|other| meet(area, other))
+    };
+    let nearest = [x + away, y - height / 2, x + away + width, y + height / 2];
+    places.into_iter().find(is_free).unwrap_or(nearest)
+}
 
 impl Scatter {
     /// As SVG.
@@ -63,7 +89,9 @@ impl Scatter {
         mesh.y_label_formatter(&|y| format!("{y}")).draw()?;
         let style = (FONT, 12).into_text_style(&root);
         let style = style.pos(Pos::new(HPos::Left, VPos::Center));
-        let mut taken: Vec<(i32, i32)> = Vec::new();
+        let dot = |(x, y): (i32, i32)| [x - 5, y - 5, x + 5, y + 5];
+        let points = self.clouds.iter().flat_map(|cloud| &cloud.points);
+        let mut taken: Vec<Area> = points.map(|(_, at)| dot(chart.backend_coord(at))).collect();
         for (number, cloud) in self.clouds.iter().enumerate() {
             let fill = color(number).filled();
             let dots = cloud.points.iter().map(|(_, at)| Circle::new(*at, 4, fill));
@@ -71,16 +99,15 @@ impl Scatter {
             let legend = move |at| Circle::new(at, 4, fill);
             drawn.label(&cloud.name).legend(legend);
             for (name, at) in &cloud.points {
-                let (x, mut y) = chart.backend_coord(at);
-                let is_near = |y: i32, other: &(i32, i32)| {
-                    (y - other.1).abs() < APART.0 && (x - other.0).abs() < APART.1
-                };
-                // Each step leaves one name behind, so it ends.
-                while let Some(other) = taken.iter().find(|other| is_near(y, other)) {
-                    y = other.1 + APART.0;
+                let from = chart.backend_coord(at);
+                let area = place(from, name.chars().count(), &taken, SIZE.0 as i32);
+                taken.push(area);
+                let to = (area[0], i32::midpoint(area[1], area[3]));
+                if to.1 != from.1 {
+                    let end = if to.0 > from.0 { to } else { (area[2], to.1) };
+                    root.draw(&PathElement::new([from, end], BLACK.mix(0.4)))?;
                 }
-                taken.push((x, y));
-                root.draw(&Text::new(name.clone(), (x + 8, y), style.clone()))?;
+                root.draw(&Text::new(name.clone(), to, style.clone()))?;
             }
         }
         let mut legend = chart.configure_series_labels();
@@ -88,5 +115,21 @@ impl Scatter {
         legend.position(SeriesLabelPosition::UpperLeft).draw()?;
         root.present()?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_points_that_are_close_do_not_meet_and_stay_in_the_chart() {
+        let mut taken = Vec::new();
+        for point in [(500, 200), (502, 201), (501, 199), (940, 200)] {
+            let area = place(point, 10, &taken, 960);
+            assert!(!taken.iter().any(|other| meet(&area, other)), "{area:?}");
+            assert!(area[2] <= 960, "{area:?}");
+            taken.push(area);
+        }
     }
 }

@@ -94,6 +94,11 @@ fn points(section: &Section, x: usize, y: usize) -> Scatter {
         let points = section.table.rows.iter().filter_map(|row| {
             let at = of(row.cells.get(x)?).zip(of(row.cells.get(y)?))?;
             let (name, _) = row.name.split_once(" (paper").unwrap_or((&row.name, ""));
+            // Which card it is, the table tells.
+            let name = match name.split_once(", ") {
+                Some((layout, _)) if name.starts_with("layout ") => layout,
+                _ => name,
+            };
             (at.0 > 0.0 && at.1 > 0.0).then(|| (name.to_owned(), at))
         });
         Cloud {

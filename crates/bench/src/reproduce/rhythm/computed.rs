@@ -128,25 +128,29 @@ pub(super) fn cores(reached: &[Reached], rates: &[Rate], watts_core: f64) -> Sec
         ],
     );
     let host = reached.iter().find(|of| of.executor == "host");
-    let mut add = |name: String, rate: f64, watts: Option<f64>, papers: [Option<f64>; 2]| {
+    let mut add = |name: String, rate: f64, watts: Option<f64>, papers: [Option<f64>; 4]| {
         let left = |cores: f64, each: f64| watts.map(|watts| watts - cores * each);
         let a9 = rate / 1e3 / paper::A9_CORE.kreq_per_s;
         let i5 = rate / 1e3 / paper::I5_CORE.kreq_per_s;
         let here = host.map(|of| rate / of.requests_per_s);
         let cells = vec![
             cell(papers[0], a9),
-            ours(left(a9, paper::A9_CORE_WATTS)),
-            cell(papers[1], i5),
-            ours(left(i5, paper::I5_CORE_WATTS)),
+            cell(papers[1], left(a9, paper::A9_CORE_WATTS)),
+            cell(papers[2], i5),
+            cell(papers[3], left(i5, paper::I5_CORE_WATTS)),
             ours(here),
             ours(here.and_then(|cores| left(cores, watts_core))),
         ];
         section.row(name, cells);
     };
     for (layout, a9, i5) in paper::CORES {
+        let [a9_left, i5_left] = match layout {
+            "b" => paper::WATTS_LEFT.map(Some),
+            _ => [None, None],
+        };
         if let Some(titan) = paper::titan(layout) {
             let rate = titan.kreq_per_s * 1e3;
-            let papers = [Some(a9), Some(i5)];
+            let papers = [Some(a9), a9_left, Some(i5), i5_left];
             add(
                 titan.name.to_owned(),
                 rate,
@@ -160,12 +164,12 @@ pub(super) fn cores(reached: &[Reached], rates: &[Rate], watts_core: f64) -> Sec
             of.name.clone(),
             of.requests_per_s,
             of.dynamic_watts,
-            [None, None],
+            [None; 4],
         );
     }
     section.note(
         "Dynamic watts; less than nothing is left where the cores alone take more than the \
-         device. The paper says 40 W for the A9 and 22 W for the i5 beside Titan B",
+         device. The paper counts whole cores",
     );
     section
 }

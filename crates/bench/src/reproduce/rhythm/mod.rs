@@ -27,6 +27,7 @@ use super::error::ReproduceError;
 use super::files::write;
 use super::progress::ReproduceProgress;
 use super::table::wrapped;
+use crate::load::Page;
 use gpu::DeviceReport;
 use rhythm_server::Site;
 use serde::Serialize;
@@ -41,6 +42,8 @@ use valgrind::Valgrind;
 pub struct Effort {
     /// Requests of each page whose instructions are counted.
     pub instructions: usize,
+    /// Whether the host executor's are counted, too.
+    pub counts_host: bool,
     /// For how long a server under valgrind is loaded.
     pub under_valgrind: Duration,
     /// Requests of each page and repeat whose time is taken.
@@ -55,6 +58,7 @@ impl Effort {
     /// What figures for others are made with: some ten minutes.
     pub const FULL: Effort = Effort {
         instructions: 100,
+        counts_host: true,
         under_valgrind: Duration::from_secs(10),
         requests: 50_000,
         repeats: 3,
@@ -63,7 +67,8 @@ impl Effort {
     /// A first look.
     pub const QUICK: Effort = Effort {
         instructions: 20,
-        under_valgrind: Duration::from_secs(2),
+        counts_host: false,
+        under_valgrind: Duration::from_secs(5),
         requests: 4000,
         repeats: 1,
         arrivals: 10_000,
@@ -79,6 +84,8 @@ pub struct RhythmOptions {
     pub service: PathBuf,
     /// valgrind: a name or a path.
     pub valgrind: PathBuf,
+    /// Pages that valgrind counts; others are not in Table 2 and Figure 2.
+    pub pages: Vec<Page>,
     /// Reports of `rhythm bench device --json`.
     pub device_reports: Vec<PathBuf>,
     /// A meter's watts while the machine is idle and while one core is loaded.
@@ -107,8 +114,10 @@ pub struct RhythmReport {
     pub sections: Vec<Section>,
 }
 
-/// Steps that are told before those whose number depends on what there is: one for all of these.
-const STEPS: usize = 14 + 2 + 2 + 8 + 6 + 1;
+/// Steps besides a page's instructions: rates, rates of arrivals, cohort sizes, the parser.
+const STEPS: usize = 2 + 8 + 6 + 1;
+/// Further ones where there is valgrind: traces and system calls.
+const COUNTED: usize = 2;
 
 /// Measures and computes all, and writes tables (report.md), data (report.json) and charts (SVG)
 /// into the folder; `progress` is called at each step.
@@ -129,23 +138,27 @@ pub fn run_rhythm(
         .map(|path| DeviceReport::read(path))
         .collect::<Result<_, _>>()?;
     let rates: Vec<gpu::Rate> = gpus.iter().flat_map(DeviceReport::rates).collect();
-    let mut done = 0;
-    let mut tell = |what: &str| {
-        let of = STEPS;
-        progress(ReproduceProgress { done, of, what });
-        done += 1;
-    };
     let found = Valgrind::new(
         &options.valgrind,
         &options.program,
         &options.service,
         &options.out,
     );
+    let of = STEPS
+        + match &found {
+            Ok(_) => COUNTED + options.pages.len(),
+            Err(_) => 0,
+        };
+    let mut done = 0;
+    let mut tell = |what: &str| {
+        progress(ReproduceProgress { done, of, what });
+        done += 1;
+    };
     let mut sections = match &found {
         Ok(valgrind) => vec![
             counted::table_2(valgrind, options, &mut tell)?,
-            counted::figure_2(valgrind, &mut tell)?,
-            counted::system_calls(valgrind, options, &mut tell)?,
+            counted::figure_2(valgrind, options, &mut tell)?,
+            counted::system_calls(valgrind, options, &mut tell).or_else(counted::not_counted)?,
         ],
         Err(why) => counted::absent(why),
     };

@@ -131,6 +131,8 @@ pub(super) const A9_CORE_WATTS: f64 = 1.0;
 pub(super) const I5_CORE_WATTS: f64 = 10.0;
 /// Cores of the A9 and of the i5 that match Titan B and C, as the paper says them.
 pub(super) const CORES: [(&str, f64, f64); 2] = [("b", 192.0, 21.0), ("c", 385.0, 41.0)];
+/// Watts that are left beside Titan B, for the A9's and for the i5's uncore.
+pub(super) const WATTS_LEFT: [f64; 2] = [40.0, 22.0];
 /// Gbit/s that Titan A, B and C need (section 6.3).
 pub(super) const GBIT_S: [(&str, f64); 3] = [("a", 67.0), ("b", 258.0), ("c", 517.0)];
 /// KB of a request, of a backend's request and of its answer (section 6.3).
