@@ -10,7 +10,8 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measure remote memory, channels and accelerators on this machine, beside the least that they could cost.
+/// Measure remote memory, channels and accelerators on this machine, beside the least they could
+/// cost.
 ///
 /// Another process is the donor. First the floors: a copy of a page, a bare question for one over
 /// each transport, a bare stream of bytes, and page faults that the barest userfaultfd handler

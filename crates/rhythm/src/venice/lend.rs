@@ -28,7 +28,6 @@ const ACCELERATORS_MAX: usize = 256;
 /// is Fourier transforms, aes is AES-GCM. A borrower shares one in turn with others, or has one
 /// exclusively; its mailbox is zeroed when it is gone.
 #[derive(Debug, clap::Args)]
-#[group(id = "what", required = true, multiple = true, args = ["memory", "accelerators"])]
 pub(crate) struct Args {
     /// Where borrowers of memory connect to
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7070")]
@@ -39,8 +38,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", requires = "memory")]
     socket: Option<PathBuf>,
 
-    /// How much is lent in all, such as 4G
+    /// How much memory is lent in all, such as 4G; it may be left out where accelerators are lent
     #[arg(long, value_name = "BYTES", value_parser = common::bytes)]
+    #[arg(required_unless_present = "accelerators")]
     memory: Option<u64>,
 
     /// Which accelerators are lent, and how many of each, such as fft,aes=2: so many jobs are done

@@ -282,7 +282,8 @@ mod tests {
             operation in prop::sample::select(Operation::ALL.to_vec()),
             key in prop::collection::vec(any::<u8>(), 0..40),
             nonce: [u8; NONCE_BYTES],
-            (input, associated): (u32, u32),
+            input: u32,
+            associated: u32,
         ) {
             let (least, most) = (input.min(associated).into(), input.max(associated).into());
             let request = match operation.kind() {
