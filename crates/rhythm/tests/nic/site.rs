@@ -82,7 +82,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn start(mut command: Command) -> Running {
+    pub(crate) fn start(mut command: Command) -> Running {
         command.stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().expect("a process");
         let mut said = String::new();
@@ -179,10 +179,10 @@ impl Site {
         for machine in [&borrower, &donor, &server] {
             machine.0.ip("link set lo up");
         }
-        borrower.0.join("link", &donor.0, "link");
+        borrower.0.join("way", &donor.0, "way");
         donor.0.join("eth0", &server.0, "eth0");
-        borrower.0.ip("address add 10.50.0.2/24 dev link");
-        donor.0.ip("address add 10.50.0.1/24 dev link");
+        borrower.0.ip("address add 10.50.0.2/24 dev way");
+        donor.0.ip("address add 10.50.0.1/24 dev way");
         server.0.ip("address add 192.168.77.2/24 dev eth0");
         for machine in [&donor, &server] {
             machine.0.ip(&format!("link set eth0 mtu {mtu}"));
