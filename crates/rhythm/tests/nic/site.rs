@@ -82,23 +82,31 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(mut command: Command) -> Running {
-        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut child = command.spawn().expect("a process");
-        let mut said = String::new();
-        let output = child.stdout.take().expect("it is piped");
-        let read = BufReader::new(output).read_line(&mut said);
-        let mut running = Running {
-            child,
-            said,
-            address: String::new(),
-        };
-        assert!(read.expect("a line") > 0, "{:?}", running.child.wait());
-        if let Some((_, behind)) = running.said.split_once(" on ") {
-            let address = behind.split(',').next().expect("an address");
-            running.address = address.to_owned();
-        }
+    fn start(command: Command) -> Running {
+        let mut running = Running::begin(command);
+        running.wait_for_line();
         running
+    }
+
+    /// Starts it, whatever it says.
+    pub(crate) fn begin(mut command: Command) -> Running {
+        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+        Running {
+            child: command.spawn().expect("a process"),
+            said: String::new(),
+            address: String::new(),
+        }
+    }
+
+    /// Waits until it says what it has.
+    pub(crate) fn wait_for_line(&mut self) {
+        let output = self.child.stdout.take().expect("it is piped");
+        let read = BufReader::new(output).read_line(&mut self.said);
+        assert!(read.expect("a line") > 0, "{:?}", self.child.wait());
+        if let Some((_, behind)) = self.said.split_once(" on ") {
+            let address = behind.split(',').next().expect("an address");
+            self.address = address.to_owned();
+        }
     }
 
     pub(crate) fn said(&self) -> &str {
