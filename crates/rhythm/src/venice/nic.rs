@@ -4,12 +4,12 @@ use super::key;
 use super::run::resolve;
 use crate::logs;
 use crate::output::{complain, print_line};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use rhythm_engine::settings::LogFormat;
 use rhythm_net::signal::{self, Signal};
-use rhythm_venice::nic::Stop;
 use rhythm_venice::nic::borrower::{Nic, Options};
 use rhythm_venice::nic::network::Network;
+use rhythm_venice::nic::{NicError, Stop};
 use rhythm_venice::remote::Place;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   rhythm venice nic --key-file /run/nic.key --donor 10.0.0.7:7080 \\
       --address 10.9.0.2/24 --route 192.0.2.0/24
-  rhythm venice nic --key-file /run/nic.key --donor 10.0.0.7:7080   (a bridge: then, say, dhclient)")]
+  rhythm venice nic --key-file /run/nic.key --donor 10.0.0.7:7080   (of a bridge; then dhclient)")]
 pub(crate) struct Args {
     /// Where `rhythm venice lend-nic` listens
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7080")]
@@ -88,8 +88,12 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     };
     let addresses = options.addresses.iter();
     let said: String = addresses.map(|address| format!("({address}) ")).collect();
-    let mut nic = Nic::connect(options, stop).with_context(|| {
-        format!("no NIC of donor {name} (`rhythm venice lend-nic` is to run there)")
+    let mut nic = Nic::connect(options, stop).map_err(|error| {
+        let hint = match error {
+            NicError::Lost(_) => " (is `rhythm venice lend-nic` running there?)",
+            _ => "",
+        };
+        anyhow!("no NIC of donor {name}: {error}{hint}")
     })?;
     let behind = match nic.gateway() {
         Some(gateway) => format!("gateway {gateway}"),

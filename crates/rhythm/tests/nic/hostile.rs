@@ -135,27 +135,21 @@ fn donors_that_lie_are_left() {
         assert_eq!(child.wait().expect("it ends").code(), Some(1));
     }
     // It is taken at its word, and then lies.
-    let mut borrower = None;
-    for lie in lies() {
-        let child = borrower.take().map_or_else(
-            || {
-                let command = site.borrow_of(&address);
-                std::thread::spawn(move || Running::start(command))
-            },
-            |running| std::thread::spawn(move || running),
-        );
+    let mut borrower = Running::begin(site.borrow_of(&address));
+    for (number, lie) in lies().iter().enumerate() {
         let (stream, _) = listener.accept().expect("the borrower");
         let mut queue = Messages::new(stream, QUEUE, PATIENCE).expect("a connection");
         queue.send(&welcome(1500)).expect("it is taken");
         let mut hello = Vec::new();
         queue.receive(&mut hello).expect("it says who it is");
-        borrower = Some(child.join().expect("it says what it has"));
+        if number == 0 {
+            borrower.wait_for_line();
+        }
         for _ in 0..5 {
-            let _ = queue.send(&lie);
+            let _ = queue.send(lie);
         }
         let _ = queue.flush(64);
     }
-    let mut borrower = borrower.expect("there are lies");
     assert!(borrower.is_alive());
     assert!(borrower.terminate().success());
     assert!(!site.borrower.has("venice0"));

@@ -82,23 +82,31 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn start(mut command: Command) -> Running {
-        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut child = command.spawn().expect("a process");
-        let mut said = String::new();
-        let output = child.stdout.take().expect("it is piped");
-        let read = BufReader::new(output).read_line(&mut said);
-        let mut running = Running {
-            child,
-            said,
-            address: String::new(),
-        };
-        assert!(read.expect("a line") > 0, "{:?}", running.child.wait());
-        if let Some((_, behind)) = running.said.split_once(" on ") {
-            let address = behind.split(',').next().expect("an address");
-            running.address = address.to_owned();
-        }
+    fn start(command: Command) -> Running {
+        let mut running = Running::begin(command);
+        running.wait_for_line();
         running
+    }
+
+    /// Starts it, whatever it says.
+    pub(crate) fn begin(mut command: Command) -> Running {
+        command.stdout(Stdio::piped()).stderr(Stdio::inherit());
+        Running {
+            child: command.spawn().expect("a process"),
+            said: String::new(),
+            address: String::new(),
+        }
+    }
+
+    /// Waits until it says what it has.
+    pub(crate) fn wait_for_line(&mut self) {
+        let output = self.child.stdout.take().expect("it is piped");
+        let read = BufReader::new(output).read_line(&mut self.said);
+        assert!(read.expect("a line") > 0, "{:?}", self.child.wait());
+        if let Some((_, behind)) = self.said.split_once(" on ") {
+            let address = behind.split(',').next().expect("an address");
+            self.address = address.to_owned();
+        }
     }
 
     pub(crate) fn said(&self) -> &str {
@@ -179,10 +187,10 @@ impl Site {
         for machine in [&borrower, &donor, &server] {
             machine.0.ip("link set lo up");
         }
-        borrower.0.join("link", &donor.0, "link");
+        borrower.0.join("way", &donor.0, "way");
         donor.0.join("eth0", &server.0, "eth0");
-        borrower.0.ip("address add 10.50.0.2/24 dev link");
-        donor.0.ip("address add 10.50.0.1/24 dev link");
+        borrower.0.ip("address add 10.50.0.2/24 dev way");
+        donor.0.ip("address add 10.50.0.1/24 dev way");
         server.0.ip("address add 192.168.77.2/24 dev eth0");
         for machine in [&donor, &server] {
             machine.0.ip(&format!("link set eth0 mtu {mtu}"));

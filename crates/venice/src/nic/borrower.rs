@@ -187,7 +187,14 @@ impl Nic {
     /// Connects again, as soon as the donor lets it; none where it is to stop.
     fn find_again(&mut self) -> Result<Option<Line>, NicError> {
         let mut told = String::new();
-        while !self.stop.is_due() {
+        loop {
+            // Before each try, so that a donor that lets it in and goes costs no more than that.
+            let mut fds = [PollFd::from_borrowed_fd(self.stop.event(), PollFlags::IN)];
+            // Where it is disturbed, the next try comes sooner.
+            let _ = poll(&mut fds, Timespec::try_from(AGAIN).ok().as_ref());
+            if self.stop.is_due() {
+                return Ok(None);
+            }
             match self.greet() {
                 Ok(Some((line, mtu, gateway))) => {
                     self.set_mtu(mtu)?;
@@ -198,7 +205,7 @@ impl Nic {
                     info!("{} has a carrier again", self.interface());
                     return Ok(Some(line));
                 }
-                Ok(None) => break,
+                Ok(None) => return Ok(None),
                 Err(error) => {
                     let error = error.to_string();
                     if error != told {
@@ -207,10 +214,6 @@ impl Nic {
                     told = error;
                 }
             }
-            let mut fds = [PollFd::from_borrowed_fd(self.stop.event(), PollFlags::IN)];
-            // Where it is disturbed, the next try comes sooner.
-            let _ = poll(&mut fds, Timespec::try_from(AGAIN).ok().as_ref());
         }
-        Ok(None)
     }
 }
