@@ -1,5 +1,5 @@
-//! Files that a backend's table names, whole: a certificate, a script. They are read as a service is
-//! loaded ([`rhythm_net::files`]); what is longer than such a file is, is refused.
+//! Files that a backend's table names, whole: a certificate, a script. They are read as a service
+//! is loaded ([`rhythm_net::files`]); what is longer than such a file is, is refused.
 
 use rhythm_net::files::open_regular;
 use std::io::{self, Read};
