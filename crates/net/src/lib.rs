@@ -34,13 +34,14 @@
 //! - Between driver and handler: [`layer`], where TLS goes in (`tls`).
 //! - For what blocks: [`local`], threads of this process that are reached as peers are.
 //! - For who logs: [`sparse`], lines that anybody can cause.
-//! - For who starts it: [`signal`], [`resource`] and [`clock`].
+//! - For who starts it: [`signal`], [`resource`], [`clock`], and [`files`] that somebody named.
 //! - For who tests a handler: `testing`, a port in memory.
 // Allowed in one file: driver/datagram/messages.rs.
 #![deny(unsafe_code)]
 
 pub mod clock;
 pub mod driver;
+pub mod files;
 pub mod layer;
 pub mod local;
 pub mod outgoing;

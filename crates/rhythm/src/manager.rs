@@ -21,6 +21,9 @@ use std::time::Duration;
 /// The longest that is waited for a manager that does not read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The shortest time between two words that all is well.
+const WATCH_MIN: Duration = Duration::from_millis(1);
+
 /// The manager, and what it wants to hear.
 #[derive(Clone, Debug)]
 pub(crate) struct Manager {
@@ -78,7 +81,8 @@ impl Manager {
 
     /// Says again and again that all is well, for as long as it is: until the process ends.
     fn watch(&self, control: &Control, limit: Duration) {
-        let quarter = limit / 4;
+        // What is shorter than anybody can be heard within is not tried without a pause.
+        let quarter = (limit / 4).max(WATCH_MIN);
         loop {
             // Of a server that leaves, workers end one after the other; its stop has a limit.
             if control.is_draining() || control.answers_within(quarter) {

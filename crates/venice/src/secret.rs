@@ -6,11 +6,10 @@
 //! trusted.
 
 use hmac::{Hmac, KeyInit, Mac};
+use rhythm_net::files::{NotPrivate, open_private};
 use sha2::Sha256;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -66,10 +65,10 @@ impl Secret {
     /// There is none that is good.
     pub fn read(path: &Path) -> Result<Secret, SecretError> {
         let system = |error| SecretError::System(path.to_owned(), error);
-        let file = File::open(path).map_err(system)?;
-        if file.metadata().map_err(system)?.mode() & 0o077 != 0 {
-            return Err(SecretError::Readable(path.to_owned()));
-        }
+        let file = open_private(path).map_err(|error| match error {
+            NotPrivate::System(error) => system(error),
+            NotPrivate::Shared => SecretError::Readable(path.to_owned()),
+        })?;
         let mut bytes = Vec::new();
         let most = *BYTES.end() as u64 + 2;
         file.take(most).read_to_end(&mut bytes).map_err(system)?;

@@ -1,10 +1,11 @@
 //! Files with the secret of a loan.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
+use rhythm_net::files::{NotPrivate, open_private};
 use rhythm_venice::loan::LoanKey;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 const KEY_BYTES: usize = 32;
@@ -12,17 +13,19 @@ const KEY_BYTES: usize = 32;
 /// Reads a key: 64 hexadecimal digits, in a file that others cannot read.
 pub(super) fn read(path: &Path) -> Result<LoanKey> {
     let name = path.display();
-    let mut file = File::open(path).with_context(|| {
-        format!("cannot read the key {name}: `rhythm venice lend` makes one where there is none")
-    })?;
-    let mode = file.metadata()?.mode();
-    ensure!(
-        mode & 0o077 == 0,
-        "others may read the key {name}: chmod 600 {name}"
-    );
+    let file = match open_private(path) {
+        Ok(file) => file,
+        Err(NotPrivate::Shared) => bail!("others may read the key {name}: chmod 600 {name}"),
+        Err(NotPrivate::System(error)) => {
+            return Err(error).with_context(|| {
+                format!(
+                    "cannot read the key {name}: `rhythm venice lend` makes one where there is none"
+                )
+            });
+        }
+    };
     let mut text = String::new();
-    (&mut file)
-        .take(1024)
+    file.take(1024)
         .read_to_string(&mut text)
         .with_context(|| format!("cannot read the key {name}"))?;
     parse(text.trim()).with_context(|| {
@@ -32,7 +35,8 @@ pub(super) fn read(path: &Path) -> Result<LoanKey> {
 
 fn parse(digits: &str) -> Option<LoanKey> {
     let mut key = [0; KEY_BYTES];
-    if digits.len() != 2 * KEY_BYTES || !digits.is_ascii() {
+    // Numbers may begin with a +, too.
+    if digits.len() != 2 * KEY_BYTES || !digits.bytes().all(|it| it.is_ascii_hexdigit()) {
         return None;
     }
     for (at, byte) in key.iter_mut().enumerate() {
@@ -84,7 +88,7 @@ mod tests {
         let error = read(&path).unwrap_err().to_string();
         assert!(error.contains("chmod 600"), "{error}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        for wrong in ["", "00", &"g".repeat(64), &"é".repeat(32)] {
+        for wrong in ["", "00", &"g".repeat(64), &"+f".repeat(32), &"é".repeat(32)] {
             fs::write(&path, wrong).unwrap();
             assert!(read(&path).is_err(), "{wrong}");
         }

@@ -31,10 +31,10 @@
 
 use super::lines::TOOK_MAX;
 use super::record::{Counts, Record, What};
-use rustix::fs::OFlags;
+use rhythm_net::files::open_regular;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -102,16 +102,8 @@ impl Ring {
             path: path.to_owned(),
             what,
         };
-        // What is no file, such as a pipe, is not waited for.
-        let file = File::options()
-            .read(true)
-            .custom_flags(OFlags::NONBLOCK.bits() as i32)
-            .open(path)
-            .map_err(read)?;
+        let file = open_regular(path).map_err(read)?;
         let meta = file.metadata().map_err(read)?;
-        if !meta.is_file() {
-            return Err(other("it is no regular file".to_owned()));
-        }
         if meta.mode() & 0o002 != 0 {
             let what = "everybody may write to it: take that permission away (chmod o-w)";
             return Err(other(what.to_owned()));
@@ -549,7 +541,8 @@ mod tests {
         let path = dir.path().join("ring");
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(made.expect("mkfifo").success());
-        let error = Ring::open(&path).expect_err("it is no ring").to_string();
-        assert!(error.contains("no regular file"), "{error}");
+        let error = Ring::open(&path).expect_err("it is no ring");
+        let why = std::error::Error::source(&error).expect("a cause");
+        assert!(why.to_string().contains("no regular file"), "{why}");
     }
 }

@@ -1,7 +1,7 @@
 //! Passwords of backends: read from files as a service is loaded, and shown by nothing.
 
-use super::files::open_regular;
 use rhythm_engine::settings::BackendConfig;
+use rhythm_net::files::open_regular;
 use std::fmt;
 use std::io::{self, Read};
 use std::path::Path;

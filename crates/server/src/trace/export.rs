@@ -10,9 +10,12 @@ use super::span::Span;
 use rhythm_engine::settings::{BackendUrl, UrlPlace};
 use rhythm_net::clock;
 use rhythm_net::sparse::Sparse;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -222,7 +225,7 @@ fn left(deadline: Instant) -> io::Result<Duration> {
 /// Posts a body, and gives the status of the answer. Whatever else is answered is not read.
 fn post(url: &BackendUrl, body: &[u8], deadline: Instant) -> io::Result<u16> {
     let mut stream: Box<dyn Timed> = match &url.place {
-        UrlPlace::Socket(path) => Box::new(UnixStream::connect(path)?),
+        UrlPlace::Socket(path) => Box::new(connect_locally(path, deadline)?),
         UrlPlace::Port { host, port } => {
             let mut last = io::Error::from(ErrorKind::NotFound);
             let mut found = None;
@@ -271,11 +274,59 @@ fn post(url: &BackendUrl, body: &[u8], deadline: Instant) -> io::Result<u16> {
     (status.filter(|_| is_http)).ok_or_else(|| ErrorKind::InvalidData.into())
 }
 
+/// Connects to a Unix socket, which waits for as long as its queue is full: until then at most
+/// (socket(7), SO_SNDTIMEO).
+fn connect_locally(path: &Path, deadline: Instant) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    retry_on_intr(|| {
+        let left = left(deadline).map_err(|_| Errno::TIMEDOUT)?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(left))?;
+        net::connect(&socket, &address)
+    })?;
+    Ok(socket.into())
+}
+
 fn again(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             done => return done,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// A collector that hangs has its queue filled by all who connect.
+    #[test]
+    fn a_full_queue_is_waited_at_for_no_longer_than_a_try_takes() {
+        let path = std::env::temp_dir().join(format!("rhythm-export-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).expect("a socket");
+        // None waits in its queue beside the first.
+        net::listen(&listener, 0).expect("it listens");
+        let _first = UnixStream::connect(&path).expect("there is room for one");
+        let place = path.clone();
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            let url = format!("http://unix:{}", place.display());
+            let url = url.parse::<BackendUrl>().expect("a URL");
+            let deadline = Instant::now() + Duration::from_millis(200);
+            let _ = tell.send(post(&url, b"{}", deadline).map_err(|error| error.kind()));
+        });
+        let posted = told.recv_timeout(Duration::from_secs(10));
+        // What still waits is refused now.
+        drop(listener);
+        let _ = std::fs::remove_file(&path);
+        let failed = posted.expect("it gives up").expect_err("nobody took it");
+        assert!(
+            matches!(failed, ErrorKind::TimedOut | ErrorKind::WouldBlock),
+            "{failed}"
+        );
     }
 }

@@ -255,8 +255,9 @@ impl QPair {
                     let due = self.due;
                     return Err(Broken::OutOfOrder { due, came });
                 }
-                if came >= self.given {
-                    let until = self.given;
+                // What waits here yet to be told cannot be what it goes by.
+                if came >= self.told {
+                    let until = self.told;
                     return Err(Broken::NoCredit { came, until });
                 }
                 let (bytes, most) = (frame.payload.len(), self.settings.message_bytes as usize);

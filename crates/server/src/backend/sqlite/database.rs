@@ -1,6 +1,7 @@
 //! Databases as they are opened.
 
 use rhythm_engine::settings::BackendConfig;
+use rhythm_net::files::open_regular;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::frames::ANSWER_MAX;
-use crate::backend::files::{open_regular, read_regular};
+use crate::backend::files::read_regular;
 
 /// The keys of scripts: what makes tables, and what fills them.
 pub(super) const SCHEMA: &str = "schema";

@@ -223,3 +223,34 @@ fn each_lie_has_its_own_words() {
         );
     }
 }
+
+/// Otherwise one that reads nothing, and sends on, would have ever more credits wait for it here.
+#[test]
+fn who_was_not_told_of_credits_has_none() {
+    let settings = QueueSettings {
+        messages: 2,
+        message_bytes: 8,
+        credits: Credits::Message,
+        credit_every: 1,
+    };
+    let (mut one, mut other) = (End::new(settings), End::new(settings));
+    one.put(&mut other, 1 << 10);
+    other.put(&mut one, 1 << 10);
+    one.arrive(usize::MAX);
+    let message = |id| Frame {
+        kind: Kind::Message,
+        id,
+        address: 0,
+        length: 0,
+        payload: &[],
+    };
+    for id in 0..2 {
+        one.pair.came(&message(id)).unwrap();
+        one.take();
+    }
+    assert_eq!(one.got.len(), 2);
+    let refused = one.pair.came(&message(2));
+    assert_eq!(refused, Err(Broken::NoCredit { came: 2, until: 2 }));
+    one.put(&mut other, 1 << 10);
+    one.pair.came(&message(2)).unwrap();
+}

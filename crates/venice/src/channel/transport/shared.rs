@@ -167,13 +167,13 @@ impl Shared {
     }
 
     /// Rings if the other end sleeps for this. What it sleeps for was written before, and the fence
-    /// has either that or this end's change seen by the other.
+    /// has either that or this end's change seen by the other. Between a look at that and its being
+    /// taken away, the other end may have waked, and sleep for something else: so whatever is taken
+    /// away, it is rung for.
     fn ring(&mut self, reason: u64) {
         fence(Ordering::SeqCst);
         let asleep = self.memory.word(self.theirs(word::ASLEEP));
-        if asleep.load(Ordering::Relaxed) & reason != 0
-            && asleep.swap(0, Ordering::AcqRel) & reason != 0
-        {
+        if asleep.load(Ordering::Relaxed) & reason != 0 && asleep.swap(0, Ordering::AcqRel) != 0 {
             // A full socket has enough to wake it; one that is closed is seen when it is read.
             let _ = (&self.bell).write(&[1]);
         }
