@@ -158,8 +158,9 @@ impl Carrier {
         }
     }
 
-    /// Ends it without a request under way: what the peer asked for and was not answered, it may ask
-    /// for elsewhere (RFC 9113, section 6.8), since it is told which was the last that was seen.
+    /// Ends it without a request under way: what the peer asked for and was not answered, it may
+    /// ask for elsewhere (RFC 9113, section 6.8), since it is told which was the last that was
+    /// seen.
     pub(crate) fn say_last_word(&mut self) {
         if let Protocol::Open(connection) = &mut self.protocol {
             connection.abrupt_shutdown(Reason::NO_ERROR);

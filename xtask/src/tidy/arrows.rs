@@ -54,8 +54,8 @@ fn drawn(page: &str) -> BTreeMap<String, (usize, BTreeSet<String>)> {
             let words = needs.split([',', ' ']).filter(|word| !word.is_empty());
             let needs = words.filter(|word| *word != "nothing").map(str::to_owned);
             // One that needs much has several lines.
-            let (_, all) = (arrows.entry(name.trim().to_owned()))
-                .or_insert_with(|| (number, BTreeSet::new()));
+            let (_, all) =
+                (arrows.entry(name.trim().to_owned())).or_insert_with(|| (number, BTreeSet::new()));
             all.extend(needs);
         }
     }

@@ -11,11 +11,14 @@ use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_protocol::scan::Level;
 
+/// Changes the bytes of an answer.
+type Spoil = Box<dyn FnMut(&mut Vec<u8>)>;
+
 /// An executor that is reached by bytes.
 struct Wired {
     far: HostExecutor,
     /// What is done to an answer on its way.
-    spoil: Box<dyn FnMut(&mut Vec<u8>)>,
+    spoil: Spoil,
     /// Answers that were refused.
     wrong: Vec<Wrong>,
     /// Works that the far end had no room for.

@@ -18,6 +18,9 @@ const BLOCKS_MAX: usize = 1 << 20;
 /// Bytes of a child's last words that are told.
 const SAID_MAX: usize = 2000;
 
+/// Has a server serve; it can ask whether that still runs.
+pub(super) type Load<'a> = dyn FnMut(&mut dyn FnMut() -> bool) -> Result<(), ReproduceError> + 'a;
+
 /// valgrind, and what it executes.
 #[derive(Clone, Debug)]
 pub(super) struct Valgrind {
@@ -102,7 +105,7 @@ impl Valgrind {
     pub(super) fn serve(
         &self,
         address: &str,
-        load: &mut dyn FnMut(&mut dyn FnMut() -> bool) -> Result<(), ReproduceError>,
+        load: &mut Load<'_>,
     ) -> Result<Counts, ReproduceError> {
         let (mut command, counts) = self.counting();
         command.arg(&self.program).arg("serve").arg(&self.service);
