@@ -72,7 +72,7 @@ impl Figures {
     }
 
     /// Whether that was said of all.
-    pub fn has_none(&self) -> bool {
+    pub(crate) fn has_none(&self) -> bool {
         self.said().len() == self.nodes.len()
     }
 

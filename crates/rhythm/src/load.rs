@@ -26,7 +26,8 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The server, such as http://127.0.0.1:8080 or, over TLS, https://NAME:8443; or
-    /// memcached://HOST:PORT (or the /PATH of a Unix socket), further ones behind commas; A+B+C in place of one are the nodes of a ring
+    /// memcached://HOST:PORT (or the /PATH of a Unix socket), further ones behind commas; A+B+C in
+    /// place of one are the nodes of a ring
     url: String,
 
     /// How long to load (each memcached server, all slices together)

@@ -362,7 +362,8 @@ fn first_of_mistakes(args: &Args, folder: &Path, message: &str) -> Option<Arc<Si
 }
 
 /// Reads and compiles the folders, with the flags that override their service.toml. Of services
-/// that cannot be loaded now, `before` are those that are served on. `nodes` may run what is loaded.
+/// that cannot be loaded now, `before` are those that are served on. `nodes` may run what is
+/// loaded.
 fn load(args: &Args, before: &[Arc<Site>], nodes: Option<&Nodes>) -> Vec<Result<Arc<Site>>> {
     let override_config = |service: &mut Service| override_config(service, args);
     let mut compiled = services::compile(&args.folders, &args.backends, override_config);

@@ -88,8 +88,8 @@ fn needed(tree: &Tree) -> Result<BTreeMap<String, (String, BTreeSet<String>)>> {
 mod tests {
     use super::*;
 
-    const PAGE_TEXT: &str = "# Page\n\n## Arrows\n\n    top -> base\n    top -> old\n    base -> nothing\n\
-                             \x20   gone -> base\n\n## Next\n\n    a -> b\n";
+    const PAGE_TEXT: &str = "# Page\n\n## Arrows\n\n    top -> base\n    top -> old\n\
+        \x20   base -> nothing\n    gone -> base\n\n## Next\n\n    a -> b\n";
 
     #[test]
     fn what_is_needed_and_what_is_drawn_must_agree() {

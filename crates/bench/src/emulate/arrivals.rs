@@ -27,7 +27,7 @@ const TURNS_MAX: usize = 1_000_000;
 
 /// What came of a rate.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct AtRate {
+pub(crate) struct AtRate {
     /// Requests a second that arrive.
     pub arrivals_per_s: f64,
     /// From arrival to answer, the time that a cohort forms in included.
@@ -42,7 +42,7 @@ pub struct AtRate {
 ///
 /// # Errors
 /// When an answer is not 200, or there is no such executor.
-pub fn at_rate(
+pub(crate) fn at_rate(
     site: &Arc<Site>,
     (executor, make): &(String, MakeExecutor),
     requests: usize,

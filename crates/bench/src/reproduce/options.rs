@@ -8,8 +8,8 @@ use std::time::Duration;
 pub struct ReproduceOptions {
     /// The `rhythm` program, whose servers are measured.
     pub program: PathBuf,
-    /// The memcached to compare with ([`memcached_at`](super::memcached_at)); without it kv is
-    /// measured alone.
+    /// The memcached to compare with ([`program_at`](crate::reproduce::program_at)); without it kv
+    /// is measured alone.
     pub memcached: Option<PathBuf>,
     /// Where the charts and tables go; made if it is not there.
     pub out: PathBuf,

@@ -14,15 +14,15 @@ use std::sync::Arc;
 /// Bytes of a record at most (RFC 8446, section 5.1).
 const RECORD_MAX: usize = 1 << 14;
 
-/// Bytes that a greeting takes at most while it is put together (RFC 8446, section 4: its length has
-/// 24 bits, of which rustls takes 16), in a buffer that doubles.
+/// Bytes that a greeting takes at most while it is put together (RFC 8446, section 4: its length
+/// has 24 bits, of which rustls takes 16), in a buffer that doubles.
 const GREETING_BYTES: usize = 2 << 16;
 
 /// Bytes of what a connection is, keys and all, whatever it has under way: measured are 13 KiB.
 const STATE_BYTES: usize = 16 << 10;
 
-/// The most memory that one connection over TLS takes beside what it takes without: what there is of
-/// it, a greeting that is not whole or a record, and a record that the socket has yet to take.
+/// The most memory that one connection over TLS takes beside what it takes without: what there is
+/// of it, a greeting that is not whole or a record, and a record that the socket has yet to take.
 pub const CONNECTION_BYTES: usize = STATE_BYTES + GREETING_BYTES + RECORD_MAX + (2 << 10);
 
 /// A worker's: the clients of one listener speak TLS, and the servers whose peers are sealed with

@@ -1,6 +1,5 @@
 //! `rhythm bench replay`.
 
-use super::from_one;
 use crate::device::{CudaArgs, Device};
 use crate::folder::Folder;
 use anyhow::{Context, Result, bail};
@@ -48,7 +47,7 @@ pub(super) struct Args {
     requests: u32,
 
     /// Requests that are there at a time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = from_one())]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::from_one())]
     cohort_size: usize,
 
     /// Write a line to standard error before and behind each cohort

@@ -112,7 +112,7 @@ impl Accelerator {
     /// is dropped; nothing is encrypted on the way, keys and texts of jobs neither.
     ///
     /// # Errors
-    /// [`Error`]: the donor is not reached, or refuses.
+    /// [`enum@Error`]: the donor is not reached, or refuses.
     pub fn connect(
         place: &Place,
         key: &LoanKey,
@@ -157,7 +157,7 @@ impl Accelerator {
     /// Has a job done: its output.
     ///
     /// # Errors
-    /// [`Error`]. After [`Error::Lost`] there is nothing but that; after others it goes on.
+    /// [`enum@Error`]. After [`Error::Lost`] there is nothing but that; after others it goes on.
     pub fn run(&mut self, job: &Job<'_>) -> Result<Vec<u8>, Error> {
         if job.operation().kind() != self.kind {
             return Err(Error::OtherKind(self.kind));

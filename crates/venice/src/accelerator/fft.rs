@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Bytes of a number: two `f32`, little-endian, the real part first.
-pub const POINT_BYTES: usize = 8;
+pub(crate) const POINT_BYTES: usize = 8;
 
 /// Plans that are kept: so many, for so many points together. One has as many constants as points,
 /// and a few times that where a length has large prime factors.

@@ -20,9 +20,9 @@ use thiserror::Error;
 /// Bytes of a request buffer.
 pub const REQUEST_BYTES: usize = 128;
 /// Bytes of an AES-GCM tag, by which what is sealed is longer than its text.
-pub const TAG_BYTES: usize = 16;
+pub(crate) const TAG_BYTES: usize = 16;
 /// Bytes of a nonce.
-pub const NONCE_BYTES: usize = 12;
+pub(crate) const NONCE_BYTES: usize = 12;
 
 /// What an accelerator is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! What valgrind counts: instructions a request (Table 2), how alike requests are (Figure 2), and
 //! instructions between system calls (section 2.3).
 
-use super::RhythmOptions;
+use super::options::RhythmOptions;
 use super::paper;
 use super::section::{Section, cell, column, ours, value};
 use super::similarity::Similarity;

@@ -1,8 +1,8 @@
 //! What this machine's executors do: Table 3's rows of a processor, latency at rates of arrivals,
 //! and section 6.4's cohort sizes and parser.
 
-use super::RhythmOptions;
 use super::gpu::DeviceReport;
+use super::options::RhythmOptions;
 use super::paper;
 use super::section::{Section, cell, column, ours};
 use crate::emulate::{self, EmulationOptions, MakeExecutor, Output, Report, Users};
