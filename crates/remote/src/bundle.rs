@@ -223,7 +223,7 @@ mod tests {
         let files = [
             (
                 "service.toml",
-                "[service]\nsecret_file = \"key\"\n[[backend]]\nname = \"b\"\nkind = \"besim\"\n\
+                "[session]\nsecret_file = \"key\"\n[backend.b]\nkind = \"besim\"\n\
                  url = \"${AT}\"\n",
             ),
             (

@@ -46,7 +46,7 @@ fn flags_that_mean_nothing_are_refused_with_what_would_be_right() {
         ),
         (
             &["load", "redis://127.0.0.1:1"],
-            "the URL must start with http:// or memcached://",
+            "the URL must start with http://, https:// or memcached://",
         ),
         (
             &["load", "memcached://127.0.0.1:1", "--page", "login"],

@@ -106,10 +106,13 @@ fn what_cannot_be_is_said_with_its_cure() {
     assert!(said.contains("the donor's own"), "{said}");
     let said = refused(&["--tap", "other"]);
     assert!(said.contains("this donor routes"), "{said}");
-    let around = ["--tap", "other", "--address", "10.9.0.4/24"];
-    let said = refused(&[&around[..], &["--route", "10.50.0.1/32"]].concat());
+    // Each by an address of its own: the place of one that has just ended is free a little later.
+    let by = |address: &str, route: &str| {
+        refused(&["--tap", "other", "--address", address, "--route", route])
+    };
+    let said = by("10.9.0.4/24", "10.50.0.1/32");
     assert!(said.contains("through other itself"), "{said}");
-    let said = refused(&[&around[..], &["--route", "192.168.77.0/24"]].concat());
+    let said = by("10.9.0.5/24", "192.168.77.0/24");
     assert!(said.contains("File exists"), "{said}");
     assert!(!site.borrower.has("other"));
     let said = site.lend_fails(&["--interface", "eth7", "--address", "10.8.0.1/24"]);

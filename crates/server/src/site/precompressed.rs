@@ -156,7 +156,8 @@ mod tests {
             let mut decoder = brotli::Decompressor::new(&*encoded, 4096);
             decoder.read_to_end(&mut inflated).expect("sound");
             assert!(inflated == plain, "{length}");
-            for part in [encoded.len(), encoded.len() / 2 + 1] {
+            // A file's beginning, or all of it.
+            for part in [encoded.len(), encoded.len().min(4 << 10)] {
                 assert!(begins_as_brotli(&encoded[..part]), "{part} of {length}");
             }
         }

@@ -170,7 +170,9 @@ mod tests {
     fn the_papers_tables_agree_with_themselves_and_with_the_emulations() {
         for page in &PAGES {
             assert_eq!(page.percent, mix14(page.page), "{}", page.page.name());
-            assert!(page.buffer_kb > page.kb && page.buffer_kb <= 2.0 * page.kb);
+            // What a page is put into is a power of two, some larger than they need be.
+            assert!(page.buffer_kb > page.kb);
+            assert!((page.buffer_kb as u64).is_power_of_two());
         }
         let kb = mean(|page| Some(page.kb)).expect("all are there");
         assert!((kb - KB_MEAN).abs() < 0.6, "{kb}");
