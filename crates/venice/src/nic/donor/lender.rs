@@ -14,6 +14,7 @@ use crate::nic::tap::Tap;
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 use tracing::info;
 
@@ -21,6 +22,10 @@ use tracing::info;
 pub(super) const NAMES: &str = "vnic%d";
 /// How long a borrower that was refused has to take the reason.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
+/// How long an address is waited for that another borrower has: one that was killed and began anew
+/// comes before what it had is gone; and how often it is looked.
+const PLACE_TIME: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(super) struct Lender {
@@ -113,12 +118,26 @@ impl Lender {
             Some((address, _)) if address == gateway => {
                 refused(format!("{address} is the donor's own address"))
             }
-            Some((address, _)) => match self.addresses().insert(address) {
+            Some((address, _)) => match self.take(address) {
                 true => Ok(Lent(self, Some(address))),
                 false => refused(format!(
                     "another borrower has {address}; if it died, its place is free in seconds"
                 )),
             },
+        }
+    }
+
+    /// Takes an address that nobody has, or gives back soon.
+    fn take(&self, address: Ipv4Addr) -> bool {
+        let until = Instant::now() + PLACE_TIME;
+        loop {
+            if self.addresses().insert(address) {
+                return true;
+            }
+            if self.stop.is_due() || Instant::now() >= until {
+                return false;
+            }
+            thread::sleep(LOOK);
         }
     }
 
