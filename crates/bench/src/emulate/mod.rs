@@ -22,7 +22,7 @@ mod report;
 mod runs;
 mod users;
 
-pub(crate) use arrivals::{AtRate, at_rate};
+pub(crate) use arrivals::at_rate;
 pub use output::Output;
 pub use replay::{ReplayOptions, replay};
 pub use report::{Executed, PageResult, PaperRow, Report, TABLE_3, mix14};

@@ -18,7 +18,7 @@ const RECORD_MAX: usize = 1 << 14;
 /// has 24 bits, of which rustls takes 16), in a buffer that doubles.
 const GREETING_BYTES: usize = 2 << 16;
 
-/// Bytes of what a connection is, keys and all, whatever it has under way: measured are 13 KiB.
+/// Bytes of what a connection is, keys and all, whatever it has under way.
 const STATE_BYTES: usize = 16 << 10;
 
 /// The most memory that one connection over TLS takes beside what it takes without: what there is

@@ -6,8 +6,8 @@
 //! changed alone.
 //!
 //! Making them takes as long as the site says and no longer, within one file's time: gzip of all
-//! files comes first, since it takes a twentieth of the time of brotli and gains most of it; then
-//! brotli, the short files first. What there was no time for is made by the next reload.
+//! files comes first, since it takes little time beside brotli and gains most of it; then brotli,
+//! the short files first. What there was no time for is made by the next reload.
 
 use super::gzip::is_text;
 use brotli::enc::BrotliEncoderParams;
@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 /// Bytes of a file that is worth it, at least: a shorter one is one packet with its head anyway.
 const LENGTH_MIN: usize = 512;
 
-/// Bytes of a file that brotli takes its time for, at most: about 0.3 s on a core of 2024.
+/// Bytes of a file that brotli takes its time for, at most.
 const SLOW_LENGTH_MAX: usize = 128 << 10;
 
-/// Levels of brotli (of 11), for files up to [`SLOW_LENGTH_MAX`] and longer ones: level 9 takes a
-/// tenth of the time.
+/// Levels of brotli (of 11), for files up to [`SLOW_LENGTH_MAX`] and longer ones, of which the
+/// highest would take too long.
 const BROTLI_LEVELS: [i32; 2] = [11, 9];
 
 /// Media types that gain beside texts. Fonts of the web, images, sound and archives are compressed
