@@ -209,18 +209,21 @@ mod tests {
                 return;
             }
         };
+        // The looks themselves take time, and a counter may be read first in one and last in the
+        // other: each has at least what is slept, at most what both looks and the sleep take.
+        let begin = Instant::now();
         hardware.look(Setting::AllThreads, 0);
         let before = hardware.counted();
-        let begin = Instant::now();
         std::thread::sleep(Duration::from_millis(50));
         hardware.look(Setting::OnePerCore, 7);
         let most = begin.elapsed().as_nanos() as u64;
         let [all, one] = hardware.counted();
         assert_eq!(all, before[0]);
         assert_eq!(one.answers, 7);
-        // It is the time that went by on that CPU, in ns.
+        // It is the time that went by on that CPU, in ns, by a clock that nobody sets right.
+        let near = 50_000_000 * 99 / 100..=most * 101 / 100;
         for clock in [one.instructions, one.cycles, one.misses.expect("a clock")] {
-            assert!((50_000_000..=most).contains(&clock), "{clock} of {most}");
+            assert!(near.contains(&clock), "{clock} of {most}");
         }
         hardware.look(Setting::AllThreads, 9);
         assert_eq!(hardware.counted()[0].answers, 2);
