@@ -69,3 +69,19 @@ fn who_asks_for_little_does_not_wait_for_all_who_ask_for_much() {
     assert!(passes >= MANY as u64 / 2, "{passes} passes");
     stop(server);
 }
+
+#[test]
+fn what_nobody_waits_for_is_not_made() {
+    const MANY: usize = 100;
+    let server = in_passes_of(1);
+    let (mut clients, mut others) = (known(&server, MANY), known(&server, 1));
+    clients.iter_mut().for_each(|client| client.send(LONG));
+    eventually("one is answered", || clients.iter().any(is_ready));
+    drop(clients);
+    let other = &mut others[0];
+    other.send(LONG);
+    assert_eq!(other.response(false).text(), "99999");
+    let passes = server.metrics().worker(0).long_passes.get();
+    assert!(passes < MANY as u64 / 2, "{passes} passes");
+    stop(server);
+}

@@ -382,17 +382,24 @@ impl Cohorts {
         free * FEW_SHARE <= self.pool.len()
     }
 
-    /// Gives the requests back whose clients are gone: nobody waits for their answers. Whether any
-    /// is left.
-    pub(crate) fn give_back(
+    /// Gives the requests back for which nothing was done yet, and whose clients are gone: nobody
+    /// waits for their answers. `deserted` is how many clients are by now. Whether any request is
+    /// left.
+    #[inline]
+    pub(crate) fn is_wanted(
         &mut self,
         id: ContextId,
+        deserted: u64,
         is_here: impl Fn(ConnectionId) -> bool,
     ) -> bool {
-        let (cohort, flight) = (self.pool.cohort_mut(id), &mut self.flights[id as usize]);
+        let (cohort, flight) = self.pair_mut(id);
+        if flight.deserted == deserted || cohort.stage > 0 {
+            return true;
+        }
+        flight.deserted = deserted;
         for (lane, state) in cohort.lanes.iter_mut().enumerate() {
             let connection = flight.requests.connection(lane);
-            if connection.is_some_and(|connection| !is_here(connection)) {
+            if *state == LaneState::Active && connection.is_some_and(|id| !is_here(id)) {
                 flight.requests.take(lane);
                 *state = LaneState::Vacant;
             }

@@ -196,14 +196,8 @@ impl Pipeline {
     fn launch(&mut self, port: &mut dyn Port, id: ContextId, reason: LaunchReason, now: Time) {
         self.cohorts.pool.launch(id);
         let page = self.cohorts.pool.key(id).page;
-        let clients = &self.clients;
-        if self.cohorts.flight(id).deserted != clients.deserted()
-            && !self
-                .cohorts
-                .give_back(id, |connection| clients.has(connection))
-        {
-            self.cohorts.free(id);
-            return;
+        if !self.is_wanted(id) {
+            return self.cohorts.free(id);
         }
         let (cohort, flight) = self.cohorts.pair_mut(id);
         flight.launched = now;
@@ -230,8 +224,20 @@ impl Pipeline {
         }
     }
 
-    /// Gives a cohort to the device for its next stage.
+    /// Whether a cohort has requests left, when those are given back that nobody waits for.
+    #[inline]
+    fn is_wanted(&mut self, id: ContextId) -> bool {
+        let clients = &self.clients;
+        let is_here = |connection| clients.has(connection);
+        self.cohorts.is_wanted(id, clients.deserted(), is_here)
+    }
+
+    /// Gives a cohort to the device for its next stage, or for the next pass of one.
     fn submit(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        // They may have left while it waited for its turn, for memory or for a slot.
+        if !self.is_wanted(id) {
+            return self.over(port, id, now);
+        }
         self.note(port, id, Doing::Process, now);
         let submitted = (self.device).submit(port, &mut self.cohorts, id, now);
         if submitted.is_err() {
@@ -359,12 +365,16 @@ impl Pipeline {
         }
         self.open_files(port, now);
         if !left {
-            self.responder
-                .cohort_over(&self.cohorts, id, || port.clock(now));
-            self.cohorts.free(id);
-            self.gauges.touch();
+            self.over(port, id, now);
         }
         left
+    }
+
+    /// No lane of a cohort is left.
+    fn over(&mut self, port: &dyn Port, id: ContextId, now: Time) {
+        (self.responder).cohort_over(&self.cohorts, id, || port.clock(now));
+        self.cohorts.free(id);
+        self.gauges.touch();
     }
 
     /// Fails the lanes of a cohort that are left.
