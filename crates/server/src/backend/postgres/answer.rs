@@ -49,8 +49,7 @@ pub(super) fn read(
         match tag {
             b't' => {
                 read.is_prepared = true;
-                let count = fields.u16()?;
-                read.parameters = (0..count).map(|_| fields.u32()).collect::<Result<_, _>>()?;
+                read.parameters = parameters(fields)?;
             }
             b'T' => columns(fields, of.columns)?,
             b'n' => of.columns.clear(),
@@ -86,6 +85,36 @@ pub(super) fn read(
         true => Ok(read),
         false => Err(Unreadable),
     }
+}
+
+/// Reads what an answer that prepares its statement tells of it, and nothing else: the types of its
+/// columns, and those of its values, which it gives. `None` where it does not tell all of that.
+pub(super) fn described(
+    bytes: &[u8],
+    types: &mut Vec<u32>,
+) -> Result<Option<Vec<u32>>, Unreadable> {
+    let (mut values, mut has_columns) = (None, false);
+    for Message { tag, body } in messages::all(bytes) {
+        match tag {
+            b't' => values = Some(parameters(Fields(body))?),
+            b'T' => {
+                columns(Fields(body), types)?;
+                has_columns = true;
+            }
+            b'n' => {
+                types.clear();
+                has_columns = true;
+            }
+            _ => {}
+        }
+    }
+    Ok(values.filter(|_| has_columns))
+}
+
+/// Reads the types of values.
+fn parameters(mut fields: Fields<'_>) -> Result<Vec<u32>, Unreadable> {
+    let count = fields.u16()?;
+    (0..count).map(|_| fields.u32()).collect()
 }
 
 /// Most columns that a statement has (MaxTupleAttributeNumber).

@@ -313,9 +313,9 @@ fn what_is_too_long_is_passed_over_and_what_is_none_ends_the_connection() {
     row(&mut one, [Some(b"7"), Some(&[b'x'; ANSWER_MAX])]);
     for mut bytes in [many, one] {
         ready(&mut bytes, b'I');
-        // The next answer is read as ever.
+        // The next answer is read as ever, by what the first has told of their statement.
         let mut next = Vec::new();
-        described(&mut next);
+        say(&mut next, b'2', b"");
         row(&mut next, [Some(b"8"), Some(b"")]);
         completed(&mut next, b"SELECT 1");
         ready(&mut next, b'I');
@@ -333,6 +333,13 @@ fn what_is_too_long_is_passed_over_and_what_is_none_ends_the_connection() {
             assert_eq!(cells, "1: [[Int(8), Text([])]]; ");
         }
     }
+    // One that tells nothing of its statement leaves those behind it without types.
+    let mut untold = Vec::new();
+    row(&mut untold, [Some(b"7"), Some(&[b'x'; ANSWER_MAX])]);
+    ready(&mut untold, b'I');
+    let pieces = untold.chunks(1 << 16);
+    let told = decoded(&mut asked(&call, 2), &call, pieces);
+    assert_eq!(told, Err(Unreadable));
     let mut endless = vec![b'D'];
     endless.extend_from_slice(&(100_u32 << 20).to_be_bytes());
     for bytes in [

@@ -143,6 +143,29 @@ impl PostgresWire {
         })
     }
 
+    /// The oldest's answer is too long, and begins so: what it tells of a statement that it
+    /// prepares holds for the answers behind it.
+    fn begins_too_long(
+        &mut self,
+        connection: &mut Connection,
+        bytes: &[u8],
+        awaited: &Awaited,
+    ) -> Result<(), Unreadable> {
+        let Some(Sent::One(sent)) = connection.sent.front() else {
+            return Err(Unreadable);
+        };
+        if !sent.prepares {
+            return Ok(());
+        }
+        let columns = connection.prepared.columns(sent.statement);
+        let parameters = answer::described(bytes, columns)?.ok_or(Unreadable)?;
+        let call = awaited.call(Which::Oldest).ok_or(Unreadable)?;
+        if call.asking == Asking::Query && !sent.merges {
+            self.merging.learn(&call.form, &parameters);
+        }
+        Ok(())
+    }
+
     /// The oldest's answer was too long, and has been passed over.
     fn passed(
         &mut self,
@@ -152,10 +175,6 @@ impl PostgresWire {
         let Some(Sent::One(sent)) = connection.sent.pop_front() else {
             return Err(Unreadable);
         };
-        // Whether it was prepared was not looked at.
-        if sent.prepares {
-            connection.prepared.lost(sent.statement);
-        }
         let call = awaited.call(Which::Oldest).ok_or(Unreadable)?;
         let cause = match sent.merges {
             true => {
@@ -462,6 +481,7 @@ impl Wire for PostgresWire {
             }
             End::TooLong(mut passing) => {
                 let from = std::mem::take(&mut connection.scan).at;
+                self.begins_too_long(connection, &bytes[..from], awaited)?;
                 let Some(used) = passing.go_on(&bytes[from..])? else {
                     connection.passing = Some(passing);
                     return Ok((input.len(), None));
