@@ -15,6 +15,7 @@ mod cells;
 mod check;
 mod client;
 mod greeting;
+mod judge;
 mod merge;
 mod messages;
 mod scan;

@@ -474,6 +474,46 @@ fn a_transaction_goes_on_with_what_was_answered_and_ends_whole() {
 }
 
 #[test]
+fn what_fails_around_the_statements_of_a_transaction_is_judged_as_they_are() {
+    let begins = |out: &mut Vec<u8>| {
+        say(out, b'1', b"");
+        say(out, b'2', b"");
+        completed(out, b"BEGIN");
+    };
+    let outcome_of = |call: &Call, first: &[u8], last: &[u8]| {
+        let mut world = asked(call, 1);
+        let (verdicts, _) = decoded(&mut world, call, [first].into_iter()).unwrap();
+        assert_eq!(verdicts, [], "it is not over");
+        world.0.goes_on(&mut world.1, &mut Vec::new());
+        let (verdicts, _) = decoded(&mut world, call, [last].into_iter()).unwrap();
+        (verdicts[0].outcome, verdicts[0].is_healthy)
+    };
+    // The commit alone is left, where the row of the last statement is looked at.
+    let mut one = transaction();
+    one.statements = one.statements[..1].into();
+    let mut first = Vec::new();
+    begins(&mut first);
+    described(&mut first);
+    say(&mut first, b'2', b"");
+    row(&mut first, [Some(b"71"), Some(b"a")]);
+    completed(&mut first, b"INSERT 0 1");
+    ready(&mut first, b'T');
+    let mut last = Vec::new();
+    error(&mut last, b"ERROR", b"23503", b"");
+    ready(&mut last, b'I');
+    assert_eq!(outcome_of(&one, &first, &last), (Ok(1), true));
+    // It cannot begin, and its first statements are not all of them.
+    let mut first = Vec::new();
+    error(&mut first, b"ERROR", b"53200", b"");
+    ready(&mut first, b'I');
+    let mut last = Vec::new();
+    completed(&mut last, b"ROLLBACK");
+    ready(&mut last, b'I');
+    let unwell = (Err(Cause::Unwell), false);
+    assert_eq!(outcome_of(&transaction(), &first, &last), unwell);
+}
+
+#[test]
 fn more_rows_than_were_asked_for_are_no_answer() {
     let call = call(Asking::Query);
     let mut bytes = Vec::new();

@@ -52,8 +52,8 @@ enum Standing {
 /// Why a transaction is not done.
 #[derive(Debug)]
 pub(super) enum End {
-    /// This statement of it fails, so.
-    Failed(usize, ServerError),
+    /// It fails so: this statement, or what stands around all of them.
+    Failed(Option<Statement>, ServerError),
     /// A statement whose row is looked at has answered so many.
     Rows(usize, usize),
     /// A statement whose row is looked at has answered another number of columns.
@@ -267,11 +267,9 @@ impl Transaction {
                         read.end.get_or_insert(End::Rows(self.leg.start + at, rows));
                     }
                 }
-                (b'E', _) => {
+                (b'E', statement) => {
                     let error = ServerError::read(body)?;
-                    let at = (self.leg.start + at.min(self.leg.len()))
-                        .min(call.statements.len().saturating_sub(1));
-                    read.end.get_or_insert(End::Failed(at, error));
+                    read.end.get_or_insert(End::Failed(statement, error));
                 }
                 (b'Z', _) => read.state = fields.u8()?,
                 (b'1' | b'2' | b'3' | b't' | b'N' | b'A' | b'S', _) => {}
@@ -326,12 +324,6 @@ impl Transaction {
         if !self.cells.is_empty() {
             answers.end_row();
         }
-    }
-
-    /// The statement of this place, as it was sent, if it was.
-    pub(super) fn sent(&self, at: usize) -> Option<Statement> {
-        let at = at.checked_sub(self.leg.start)?;
-        self.sent.get(at).map(|(statement, _)| *statement)
     }
 }
 

@@ -35,8 +35,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct PostgresWire {
     access: Arc<Access>,
-    statements: Statements,
-    merging: Merging,
+    pub(super) statements: Statements,
+    pub(super) merging: Merging,
     /// Room for bytes that are decoded.
     room: Vec<u8>,
 }
@@ -127,7 +127,7 @@ impl PostgresWire {
                 (Err(Cause::Unfit(why)), true)
             }
             None => (Ok(0), true),
-            Some(error) => self.judge(sent, call, error),
+            Some(error) => self.judge(Some(sent.statement), sent.merges, call, error),
         };
         if outcome != Ok(0) {
             answers.discard();
@@ -222,14 +222,8 @@ impl PostgresWire {
                 }
                 (Ok(0), true)
             }
-            Next::Undone(transaction::End::Failed(at, error)) => {
-                let sent = Single {
-                    statement: transaction.sent(at).ok_or(Unreadable)?,
-                    prepares: false,
-                    changes: true,
-                    merges: false,
-                };
-                self.judge(sent, call, &error)
+            Next::Undone(transaction::End::Failed(statement, error)) => {
+                self.judge(statement, false, call, &error)
             }
             Next::Undone(transaction::End::Rows(_, 0)) => (Ok(BROKEN), true),
             Next::Undone(transaction::End::Rows(at, rows)) => {
@@ -260,71 +254,13 @@ impl PostgresWire {
         }))
     }
 
-    /// What becomes of a statement that fails, and whether the database is in order.
-    fn judge(
-        &mut self,
-        sent: Single,
-        call: &Call,
-        error: &ServerError,
-    ) -> (Result<i64, Cause>, bool) {
-        let class = error.code.get(..2).unwrap_or_default();
-        let judged = match (class, &*error.code) {
-            (_, code) if !sent.merges && call.has_name && breaks_rule(code, call.asking) => {
-                return (Ok(BROKEN), true);
-            }
-            // It has to be prepared anew, on all connections: its tables were changed.
-            (_, "0A000") if error.routine == "RevalidateCachedQuery" => {
-                self.statements.renew(sent.statement);
-                self.merging.forget(&call.form);
-                return (Err(Cause::Undone), true);
-            }
-            // It is not known any more, or as something that another has left: and who made one
-            // connection forget it may have made others, on one of which it is sent again.
-            (_, "26000" | "42P05") => {
-                self.statements.renew(sent.statement);
-                return (Err(Cause::Undone), true);
-            }
-            // It stood in another's way, and was undone.
-            (_, "40001" | "40P01") => return (Err(Cause::Undone), true),
-            // What it says of several queries it may not say of each: they are asked one by one.
-            ("42" | "0A" | "54", _) if sent.merges => {
-                if self.merging.refuse(&call.form) {
-                    let words = error.in_words();
-                    self.tell(call, &format!("it is not merged for a while: {words}"));
-                }
-                return (Err(Cause::Refused), true);
-            }
-            ("22" | "23", _) if sent.merges => return (Err(Cause::Refused), true),
-            (_, "57014") => (Err(Cause::Late), true),
-            ("08" | "53" | "57" | "58" | "XX", _) => (Err(Cause::Unwell), false),
-            _ => (Err(Cause::Refused), true),
-        };
-        let words = match (&*error.code, call.asking) {
-            ("25006", Asking::Query) => {
-                let words = error.in_words();
-                format!("{words}: a `query` only reads, `exec` is for what changes something")
-            }
-            _ => error.in_words(),
-        };
-        self.tell(call, &words);
-        judged
-    }
-
     /// A line of the log about a call's statement.
-    fn tell(&self, call: &Call, why: &str) {
+    pub(super) fn tell(&self, call: &Call, why: &str) {
         let mut statement = Vec::new();
         numbered(&call.form.pieces, b'$', &mut statement);
         let statement = String::from_utf8_lossy(&statement);
         self.access.words.tell(&statement, why);
     }
-}
-
-/// Whether a statement fails so because it would break a rule of the database: a constraint, or
-/// what the type of a column holds.
-fn breaks_rule(code: &str, asking: Asking) -> bool {
-    // Too long, out of range, or no such value.
-    let is_unfit = matches!(code, "22001" | "22003" | "22007" | "22008" | "22P02");
-    code.starts_with("23") || is_unfit && asking != Asking::Query
 }
 
 impl Wire for PostgresWire {
