@@ -117,9 +117,11 @@ impl Prepared {
             return Before::Nothing;
         }
         known.generation = statement.generation;
-        let closes = known.name.replace(statement.name);
+        let before = known.name.replace(statement.name);
+        // The same may have another place by now, where it was prepared anew.
+        let is_held = |name| self.known.iter().any(|known| known.name == Some(name));
         Before::Prepare {
-            closes: closes.filter(|name| *name != statement.name),
+            closes: before.filter(|name| !is_held(*name)),
         }
     }
 
@@ -204,6 +206,21 @@ mod tests {
         assert_eq!(statements.by_form.len(), STATEMENTS_MAX);
         let kept = statements.of(&form(3 * STATEMENTS_MAX - 1));
         assert_eq!(prepared.uses(kept), Before::Nothing);
+    }
+
+    #[test]
+    fn what_has_another_place_by_now_is_not_closed_with_its_old_one() {
+        let (mut statements, mut prepared) = (Statements::default(), Prepared::default());
+        let first = statements.of(&form(0));
+        assert_eq!(prepared.uses(first), PREPARE);
+        // The last one takes its place, and it then the next one's.
+        let others = (1..=STATEMENTS_MAX).map(|number| statements.of(&form(number)));
+        let other = others.last().expect("there are some");
+        let again = statements.of(&form(0));
+        assert_eq!((other.slot, again.slot), (first.slot, first.slot + 1));
+        assert_eq!(prepared.uses(again), PREPARE);
+        assert_eq!(prepared.uses(other), PREPARE);
+        assert_eq!(prepared.uses(again), Before::Nothing);
     }
 
     #[test]
