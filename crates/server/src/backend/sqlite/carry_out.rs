@@ -67,8 +67,8 @@ impl Deadline {
     ) -> Result<Deadline, Error> {
         let deadline = Deadline {
             begun: Instant::now(),
-            // It is to be over, and answered, before the pool gives up its connection: nothing is
-            // done then that its page was told is not.
+            // It is to be over, and answered, before the pool gives up its connection, where it has
+            // not waited there for long before.
             timeout: timeout - timeout / 16,
             at: Arc::new(AtomicU64::new(u64::MAX)),
         };
@@ -87,12 +87,19 @@ impl Deadline {
         Ok(deadline)
     }
 
-    /// A statement begins that came at this time; false where its time is over.
-    #[must_use]
-    pub(super) fn begin(&self, came: Instant) -> bool {
-        let until = came.saturating_duration_since(self.begun) + self.timeout;
-        self.at.store(until.as_nanos() as u64, Ordering::Relaxed);
-        self.begun.elapsed() < until
+    /// Whether the time of what came then is over.
+    pub(super) fn is_over(&self, came: Instant) -> bool {
+        self.begun.elapsed() >= self.until(came)
+    }
+
+    /// A statement begins that is to end as what came at this time is to.
+    pub(super) fn begin(&self, came: Instant) {
+        let until = self.until(came).as_nanos() as u64;
+        self.at.store(until, Ordering::Relaxed);
+    }
+
+    fn until(&self, came: Instant) -> Duration {
+        came.saturating_duration_since(self.begun) + self.timeout
     }
 
     /// It is over: a commit is not stopped.

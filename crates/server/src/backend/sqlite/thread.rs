@@ -97,10 +97,11 @@ fn answer_all(
             // Where it fails, each is read for itself.
             let _ = connection.execute_batch("begin");
         }
-        match deadline.begin(came) {
-            true => answer(connection, &query, &shared.words, out),
+        deadline.begin(came);
+        match deadline.is_over(came) {
             // Those that came with it took all of its time.
-            false => answer_failed(Outcome::Late, out),
+            true => answer_failed(Outcome::Late, out),
+            false => answer(connection, &query, &shared.words, out),
         }
         deadline.end();
     }

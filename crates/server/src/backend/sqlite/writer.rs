@@ -2,8 +2,10 @@
 //! and with one commit for all that came while the one before was written to the disk.
 //!
 //! Whoever finds nobody at it does what all have left, tells each of its answer, and hands over to
-//! one who came meanwhile. A statement that fails undoes itself alone; what ends the transaction (a
-//! full disk, say) fails all of it, and nothing of it is done.
+//! one who came meanwhile. A statement that fails undoes itself alone; one that ends the
+//! transaction (since it is stopped, or the disk is full) fails, and the others are done again
+//! without it. So they are where one who asked has given up before the commit: nothing is done that
+//! he was told is not.
 
 use super::carry_out::{Deadline, answer, answer_failed, outcome_of};
 use super::database;
@@ -11,10 +13,10 @@ use super::frames::Outcome;
 use super::query::Query;
 use crate::backend::words::Words;
 use rhythm_net::local;
-use rusqlite::Connection;
+use rusqlite::{Connection, Error};
 use std::mem;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -112,71 +114,143 @@ impl Writer {
         }
     }
 
+    /// Carries out jobs, in as few transactions as may be, and tells of each.
     fn carry_out_all(&self, jobs: &[Job], at_work: &mut Option<AtWork>, words: &Words) {
-        if at_work.is_none() {
-            let opened = database::open(&self.path, self.timeout).and_then(|connection| {
-                let deadline = Deadline::of(&connection, self.timeout, None)?;
-                Ok(AtWork {
-                    connection,
-                    deadline,
-                })
-            });
+        let mut left: Vec<&Job> = jobs.iter().collect();
+        while !left.is_empty() {
+            let opened = match at_work.take() {
+                Some(opened) => Ok(opened),
+                None => AtWork::open(&self.path, self.timeout),
+            };
             match opened {
-                Ok(opened) => *at_work = Some(opened),
-                Err(why) => return fail_all(jobs, words.failed("", &why)),
+                Ok(opened) => left = at_work.insert(opened).transact(&left, words),
+                Err(why) => return fail_all(&left, words.failed("", &why)),
             }
+            // Opened anew, it is at nothing.
+            *at_work = at_work
+                .take()
+                .filter(|at_work| at_work.connection.is_autocommit());
         }
-        let Some(AtWork {
+    }
+}
+
+impl AtWork {
+    fn open(path: &Path, timeout: Duration) -> Result<AtWork, Error> {
+        let connection = database::open(path, timeout)?;
+        let deadline = Deadline::of(&connection, timeout, None)?;
+        Ok(AtWork {
             connection,
             deadline,
-        }) = at_work
-        else {
-            unreachable!("it was opened above");
-        };
-        let mut done = Vec::new();
-        for job in jobs {
-            if connection.is_autocommit()
-                && let Err(why) = connection.execute_batch("begin immediate")
-            {
-                done.push((job, failed(words.failed("begin", &why))));
-                continue;
+        })
+    }
+
+    /// Carries out jobs in one transaction, and tells of those that are over with it. It gives
+    /// those that are to be done in another, which are fewer: one that stood in their way is over.
+    fn transact<'j>(&self, jobs: &[&'j Job], words: &Words) -> Vec<&'j Job> {
+        let AtWork {
+            connection,
+            deadline,
+        } = self;
+        let mut done: Vec<(&Job, Vec<u8>)> = Vec::new();
+        // When the first of them came: none is stopped, or begun, later than that one can wait.
+        let mut first: Option<Instant> = None;
+        let mut left = jobs;
+        while let Some((&job, rest)) = left.split_first() {
+            let begun = match connection.is_autocommit() {
+                _ if deadline.is_over(job.came) || job.is_given_up() => Err(Outcome::Late),
+                true => (connection.execute_batch("begin immediate"))
+                    .map_err(|why| words.failed("begin", &why)),
+                false => Ok(()),
+            };
+            let query = begun.and_then(|()| match Query::read(&job.query) {
+                _ if deadline.is_over(job.came) => Err(Outcome::Late),
+                query => query.ok_or(Outcome::Failed),
+            });
+            let query = match query {
+                Ok(query) => query,
+                Err(outcome) => {
+                    job.tell(failed(outcome));
+                    left = rest;
+                    continue;
+                }
+            };
+            let came = first.map_or(job.came, |first| first.min(job.came));
+            if deadline.is_over(came) {
+                break;
             }
             let mut bytes = Vec::new();
-            match Query::read(&job.query) {
-                _ if local::is_gone(&job.asker) => answer_failed(Outcome::Late, &mut bytes),
-                Some(query) => {
-                    match deadline.begin(job.came) {
-                        true => alone(connection, &query, words, &mut bytes),
-                        false => answer_failed(Outcome::Late, &mut bytes),
-                    }
-                    deadline.end();
-                }
-                None => answer_failed(Outcome::Failed, &mut bytes),
+            deadline.begin(came);
+            alone(connection, &query, words, &mut bytes);
+            deadline.end();
+            // It was stopped for another's sake.
+            let is_late = outcome_of(&bytes) == Some(Outcome::Late);
+            let is_put_off = is_late && came < job.came && deadline.is_over(came);
+            if !is_put_off {
+                done.push((job, bytes));
+                left = rest;
+                first = Some(came);
             }
-            done.push((job, bytes));
             if connection.is_autocommit() {
-                // What was done so far is undone: who is answered otherwise would be misled.
-                undo(&mut done);
+                // What was done so far is undone with it.
+                if !is_put_off && let Some((job, bytes)) = done.pop() {
+                    job.tell(bytes);
+                }
+                return [jobs_of(&done), left.to_vec()].concat();
+            }
+            if is_put_off {
+                break;
             }
         }
-        if !connection.is_autocommit()
-            && let Err(why) = connection.execute_batch("commit")
-        {
-            words.failed("commit", &why);
-            // It fails where there is nothing to be undone.
-            let _ = connection.execute_batch("rollback");
-            undo(&mut done);
-            if !connection.is_autocommit() {
-                *at_work = None;
+        [self.commit(done, words), left.to_vec()].concat()
+    }
+
+    /// Commits what was done, and tells of it; or undoes it, where one of those who asked has gone,
+    /// who is told that it was not done. It gives those that are to be done again.
+    fn commit<'j>(&self, mut done: Vec<(&'j Job, Vec<u8>)>, words: &Words) -> Vec<&'j Job> {
+        let connection = &self.connection;
+        // It fails where there is nothing to be undone.
+        let undo = || drop(connection.execute_batch("rollback"));
+        let has_gone = |(job, bytes): &(&Job, Vec<u8>)| {
+            outcome_of(bytes) == Some(Outcome::Rows) && job.is_given_up()
+        };
+        if done.iter().any(has_gone) {
+            undo();
+            return jobs_of(&done);
+        }
+        let committed = match connection.is_autocommit() {
+            // Nothing was begun.
+            true => Ok(()),
+            false => connection.execute_batch("commit"),
+        };
+        if let Err(why) = committed {
+            undo();
+            if done.len() > 1 && connection.is_autocommit() {
+                // Whose doing it is shows where each is alone.
+                let alone = done
+                    .iter()
+                    .flat_map(|(job, _)| self.transact(&[*job], words));
+                return alone.collect();
+            }
+            let outcome = words.failed("commit", &why);
+            for (_, bytes) in &mut done {
+                if outcome_of(bytes) == Some(Outcome::Rows) {
+                    *bytes = failed(outcome);
+                }
             }
         }
         for (job, bytes) in done {
             job.tell(bytes);
         }
+        Vec::new()
     }
 }
 
 impl Job {
+    /// Whether nobody waits for it any more.
+    fn is_given_up(&self) -> bool {
+        local::is_gone(&self.asker)
+    }
+
     /// Tells who has left it.
     fn tell(&self, answer: Vec<u8>) {
         // Whoever has left a job waits.
@@ -228,17 +302,42 @@ fn failed(outcome: Outcome) -> Vec<u8> {
     bytes
 }
 
-fn fail_all(jobs: &[Job], outcome: Outcome) {
+fn fail_all(jobs: &[&Job], outcome: Outcome) {
     for job in jobs {
         job.tell(failed(outcome));
     }
 }
 
-/// The transaction was undone: what went well in it has failed.
-fn undo(done: &mut [(&Job, Vec<u8>)]) {
-    for (_, bytes) in done {
-        if outcome_of(bytes) == Some(Outcome::Rows) {
-            *bytes = failed(Outcome::Failed);
-        }
+fn jobs_of<'j>(done: &[(&'j Job, Vec<u8>)]) -> Vec<&'j Job> {
+    done.iter().map(|(job, _)| *job).collect()
+}
+
+#[cfg(test)]
+impl Writer {
+    /// Carries out frames of queries that came together, each then and by that one: what becomes of
+    /// each.
+    pub(super) fn carry_out_together(
+        &self,
+        asked: &[(&[u8], Instant, &Arc<UnixStream>)],
+        words: &Words,
+    ) -> Vec<Option<Outcome>> {
+        let (jobs, told): (Vec<Job>, Vec<mpsc::Receiver<Word>>) = (asked.iter())
+            .map(|(query, came, asker)| {
+                let (thread, told) = mpsc::channel();
+                let job = Job {
+                    query: query.to_vec(),
+                    came: *came,
+                    asker: Arc::clone(asker),
+                    thread,
+                };
+                (job, told)
+            })
+            .unzip();
+        self.carry_out_all(&jobs, &mut lock(&self.at_work), words);
+        let outcome = |told: mpsc::Receiver<Word>| match told.try_recv() {
+            Ok(Word::Answer(answer)) => outcome_of(&answer),
+            _ => None,
+        };
+        told.into_iter().map(outcome).collect()
     }
 }
