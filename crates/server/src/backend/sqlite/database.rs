@@ -138,28 +138,40 @@ pub(super) fn prepare(config: &BackendConfig) -> Result<PathBuf, String> {
         }
         Connection::open(&path).map_err(told)?;
     }
-    let mut connection = open(&path, config.pool.timeout).map_err(told)?;
+    let connection = open(&path, config.pool.timeout).map_err(told)?;
     if schema.is_empty() {
         return Ok(path);
     }
-    let make = |connection: &mut Connection| {
-        // Two processes may begin at the same time.
-        let begun = connection
-            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
-            .map_err(told)?;
-        if !has_tables(&begun).map_err(told)? {
-            run(&schema, SCHEMA, &begun)?;
-            run(&data, DATA, &begun)?;
-        }
-        begun.commit().map_err(told)
-    };
-    let made = make(&mut connection);
-    if made.is_err() && is_new {
-        // Empty, it is no database of anybody's. What was made beside it goes with the connection.
-        drop(connection);
-        let _ = fs::remove_file(&path);
+    make(&path, connection, &schema, &data, is_new).map(|()| path)
+}
+
+/// Makes the tables of a database that has none. One that was a new file is gone again where its
+/// scripts fail: empty, it is no database of anybody's.
+fn make(
+    path: &Path,
+    mut connection: Connection,
+    schema: &[Script],
+    data: &[Script],
+    is_new: bool,
+) -> Result<(), String> {
+    let told = |why: Error| format!("{}: {}", path.display(), in_words(&why));
+    // Two processes may begin at the same time. Whoever comes later waits here, and then finds what
+    // the other has made; where he cannot, it is the other's all the same.
+    let begun = connection
+        .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+        .map_err(told)?;
+    if has_tables(&begun).map_err(told)? {
+        return Ok(());
     }
-    made.map(|()| path)
+    let filled = run(schema, SCHEMA, &begun)
+        .and_then(|()| run(data, DATA, &begun))
+        .and_then(|()| begun.commit().map_err(told));
+    if filled.is_err() && is_new {
+        // What was made beside it goes with the connection.
+        drop(connection);
+        let _ = fs::remove_file(path);
+    }
+    filled
 }
 
 /// Sees that a file that is there is one that SQLite may open: it would wait for a pipe for ever.
@@ -243,5 +255,40 @@ pub(super) fn in_words(why: &Error) -> String {
         Error::SqliteFailure(_, Some(text)) => text.clone(),
         Error::SqlInputError { msg, .. } => msg.clone(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_is_gone_again_where_its_scripts_fail_and_stays_where_another_fills_it() {
+        let path = std::env::temp_dir().join(format!("rhythm-made-{}.db", std::process::id()));
+        let script = |text: &str| Script {
+            path: "a.sql".into(),
+            text: text.to_owned(),
+        };
+        let fill = [script("create table t(a); insert into t values (1)")];
+        let wrong = [script("insert into nothing values (1)")];
+        let opened = || {
+            let connection = Connection::open(&path).unwrap();
+            connection.busy_timeout(Duration::ZERO).unwrap();
+            connection
+        };
+        let failed = make(&path, opened(), &fill, &wrong, true).unwrap_err();
+        assert!(failed.contains("`data` fails: a.sql"), "{failed}");
+        assert!(!path.exists());
+        // Another process is at it.
+        let mut other = opened();
+        let begun = other
+            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+            .unwrap();
+        let failed = make(&path, opened(), &fill, &wrong, true).unwrap_err();
+        assert!(failed.contains("locked"), "{failed}");
+        run(&fill, SCHEMA, &begun).unwrap();
+        begun.commit().unwrap();
+        assert!(has_tables(&opened()).unwrap());
+        fs::remove_file(&path).unwrap();
     }
 }
