@@ -38,6 +38,7 @@ mod seal;
 mod server;
 mod shared_sessions;
 mod site;
+mod timed;
 mod trace;
 
 pub use answer::sessions::{Random, Visitors};

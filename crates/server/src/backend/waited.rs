@@ -2,12 +2,11 @@
 //! what pages ask.
 
 use super::http_client::UrlPlace;
+use crate::timed::{self, Timed, left};
 use rhythm_engine::settings::BackendConfig;
 use rhythm_net::Codec;
 use rhythm_net::tls::{Connector, TlsCodec};
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,27 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// not wait for it at each.
 const LEFT_ALONE: Duration = Duration::from_secs(5);
 
-trait Stream: Read + Write {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()>;
-}
-
-impl Stream for TcpStream {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))?;
-        self.set_write_timeout(Some(time))
-    }
-}
-
-impl Stream for UnixStream {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))?;
-        self.set_write_timeout(Some(time))
-    }
-}
-
 /// An open connection.
 pub(super) struct Waited {
-    stream: Box<dyn Stream>,
+    stream: Box<dyn Timed>,
     until: Instant,
     tls: Option<TlsCodec>,
 }
@@ -49,11 +30,12 @@ impl Waited {
     /// # Errors
     /// Why it cannot be opened.
     pub(super) fn open(place: &UrlPlace, tls: Option<&Arc<Connector>>) -> io::Result<Waited> {
-        let stream = connect(place)?;
-        stream.wait_at_most(PATIENCE)?;
+        let until = Instant::now() + PATIENCE;
+        let stream = timed::connect(place, until)?;
+        stream.set_timeout(left(until)?)?;
         let mut opened = Waited {
             stream,
-            until: Instant::now() + PATIENCE,
+            until,
             tls: tls.map(TlsCodec::connecting),
         };
         let mut plain = Vec::new();
@@ -91,11 +73,7 @@ impl Waited {
     /// # Errors
     /// The connection fails, or nothing comes in time.
     pub(super) fn read(&mut self, input: &mut Vec<u8>) -> io::Result<()> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.wait_at_most(left)?;
+        self.stream.set_timeout(left(self.until)?)?;
         let mut bytes = [0; 4096];
         match self.stream.read(&mut bytes)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -116,22 +94,6 @@ impl Waited {
             Err(why) => Err(io::Error::other(format!("TLS with it failed: {why}"))),
             Ok(()) if tls.has_ended() => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(()) => Ok(()),
-        }
-    }
-}
-
-fn connect(place: &UrlPlace) -> io::Result<Box<dyn Stream>> {
-    match place {
-        UrlPlace::Socket(path) => Ok(Box::new(UnixStream::connect(path)?)),
-        UrlPlace::Port { host, port } => {
-            let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-            for address in (&**host, *port).to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, PATIENCE) {
-                    Ok(stream) => return Ok(Box::new(stream)),
-                    Err(why) => last = why,
-                }
-            }
-            Err(last)
         }
     }
 }
@@ -184,5 +146,30 @@ impl<R: Clone> Absent<R> {
             absent.push((config.clone(), Instant::now(), refusal.clone()));
         }
         answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_server_whose_queue_is_full_does_not_answer() {
+        let path = std::env::temp_dir().join(format!("rhythm-waited-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        // None waits in its queue beside the first.
+        rustix::net::listen(&listener, 0).unwrap();
+        let _first = UnixStream::connect(&path).unwrap();
+        let (tell, told) = channel();
+        let place = UrlPlace::Socket(path.clone());
+        std::thread::spawn(move || tell.send(reach(&place, None)));
+        let reached = told.recv_timeout(10 * PATIENCE);
+        // What still waits is refused now.
+        drop(listener);
+        let _ = std::fs::remove_file(&path);
+        assert_eq!(reached.unwrap(), Err("it does not answer".to_owned()));
     }
 }

@@ -7,15 +7,11 @@
 use super::otlp;
 use super::sink::{BATCHES_MAX, ExportState, SpanSink};
 use super::span::Span;
-use rhythm_engine::settings::{BackendUrl, UrlPlace};
+use crate::timed::{self, left};
+use rhythm_engine::settings::BackendUrl;
 use rhythm_net::clock;
 use rhythm_net::sparse::Sparse;
-use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::io::{self, ErrorKind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -191,56 +187,9 @@ fn wall_zero() -> u64 {
     wall.saturating_sub(clock::monotonic().as_nanos())
 }
 
-/// A connection that is given up at a time.
-trait Timed: Read + Write {
-    fn set_timeout(&self, left: Duration) -> io::Result<()>;
-}
-
-impl Timed for TcpStream {
-    fn set_timeout(&self, left: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(left))?;
-        self.set_write_timeout(Some(left))
-    }
-}
-
-impl Timed for UnixStream {
-    fn set_timeout(&self, left: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(left))?;
-        self.set_write_timeout(Some(left))
-    }
-}
-
-/// What is left until then.
-///
-/// # Errors
-/// Nothing is.
-fn left(deadline: Instant) -> io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    match left.is_zero() {
-        true => Err(ErrorKind::TimedOut.into()),
-        false => Ok(left),
-    }
-}
-
 /// Posts a body, and gives the status of the answer. Whatever else is answered is not read.
 fn post(url: &BackendUrl, body: &[u8], deadline: Instant) -> io::Result<u16> {
-    let mut stream: Box<dyn Timed> = match &url.place {
-        UrlPlace::Socket(path) => Box::new(connect_locally(path, deadline)?),
-        UrlPlace::Port { host, port } => {
-            let mut last = io::Error::from(ErrorKind::NotFound);
-            let mut found = None;
-            for address in (host.as_str(), *port).to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, left(deadline)?) {
-                    Ok(stream) => {
-                        found = Some(stream);
-                        break;
-                    }
-                    Err(error) => last = error,
-                }
-            }
-            Box::new(found.ok_or(last)?)
-        }
-    };
+    let mut stream = timed::connect(&url.place, deadline)?;
     let head = format!(
         "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
@@ -274,20 +223,6 @@ fn post(url: &BackendUrl, body: &[u8], deadline: Instant) -> io::Result<u16> {
     (status.filter(|_| is_http)).ok_or_else(|| ErrorKind::InvalidData.into())
 }
 
-/// Connects to a Unix socket, which waits for as long as its queue is full: until then at most
-/// (socket(7), SO_SNDTIMEO).
-fn connect_locally(path: &Path, deadline: Instant) -> io::Result<UnixStream> {
-    let address = SocketAddrUnix::new(path)?;
-    let flags = SocketFlags::CLOEXEC;
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    retry_on_intr(|| {
-        let left = left(deadline).map_err(|_| Errno::TIMEDOUT)?;
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(left))?;
-        net::connect(&socket, &address)
-    })?;
-    Ok(socket.into())
-}
-
 fn again(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {
@@ -300,7 +235,8 @@ fn again(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::net::UnixListener;
+    use rustix::net;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     /// A collector that hangs has its queue filled by all who connect.
     #[test]
