@@ -135,7 +135,7 @@ impl Circuit {
         }
     }
 
-    /// A connection was opened.
+    /// A connection was opened, and is asked something.
     pub(super) fn reached(&mut self) {
         self.unreachable = 0;
     }

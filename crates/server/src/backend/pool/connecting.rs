@@ -109,8 +109,6 @@ impl<W: Wire> ConnectionPool<W> {
         let Greeting::Done { used } = greeting else {
             return None;
         };
-        self.connect_failures = 0;
-        self.circuit.reached();
         pipe.open(now + self.options.idle_max);
         match &input[used..] {
             [] => None,

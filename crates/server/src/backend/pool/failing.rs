@@ -13,6 +13,7 @@ impl<W: Wire> ConnectionPool<W> {
     /// Ends a pipe and decides over the queries in it.
     pub(super) fn lose(&mut self, port: &mut dyn Port, at: usize, loss: Loss, now: Time) {
         let mut pipe = self.pipes.swap_remove(at);
+        let is_unused = pipe.is_unused() && now.since(pipe.begun) <= self.options.connect_timeout;
         let cause = match loss {
             Loss::Broken(why) => Some(Cause::Lost(why)),
             Loss::Late => Some(Cause::Late),
@@ -73,6 +74,11 @@ impl<W: Wire> ConnectionPool<W> {
                 self.done.tell(query, Err(failure));
             }
         }
+        // It opened for nothing, as others will: that goes on without an end where it is not
+        // counted.
+        if is_unused {
+            self.connect_failed(address, pipe.begun, loss.kind(), now);
+        }
     }
 
     /// The input of an open pipe ended, in order where there is no error: what ends with it is
@@ -106,14 +112,7 @@ impl<W: Wire> ConnectionPool<W> {
     pub(super) fn lose_or_drop(&mut self, port: &mut dyn Port, at: usize, loss: Loss, now: Time) {
         match self.pipes[at].is_open() {
             true => self.lose(port, at, loss, now),
-            false => {
-                let why = match loss {
-                    Loss::Broken(Some(why)) => why,
-                    Loss::Unreadable => ErrorKind::InvalidData,
-                    _ => ErrorKind::UnexpectedEof,
-                };
-                self.drop_opening(port, at, why, now);
-            }
+            false => self.drop_opening(port, at, loss.kind(), now),
         }
     }
 

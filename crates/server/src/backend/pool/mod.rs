@@ -38,8 +38,8 @@
 //! - *The other side said that it ends the connection* (HTTP's `Connection: close`): it carries out
 //!   nothing that came after the query it answered so (RFC 9112, section 9.6); those are sent
 //!   again, and others as if the connection were lost.
-//! - *No connection can be opened*: every address is tried, and at least two attempts made; then
-//!   all that wait fail.
+//! - *No connection can be opened*, or what is opened ends before it is asked anything: every
+//!   address is tried, and at least two attempts made; then all that wait fail.
 //! - *The backend is elsewhere* (its name leads to other addresses): connections to addresses that
 //!   are gone take no more queries, and are closed when they owe nothing that is waited for.
 //! - *The backend has undone a query* that stood in another's way: it is sent again, up to
@@ -120,7 +120,7 @@ pub struct ConnectionPool<W: Wire> {
     moves: Renewals,
     pipes: Vec<Pipe<W>>,
     circuit: Circuit,
-    /// Connections that could not be opened since one could.
+    /// Connections that could not be opened since one could, and was asked something.
     connect_failures: usize,
     /// When one could not last, of those that were begun when the one before had failed.
     connect_failed_at: Time,
@@ -267,6 +267,9 @@ impl<W: Wire> ConnectionPool<W> {
                 continue;
             }
             from = (0, 0);
+            // It has stood for a turn, and so is one that was opened.
+            self.connect_failures = 0;
+            self.circuit.reached();
             if !self.pipes[at].flush(port) {
                 self.lose(port, at, Loss::Broken(None), now);
             }
@@ -307,7 +310,7 @@ impl<W: Wire> ConnectionPool<W> {
         loop {
             if W::IN_ORDER && !input.is_empty() && !pipe.is_asked() {
                 // Nobody asked: a part of an answer that was kept would be the next user's.
-                return Some(Loss::Broken(None));
+                return Some(Loss::Broken(Some(ErrorKind::InvalidData)));
             }
             let Pipe {
                 connection,
@@ -332,7 +335,7 @@ impl<W: Wire> ConnectionPool<W> {
             let Some(sent) = pipe.take_answered(verdict.query) else {
                 // Nobody asked.
                 done.answers.discard();
-                return Some(Loss::Broken(None));
+                return Some(Loss::Broken(Some(ErrorKind::InvalidData)));
             };
             let number = sent.number;
             circuit.judge(&sent, &verdict, now);

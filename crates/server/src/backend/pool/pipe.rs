@@ -39,6 +39,17 @@ pub(super) enum Loss {
     Announced { number: u64 },
 }
 
+impl Loss {
+    /// Why, as of a connection that could not be opened.
+    pub(super) fn kind(self) -> ErrorKind {
+        match self {
+            Loss::Broken(Some(why)) => why,
+            Loss::Unreadable => ErrorKind::InvalidData,
+            _ => ErrorKind::UnexpectedEof,
+        }
+    }
+}
+
 /// A connection with the queries in it.
 #[derive(Debug)]
 pub(super) struct Pipe<W: Wire> {
@@ -248,6 +259,11 @@ impl<W: Wire> Pipe<W> {
     #[must_use]
     pub(super) fn writable(&mut self, port: &mut dyn Port) -> bool {
         self.unsent.writable(port, self.id) != Flushed::Gone
+    }
+
+    /// Whether no query was ever put in.
+    pub(super) fn is_unused(&self) -> bool {
+        self.awaited.number_next() == 0
     }
 
     /// Whether the other side has a query that it has not answered.

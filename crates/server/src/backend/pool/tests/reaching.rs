@@ -52,6 +52,33 @@ fn while_connections_stand_others_are_not_opened_in_a_hurry() {
 }
 
 #[test]
+fn what_ends_as_it_is_opened_was_not_opened() {
+    let end_at_once = |world: &mut World| {
+        let id = world.newest();
+        world.port.connections.get_mut(&id).unwrap().open = true;
+        world.backend.connected(&mut world.port, id, world.now);
+        // In the same turn.
+        world.end(id, Ended::PeerFinished);
+    };
+    let mut world = World::new(options());
+    world.submit(0..1, false);
+    for _ in 0..2 {
+        assert!(!world.is_told(0));
+        end_at_once(&mut world);
+    }
+    world.assert_failed(0..1, LaneError::BackendFailed);
+    assert_eq!(world.port.connects, 2);
+    // Where another stands, it is waited for.
+    let (mut world, id) = World::proven(options());
+    world.submit(0..20, true);
+    end_at_once(&mut world);
+    assert_eq!(world.port.connects, 2);
+    world.serve(id, 1, answer_ok);
+    world.pass(99 * MS);
+    assert_eq!(world.port.connects, 2);
+}
+
+#[test]
 fn without_an_address_all_fail() {
     let mut world = World::new(options());
     world.backend = ConnectionPool::new(PlainWire::new(), "sim", Vec::new(), options());
