@@ -165,6 +165,10 @@ fn an_answer_says_what_has_become_of_it() {
         ("touch ? 7", "HD\r\n", "Int(1);"),
         ("incr ? 1  0", "VA 2\r\n17\r\n", "Decimal([49, 55]);"),
         ("incr ? 1  0", "NF\r\n", ";"),
+        ("get ?", "VA 3\r\n1 0\r\n", "Text([49, 32, 48]);"),
+        ("get ?", "VA 2\r\n1\t\r\n", "Text([49, 9]);"),
+        ("get ?", "VA 3\r\n1\r\n\r\n", "Text([49, 13, 10]);"),
+        ("get ?", "VA 2\r\n  \r\n", "Text([32, 32]);"),
     ] {
         let (verdict, delivered) = judged(words, answer).unwrap();
         assert_eq!((verdict.outcome, &*delivered), (Ok(0), cells), "{words}");

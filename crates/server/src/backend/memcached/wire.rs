@@ -103,11 +103,16 @@ impl MemcachedWire {
     }
 }
 
-/// A value. A number that was counted down has blanks behind it, which are none of it.
+/// A value. A number that was counted down has blanks behind it, which are none of it: it takes as
+/// many bytes as before, at most those of the largest number.
 fn of_value(value: &[u8]) -> Cell<'_> {
-    let number = value.trim_ascii_end();
-    let is_number = (1..=20).contains(&number.len()) && number.iter().all(u8::is_ascii_digit);
-    match is_number && value.len() <= 20 {
+    let digits = value
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    let (number, rest) = value.split_at(digits);
+    let is_number = digits > 0 && value.len() <= 20 && rest.iter().all(|byte| *byte == b' ');
+    match is_number {
         true => Cell::Decimal(number),
         false => Cell::Text(value),
     }
