@@ -145,7 +145,13 @@ fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
 
 fn query_bytes_max(config: &BackendConfig) -> usize {
     match remote(config) {
-        Ok(Some(_)) => PoolOptions::of(config, DEPTH_MAX).query_bytes_max(),
+        Ok(Some(_)) => {
+            let options = PoolOptions::of(config, DEPTH_MAX);
+            // The beginning of an answer on each, in memory that grows by doubling.
+            let answer = 3 * ResponseLimits::default().body_max;
+            let answers = options.connections_max.saturating_mul(answer);
+            options.query_bytes_max().saturating_add(answers)
+        }
         _ => 0,
     }
 }

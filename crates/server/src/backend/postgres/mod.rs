@@ -104,10 +104,11 @@ fn reach(config: &BackendConfig) -> Result<(), String> {
 
 fn query_bytes_max(config: &BackendConfig) -> usize {
     let options = options(config);
-    // The beginning of an answer on each, in memory that grows by doubling.
+    // The beginning of an answer on each, and what a transaction keeps of those before, in memory
+    // that grows by doubling.
     let answers = options
         .connections_max
-        .saturating_mul(3 * ANSWER_MAX + secured::CONNECTION_BYTES);
+        .saturating_mul((3 + 2) * ANSWER_MAX + secured::CONNECTION_BYTES);
     options.query_bytes_max().saturating_add(answers)
 }
 

@@ -474,6 +474,35 @@ fn a_transaction_goes_on_with_what_was_answered_and_ends_whole() {
 }
 
 #[test]
+fn what_a_transaction_keeps_is_no_longer_than_an_answer() {
+    let mut call = transaction();
+    call.statements[1].columns = 2;
+    let mut world = asked(&call, 1);
+    let long = [b'x'; ANSWER_MAX / 2];
+    let mut answer = Vec::new();
+    say(&mut answer, b'1', b"");
+    say(&mut answer, b'2', b"");
+    completed(&mut answer, b"BEGIN");
+    for last in [false, true] {
+        described(&mut answer);
+        say(&mut answer, b'2', b"");
+        row(&mut answer, [Some(b"71"), Some(&long)]);
+        completed(&mut answer, b"INSERT 0 1");
+        ready(&mut answer, b'T');
+        let (verdicts, _) = decoded(&mut world, &call, [&answer[..]].into_iter()).unwrap();
+        assert_eq!(verdicts, [], "it is not over");
+        let mut said = Vec::new();
+        world.0.goes_on(&mut world.1, &mut said);
+        assert_eq!(said.ends_with(b"rollback\0"), last);
+        answer.clear();
+    }
+    completed(&mut answer, b"ROLLBACK");
+    ready(&mut answer, b'I');
+    let (verdicts, _) = decoded(&mut world, &call, [&answer[..]].into_iter()).unwrap();
+    assert!(matches!(verdicts[0].outcome, Err(Cause::Unfit(why)) if why.contains("1 MiB")));
+}
+
+#[test]
 fn what_fails_around_the_statements_of_a_transaction_is_judged_as_they_are() {
     let begins = |out: &mut Vec<u8>| {
         say(out, b'1', b"");

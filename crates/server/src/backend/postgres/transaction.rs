@@ -15,6 +15,7 @@
 use super::answer::{changed, columns};
 use super::cells::{cell, oid, write};
 use super::messages::{self, Fields, Message, ServerError};
+use super::scan::ANSWER_MAX;
 use super::statements::{Before, Prepared, Statement, Statements, types};
 use crate::backend::answers::QueryAnswers;
 use crate::backend::sql::numbered;
@@ -58,6 +59,8 @@ pub(super) enum End {
     Rows(usize, usize),
     /// A statement whose row is looked at has answered another number of columns.
     Width(usize),
+    /// With the row of this statement, all that are looked at are longer than an answer may be.
+    TooLong(usize),
 }
 
 /// What becomes of a transaction by what the server has said.
@@ -244,7 +247,9 @@ impl Transaction {
                 }
                 (b'D', Some(statement)) if self.asked(call, at).columns > 0 => {
                     rows += 1;
-                    if rows == 1 {
+                    if rows == 1 && self.texts.len() + body.len() > ANSWER_MAX {
+                        read.end.get_or_insert(End::TooLong(self.leg.start + at));
+                    } else if rows == 1 {
                         self.keep(fields, prepared.columns(statement))?;
                     }
                 }

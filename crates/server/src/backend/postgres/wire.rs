@@ -234,6 +234,11 @@ impl PostgresWire {
                     true,
                 )
             }
+            Next::Undone(transaction::End::TooLong(at)) => {
+                let why = "with its row, those of the transaction are more than 1 MiB";
+                self.tell(call, &format!("statement {}: {why}", at + 1));
+                (Err(Cause::Unfit(why)), true)
+            }
             Next::Undone(transaction::End::Width(at)) => {
                 let why = format!(
                     "its statement {} has answered another number of columns than the page takes",

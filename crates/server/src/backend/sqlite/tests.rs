@@ -14,7 +14,7 @@ use crate::backend::wire::Wire;
 use crate::backend::words::Words;
 use proptest::prelude::*;
 use rhythm_engine::cohort::{Argument, Cell};
-use rhythm_engine::program::{Asking, Call, CallResult, Form, Type};
+use rhythm_engine::program::{Asking, Call, CallResult, Form, Statement, Type};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -259,6 +259,32 @@ fn what_answers_too_much_is_undone() {
     assert_eq!(outcome_of(&out), Some(Outcome::Unfit));
     assert_eq!(world.insert(1, &ours), Outcome::Rows);
     assert_eq!(world.all(), [1]);
+}
+
+#[test]
+fn what_a_transaction_keeps_is_no_longer_than_an_answer() {
+    let world = World::new("kept", "create table t(a integer)");
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let ours = Arc::new(ours);
+    for (count, outcome) in [(1, Outcome::Rows), (2, Outcome::Unfit)] {
+        let statement = || Statement {
+            asking: Asking::Exec,
+            form: Form {
+                pieces: vec![(*b"select hex(zeroblob(300000))").into()],
+                arguments: Vec::new(),
+            },
+            arguments: Box::default(),
+            columns: 1,
+        };
+        let mut call = call(1, true);
+        call.asking = Asking::Transaction;
+        call.statements = (0..count).map(|_| statement()).collect();
+        let mut query = Vec::new();
+        Query::write(&call, 1, std::iter::empty(), &mut query);
+        let asked = [(&query[4..], Instant::now(), &ours)];
+        let outcomes = world.writer.carry_out_together(&asked, &world.words);
+        assert_eq!(outcomes, [Some(outcome)], "{count}");
+    }
 }
 
 #[test]

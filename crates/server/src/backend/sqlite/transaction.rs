@@ -9,7 +9,7 @@ use super::frames::{self, Outcome, framed};
 use super::query::OneOf;
 use rhythm_engine::cohort::{Argument, Cell};
 use rhythm_engine::program::Source;
-use rusqlite::types::Value;
+use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ToSql};
 
 /// Carries the statements out, and appends the answer: one row of all cells that are looked at. The
@@ -63,13 +63,19 @@ fn carry_out(
         ));
     }
     let before = connection.total_changes();
-    let first = cells.len();
+    let mut bytes: usize = cells.iter().map(|value| size(value.into())).sum();
     let mut count = 0;
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
         count += 1;
         if asked.columns > 0 && count == 1 {
             for column in 0..width {
+                bytes += size(row.get_ref(column)?);
+                if bytes > frames::ANSWER_MAX {
+                    return Err(Wrong::Rows(
+                        "with its row, those of the transaction are more than 1 MiB",
+                    ));
+                }
                 cells.push(row.get(column)?);
             }
         }
@@ -79,20 +85,20 @@ fn carry_out(
         cells.push(Value::Integer(changed as i64));
         count = 1;
     }
-    let size = |value: &Value| match value {
-        Value::Text(text) => text.len(),
-        Value::Blob(bytes) => bytes.len(),
-        _ => 0,
-    };
-    if cells[first..].iter().map(size).sum::<usize>() > frames::ANSWER_MAX {
-        return Err(Wrong::Rows("its row is more than 1 MiB"));
-    }
     match (asked.columns, count) {
         (0, _) | (_, 1) => Ok(()),
         (_, 0) => Err(Wrong::NoRow),
         _ => Err(Wrong::Rows(
             "it answers several rows, and in a transaction `row` is exactly one",
         )),
+    }
+}
+
+/// How many bytes of text a value has.
+fn size(value: ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+        _ => 0,
     }
 }
 
