@@ -46,6 +46,10 @@ impl PostgresWire {
                 return (Err(Cause::Refused), true);
             }
             ("22" | "23", _) if merges => return (Err(Cause::Refused), true),
+            // It may be one's value, too, that takes more than there is, or meets a fault.
+            ("53" | "58" | "XX", _) if merges && !error.is_fatal => {
+                return (Err(Cause::Refused), true);
+            }
             (_, "57014") => (Err(Cause::Late), true),
             ("08" | "53" | "57" | "58" | "XX", _) => (Err(Cause::Unwell), false),
             _ => (Err(Cause::Refused), true),

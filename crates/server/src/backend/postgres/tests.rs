@@ -359,23 +359,46 @@ fn what_is_too_long_is_passed_over_and_what_is_none_ends_the_connection() {
     assert_eq!(two, Err(Unreadable));
 }
 
-#[test]
-fn what_is_merged_and_forgotten_is_asked_one_by_one() {
+/// A wire and a connection on which two queries of a call are under way as one.
+fn merged() -> (Call, (PostgresWire, Connection, Vec<u8>)) {
     let mut call = call(Asking::Query);
     call.merged = true;
-    let mut wire = PostgresWire::new(local());
-    let (mut connection, mut out) = (Connection::default(), Vec::new());
+    let (mut wire, mut connection, mut out) = asked(&call, 0);
     let arguments = [Argument::Int(1), Argument::Int(2)].into_iter();
     wire.encode(&mut connection, 0, &call, arguments, &mut out);
-    let tags: Vec<u8> = super::messages::all(&out).map(|it| it.tag).collect();
+    (call, (wire, connection, out))
+}
+
+#[test]
+fn what_is_merged_and_forgotten_is_asked_one_by_one() {
+    let (call, mut world) = merged();
+    let tags: Vec<u8> = super::messages::all(&world.2).map(|it| it.tag).collect();
     assert_eq!(tags, b"PS");
     let mut bytes = Vec::new();
     error(&mut bytes, b"ERROR", b"42601", b"");
     ready(&mut bytes, b'I');
-    let mut world = (wire, connection, out);
     let (verdicts, _) = decoded(&mut world, &call, [&bytes[..]].into_iter()).unwrap();
     assert_eq!(verdicts[0].outcome, Err(Cause::Refused));
     assert!(verdicts[0].goes_on && verdicts[0].is_healthy);
+}
+
+#[test]
+fn what_one_value_may_have_done_to_several_queries_is_no_failure_of_the_server() {
+    for (severity, code, outcome, is_healthy) in [
+        (&b"ERROR"[..], &b"22012"[..], Cause::Refused, true),
+        (b"ERROR", b"53200", Cause::Refused, true),
+        (b"ERROR", b"XX000", Cause::Refused, true),
+        (b"FATAL", b"53200", Cause::Unwell, false),
+        (b"ERROR", b"57P03", Cause::Unwell, false),
+    ] {
+        let (call, mut world) = merged();
+        let mut bytes = Vec::new();
+        error(&mut bytes, severity, code, b"");
+        ready(&mut bytes, b'I');
+        let (verdicts, _) = decoded(&mut world, &call, [&bytes[..]].into_iter()).unwrap();
+        let judged = (verdicts[0].outcome, verdicts[0].is_healthy);
+        assert_eq!(judged, (Err(outcome), is_healthy), "{code:?}");
+    }
 }
 
 /// A transaction of two statements: the row of the first is the value of the second.
