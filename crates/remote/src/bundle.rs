@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 pub struct Bundle {
     pub(crate) digest: Digest,
     pub(crate) bytes: Arc<[u8]>,
+    pub(crate) limits: LaneLimits,
 }
 
 impl Bundle {
@@ -59,6 +60,7 @@ impl Bundle {
         Ok(Bundle {
             digest: Sha256::digest(&bytes).into(),
             bytes: bytes.into(),
+            limits,
         })
     }
 }

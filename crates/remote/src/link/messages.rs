@@ -166,12 +166,14 @@ impl Remote {
     fn take_answer(&mut self, index: usize, token: u64, answer: &[u8]) -> Result<(), String> {
         let not_asked = "it answers what it was not asked";
         let away = self.away.get(&token).filter(|away| away.node == index);
-        let Away { work, lanes, .. } = away.ok_or(not_asked)?;
+        let away = away.ok_or(not_asked)?;
+        let work = &away.work;
         let asked = Asked {
             service: &work.service,
             page: work.page,
             stage: work.cohort.stage,
-            lanes: lanes.len(),
+            lanes: away.lanes.len(),
+            may_say: &away.may_say,
         };
         let read = Answer::of(asked, answer);
         let read = read.map_err(|Wrong(why)| format!("it answers wrongly: {why}"))?;

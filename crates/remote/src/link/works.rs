@@ -5,10 +5,11 @@ use super::options::LinkOptions;
 use crate::bundle::Bundles;
 use crate::figures::Figures;
 use crate::wire::columns;
+use crate::wire::may_say::MaySay;
 use crate::wire::message::{self, Digest, MESSAGE_MAX, Message};
 use crate::wire::reads::Reads;
 use rhythm_engine::cohort::{LaneError, LaneState};
-use rhythm_engine::device::{Executor, Refusal, Work};
+use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
 use rhythm_net::{ConnectionId, Peer, Port, Time};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -25,6 +26,7 @@ pub(super) struct Away {
     /// The lanes that went, in rising order.
     pub(super) lanes: Vec<u32>,
     pub(super) tries: u8,
+    pub(super) may_say: Arc<MaySay>,
     pub(super) work: Work,
 }
 
@@ -33,8 +35,11 @@ pub(super) struct Known {
     pub(super) service: Weak<Service>,
     /// `None`: no node can have it.
     pub(super) digests: Option<(Digest, Digest)>,
+    pub(super) limits: LaneLimits,
     /// What each page's stages read.
     pub(super) reads: HashMap<(usize, usize), Arc<Reads>>,
+    /// What each page's answers may have.
+    pub(super) may_say: HashMap<usize, Arc<MaySay>>,
 }
 
 /// The way of a worker to its nodes. See the module above.
@@ -115,8 +120,10 @@ impl Remote {
         let found = self.bundles.find(service);
         self.known.push(Known {
             service: Arc::downgrade(service),
+            limits: found.as_ref().map_or_else(LaneLimits::default, |(bundle, _)| bundle.limits),
             digests: found.map(|(bundle, programs)| (bundle.digest, programs)),
             reads: HashMap::new(),
+            may_say: HashMap::new(),
         });
         self.known.len() - 1
     }
@@ -170,10 +177,21 @@ impl Remote {
         now: Time,
     ) -> Option<Work> {
         let known = self.known(&work.service);
-        let Known { digests, reads, .. } = &mut self.known[known];
+        let Known {
+            digests,
+            limits,
+            reads,
+            may_say,
+            ..
+        } = &mut self.known[known];
         let Some((digest, _)) = *digests else {
             return Some(work);
         };
+        let may_say = may_say.entry(work.page);
+        let may_say = may_say.or_insert_with(|| {
+            Arc::new(MaySay::of(&work.service, work.page, *limits))
+        });
+        let may_say = Arc::clone(may_say);
         let stage = work.cohort.stage;
         let reads = reads.entry((work.page, stage));
         let reads = reads.or_insert_with(|| Reads::of(&work.program().stages[stage]).into());
@@ -201,6 +219,7 @@ impl Remote {
                 digest,
                 lanes,
                 tries: tries + 1,
+                may_say,
                 work,
             },
         );

@@ -23,6 +23,7 @@
 pub(crate) mod answer;
 pub(crate) mod bytes;
 pub(crate) mod columns;
+pub(crate) mod may_say;
 pub(crate) mod message;
 pub(crate) mod outcome;
 pub(crate) mod reads;
