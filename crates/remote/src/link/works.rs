@@ -4,6 +4,7 @@ use super::node::{Fit, Node, Phase};
 use super::options::LinkOptions;
 use crate::bundle::Bundles;
 use crate::figures::Figures;
+use crate::wire::bytes::Bounded;
 use crate::wire::columns;
 use crate::wire::may_say::MaySay;
 use crate::wire::message::{self, Digest, MESSAGE_MAX, Message};
@@ -201,7 +202,9 @@ impl Remote {
         let lanes: Vec<u32> = active.map(|(lane, _)| lane).collect();
         let token = self.next_token;
         let mut bytes = Vec::new();
-        let put = |to: &mut Vec<u8>| columns::put(work.page, &work.cohort, &lanes, &reads, to);
+        let put = |to: &mut Bounded<'_>| {
+            columns::put(work.page, &work.cohort, &lanes, &reads, to);
+        };
         if !columns::are_taken(&work.cohort, &lanes)
             || !message::put_work(token, &digest, &mut bytes, put)
         {

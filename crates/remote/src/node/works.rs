@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::options::{ExecutorFactory, Limits};
 use super::services::Services;
 use crate::bundle::Compiled;
-use crate::wire::bytes::Wrong;
+use crate::wire::bytes::{Bounded, Wrong};
 use crate::wire::message::{self, Digest, Message};
 use crate::wire::{columns, outcome};
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
@@ -253,7 +253,7 @@ impl NodeWorker {
                 continue;
             };
             let mut bytes = Vec::new();
-            let put = |to: &mut Vec<u8>| outcome::put(work.program(), &work.cohort, to);
+            let put = |to: &mut Bounded<'_>| outcome::put(work.program(), &work.cohort, to);
             let is_whole = outcome::is_whole(&work.cohort, running.stage)
                 && message::put_done(token, &mut bytes, put);
             if is_whole {

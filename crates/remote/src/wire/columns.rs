@@ -27,7 +27,13 @@ pub(crate) fn are_taken(cohort: &Cohort, lanes: &[u32]) -> bool {
 }
 
 /// Appends where the cohort stands, and the columns.
-pub(crate) fn put(page: usize, cohort: &Cohort, lanes: &[u32], reads: &Reads, to: &mut Vec<u8>) {
+pub(crate) fn put(
+    page: usize,
+    cohort: &Cohort,
+    lanes: &[u32],
+    reads: &Reads,
+    to: &mut impl Put,
+) {
     to.put_u32(page as u32);
     to.put_u32(cohort.stage as u32);
     to.put_u32(lanes.len() as u32);
@@ -64,12 +70,12 @@ fn put_column(
     column: &Column,
     at: impl Iterator<Item = usize> + Clone,
     arena: &Arena,
-    to: &mut Vec<u8>,
+    to: &mut impl Put,
 ) {
     match column {
         Column::Text(views) => {
             at.clone().for_each(|at| to.put_u32(views[at].length));
-            at.for_each(|at| to.extend_from_slice(arena.get(views[at])));
+            at.for_each(|at| to.put(arena.get(views[at])));
         }
         Column::Int(values) => at.for_each(|at| to.put_u64(values[at] as u64)),
         Column::List(_) => unreachable!("what is read of a list is its columns"),
