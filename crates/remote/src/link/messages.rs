@@ -108,9 +108,11 @@ impl Remote {
             Message::Declined { token, is_unknown } => {
                 let away = self.take_away(index, token)?;
                 self.figures.count_declined(index);
-                if is_unknown {
+                let services = &mut self.nodes[index].services;
+                // Works that went together come back together: it is offered again once.
+                if is_unknown && matches!(services.get(&away.digest), Some(Fit::Ready)) {
                     // It has forgotten it for others.
-                    self.nodes[index].services.remove(&away.digest);
+                    services.remove(&away.digest);
                     let service = Arc::clone(&away.work.service);
                     self.offer(port, &service, now);
                 }

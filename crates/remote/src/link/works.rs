@@ -150,7 +150,9 @@ impl Remote {
             if !lacks(node) {
                 continue;
             }
-            node.services.retain(|digest, _| served.contains(digest));
+            // Of those that nobody serves any more, it answers what it was told of all the same.
+            let is_asked = |fit: &Fit| matches!(fit, Fit::Offered(_) | Fit::Sent);
+            (node.services).retain(|digest, fit| served.contains(digest) || is_asked(fit));
             node.services.insert(digest, Fit::Offered(bundle.clone()));
             node.say(Message::Offer { digest });
             if !node.flush(port) {
