@@ -1,6 +1,6 @@
 //! What nodes say, and what comes of it.
 
-use super::node::{Fit, Phase};
+use super::node::{Fit, LATER_AFTER, Phase};
 use super::works::{Away, Remote};
 use crate::wire::answer::{Answer, Asked};
 use crate::wire::bytes::Wrong;
@@ -95,13 +95,15 @@ impl Remote {
                 Ok(())
             }
             Message::Unfit { digest, why } => {
-                let fit = node.services.get_mut(&digest);
-                let Some(fit @ (Fit::Offered(_) | Fit::Sent)) = fit else {
-                    return Err("it refuses what it was not offered".to_owned());
-                };
-                *fit = Fit::Unfit;
+                node.refuses(&digest, Fit::Unfit)?;
                 let service = self.name_of(&digest);
                 self.figures.unfit(index, &service, why);
+                Ok(())
+            }
+            Message::Later { digest, why } => {
+                node.refuses(&digest, Fit::Later(now + LATER_AFTER))?;
+                let service = self.name_of(&digest);
+                self.figures.later(index, &service, why);
                 Ok(())
             }
             Message::Done { token, answer } => self.take_answer(index, token, answer),

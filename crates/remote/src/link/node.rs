@@ -24,6 +24,8 @@ const WAIT_FIRST: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// A connection on which nothing is said for so long is asked whether it is there.
 const PING_AFTER: Duration = Duration::from_secs(5);
+/// A service that a node may take another time is offered again after so long.
+pub(super) const LATER_AFTER: Duration = Duration::from_secs(5);
 
 /// How far the two have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub(super) enum Fit {
     Sent,
     Ready,
     Unfit,
+    /// It may take it another time: it is offered again then.
+    Later(Time),
 }
 
 /// See the module's text.
@@ -95,6 +99,22 @@ impl Node {
     pub(super) fn has(&self, digest: &Digest) -> bool {
         matches!(self.phase, Phase::Used { .. })
             && matches!(self.services.get(digest), Some(Fit::Ready))
+    }
+
+    /// Whether a service is to be offered to it: it was not yet, or it said later.
+    pub(super) fn lacks(&self, digest: &Digest, now: Time) -> bool {
+        let is_due = match self.services.get(digest) {
+            None => true,
+            Some(Fit::Later(at)) => *at <= now,
+            Some(_) => false,
+        };
+        is_due && matches!(self.phase, Phase::Used { .. })
+    }
+
+    /// Whether there is a service that it may take another time.
+    pub(super) fn says_later(&self) -> bool {
+        let mut fits = self.services.values();
+        fits.any(|fit| matches!(fit, Fit::Later(_)))
     }
 
     fn has_room(&self) -> bool {
@@ -276,6 +296,20 @@ impl Node {
         self.phase = Phase::Used { in_flight };
         self.deadline = Time::NEVER;
         Ok(())
+    }
+
+    /// It does not take a service that it was offered.
+    ///
+    /// # Errors
+    /// It was not.
+    pub(super) fn refuses(&mut self, digest: &Digest, fit: Fit) -> Result<(), String> {
+        match self.services.get_mut(digest) {
+            Some(offered @ (Fit::Offered(_) | Fit::Sent)) => {
+                *offered = fit;
+                Ok(())
+            }
+            _ => Err("it refuses what it was not offered".to_owned()),
+        }
     }
 
     /// It has answered to what `tick` asked.

@@ -106,9 +106,9 @@ impl Remote {
         digests.is_some_and(|(digest, _)| self.nodes.iter().any(|node| node.has(&digest)))
     }
 
-    /// Whether it was said of all nodes why they are not used.
+    /// Whether it was said of all nodes why they are not used, and of none that it may be.
     pub(crate) fn has_none(&self) -> bool {
-        self.figures.has_none()
+        self.figures.has_none() && !self.nodes.iter().any(Node::says_later)
     }
 
     /// What is known of a service.
@@ -129,16 +129,13 @@ impl Remote {
         self.known.len() - 1
     }
 
-    /// Offers a service to all nodes that were not offered it yet.
-    pub(super) fn offer(&mut self, port: &mut dyn Port, service: &Arc<Service>, now: Time) {
+    /// Offers a service to all nodes that were not offered it yet, or have it offered again.
+    pub(crate) fn offer(&mut self, port: &mut dyn Port, service: &Arc<Service>, now: Time) {
         let known = self.known(service);
         let Some((digest, _)) = self.known[known].digests else {
             return;
         };
-        let lacks = |node: &Node| {
-            matches!(node.phase, Phase::Used { .. }) && !node.services.contains_key(&digest)
-        };
-        if !self.nodes.iter().any(lacks) {
+        if !self.nodes.iter().any(|node| node.lacks(&digest, now)) {
             return;
         }
         let Some((bundle, _)) = self.bundles.find(service) else {
@@ -147,7 +144,7 @@ impl Remote {
         let served = self.bundles.digests();
         for index in 0..self.nodes.len() {
             let node = &mut self.nodes[index];
-            if !lacks(node) {
+            if !node.lacks(&digest, now) {
                 continue;
             }
             // Of those that nobody serves any more, it answers what it was told of all the same.

@@ -92,10 +92,10 @@ impl Handler for NodeWorker {
 impl Worker for NodeWorker {
     type Command = Command;
 
-    fn obey(&mut self, port: &mut dyn Port, command: Command, _: Time) {
+    fn obey(&mut self, port: &mut dyn Port, command: Command, now: Time) {
         let Command::Compiled(id, digest, compiled) = command;
         if self.connections.get(id).is_some() {
-            self.compiled(port, id, digest, compiled);
+            self.compiled(port, id, digest, compiled, now);
         }
     }
 }

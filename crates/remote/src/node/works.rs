@@ -88,7 +88,7 @@ impl NodeWorker {
 
     pub(super) fn refuse(&mut self, why: &str, now: Time) {
         if let Some(left_out) = self.refused.line(now) {
-            tracing::warn!(why, left_out, "a connection is refused");
+            tracing::warn!(why, left_out, "what a front end asks for is refused");
         }
     }
 

@@ -4,7 +4,7 @@ use super::bytes::{Bounded, Put, Taker, Wrong};
 use rhythm_venice::secret::{Nonce, Proof};
 
 /// The number of this protocol: ends that have others do not work together.
-pub(crate) const PROTOCOL: u16 = 1;
+pub(crate) const PROTOCOL: u16 = 2;
 /// What both ends have to be the same of: the protocol, and what compiles and runs programs.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Sees that both ends are the same.
@@ -70,8 +70,10 @@ pub(crate) enum Message<'a> {
     Sources { bytes: &'a [u8] },
     /// It is compiled, to these programs.
     Ready { digest: Digest, programs: Digest },
-    /// It is not.
+    /// It is not, and will not be.
     Unfit { digest: Digest, why: &'a str },
+    /// It is not now, for what passes: it may be offered again.
+    Later { digest: Digest, why: &'a str },
     /// A stage of a cohort is to be run.
     Work {
         token: u64,
@@ -186,7 +188,7 @@ pub(crate) fn put(message: Message<'_>, to: &mut Vec<u8>) {
             to.extend_from_slice(&digest);
             to.extend_from_slice(&programs);
         }
-        Message::Unfit { digest, why } => {
+        Message::Unfit { digest, why } | Message::Later { digest, why } => {
             to.extend_from_slice(&digest);
             to.put_text(words(why).as_bytes());
         }
@@ -246,6 +248,7 @@ impl<'a> Message<'a> {
             Message::Declined { .. } => 12,
             Message::Ping => 13,
             Message::Pong => 14,
+            Message::Later { .. } => 15,
         }
     }
 
@@ -316,6 +319,10 @@ impl<'a> Message<'a> {
             },
             13 => Message::Ping,
             14 => Message::Pong,
+            15 => Message::Later {
+                digest: from.array()?,
+                why: from.text()?,
+            },
             _ => return Err(Wrong("a message is of no kind that there is")),
         };
         from.end()?;
@@ -358,6 +365,7 @@ mod tests {
                 programs: [8; 32],
             },
             Message::Unfit { digest, why: "" },
+            Message::Later { digest, why: "no" },
             Message::Work {
                 token,
                 digest,
