@@ -99,6 +99,9 @@ fn read(bytes: &[u8]) -> Result<(Sources, LaneLimits), Wrong> {
         text_bytes_max: limit()?,
         turns_max: limit()?,
     };
+    if !limits.can_be_set() {
+        return Err(Wrong("its limits are none that [limits] can say"));
+    }
     // As many digits as a secret has letters at least, and a number, too.
     const STAND_IN: &str = "00000000000000000000000000000000000001";
     let mut sources = Sources {
@@ -259,6 +262,40 @@ mod tests {
         assert_ne!(other.digest, bundle.digest);
         let compiled = compile_bundle(&other.bytes).expect("it compiles");
         assert_ne!(compiled.programs, digest_of(&service));
+    }
+
+    #[test]
+    fn limits_that_nobody_can_set_are_none() {
+        let usual = LaneLimits::default();
+        let beyond = (1 << 30) + 1;
+        for limits in [
+            LaneLimits {
+                body_bytes_max: beyond,
+                ..usual
+            },
+            LaneLimits {
+                text_bytes_max: beyond,
+                ..usual
+            },
+            LaneLimits {
+                turns_max: beyond,
+                ..usual
+            },
+            LaneLimits {
+                turns_max: 0,
+                ..usual
+            },
+        ] {
+            let bundle = Bundle::new(&sources(), limits).expect("a small one");
+            let why = compile_bundle(&bundle.bytes).expect_err("no settings say so");
+            assert!(why.contains("[limits]"), "{limits:?}: {why}");
+        }
+        let most = LaneLimits {
+            turns_max: beyond - 1,
+            ..usual
+        };
+        let bundle = Bundle::new(&sources(), most).expect("a small one");
+        assert!(compile_bundle(&bundle.bytes).is_ok());
     }
 
     #[test]
