@@ -1,15 +1,15 @@
 //! Cohorts of made-up programs there and back, as bytes; and what nodes that lie can say.
 
 use super::answer::{Answer, Asked};
-use super::bytes::Wrong;
+use super::bytes::{Put, Wrong};
 use super::may_say::MaySay;
 use super::reads::Reads;
 use super::{columns, outcome};
-use rhythm_engine::cohort::LaneState;
+use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::conformance::{self, Dice, make_cohort, make_service};
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
-use rhythm_engine::program::{Op, Service};
+use rhythm_engine::program::{Op, Service, StageProgram};
 use rhythm_protocol::scan::Level;
 use std::sync::Arc;
 
@@ -317,6 +317,37 @@ fn of_what_other_pages_have_a_page_says_nothing() {
         }
     }
     assert!(with_fragments > 0 && without_ends > 0, "{with_fragments} {without_ends}");
+}
+
+#[test]
+fn a_few_bytes_do_not_become_a_cohort_of_any_size() {
+    let made = make_service(1);
+    let mut page = made.pages[0].clone();
+    let field = page.fields[0].clone();
+    page.fields.resize(150, field);
+    // It reads nothing, so that nothing comes of its lanes but how many they are.
+    page.stages = vec![StageProgram::default()];
+    let service = Service {
+        pages: vec![page],
+        ..Service::default()
+    };
+    let taken = |lanes: u32| {
+        let mut bytes = Vec::new();
+        [0, 0, lanes].into_iter().for_each(|it| bytes.put_u32(it));
+        columns::take(&service, &bytes).map(|(_, cohort)| cohort.len())
+    };
+    assert_eq!(taken(1000), Ok(1000));
+    let wrong = Wrong("a cohort has too many lanes for so many fields");
+    assert_eq!(taken(60_000), Err(wrong));
+    // Nor does a front end send such a one.
+    let mut cohort = Cohort::default();
+    cohort.reset(&service.pages[0]);
+    for _ in 0..60_000 {
+        cohort.push_lane();
+    }
+    let lanes: Vec<u32> = (0..60_000).collect();
+    assert!(columns::are_taken(&cohort, &lanes[..1000]));
+    assert!(!columns::are_taken(&cohort, &lanes));
 }
 
 #[test]
