@@ -106,7 +106,7 @@ impl Remote {
                 self.figures.later(index, &service, why);
                 Ok(())
             }
-            Message::Done { token, answer } => self.take_answer(index, token, answer),
+            Message::Done { token, answer } => self.take_answer(index, token, answer, now),
             Message::Declined { token, is_unknown } => {
                 let away = self.take_away(index, token)?;
                 self.figures.count_declined(index);
@@ -167,7 +167,13 @@ impl Remote {
         Ok(away)
     }
 
-    fn take_answer(&mut self, index: usize, token: u64, answer: &[u8]) -> Result<(), String> {
+    fn take_answer(
+        &mut self,
+        index: usize,
+        token: u64,
+        answer: &[u8],
+        now: Time,
+    ) -> Result<(), String> {
         let not_asked = "it answers what it was not asked";
         let away = self.away.get(&token).filter(|away| away.node == index);
         let away = away.ok_or(not_asked)?;
@@ -184,9 +190,11 @@ impl Remote {
         let Away {
             mut work, lanes, ..
         } = self.take_away(index, token)?;
+        let known = self.known(&work.service);
+        (self.known[known].late).remove(&(work.page, work.cohort.stage));
         read.apply(&mut work.cohort, &lanes);
         self.figures.count_done(index);
-        self.nodes[index].did_well();
+        self.nodes[index].did_well(now);
         self.done.push(work);
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! ```text
 //!     Away --connect--> Greeted? --Greeting, Hello--> Proven? --Welcome--> Used
 //!       ^                                                                   |
-//!       +---- lost, silent, wrong; a wait that doubles each time -----------+
+//!       +---- lost, silent, wrong; a wait that doubles while that goes on --+
 //! ```
 
 use super::options::LinkOptions;
@@ -22,6 +22,8 @@ use std::time::Duration;
 /// How long is waited before a node is tried again: at first, and at most.
 const WAIT_FIRST: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
+/// One that works again is forgiven after so long.
+const STEADY_AFTER: Duration = Duration::from_secs(10);
 /// A connection on which nothing is said for so long is asked whether it is there.
 const PING_AFTER: Duration = Duration::from_secs(5);
 /// A service that a node may take another time is offered again after so long.
@@ -68,6 +70,8 @@ pub(super) struct Node {
     pub(super) under_way: usize,
     pub(super) services: HashMap<Digest, Fit>,
     wait: Duration,
+    /// When it was lost last.
+    left: Time,
     /// When something is to have come.
     deadline: Time,
     /// When it was last heard of.
@@ -85,6 +89,7 @@ impl Node {
             under_way: 0,
             services: HashMap::new(),
             wait: WAIT_FIRST,
+            left: Time::ZERO,
             deadline: Time::NEVER,
             heard: Time::ZERO,
         }
@@ -153,6 +158,7 @@ impl Node {
         self.under_way = 0;
         self.services.clear();
         self.deadline = Time::NEVER;
+        self.left = now;
         if is_wrong {
             self.wait = WAIT_MAX;
         }
@@ -162,9 +168,12 @@ impl Node {
         self.wait = (self.wait * 2).min(WAIT_MAX);
     }
 
-    /// It has done something: when it is lost again, it is tried again soon.
-    pub(super) fn did_well(&mut self) {
-        self.wait = WAIT_FIRST;
+    /// It has done something: if it was not lost for a while, it is tried again soon when it is. Of
+    /// one that is lost again and again, what it does between does not count.
+    pub(super) fn did_well(&mut self, now: Time) {
+        if self.left + STEADY_AFTER <= now {
+            self.wait = WAIT_FIRST;
+        }
     }
 
     /// Appends a message.

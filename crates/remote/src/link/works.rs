@@ -15,6 +15,7 @@ use rhythm_engine::program::Service;
 use rhythm_net::{ConnectionId, Peer, Port, Time};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// How often a work is sent before it is run here.
 const TRIES_MAX: u8 = 2;
@@ -31,6 +32,29 @@ pub(super) struct Away {
     pub(super) work: Work,
 }
 
+/// A stage that is late twice without an answer between is run here for so long, the next time for
+/// twice as long, and so on: at first, and at most.
+const HERE_FIRST: Duration = Duration::from_secs(5);
+const HERE_MAX: Duration = Duration::from_secs(300);
+
+/// A stage that a node was lost over: nodes may be too slow for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Late {
+    times: u32,
+    here_until: Time,
+}
+
+impl Late {
+    fn again(&mut self, now: Time) {
+        // Once may be the node's own fault.
+        if let Some(before) = self.times.checked_sub(1) {
+            let wait = HERE_FIRST.saturating_mul(1 << before.min(16));
+            self.here_until = now + wait.min(HERE_MAX);
+        }
+        self.times = self.times.saturating_add(1);
+    }
+}
+
 /// What is known of a service, so that it is not asked again for each cohort.
 pub(super) struct Known {
     pub(super) service: Weak<Service>,
@@ -41,6 +65,8 @@ pub(super) struct Known {
     pub(super) reads: HashMap<(usize, usize), Arc<Reads>>,
     /// What each page's answers may have.
     pub(super) may_say: HashMap<usize, Arc<MaySay>>,
+    /// Stages of pages that were late since they were answered last.
+    pub(super) late: HashMap<(usize, usize), Late>,
 }
 
 /// The way of a worker to its nodes. See the module above.
@@ -125,6 +151,7 @@ impl Remote {
             digests: found.map(|(bundle, programs)| (bundle.digest, programs)),
             reads: HashMap::new(),
             may_say: HashMap::new(),
+            late: HashMap::new(),
         });
         self.known.len() - 1
     }
@@ -231,6 +258,27 @@ impl Remote {
         None
     }
 
+    /// A node is lost over this work, the first of those that it was given.
+    pub(super) fn was_late(&mut self, token: u64, now: Time) {
+        let Some(Away { work, .. }) = self.away.get(&token) else {
+            return;
+        };
+        let service = Arc::clone(&work.service);
+        let (page, stage) = (work.page, work.cohort.stage);
+        let known = self.known(&service);
+        let late = self.known[known].late.entry((page, stage)).or_default();
+        late.again(now);
+        let page = &service.pages[page].name;
+        tracing::debug!(page, stage, times = late.times, "a device node is late with a stage");
+    }
+
+    /// Whether nodes are too slow for the stage of a work, as far as was seen of late.
+    pub(super) fn stays_here(&mut self, work: &Work, now: Time) -> bool {
+        let known = self.known(&work.service);
+        let late = self.known[known].late.get(&(work.page, work.cohort.stage));
+        late.is_some_and(|late| now < late.here_until)
+    }
+
     /// Runs a work here.
     pub(super) fn run_here(&mut self, work: Work) {
         self.figures.count_here();
@@ -264,7 +312,8 @@ impl Remote {
 
     /// A work came back without having been run: another node has it, or this machine.
     pub(super) fn again(&mut self, port: &mut dyn Port, away: Away, now: Time) {
-        let node = match away.tries < TRIES_MAX {
+        let goes = away.tries < TRIES_MAX && !self.stays_here(&away.work, now);
+        let node = match goes {
             true => self.node_for(&away.digest),
             false => None,
         };
