@@ -20,6 +20,9 @@ mod node;
 mod options;
 mod works;
 
+#[cfg(test)]
+mod tests;
+
 pub use options::LinkOptions;
 pub use works::Remote;
 
