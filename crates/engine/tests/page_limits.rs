@@ -70,7 +70,13 @@ fn a_service_may_come_to_so_much_and_no_more() {
     let text_bytes = 3_500;
     assert_eq!(larger(Size { text_bytes, ..any }), fourth);
     // Of each page two hundred, and not those of the files alone.
-    assert_ne!(larger(Size { nodes: 1_000, ..any }), None);
+    assert_ne!(
+        larger(Size {
+            nodes: 1_000,
+            ..any
+        }),
+        None
+    );
 }
 
 #[test]

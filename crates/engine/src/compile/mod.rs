@@ -139,7 +139,8 @@ pub fn compile_within(
         size.text_bytes += assembly.fragments.bytes;
         if !size.is_within(most) {
             let message = "with this page the service is larger than any that is taken";
-            assembly.report.error(page.header.place, message, format!("at most {most:?}"));
+            let hint = format!("at most {most:?}");
+            assembly.report.error(page.header.place, message, hint);
             break;
         }
     }

@@ -26,9 +26,7 @@ impl Size {
 
     /// Whether it is within one in all respects.
     pub(super) fn is_within(self, most: Size) -> bool {
-        self.pages <= most.pages
-            && self.nodes <= most.nodes
-            && self.text_bytes <= most.text_bytes
+        self.pages <= most.pages && self.nodes <= most.nodes && self.text_bytes <= most.text_bytes
     }
 }
 

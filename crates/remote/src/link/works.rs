@@ -145,10 +145,12 @@ impl Remote {
         }
         self.known.retain(|known| known.service.strong_count() > 0);
         let found = self.bundles.find(service);
+        let limits = found.as_ref().map(|(bundle, _)| bundle.limits);
+        let limits = limits.unwrap_or_default();
         self.known.push(Known {
             service: Arc::downgrade(service),
-            limits: found.as_ref().map_or_else(LaneLimits::default, |(bundle, _)| bundle.limits),
             digests: found.map(|(bundle, programs)| (bundle.digest, programs)),
+            limits,
             reads: HashMap::new(),
             may_say: HashMap::new(),
             late: HashMap::new(),
@@ -215,9 +217,8 @@ impl Remote {
             return Some(work);
         };
         let may_say = may_say.entry(work.page);
-        let may_say = may_say.or_insert_with(|| {
-            Arc::new(MaySay::of(&work.service, work.page, *limits))
-        });
+        let may_say =
+            may_say.or_insert_with(|| Arc::new(MaySay::of(&work.service, work.page, *limits)));
         let may_say = Arc::clone(may_say);
         let stage = work.cohort.stage;
         let reads = reads.entry((work.page, stage));
@@ -269,7 +270,12 @@ impl Remote {
         let late = self.known[known].late.entry((page, stage)).or_default();
         late.again(now);
         let page = &service.pages[page].name;
-        tracing::debug!(page, stage, times = late.times, "a device node is late with a stage");
+        tracing::debug!(
+            page,
+            stage,
+            times = late.times,
+            "a device node is late with a stage"
+        );
     }
 
     /// Whether nodes are too slow for the stage of a work, as far as was seen of late.

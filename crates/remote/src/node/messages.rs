@@ -63,10 +63,10 @@ impl NodeWorker {
         let Some(connection) = self.connections.get_mut(id) else {
             return Ok(());
         };
-        connection.deadline = now + SILENT_MAX;
         if let Some(nonce) = connection.nonce {
             return self.take_hello(port, id, nonce, message, now);
         }
+        connection.deadline = now + SILENT_MAX;
         if connection.is_greedy() {
             return Err(Wrong("a front end asks for more than it takes"));
         }
@@ -90,7 +90,8 @@ impl NodeWorker {
                 let tell = self.tell(id, digest);
                 if !self.services.compile(digest, bytes.to_vec(), tell) {
                     self.settled(id);
-                    self.later(port, id, digest, "too many services wait to be compiled", now);
+                    let why = "too many services wait to be compiled there";
+                    self.later(port, id, digest, why, now);
                 }
             }
             Message::Work {
@@ -132,6 +133,7 @@ impl NodeWorker {
         match checked {
             Ok(()) => {
                 connection.nonce = None;
+                connection.deadline = now + SILENT_MAX;
                 let proof = match &self.key {
                     Some(key) => key.prove(Prover::Device, &[&theirs, &nonce]),
                     None => [0; 32],

@@ -143,6 +143,11 @@ impl NodeWorker {
 
     /// Runs the next work of who has its turn. False: there is none, or no room for it.
     pub(super) fn run_next(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let unsent: usize = self.connections.iter().map(|(_, it)| it.unsent()).sum();
+        if unsent > self.limits.held_max {
+            // Nobody has a turn until some of it is taken, or who does not take it is ended.
+            return false;
+        }
         let ready = |id: &ConnectionId| {
             let connection = self.connections.get(*id);
             connection.is_none_or(Connection::has_taken_all)

@@ -29,13 +29,7 @@ pub(crate) fn are_taken(cohort: &Cohort, lanes: &[u32]) -> bool {
 }
 
 /// Appends where the cohort stands, and the columns.
-pub(crate) fn put(
-    page: usize,
-    cohort: &Cohort,
-    lanes: &[u32],
-    reads: &Reads,
-    to: &mut impl Put,
-) {
+pub(crate) fn put(page: usize, cohort: &Cohort, lanes: &[u32], reads: &Reads, to: &mut impl Put) {
     to.put_u32(page as u32);
     to.put_u32(cohort.stage as u32);
     to.put_u32(lanes.len() as u32);

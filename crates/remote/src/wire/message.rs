@@ -118,11 +118,7 @@ pub(crate) fn put_work(
 }
 
 /// Appends a [`Message::Done`] likewise.
-pub(crate) fn put_done(
-    token: u64,
-    to: &mut Vec<u8>,
-    write: impl FnOnce(&mut Bounded<'_>),
-) -> bool {
+pub(crate) fn put_done(token: u64, to: &mut Vec<u8>, write: impl FnOnce(&mut Bounded<'_>)) -> bool {
     let at = begin(11, to);
     to.put_u64(token);
     put_rest(at, to, write)
@@ -431,7 +427,10 @@ mod tests {
         bytes.clear();
         assert!(put_done(1, &mut bytes, longest));
         let taken = take(&bytes, MESSAGE_MAX);
-        assert!(matches!(taken, Ok(Some((Message::Done { token: 1, .. }, _)))));
+        assert!(matches!(
+            taken,
+            Ok(Some((Message::Done { token: 1, .. }, _)))
+        ));
         let longer = |to: &mut Bounded<'_>| to.put(&vec![7; MESSAGE_MAX - token + 1]);
         assert!(!put_done(1, &mut bytes, longer));
     }

@@ -316,7 +316,10 @@ fn of_what_other_pages_have_a_page_says_nothing() {
             with_fragments += 1;
         }
     }
-    assert!(with_fragments > 0 && without_ends > 0, "{with_fragments} {without_ends}");
+    assert!(
+        with_fragments > 0 && without_ends > 0,
+        "{with_fragments} {without_ends}"
+    );
 }
 
 #[test]
