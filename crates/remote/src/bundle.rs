@@ -91,10 +91,12 @@ pub(crate) struct Compiled {
 pub(crate) fn compile_bundle(bytes: &[u8]) -> Result<Compiled, String> {
     let (sources, limits) = read(bytes).map_err(|wrong| wrong.to_string())?;
     let service = compile_within(&sources, node_kinds(), SIZE_MAX);
-    let service = service.map_err(|found| match found.first() {
+    let mut service = service.map_err(|found| match found.first() {
         Some(first) => format!("it does not compile there: {first}"),
         None => "it does not compile there".to_owned(),
     })?;
+    // Front ends have made theirs.
+    service.error_pages = None;
     Ok(Compiled {
         programs: digest_of(&service),
         bytes: bytes.len() + bytes_of(&service),
@@ -242,6 +244,7 @@ impl Bundles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rhythm_engine::compile::compile;
 
     fn sources() -> Sources {
         let mut sources = Sources {
