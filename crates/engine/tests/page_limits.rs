@@ -5,7 +5,7 @@ mod page_common;
 
 use page_common::compare;
 use rhythm_engine::cohort::{LaneError, LaneState};
-use rhythm_engine::compile::compile;
+use rhythm_engine::compile::{Size, compile, compile_within};
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, conformance};
@@ -33,6 +33,50 @@ fn mistake(template: &str, templates: &[(&str, String)]) -> String {
         Ok(service) => format!("compiles to {} fragments", service.fragments.len()),
         Err(diagnostics) => diagnostics[0].message.clone(),
     }
+}
+
+#[test]
+fn a_service_may_come_to_so_much_and_no_more() {
+    let mut sources = Sources::default();
+    let mut file = |name: String, text: String| sources.files.insert(name, text);
+    file("service.toml".to_owned(), String::new());
+    let long = "{{ n }}and so on ".repeat(100);
+    file("templates/long.html".to_owned(), long);
+    for page in 0..10 {
+        // Few bytes each, and the first text is none that another has.
+        let text = format!(
+            "+++\nroute = \"GET /{page}\"\n[params]\n\
+             n = {{ in = \"query\", type = \"int\" }}\n+++\n\
+             {page}{}{{% include \"long.html\" %}}",
+            "x".repeat(1000)
+        );
+        file(format!("pages/{page}.html"), text);
+    }
+    let larger = |most: Size| match compile_within(&sources, conformance::BESIM, most) {
+        Ok(service) => {
+            assert_eq!(service.pages.len(), 10);
+            None
+        }
+        Err(found) => {
+            assert!(found[0].message.contains("larger than any"), "{}", found[0]);
+            Some(found[0].file.clone())
+        }
+    };
+    assert_eq!(larger(Size::ANY), None);
+    let any = Size::ANY;
+    assert_eq!(larger(Size { pages: 10, ..any }), None);
+    let fourth = Some("pages/3.html".to_owned());
+    assert_eq!(larger(Size { pages: 3, ..any }), fourth);
+    let text_bytes = 3_500;
+    assert_eq!(larger(Size { text_bytes, ..any }), fourth);
+    // Of each page two hundred, and not those of the files alone.
+    assert_ne!(
+        larger(Size {
+            nodes: 1_000,
+            ..any
+        }),
+        None
+    );
 }
 
 #[test]

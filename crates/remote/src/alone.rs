@@ -57,9 +57,11 @@ impl Alone {
     pub fn wait_ready(&mut self, service: &Arc<Service>, most: Duration) -> io::Result<bool> {
         let end = clock::monotonic() + most;
         while !self.turn.link.is_ready(service) {
-            if clock::monotonic() >= end || self.turn.link.has_none() {
+            let now = clock::monotonic();
+            if now >= end || self.turn.link.has_none() {
                 return Ok(false);
             }
+            self.turn.link.offer(self.driver.port(), service, now);
             self.turn()?;
         }
         Ok(true)

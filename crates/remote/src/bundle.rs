@@ -7,22 +7,31 @@
 
 use crate::wire::bytes::{Put, Taker, Wrong};
 use crate::wire::message::{Digest, SOURCES_MAX};
-use rhythm_engine::compile::compile;
+use rhythm_engine::compile::{Size, compile_within};
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::kind::BackendKind;
-use rhythm_engine::program::Service;
+use rhythm_engine::program::{Op, Service};
 use rhythm_engine::settings::{BackendKey, Outside};
 use rhythm_engine::source::Sources;
 use rhythm_server::backend::kinds;
 use sha2::{Digest as _, Sha256};
+use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+/// Most that a node compiles of a service.
+const SIZE_MAX: Size = Size {
+    pages: 4096,
+    nodes: 2_000_000,
+    text_bytes: 64 << 20,
+};
 
 /// The sources of a service, as bytes, and their digest.
 #[derive(Clone, Debug)]
 pub struct Bundle {
     pub(crate) digest: Digest,
     pub(crate) bytes: Arc<[u8]>,
+    pub(crate) limits: LaneLimits,
 }
 
 impl Bundle {
@@ -59,6 +68,7 @@ impl Bundle {
         Ok(Bundle {
             digest: Sha256::digest(&bytes).into(),
             bytes: bytes.into(),
+            limits,
         })
     }
 }
@@ -70,6 +80,8 @@ pub(crate) struct Compiled {
     pub(crate) limits: LaneLimits,
     /// What it was compiled to.
     pub(crate) programs: Digest,
+    /// What of memory it takes, roughly.
+    pub(crate) bytes: usize,
 }
 
 /// Compiles what came.
@@ -78,15 +90,33 @@ pub(crate) struct Compiled {
 /// It is no bundle, or does not compile here; in words.
 pub(crate) fn compile_bundle(bytes: &[u8]) -> Result<Compiled, String> {
     let (sources, limits) = read(bytes).map_err(|wrong| wrong.to_string())?;
-    let service = compile(&sources, node_kinds()).map_err(|found| match found.first() {
+    let service = compile_within(&sources, node_kinds(), SIZE_MAX);
+    let mut service = service.map_err(|found| match found.first() {
         Some(first) => format!("it does not compile there: {first}"),
         None => "it does not compile there".to_owned(),
     })?;
+    // Front ends have made theirs.
+    service.error_pages = None;
     Ok(Compiled {
         programs: digest_of(&service),
+        bytes: bytes.len() + bytes_of(&service),
         service: Arc::new(service),
         limits,
     })
+}
+
+/// Bytes of a service's programs and texts.
+fn bytes_of(service: &Service) -> usize {
+    let ops = Cell::new(0);
+    let mut bytes: usize = service.fragments.iter().map(|text| text.len()).sum();
+    for page in &service.pages {
+        bytes += page.texts.len();
+        page.any_op(|_| {
+            ops.set(ops.get() + 1);
+            false
+        });
+    }
+    bytes + ops.get() * size_of::<Op>()
 }
 
 fn read(bytes: &[u8]) -> Result<(Sources, LaneLimits), Wrong> {
@@ -97,6 +127,9 @@ fn read(bytes: &[u8]) -> Result<(Sources, LaneLimits), Wrong> {
         text_bytes_max: limit()?,
         turns_max: limit()?,
     };
+    if !limits.can_be_set() {
+        return Err(Wrong("its limits are none that [limits] can say"));
+    }
     // As many digits as a secret has letters at least, and a number, too.
     const STAND_IN: &str = "00000000000000000000000000000000000001";
     let mut sources = Sources {
@@ -211,6 +244,7 @@ impl Bundles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rhythm_engine::compile::compile;
 
     fn sources() -> Sources {
         let mut sources = Sources {
@@ -257,6 +291,52 @@ mod tests {
         assert_ne!(other.digest, bundle.digest);
         let compiled = compile_bundle(&other.bytes).expect("it compiles");
         assert_ne!(compiled.programs, digest_of(&service));
+    }
+
+    #[test]
+    fn a_service_of_too_many_pages_is_told_so() {
+        let mut sources = sources();
+        for index in 0..SIZE_MAX.pages {
+            let page = format!("+++\nroute = \"GET /{index}\"\n+++\nhello");
+            sources.files.insert(format!("pages/{index}.html"), page);
+        }
+        let bundle = Bundle::new(&sources, LaneLimits::default()).expect("its bytes are few");
+        let why = compile_bundle(&bundle.bytes).expect_err("it has one more");
+        assert!(why.contains("larger than any that is taken"), "{why}");
+    }
+
+    #[test]
+    fn limits_that_nobody_can_set_are_none() {
+        let usual = LaneLimits::default();
+        let beyond = (1 << 30) + 1;
+        for limits in [
+            LaneLimits {
+                body_bytes_max: beyond,
+                ..usual
+            },
+            LaneLimits {
+                text_bytes_max: beyond,
+                ..usual
+            },
+            LaneLimits {
+                turns_max: beyond,
+                ..usual
+            },
+            LaneLimits {
+                turns_max: 0,
+                ..usual
+            },
+        ] {
+            let bundle = Bundle::new(&sources(), limits).expect("a small one");
+            let why = compile_bundle(&bundle.bytes).expect_err("no settings say so");
+            assert!(why.contains("[limits]"), "{limits:?}: {why}");
+        }
+        let most = LaneLimits {
+            turns_max: beyond - 1,
+            ..usual
+        };
+        let bundle = Bundle::new(&sources(), most).expect("a small one");
+        assert!(compile_bundle(&bundle.bytes).is_ok());
     }
 
     #[test]

@@ -124,6 +124,22 @@ impl Figures {
         self.nodes[node].1.connections.fetch_sub(1, Relaxed);
     }
 
+    /// A node does not take a service now. It is asked again and again: one line tells of that.
+    pub(crate) fn later(&self, node: usize, service: &str, why: &str) {
+        let (node, of_node) = &self.nodes[node];
+        let mut said = of_node.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.as_deref() != Some(why) {
+            tracing::warn!(
+                node,
+                service,
+                why,
+                "a device node does not take the pages of a service yet: until it does they are \
+                 rendered here"
+            );
+            *said = Some(why.to_owned());
+        }
+    }
+
     /// A node does not take a service.
     pub(crate) fn unfit(&self, node: usize, service: &str, why: &str) {
         let (node, of_node) = &self.nodes[node];

@@ -1,6 +1,7 @@
 //! `rhythm device`: lends this machine's device to front ends on others.
 
 use crate::device::{CudaArgs, Device, take_all_queues};
+use crate::ending::{ENDING_MAX, exit_after};
 use crate::logs;
 use anyhow::{Context, Result, ensure};
 use rhythm_engine::device::LaneLimits;
@@ -110,7 +111,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let node = Node::start(&options, factory)?;
     let stop = node.stopper();
     let _watch = signal::watch(move |signal| match signal {
-        Signal::Terminate | Signal::Interrupt => stop(),
+        Signal::Terminate | Signal::Interrupt => {
+            stop();
+            // A thread that waits for a device which hangs does not hear of it.
+            exit_after(ENDING_MAX);
+        }
         Signal::Reload | Signal::User1 => {}
     })
     .context("cannot watch for signals")?;

@@ -15,6 +15,7 @@ mod check;
 mod conform;
 mod device;
 mod doctor;
+mod ending;
 mod flags;
 mod folder;
 mod kv;

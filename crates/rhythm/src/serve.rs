@@ -3,6 +3,7 @@
 use crate::allocator;
 use crate::backends::BackendArgs;
 use crate::device::{CudaArgs, take_all_queues};
+use crate::ending::{ENDING_MAX, exit_after};
 use crate::flags::Overrides;
 use crate::folder::{Folder, told_once};
 use crate::logs::{self, simd_mistake};
@@ -31,8 +32,6 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
 
 /// Serve the pages of a service, or of several, each for its hosts.
 ///
@@ -283,19 +282,6 @@ fn obey(control: Control, told: Option<Told>) -> impl FnMut(Signal) + Send + 'st
         },
         Signal::User1 => control.reopen_log(),
     }
-}
-
-/// The time that workers, and the access log, take to end once nothing is waited for.
-const ENDING_MAX: Duration = Duration::from_secs(5);
-
-/// Ends the process after this time, if it does not before: something hangs.
-fn exit_after(limit: Duration) {
-    thread::spawn(move || {
-        thread::sleep(limit);
-        tracing::error!("something does not end: leaving without it");
-        logs::finish();
-        process::exit(1);
-    });
 }
 
 /// What a reload serves. Where files are watched, that may be what is wrong with them.

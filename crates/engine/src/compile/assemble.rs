@@ -10,6 +10,7 @@ use super::context::Leads;
 use super::params::{declare, keep_what_is_read};
 use super::query::{Asked, query};
 use super::shared_sessions;
+use super::size::Size;
 use super::sql;
 use super::step::{Steps, page_named};
 use super::value::{List, Operand, null_of};
@@ -54,6 +55,8 @@ pub(crate) struct Assembly<'r, 'a> {
     pub(crate) shown: BTreeSet<&'a str>,
     /// Where the texts of pages lead.
     pub(crate) leads: Vec<Leads<'a>>,
+    /// What was compiled so far.
+    pub(crate) size: Size,
 }
 
 /// A page under construction.
@@ -107,6 +110,9 @@ impl<'a> Assembly<'_, 'a> {
             .extend(lost.map(|name| (name.clone(), Operand::Poison)));
         let (params, list_params) = declare(header, &mut page.parts, &mut page.names);
         self.stages(&mut page);
+        self.size.pages += 1;
+        self.size.nodes += page.nodes;
+        self.size.text_bytes += page.parts.texts.length();
         if page.parts.is_too_large() {
             self.report.error(
                 header.place,

@@ -18,6 +18,8 @@ use std::rc::Rc;
 #[derive(Debug, Default)]
 pub(crate) struct Fragments {
     pub(crate) list: Vec<Box<[u8]>>,
+    /// Bytes of all.
+    pub(super) bytes: usize,
     ids: HashMap<Box<[u8]>, FragmentId>,
 }
 
@@ -29,6 +31,7 @@ impl Fragments {
         let id = self.list.len() as FragmentId;
         let bytes: Box<[u8]> = text.as_bytes().into();
         self.ids.insert(bytes.clone(), id);
+        self.bytes += bytes.len();
         self.list.push(bytes);
         id
     }

@@ -68,6 +68,7 @@ use crate::zone;
 use assemble::Assembly;
 use build::Fragments;
 use error_pages::ErrorAssembly;
+pub use size::Size;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -76,6 +77,19 @@ use std::rc::Rc;
 /// # Errors
 /// All mistakes, and the warnings with them, by file and position.
 pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<Diagnostic>> {
+    compile_within(sources, kinds, Size::ANY)
+}
+
+/// As [`compile`], a service that comes to no more than `most`: the page with which it does is a
+/// mistake, and the last that is compiled.
+///
+/// # Errors
+/// As those of [`compile`].
+pub fn compile_within(
+    sources: &Sources,
+    kinds: &[BackendKind],
+    most: Size,
+) -> Result<Service, Vec<Diagnostic>> {
     let mut report = Report::default();
     report_files(sources, &mut report);
     let mut service_file = read_service_file(sources, kinds, &mut report);
@@ -115,9 +129,21 @@ pub fn compile(sources: &Sources, kinds: &[BackendKind]) -> Result<Service, Vec<
         stored_lost: service_file.fields_lost,
         shown: BTreeSet::new(),
         leads: Vec::new(),
+        size: Size::default(),
     };
     let routed = pages.iter().filter(|page| page.header.is_routed);
-    let programs: Vec<PageProgram> = routed.map(|page| assembly.page(page)).collect();
+    let mut programs: Vec<PageProgram> = Vec::new();
+    for page in routed {
+        programs.push(assembly.page(page));
+        let mut size = assembly.size;
+        size.text_bytes += assembly.fragments.bytes;
+        if !size.is_within(most) {
+            let message = "with this page the service is larger than any that is taken";
+            let hint = format!("at most {most:?}");
+            assembly.report.error(page.header.place, message, hint);
+            break;
+        }
+    }
     assembly.check_missing();
     let leads = std::mem::take(&mut assembly.leads);
     let mut shown = assembly.shown;

@@ -1,7 +1,34 @@
-//! Sizes that are known at load: pages that could never be answered.
+//! Sizes that are known at load: pages that could never be answered, and how much a service comes
+//! to.
 
 use crate::diagnostic::{Place, Report};
 use crate::program::{Block, Op, PageProgram};
+
+/// What a service comes to as it is compiled, or may come to where its sources are somebody else's:
+/// a few that use each other often become any number of programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Pages.
+    pub pages: usize,
+    /// What stands in templates and expressions, each as often as pages come to it.
+    pub nodes: usize,
+    /// Bytes of static texts and constants.
+    pub text_bytes: usize,
+}
+
+impl Size {
+    /// Of any service.
+    pub const ANY: Size = Size {
+        pages: usize::MAX,
+        nodes: usize::MAX,
+        text_bytes: usize::MAX,
+    };
+
+    /// Whether it is within one in all respects.
+    pub(super) fn is_within(self, most: Size) -> bool {
+        self.pages <= most.pages && self.nodes <= most.nodes && self.text_bytes <= most.text_bytes
+    }
+}
 
 /// Reports a page whose static text alone is more than an answer may be.
 pub(super) fn check_body(

@@ -1,6 +1,6 @@
 //! Bounds that hold for every executor.
 
-use crate::settings::Limits;
+use crate::settings::{Limits, SettingKind};
 
 /// How much a lane may ask for before it is failed: what keeps one page from stopping a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,23 @@ impl LaneLimits {
             text_bytes_max: limits.stage_text_bytes_max as usize,
             turns_max: limits.stage_turns_max as usize,
         }
+    }
+
+    /// Whether a service's settings could say so: of others, executors may take any memory or time.
+    pub fn can_be_set(&self) -> bool {
+        let may_be = |key: &str, number: usize| {
+            let mut all = Limits::DEFINITIONS.iter();
+            let definition = all.find(|definition| definition.key == key);
+            match definition.map(|definition| definition.rule.kind) {
+                Some(SettingKind::Count(least, most) | SettingKind::Bytes(least, most)) => {
+                    (least as usize..=most as usize).contains(&number)
+                }
+                _ => false,
+            }
+        };
+        may_be("response_bytes_max", self.body_bytes_max)
+            && may_be("stage_text_bytes_max", self.text_bytes_max)
+            && may_be("stage_turns_max", self.turns_max)
     }
 }
 

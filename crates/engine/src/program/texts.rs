@@ -24,6 +24,11 @@ impl TextPool {
         }
     }
 
+    /// Bytes of all.
+    pub(crate) fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The bytes for [`PageProgram::texts`](super::PageProgram::texts).
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes

@@ -1,6 +1,6 @@
 //! What nodes say, and what comes of it.
 
-use super::node::{Fit, Phase};
+use super::node::{Fit, LATER_AFTER, Phase};
 use super::works::{Away, Remote};
 use crate::wire::answer::{Answer, Asked};
 use crate::wire::bytes::Wrong;
@@ -95,22 +95,26 @@ impl Remote {
                 Ok(())
             }
             Message::Unfit { digest, why } => {
-                let fit = node.services.get_mut(&digest);
-                let Some(fit @ (Fit::Offered(_) | Fit::Sent)) = fit else {
-                    return Err("it refuses what it was not offered".to_owned());
-                };
-                *fit = Fit::Unfit;
+                node.refuses(&digest, Fit::Unfit)?;
                 let service = self.name_of(&digest);
                 self.figures.unfit(index, &service, why);
                 Ok(())
             }
-            Message::Done { token, answer } => self.take_answer(index, token, answer),
+            Message::Later { digest, why } => {
+                node.refuses(&digest, Fit::Later(now + LATER_AFTER))?;
+                let service = self.name_of(&digest);
+                self.figures.later(index, &service, why);
+                Ok(())
+            }
+            Message::Done { token, answer } => self.take_answer(index, token, answer, now),
             Message::Declined { token, is_unknown } => {
                 let away = self.take_away(index, token)?;
                 self.figures.count_declined(index);
-                if is_unknown {
+                let services = &mut self.nodes[index].services;
+                // Works that went together come back together: it is offered again once.
+                if is_unknown && matches!(services.get(&away.digest), Some(Fit::Ready)) {
                     // It has forgotten it for others.
-                    self.nodes[index].services.remove(&away.digest);
+                    services.remove(&away.digest);
                     let service = Arc::clone(&away.work.service);
                     self.offer(port, &service, now);
                 }
@@ -163,24 +167,34 @@ impl Remote {
         Ok(away)
     }
 
-    fn take_answer(&mut self, index: usize, token: u64, answer: &[u8]) -> Result<(), String> {
+    fn take_answer(
+        &mut self,
+        index: usize,
+        token: u64,
+        answer: &[u8],
+        now: Time,
+    ) -> Result<(), String> {
         let not_asked = "it answers what it was not asked";
         let away = self.away.get(&token).filter(|away| away.node == index);
-        let Away { work, lanes, .. } = away.ok_or(not_asked)?;
+        let away = away.ok_or(not_asked)?;
+        let work = &away.work;
         let asked = Asked {
             service: &work.service,
             page: work.page,
             stage: work.cohort.stage,
-            lanes: lanes.len(),
+            lanes: away.lanes.len(),
+            may_say: &away.may_say,
         };
         let read = Answer::of(asked, answer);
         let read = read.map_err(|Wrong(why)| format!("it answers wrongly: {why}"))?;
         let Away {
             mut work, lanes, ..
         } = self.take_away(index, token)?;
+        let known = self.known(&work.service);
+        (self.known[known].late).remove(&(work.page, work.cohort.stage));
         read.apply(&mut work.cohort, &lanes);
         self.figures.count_done(index);
-        self.nodes[index].did_well();
+        self.nodes[index].did_well(now);
         self.done.push(work);
         Ok(())
     }

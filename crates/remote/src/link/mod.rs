@@ -10,7 +10,8 @@
 //!
 //! A work stays here, untouched, until its answer has come whole and was checked: a stage is a
 //! function of its cohort, so it can be run again, and nothing is lost or done twice. So that a
-//! node that ends under a cohort ends no more than two, what was lost twice is run here.
+//! node that ends under a cohort ends no more than two, what was lost twice is run here. So is, for
+//! a while, a stage that nodes were late with twice.
 //!
 //! Works are in works.rs, what nodes say in messages.rs, a connection in node.rs.
 
@@ -18,6 +19,9 @@ mod messages;
 mod node;
 mod options;
 mod works;
+
+#[cfg(test)]
+mod tests;
 
 pub use options::LinkOptions;
 pub use works::Remote;
@@ -76,13 +80,14 @@ impl ConnectionOwner for Remote {
     }
 
     fn tick(&mut self, port: &mut dyn Port, now: Time) {
-        let late: Vec<usize> = (self.away.values())
-            .filter(|away| away.deadline <= now)
-            .map(|away| away.node)
+        let late: Vec<(u64, usize)> = (self.away.iter())
+            .filter(|(_, away)| away.deadline <= now)
+            .map(|(token, away)| (*token, away.node))
             .collect();
-        for index in late {
-            // Each is lost once, whatever of it is late.
+        for (token, index) in late {
+            // Each is lost once, over what it was given first.
             if matches!(self.nodes[index].phase, Phase::Used { .. }) {
+                self.was_late(token, now);
                 let why = silent_for(self.options.timeout);
                 self.lose(port, index, &why, false, now);
             }
@@ -111,7 +116,9 @@ impl DeviceLink for Remote {
         let known = self.known(&work.service);
         let digests = self.known[known].digests;
         // What a stage's earlier passes have left beside, only one executor knows.
-        let is_for_nodes = work.cohort.has_active() && !work.cohort.is_between_passes();
+        let is_for_nodes = work.cohort.has_active()
+            && !work.cohort.is_between_passes()
+            && !self.stays_here(&work, now);
         let Some((digest, _)) = digests.filter(|_| is_for_nodes) else {
             self.run_here(work);
             return Ok(());

@@ -4,7 +4,7 @@
 //! ```text
 //!     Away --connect--> Greeted? --Greeting, Hello--> Proven? --Welcome--> Used
 //!       ^                                                                   |
-//!       +---- lost, silent, wrong; a wait that doubles each time -----------+
+//!       +---- lost, silent, wrong; a wait that doubles while that goes on --+
 //! ```
 
 use super::options::LinkOptions;
@@ -22,8 +22,12 @@ use std::time::Duration;
 /// How long is waited before a node is tried again: at first, and at most.
 const WAIT_FIRST: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
+/// One that works again is forgiven after so long.
+const STEADY_AFTER: Duration = Duration::from_secs(10);
 /// A connection on which nothing is said for so long is asked whether it is there.
 const PING_AFTER: Duration = Duration::from_secs(5);
+/// A service that a node may take another time is offered again after so long.
+pub(super) const LATER_AFTER: Duration = Duration::from_secs(5);
 
 /// How far the two have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,8 @@ pub(super) enum Fit {
     Sent,
     Ready,
     Unfit,
+    /// It may take it another time: it is offered again then.
+    Later(Time),
 }
 
 /// See the module's text.
@@ -64,6 +70,8 @@ pub(super) struct Node {
     pub(super) under_way: usize,
     pub(super) services: HashMap<Digest, Fit>,
     wait: Duration,
+    /// When it was lost last.
+    left: Time,
     /// When something is to have come.
     deadline: Time,
     /// When it was last heard of.
@@ -81,6 +89,7 @@ impl Node {
             under_way: 0,
             services: HashMap::new(),
             wait: WAIT_FIRST,
+            left: Time::ZERO,
             deadline: Time::NEVER,
             heard: Time::ZERO,
         }
@@ -95,6 +104,22 @@ impl Node {
     pub(super) fn has(&self, digest: &Digest) -> bool {
         matches!(self.phase, Phase::Used { .. })
             && matches!(self.services.get(digest), Some(Fit::Ready))
+    }
+
+    /// Whether a service is to be offered to it: it was not yet, or it said later.
+    pub(super) fn lacks(&self, digest: &Digest, now: Time) -> bool {
+        let is_due = match self.services.get(digest) {
+            None => true,
+            Some(Fit::Later(at)) => *at <= now,
+            Some(_) => false,
+        };
+        is_due && matches!(self.phase, Phase::Used { .. })
+    }
+
+    /// Whether there is a service that it may take another time.
+    pub(super) fn says_later(&self) -> bool {
+        let mut fits = self.services.values();
+        fits.any(|fit| matches!(fit, Fit::Later(_)))
     }
 
     fn has_room(&self) -> bool {
@@ -133,6 +158,7 @@ impl Node {
         self.under_way = 0;
         self.services.clear();
         self.deadline = Time::NEVER;
+        self.left = now;
         if is_wrong {
             self.wait = WAIT_MAX;
         }
@@ -142,9 +168,12 @@ impl Node {
         self.wait = (self.wait * 2).min(WAIT_MAX);
     }
 
-    /// It has done something: when it is lost again, it is tried again soon.
-    pub(super) fn did_well(&mut self) {
-        self.wait = WAIT_FIRST;
+    /// It has done something: if it was not lost for a while, it is tried again soon when it is. Of
+    /// one that is lost again and again, what it does between does not count.
+    pub(super) fn did_well(&mut self, now: Time) {
+        if self.left + STEADY_AFTER <= now {
+            self.wait = WAIT_FIRST;
+        }
     }
 
     /// Appends a message.
@@ -276,6 +305,20 @@ impl Node {
         self.phase = Phase::Used { in_flight };
         self.deadline = Time::NEVER;
         Ok(())
+    }
+
+    /// It does not take a service that it was offered.
+    ///
+    /// # Errors
+    /// It was not.
+    pub(super) fn refuses(&mut self, digest: &Digest, fit: Fit) -> Result<(), String> {
+        match self.services.get_mut(digest) {
+            Some(offered @ (Fit::Offered(_) | Fit::Sent)) => {
+                *offered = fit;
+                Ok(())
+            }
+            _ => Err("it refuses what it was not offered".to_owned()),
+        }
     }
 
     /// It has answered to what `tick` asked.

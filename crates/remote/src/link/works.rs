@@ -4,15 +4,18 @@ use super::node::{Fit, Node, Phase};
 use super::options::LinkOptions;
 use crate::bundle::Bundles;
 use crate::figures::Figures;
+use crate::wire::bytes::Bounded;
 use crate::wire::columns;
+use crate::wire::may_say::MaySay;
 use crate::wire::message::{self, Digest, MESSAGE_MAX, Message};
 use crate::wire::reads::Reads;
 use rhythm_engine::cohort::{LaneError, LaneState};
-use rhythm_engine::device::{Executor, Refusal, Work};
+use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
 use rhythm_net::{ConnectionId, Peer, Port, Time};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// How often a work is sent before it is run here.
 const TRIES_MAX: u8 = 2;
@@ -25,7 +28,31 @@ pub(super) struct Away {
     /// The lanes that went, in rising order.
     pub(super) lanes: Vec<u32>,
     pub(super) tries: u8,
+    pub(super) may_say: Arc<MaySay>,
     pub(super) work: Work,
+}
+
+/// A stage that is late twice without an answer between is run here for so long, the next time for
+/// twice as long, and so on: at first, and at most.
+const HERE_FIRST: Duration = Duration::from_secs(5);
+const HERE_MAX: Duration = Duration::from_secs(300);
+
+/// A stage that a node was lost over: nodes may be too slow for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Late {
+    times: u32,
+    here_until: Time,
+}
+
+impl Late {
+    fn again(&mut self, now: Time) {
+        // Once may be the node's own fault.
+        if let Some(before) = self.times.checked_sub(1) {
+            let wait = HERE_FIRST.saturating_mul(1 << before.min(16));
+            self.here_until = now + wait.min(HERE_MAX);
+        }
+        self.times = self.times.saturating_add(1);
+    }
 }
 
 /// What is known of a service, so that it is not asked again for each cohort.
@@ -33,8 +60,13 @@ pub(super) struct Known {
     pub(super) service: Weak<Service>,
     /// `None`: no node can have it.
     pub(super) digests: Option<(Digest, Digest)>,
+    pub(super) limits: LaneLimits,
     /// What each page's stages read.
     pub(super) reads: HashMap<(usize, usize), Arc<Reads>>,
+    /// What each page's answers may have.
+    pub(super) may_say: HashMap<usize, Arc<MaySay>>,
+    /// Stages of pages that were late since they were answered last.
+    pub(super) late: HashMap<(usize, usize), Late>,
 }
 
 /// The way of a worker to its nodes. See the module above.
@@ -100,9 +132,9 @@ impl Remote {
         digests.is_some_and(|(digest, _)| self.nodes.iter().any(|node| node.has(&digest)))
     }
 
-    /// Whether it was said of all nodes why they are not used.
+    /// Whether it was said of all nodes why they are not used, and of none that it may be.
     pub(crate) fn has_none(&self) -> bool {
-        self.figures.has_none()
+        self.figures.has_none() && !self.nodes.iter().any(Node::says_later)
     }
 
     /// What is known of a service.
@@ -113,24 +145,26 @@ impl Remote {
         }
         self.known.retain(|known| known.service.strong_count() > 0);
         let found = self.bundles.find(service);
+        let limits = found.as_ref().map(|(bundle, _)| bundle.limits);
+        let limits = limits.unwrap_or_default();
         self.known.push(Known {
             service: Arc::downgrade(service),
             digests: found.map(|(bundle, programs)| (bundle.digest, programs)),
+            limits,
             reads: HashMap::new(),
+            may_say: HashMap::new(),
+            late: HashMap::new(),
         });
         self.known.len() - 1
     }
 
-    /// Offers a service to all nodes that were not offered it yet.
-    pub(super) fn offer(&mut self, port: &mut dyn Port, service: &Arc<Service>, now: Time) {
+    /// Offers a service to all nodes that were not offered it yet, or have it offered again.
+    pub(crate) fn offer(&mut self, port: &mut dyn Port, service: &Arc<Service>, now: Time) {
         let known = self.known(service);
         let Some((digest, _)) = self.known[known].digests else {
             return;
         };
-        let lacks = |node: &Node| {
-            matches!(node.phase, Phase::Used { .. }) && !node.services.contains_key(&digest)
-        };
-        if !self.nodes.iter().any(lacks) {
+        if !self.nodes.iter().any(|node| node.lacks(&digest, now)) {
             return;
         }
         let Some((bundle, _)) = self.bundles.find(service) else {
@@ -139,10 +173,12 @@ impl Remote {
         let served = self.bundles.digests();
         for index in 0..self.nodes.len() {
             let node = &mut self.nodes[index];
-            if !lacks(node) {
+            if !node.lacks(&digest, now) {
                 continue;
             }
-            node.services.retain(|digest, _| served.contains(digest));
+            // Of those that nobody serves any more, it answers what it was told of all the same.
+            let is_asked = |fit: &Fit| matches!(fit, Fit::Offered(_) | Fit::Sent);
+            (node.services).retain(|digest, fit| served.contains(digest) || is_asked(fit));
             node.services.insert(digest, Fit::Offered(bundle.clone()));
             node.say(Message::Offer { digest });
             if !node.flush(port) {
@@ -170,10 +206,20 @@ impl Remote {
         now: Time,
     ) -> Option<Work> {
         let known = self.known(&work.service);
-        let Known { digests, reads, .. } = &mut self.known[known];
+        let Known {
+            digests,
+            limits,
+            reads,
+            may_say,
+            ..
+        } = &mut self.known[known];
         let Some((digest, _)) = *digests else {
             return Some(work);
         };
+        let may_say = may_say.entry(work.page);
+        let may_say =
+            may_say.or_insert_with(|| Arc::new(MaySay::of(&work.service, work.page, *limits)));
+        let may_say = Arc::clone(may_say);
         let stage = work.cohort.stage;
         let reads = reads.entry((work.page, stage));
         let reads = reads.or_insert_with(|| Reads::of(&work.program().stages[stage]).into());
@@ -183,7 +229,9 @@ impl Remote {
         let lanes: Vec<u32> = active.map(|(lane, _)| lane).collect();
         let token = self.next_token;
         let mut bytes = Vec::new();
-        let put = |to: &mut Vec<u8>| columns::put(work.page, &work.cohort, &lanes, &reads, to);
+        let put = |to: &mut Bounded<'_>| {
+            columns::put(work.page, &work.cohort, &lanes, &reads, to);
+        };
         if !columns::are_taken(&work.cohort, &lanes)
             || !message::put_work(token, &digest, &mut bytes, put)
         {
@@ -201,6 +249,7 @@ impl Remote {
                 digest,
                 lanes,
                 tries: tries + 1,
+                may_say,
                 work,
             },
         );
@@ -208,6 +257,32 @@ impl Remote {
             self.lose(port, index, "its connection is gone", false, now);
         }
         None
+    }
+
+    /// A node is lost over this work, the first of those that it was given.
+    pub(super) fn was_late(&mut self, token: u64, now: Time) {
+        let Some(Away { work, .. }) = self.away.get(&token) else {
+            return;
+        };
+        let service = Arc::clone(&work.service);
+        let (page, stage) = (work.page, work.cohort.stage);
+        let known = self.known(&service);
+        let late = self.known[known].late.entry((page, stage)).or_default();
+        late.again(now);
+        let page = &service.pages[page].name;
+        tracing::debug!(
+            page,
+            stage,
+            times = late.times,
+            "a device node is late with a stage"
+        );
+    }
+
+    /// Whether nodes are too slow for the stage of a work, as far as was seen of late.
+    pub(super) fn stays_here(&mut self, work: &Work, now: Time) -> bool {
+        let known = self.known(&work.service);
+        let late = self.known[known].late.get(&(work.page, work.cohort.stage));
+        late.is_some_and(|late| now < late.here_until)
     }
 
     /// Runs a work here.
@@ -243,7 +318,8 @@ impl Remote {
 
     /// A work came back without having been run: another node has it, or this machine.
     pub(super) fn again(&mut self, port: &mut dyn Port, away: Away, now: Time) {
-        let node = match away.tries < TRIES_MAX {
+        let goes = away.tries < TRIES_MAX && !self.stays_here(&away.work, now);
+        let node = match goes {
             true => self.node_for(&away.digest),
             false => None,
         };

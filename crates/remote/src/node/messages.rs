@@ -63,10 +63,10 @@ impl NodeWorker {
         let Some(connection) = self.connections.get_mut(id) else {
             return Ok(());
         };
-        connection.deadline = now + SILENT_MAX;
         if let Some(nonce) = connection.nonce {
             return self.take_hello(port, id, nonce, message, now);
         }
+        connection.deadline = now + SILENT_MAX;
         if connection.is_greedy() {
             return Err(Wrong("a front end asks for more than it takes"));
         }
@@ -76,7 +76,7 @@ impl NodeWorker {
                 connection.asked += 1;
                 let tell = self.tell(id, digest);
                 match self.services.find(&digest, tell) {
-                    Found::Kept(compiled) => self.compiled(port, id, digest, Ok(compiled)),
+                    Found::Kept(compiled) => self.compiled(port, id, digest, Ok(compiled), now),
                     Found::Pending => {}
                     Found::Unknown => {
                         self.settled(id);
@@ -89,8 +89,9 @@ impl NodeWorker {
                 let digest: Digest = Sha256::digest(bytes).into();
                 let tell = self.tell(id, digest);
                 if !self.services.compile(digest, bytes.to_vec(), tell) {
-                    let why = "too many services wait to be compiled there".to_owned();
-                    self.compiled(port, id, digest, Err(why));
+                    self.settled(id);
+                    let why = "too many services wait to be compiled there";
+                    self.later(port, id, digest, why, now);
                 }
             }
             Message::Work {
@@ -132,6 +133,7 @@ impl NodeWorker {
         match checked {
             Ok(()) => {
                 connection.nonce = None;
+                connection.deadline = now + SILENT_MAX;
                 let proof = match &self.key {
                     Some(key) => key.prove(Prover::Device, &[&theirs, &nonce]),
                     None => [0; 32],
@@ -160,19 +162,35 @@ impl NodeWorker {
         id: ConnectionId,
         digest: Digest,
         compiled: Result<Compiled, String>,
+        now: Time,
     ) {
         self.settled(id);
-        let fit = compiled.and_then(|compiled| {
-            self.executor(&compiled)?;
-            Ok(compiled.programs)
-        });
-        match fit {
-            Ok(programs) => self.say(port, id, Message::Ready { digest, programs }),
+        match compiled {
+            Ok(compiled) => match self.executor(&compiled) {
+                Ok(_) => {
+                    let programs = compiled.programs;
+                    self.say(port, id, Message::Ready { digest, programs });
+                }
+                Err(why) => self.later(port, id, digest, &why, now),
+            },
             Err(why) => {
                 tracing::warn!(why, "a service is not taken");
                 self.say(port, id, Message::Unfit { digest, why: &why });
             }
         }
+    }
+
+    /// Tells a front end that its service may be taken another time.
+    fn later(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        digest: Digest,
+        why: &str,
+        now: Time,
+    ) {
+        self.refuse(why, now);
+        self.say(port, id, Message::Later { digest, why });
     }
 
     fn take_work(

@@ -14,6 +14,9 @@ mod services;
 mod worker;
 mod works;
 
+#[cfg(test)]
+mod tests;
+
 pub use options::{ExecutorFactory, NodeOptions};
 
 use options::Limits;

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
-/// Most services, and most bytes of their sources together.
+/// Most services, and most bytes of their sources and programs together.
 const SERVICES_MAX: usize = 32;
 const BYTES_MAX: usize = 128 << 20;
 /// Most services that wait to be compiled.
@@ -25,7 +25,6 @@ pub(super) type Tell = Box<dyn FnOnce(Result<Compiled, String>) + Send>;
 #[derive(Debug)]
 struct Kept {
     compiled: Compiled,
-    bytes: usize,
     used: u64,
 }
 
@@ -72,7 +71,7 @@ impl Services {
                     Err("the compiler failed there: this is a mistake of Rhythm's".to_owned())
                 });
                 match own.upgrade() {
-                    Some(services) => services.compiled(digest, bytes.len(), compiled),
+                    Some(services) => services.compiled(digest, compiled),
                     None => return,
                 }
             }
@@ -123,14 +122,13 @@ impl Services {
         true
     }
 
-    fn compiled(&self, digest: Digest, bytes: usize, compiled: Result<Compiled, String>) {
+    fn compiled(&self, digest: Digest, compiled: Result<Compiled, String>) {
         let told = {
             let state = &mut *self.state();
             state.uses += 1;
             if let Ok(compiled) = &compiled {
                 let kept = Kept {
                     compiled: compiled.clone(),
-                    bytes,
                     used: state.uses,
                 };
                 state.kept.insert(digest, kept);
@@ -155,7 +153,7 @@ impl State {
     /// Lets go of those that were used least lately, but for the last one.
     fn make_room(&mut self) {
         let is_too_much = |kept: &HashMap<Digest, Kept>| {
-            let bytes: usize = kept.values().map(|kept| kept.bytes).sum();
+            let bytes: usize = kept.values().map(|kept| kept.compiled.bytes).sum();
             kept.len() > SERVICES_MAX || (bytes > BYTES_MAX && kept.len() > 1)
         };
         while is_too_much(&self.kept) {

@@ -43,8 +43,20 @@ impl Handler for NodeWorker {
         self.take_messages(port, id, now);
     }
 
+    /// Of those who have not shown yet that they may be here, the one that has had longest to do so
+    /// goes: they keep nobody out who can show it at once.
+    fn crowded(&mut self, port: &mut dyn Port, _: Time) {
+        let unproven = self.connections.iter().filter(|(_, it)| it.nonce.is_some());
+        let oldest = unproven.min_by_key(|(_, it)| it.deadline);
+        if let Some(id) = oldest.map(|(id, _)| id) {
+            self.end(port, id);
+        }
+    }
+
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, _: Time) {
         self.connections.remove(id);
+        // What it held is there for others.
+        self.has_more = true;
         if how == Ended::PeerFinished {
             port.close(id);
         }
@@ -69,10 +81,13 @@ impl Handler for NodeWorker {
             return;
         }
         self.look_at = now + LOOK_EVERY;
-        let late = self.connections.iter().filter(|(_, it)| it.deadline <= now);
-        let late: Vec<ConnectionId> = late.map(|(id, _)| id).collect();
-        for id in late {
+        let late = self.connections.iter_mut();
+        let late =
+            late.filter_map(|(id, it)| (it.is_stuck(now) || it.deadline <= now).then_some(id));
+        for id in late.collect::<Vec<_>>() {
             self.end(port, id);
+            // What it held is there for others.
+            self.has_more = true;
         }
     }
 
@@ -92,10 +107,10 @@ impl Handler for NodeWorker {
 impl Worker for NodeWorker {
     type Command = Command;
 
-    fn obey(&mut self, port: &mut dyn Port, command: Command, _: Time) {
+    fn obey(&mut self, port: &mut dyn Port, command: Command, now: Time) {
         let Command::Compiled(id, digest, compiled) = command;
         if self.connections.get(id).is_some() {
-            self.compiled(port, id, digest, compiled);
+            self.compiled(port, id, digest, compiled, now);
         }
     }
 }

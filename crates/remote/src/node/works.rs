@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::options::{ExecutorFactory, Limits};
 use super::services::Services;
 use crate::bundle::Compiled;
-use crate::wire::bytes::Wrong;
+use crate::wire::bytes::{Bounded, Wrong};
 use crate::wire::message::{self, Digest, Message};
 use crate::wire::{columns, outcome};
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
@@ -88,7 +88,7 @@ impl NodeWorker {
 
     pub(super) fn refuse(&mut self, why: &str, now: Time) {
         if let Some(left_out) = self.refused.line(now) {
-            tracing::warn!(why, left_out, "a connection is refused");
+            tracing::warn!(why, left_out, "what a front end asks for is refused");
         }
     }
 
@@ -143,6 +143,11 @@ impl NodeWorker {
 
     /// Runs the next work of who has its turn. False: there is none, or no room for it.
     pub(super) fn run_next(&mut self, port: &mut dyn Port, now: Time) -> bool {
+        let unsent: usize = self.connections.iter().map(|(_, it)| it.unsent()).sum();
+        if unsent > self.limits.held_max {
+            // Nobody has a turn until some of it is taken, or who does not take it is ended.
+            return false;
+        }
         let ready = |id: &ConnectionId| {
             let connection = self.connections.get(*id);
             connection.is_none_or(Connection::has_taken_all)
@@ -253,7 +258,7 @@ impl NodeWorker {
                 continue;
             };
             let mut bytes = Vec::new();
-            let put = |to: &mut Vec<u8>| outcome::put(work.program(), &work.cohort, to);
+            let put = |to: &mut Bounded<'_>| outcome::put(work.program(), &work.cohort, to);
             let is_whole = outcome::is_whole(&work.cohort, running.stage)
                 && message::put_done(token, &mut bytes, put);
             if is_whole {

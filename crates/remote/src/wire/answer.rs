@@ -2,9 +2,10 @@
 //!
 //! All of it is checked against the page's program before the cohort is touched: a node that lies
 //! can say something else than is true, but nothing that an honest one could not have said of some
-//! page's lane, so nobody reads beyond what is there.
+//! lane of this page, so nobody looks for what is not there.
 
 use super::bytes::{Taker, Wrong};
+use super::may_say::MaySay;
 use super::outcome::{ACTIVE, FAILED, FINISHED, LATER, SEGMENT_BYTES, is_answer};
 use rhythm_engine::cohort::{Argument, Cohort, LaneError, LaneOutput, LaneState};
 use rhythm_engine::cohort::{Segment, SessionChange, View};
@@ -62,6 +63,8 @@ pub(crate) struct Asked<'p> {
     pub(crate) page: usize,
     pub(crate) stage: usize,
     pub(crate) lanes: usize,
+    /// What it may have, as [`MaySay::of`] knows it of the page.
+    pub(crate) may_say: &'p MaySay,
 }
 
 impl<'a> Answer<'a> {
@@ -99,7 +102,7 @@ impl<'a> Answer<'a> {
         let mut lengths = Vec::with_capacity(count);
         for _ in 0..count {
             lengths.push((from.u32()? as usize, from.u32()? as usize));
-            finished.push(head(program, &mut from)?);
+            finished.push(head(asked.may_say, &mut from)?);
         }
         let headers = headers(program, &states, &mut from)?;
         let (lanes, arguments) = queries(program, call, &states, &mut from)?;
@@ -110,7 +113,7 @@ impl<'a> Answer<'a> {
             let bytes = segments.checked_mul(SEGMENT_BYTES);
             let bytes = from.slice(bytes.ok_or(Wrong("segments are too many"))?)?;
             (one.segments, _) = bytes.as_chunks();
-            check_body(asked.service, one)?;
+            check_body(asked.service, asked.may_say, one)?;
         }
         from.end()?;
         Ok(Answer {
@@ -255,7 +258,7 @@ fn segment(bytes: [u8; SEGMENT_BYTES]) -> Segment {
 }
 
 /// What is in a finished lane's head behind the two lengths.
-fn head<'a>(program: &PageProgram, from: &mut Taker<'a>) -> Result<Finished<'a>, Wrong> {
+fn head<'a>(may_say: &MaySay, from: &mut Taker<'a>) -> Result<Finished<'a>, Wrong> {
     let (body_length, status) = (from.u32()?, from.u16()?);
     if !(100..=599).contains(&status) {
         return Err(Wrong("a status is none"));
@@ -263,8 +266,8 @@ fn head<'a>(program: &PageProgram, from: &mut Taker<'a>) -> Result<Finished<'a>,
     let (change, user) = (from.u8()?, from.u64()? as i64);
     let session = match change {
         0 => SessionChange::None,
-        1 if program.begins_session() => SessionChange::Create(user),
-        2 => SessionChange::Destroy,
+        1 if may_say.begins_session => SessionChange::Create(user),
+        2 if may_say.ends_session => SessionChange::Destroy,
         _ => return Err(Wrong("a page does to sessions what it cannot")),
     };
     let file = match from.u8()? {
@@ -282,22 +285,27 @@ fn head<'a>(program: &PageProgram, from: &mut Taker<'a>) -> Result<Finished<'a>,
     })
 }
 
-/// Sees that a body is as long as it says, and made of what there is.
-fn check_body(service: &Service, answer: &Finished<'_>) -> Result<(), Wrong> {
+/// Sees that a body is as long as it says, which is no longer than any may be, and made of what its
+/// page has.
+fn check_body(service: &Service, may_say: &MaySay, answer: &Finished<'_>) -> Result<(), Wrong> {
     let (mut length, mut at) = (answer.run.len() as u64, 0);
     for bytes in answer.segments {
         let Segment { run_end, fragment } = segment(*bytes);
-        let fragment = service.fragments.get(fragment as usize);
-        let fragment = fragment.ok_or(Wrong("there is no such fragment"))?;
-        length += fragment.len() as u64;
+        if !may_say.has_fragment(fragment) {
+            return Err(Wrong("the page has no such fragment"));
+        }
+        length += service.fragments[fragment as usize].len() as u64;
         if run_end < at || run_end as usize > answer.run.len() {
             return Err(Wrong("fragments stand where no run is"));
         }
         at = run_end;
     }
-    match length == u64::from(answer.body_length) {
+    if length != u64::from(answer.body_length) {
+        return Err(Wrong("a body is not as long as it is said to be"));
+    }
+    match length <= may_say.body_bytes_max as u64 {
         true => Ok(()),
-        false => Err(Wrong("a body is not as long as it is said to be")),
+        false => Err(Wrong("a body is longer than an answer may be")),
     }
 }
 

@@ -7,29 +7,68 @@ pub(crate) struct Wrong(pub(crate) &'static str);
 
 /// Appends to bytes.
 pub(crate) trait Put {
-    fn put_u16(&mut self, number: u16);
-    fn put_u32(&mut self, number: u32);
-    fn put_u64(&mut self, number: u64);
-    /// A text behind its length, of 32 bits.
-    fn put_text(&mut self, text: &[u8]);
-}
+    fn put(&mut self, bytes: &[u8]);
 
-impl Put for Vec<u8> {
+    fn put_u8(&mut self, number: u8) {
+        self.put(&[number]);
+    }
+
     fn put_u16(&mut self, number: u16) {
-        self.extend_from_slice(&number.to_le_bytes());
+        self.put(&number.to_le_bytes());
     }
 
     fn put_u32(&mut self, number: u32) {
-        self.extend_from_slice(&number.to_le_bytes());
+        self.put(&number.to_le_bytes());
     }
 
     fn put_u64(&mut self, number: u64) {
-        self.extend_from_slice(&number.to_le_bytes());
+        self.put(&number.to_le_bytes());
     }
 
+    /// A text behind its length, of 32 bits.
     fn put_text(&mut self, text: &[u8]) {
         self.put_u32(text.len() as u32);
-        self.extend_from_slice(text);
+        self.put(text);
+    }
+}
+
+impl Put for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Appends to bytes that become no longer than they may: behind the first that finds no room
+/// nothing is appended any more.
+#[derive(Debug)]
+pub(crate) struct Bounded<'b> {
+    bytes: &'b mut Vec<u8>,
+    length_max: usize,
+    has_room: bool,
+}
+
+impl<'b> Bounded<'b> {
+    pub(crate) fn new(bytes: &'b mut Vec<u8>, length_max: usize) -> Bounded<'b> {
+        Bounded {
+            bytes,
+            length_max,
+            has_room: true,
+        }
+    }
+
+    /// Whether all has found room.
+    pub(crate) fn has_all(self) -> bool {
+        self.has_room
+    }
+}
+
+impl Put for Bounded<'_> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.has_room &= bytes.len() <= self.length_max.saturating_sub(self.bytes.len());
+        if self.has_room {
+            self.bytes.extend_from_slice(bytes);
+        }
     }
 }
 

@@ -7,14 +7,15 @@ use rhythm_engine::program::{PageProgram, Service};
 
 /// Most lanes of a cohort.
 pub(crate) const LANES_MAX: usize = 1 << 16;
-/// Most cells of lists, those included that are not sent: what a node keeps for them is bounded.
+/// Most cells, of lanes and of lists, those included that are not sent: what a node keeps for them
+/// is bounded.
 const CELLS_MAX: usize = 8 << 20;
 /// Most bytes of texts of a cohort at a node, and of what its stage makes of them.
 const ARENA_MAX: usize = 128 << 20;
 
 /// Whether a node takes these lanes of a cohort.
 pub(crate) fn are_taken(cohort: &Cohort, lanes: &[u32]) -> bool {
-    let cells = cohort.fields.iter().filter_map(|field| match field {
+    let of_lists = cohort.fields.iter().filter_map(|field| match field {
         Column::List(list) => {
             let items = lanes
                 .iter()
@@ -23,11 +24,12 @@ pub(crate) fn are_taken(cohort: &Cohort, lanes: &[u32]) -> bool {
         }
         Column::Text(_) | Column::Int(_) => None,
     });
-    lanes.len() <= LANES_MAX && cells.sum::<usize>() <= CELLS_MAX
+    let of_lanes = lanes.len() * cohort.fields.len();
+    lanes.len() <= LANES_MAX && of_lanes + of_lists.sum::<usize>() <= CELLS_MAX
 }
 
 /// Appends where the cohort stands, and the columns.
-pub(crate) fn put(page: usize, cohort: &Cohort, lanes: &[u32], reads: &Reads, to: &mut Vec<u8>) {
+pub(crate) fn put(page: usize, cohort: &Cohort, lanes: &[u32], reads: &Reads, to: &mut impl Put) {
     to.put_u32(page as u32);
     to.put_u32(cohort.stage as u32);
     to.put_u32(lanes.len() as u32);
@@ -64,12 +66,12 @@ fn put_column(
     column: &Column,
     at: impl Iterator<Item = usize> + Clone,
     arena: &Arena,
-    to: &mut Vec<u8>,
+    to: &mut impl Put,
 ) {
     match column {
         Column::Text(views) => {
             at.clone().for_each(|at| to.put_u32(views[at].length));
-            at.for_each(|at| to.extend_from_slice(arena.get(views[at])));
+            at.for_each(|at| to.put(arena.get(views[at])));
         }
         Column::Int(values) => at.for_each(|at| to.put_u64(values[at] as u64)),
         Column::List(_) => unreachable!("what is read of a list is its columns"),
@@ -97,6 +99,11 @@ pub(crate) fn take(service: &Service, bytes: &[u8]) -> Result<(usize, Box<Cohort
     if !(1..=LANES_MAX).contains(&lanes) {
         return Err(Wrong("a cohort has no lanes, or too many"));
     }
+    // Each lane has a cell in every field, whatever comes of them.
+    let mut cells = lanes.saturating_mul(program.fields.len());
+    if cells > CELLS_MAX {
+        return Err(Wrong("a cohort has too many lanes for so many fields"));
+    }
     let mut cohort = Box::new(Cohort::new(ARENA_MAX));
     cohort.reset(program);
     for _ in 0..lanes {
@@ -107,7 +114,6 @@ pub(crate) fn take(service: &Service, bytes: &[u8]) -> Result<(usize, Box<Cohort
     for field in &reads.scalars {
         take_column(&mut fields[usize::from(*field)], lanes, arena, &mut from)?;
     }
-    let mut cells = 0_usize;
     for (list, columns) in &reads.lists {
         let list = fields[usize::from(*list)].list_mut();
         let mut items = 0_u64;

@@ -1,10 +1,10 @@
 //! Frames, and all messages but for what is in a cohort.
 
-use super::bytes::{Put, Taker, Wrong};
+use super::bytes::{Bounded, Put, Taker, Wrong};
 use rhythm_venice::secret::{Nonce, Proof};
 
 /// The number of this protocol: ends that have others do not work together.
-pub(crate) const PROTOCOL: u16 = 1;
+pub(crate) const PROTOCOL: u16 = 2;
 /// What both ends have to be the same of: the protocol, and what compiles and runs programs.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Sees that both ends are the same.
@@ -30,8 +30,8 @@ pub(crate) const SMALL_MAX: usize = 4096;
 pub(crate) const MESSAGE_MAX: usize = 64 << 20;
 /// Most bytes of a service's sources.
 pub(crate) const SOURCES_MAX: usize = 16 << 20;
-/// Bytes of a message's length and its kind.
-const HEAD: usize = 5;
+/// Bytes of a message's length, which does not count them.
+const LENGTH_BYTES: usize = 4;
 /// Most bytes of a reason, in words.
 const WHY_MAX: usize = 2048;
 
@@ -70,8 +70,10 @@ pub(crate) enum Message<'a> {
     Sources { bytes: &'a [u8] },
     /// It is compiled, to these programs.
     Ready { digest: Digest, programs: Digest },
-    /// It is not.
+    /// It is not, and will not be.
     Unfit { digest: Digest, why: &'a str },
+    /// It is not now, for what passes: it may be offered again.
+    Later { digest: Digest, why: &'a str },
     /// A stage of a cohort is to be run.
     Work {
         token: u64,
@@ -97,8 +99,8 @@ fn begin(kind: u8, to: &mut Vec<u8>) -> usize {
 }
 
 fn end(at: usize, to: &mut [u8]) {
-    let length = (to.len() - at - 4) as u32;
-    to[at..at + 4].copy_from_slice(&length.to_le_bytes());
+    let length = (to.len() - at - LENGTH_BYTES) as u32;
+    to[at..at + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
 }
 
 /// Appends a [`Message::Work`] whose cohort `write` appends. Where it comes to more than a message
@@ -107,25 +109,27 @@ pub(crate) fn put_work(
     token: u64,
     digest: &Digest,
     to: &mut Vec<u8>,
-    write: impl FnOnce(&mut Vec<u8>),
+    write: impl FnOnce(&mut Bounded<'_>),
 ) -> bool {
     let at = begin(10, to);
     to.put_u64(token);
-    to.extend_from_slice(digest);
-    write(to);
-    fits(at, to)
+    to.put(digest);
+    put_rest(at, to, write)
 }
 
 /// Appends a [`Message::Done`] likewise.
-pub(crate) fn put_done(token: u64, to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+pub(crate) fn put_done(token: u64, to: &mut Vec<u8>, write: impl FnOnce(&mut Bounded<'_>)) -> bool {
     let at = begin(11, to);
     to.put_u64(token);
-    write(to);
-    fits(at, to)
+    put_rest(at, to, write)
 }
 
-fn fits(at: usize, to: &mut Vec<u8>) -> bool {
-    let fits = to.len() - at - HEAD < MESSAGE_MAX;
+/// Appends the rest of the message that begins there, as long as it is none that is too long: of
+/// what a cohort has no more is copied.
+fn put_rest(at: usize, to: &mut Vec<u8>, write: impl FnOnce(&mut Bounded<'_>)) -> bool {
+    let mut bounded = Bounded::new(to, at + LENGTH_BYTES + MESSAGE_MAX);
+    write(&mut bounded);
+    let fits = bounded.has_all();
     match fits {
         true => end(at, to),
         false => to.truncate(at),
@@ -180,7 +184,7 @@ pub(crate) fn put(message: Message<'_>, to: &mut Vec<u8>) {
             to.extend_from_slice(&digest);
             to.extend_from_slice(&programs);
         }
-        Message::Unfit { digest, why } => {
+        Message::Unfit { digest, why } | Message::Later { digest, why } => {
             to.extend_from_slice(&digest);
             to.put_text(words(why).as_bytes());
         }
@@ -218,7 +222,7 @@ pub(crate) fn take(bytes: &[u8], most: usize) -> Result<Option<(Message<'_>, usi
         return Err(Wrong("a message has no length that it may have"));
     }
     match head.slice(length) {
-        Ok(body) => Ok(Some((Message::of(body)?, 4 + length))),
+        Ok(body) => Ok(Some((Message::of(body)?, LENGTH_BYTES + length))),
         Err(_) => Ok(None),
     }
 }
@@ -240,6 +244,7 @@ impl<'a> Message<'a> {
             Message::Declined { .. } => 12,
             Message::Ping => 13,
             Message::Pong => 14,
+            Message::Later { .. } => 15,
         }
     }
 
@@ -310,6 +315,10 @@ impl<'a> Message<'a> {
             },
             13 => Message::Ping,
             14 => Message::Pong,
+            15 => Message::Later {
+                digest: from.array()?,
+                why: from.text()?,
+            },
             _ => return Err(Wrong("a message is of no kind that there is")),
         };
         from.end()?;
@@ -352,6 +361,7 @@ mod tests {
                 programs: [8; 32],
             },
             Message::Unfit { digest, why: "" },
+            Message::Later { digest, why: "no" },
             Message::Work {
                 token,
                 digest,
@@ -397,6 +407,32 @@ mod tests {
             Ok(Some((Message::Refused { why }, _))) => assert_eq!(why.len(), 2048),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn of_what_is_too_long_no_more_is_copied_than_a_message_has() {
+        let mut bytes = b"before".to_vec();
+        let part = vec![7; 1 << 20];
+        // 1 GiB, and what would find room behind it.
+        let huge = |to: &mut Bounded<'_>| {
+            (0..1024).for_each(|_| to.put(&part));
+            to.put_u64(1);
+        };
+        assert!(!put_work(1, &[0; 32], &mut bytes, huge));
+        assert!(!put_done(1, &mut bytes, huge));
+        assert_eq!(bytes, b"before");
+        assert!(bytes.capacity() <= 2 * MESSAGE_MAX, "{}", bytes.capacity());
+        let token = 1 + 8;
+        let longest = |to: &mut Bounded<'_>| to.put(&vec![7; MESSAGE_MAX - token]);
+        bytes.clear();
+        assert!(put_done(1, &mut bytes, longest));
+        let taken = take(&bytes, MESSAGE_MAX);
+        assert!(matches!(
+            taken,
+            Ok(Some((Message::Done { token: 1, .. }, _)))
+        ));
+        let longer = |to: &mut Bounded<'_>| to.put(&vec![7; MESSAGE_MAX - token + 1]);
+        assert!(!put_done(1, &mut bytes, longer));
     }
 
     proptest! {

@@ -8,7 +8,7 @@
 //!     -- Offer (digest of a service) -------------->
 //!               <------ Send, if it has it not --------
 //!     -- Sources ---------------------------------->   compiled there
-//!               <------ Ready (digest of programs), or Unfit
+//!               <------ Ready (digest of programs), Unfit, or Later
 //!     -- Work (token, columns) -------------------->   as many as Greeting allows
 //!               <------ Done (token, runs ...), or Declined
 //!     -- Ping ------------------------------------->
@@ -23,6 +23,7 @@
 pub(crate) mod answer;
 pub(crate) mod bytes;
 pub(crate) mod columns;
+pub(crate) mod may_say;
 pub(crate) mod message;
 pub(crate) mod outcome;
 pub(crate) mod reads;

@@ -44,13 +44,15 @@ pub(crate) fn is_whole(cohort: &Cohort, stage: usize) -> bool {
 }
 
 /// Appends what has become of a cohort.
-pub(crate) fn put(program: &PageProgram, cohort: &Cohort, to: &mut Vec<u8>) {
-    to.extend(cohort.lanes.iter().map(|state| match state {
-        LaneState::Active | LaneState::Ahead => ACTIVE,
-        LaneState::Later | LaneState::Vacant => LATER,
-        LaneState::Finished => FINISHED,
-        LaneState::Failed(error) => FAILED | *error as u8,
-    }));
+pub(crate) fn put(program: &PageProgram, cohort: &Cohort, to: &mut impl Put) {
+    for state in &cohort.lanes {
+        to.put_u8(match state {
+            LaneState::Active | LaneState::Ahead => ACTIVE,
+            LaneState::Later | LaneState::Vacant => LATER,
+            LaneState::Finished => FINISHED,
+            LaneState::Failed(error) => FAILED | *error as u8,
+        });
+    }
     let finished = || {
         let lanes = cohort.lanes.iter().enumerate();
         lanes
@@ -69,9 +71,9 @@ pub(crate) fn put(program: &PageProgram, cohort: &Cohort, to: &mut Vec<u8>) {
             SessionChange::Create(user) => (1, user),
             SessionChange::Destroy => (2, 0),
         };
-        to.push(change);
+        to.put_u8(change);
         to.put_u64(user as u64);
-        to.push(own.file.is_some().into());
+        to.put_u8(own.file.is_some().into());
         if let Some(file) = own.file {
             to.put_text(cohort.arena.get(file));
         }
@@ -85,7 +87,7 @@ pub(crate) fn put(program: &PageProgram, cohort: &Cohort, to: &mut Vec<u8>) {
         to.put_text(cohort.arena.get(*value));
     }
     put_queries(program, cohort, to);
-    finished().for_each(|lane| to.extend_from_slice(output.run(lane)));
+    finished().for_each(|lane| to.put(output.run(lane)));
     for lane in finished() {
         let own = &output.lanes[lane];
         let segments = &output.segments[own.segment_start as usize..];
@@ -96,7 +98,7 @@ pub(crate) fn put(program: &PageProgram, cohort: &Cohort, to: &mut Vec<u8>) {
     }
 }
 
-fn put_queries(program: &PageProgram, cohort: &Cohort, to: &mut Vec<u8>) {
+fn put_queries(program: &PageProgram, cohort: &Cohort, to: &mut impl Put) {
     let queries = &cohort.queries;
     to.put_u32(queries.len() as u32);
     queries.lanes().iter().for_each(|lane| to.put_u32(*lane));
@@ -114,12 +116,12 @@ fn put_queries(program: &PageProgram, cohort: &Cohort, to: &mut Vec<u8>) {
                 Argument::Text(text) => to.put_u32(text.len() as u32),
                 Argument::Int(value) => to.put_u64(value as u64),
                 Argument::Float(value) => to.put_u64(value.to_bits()),
-                Argument::Bool(value) => to.push(value.into()),
+                Argument::Bool(value) => to.put_u8(value.into()),
             }
         }
         for value in all() {
             if let Argument::Text(text) = value {
-                to.extend_from_slice(text);
+                to.put(text);
             }
         }
     }

@@ -1,15 +1,17 @@
 //! Cohorts of made-up programs there and back, as bytes; and what nodes that lie can say.
 
 use super::answer::{Answer, Asked};
-use super::bytes::Wrong;
-
+use super::bytes::{Put, Wrong};
+use super::may_say::MaySay;
 use super::reads::Reads;
 use super::{columns, outcome};
-use rhythm_engine::cohort::LaneState;
+use rhythm_engine::cohort::{Cohort, LaneState};
 use rhythm_engine::device::conformance::{self, Dice, make_cohort, make_service};
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
+use rhythm_engine::program::{Op, Service, StageProgram};
 use rhythm_protocol::scan::Level;
+use std::sync::Arc;
 
 /// Changes the bytes of an answer.
 type Spoil = Box<dyn FnMut(&mut Vec<u8>)>;
@@ -93,6 +95,7 @@ impl Executor for Wired {
             page: work.page,
             stage: work.cohort.stage,
             lanes: lanes.len(),
+            may_say: &MaySay::of(&work.service, work.page, LaneLimits::default()),
         };
         match Answer::of(asked, &bytes) {
             Ok(answer) => answer.apply(&mut work.cohort, &lanes),
@@ -161,6 +164,7 @@ fn an_answer_that_is_cut_or_has_more_is_none() {
             page: 0,
             stage: 0,
             lanes: lanes.len(),
+            may_say: &MaySay::of(&service, 0, LaneLimits::default()),
         };
         assert!(Answer::of(asked, &bytes).is_ok());
         for cut in 0..bytes.len() {
@@ -220,6 +224,133 @@ fn a_lie_is_refused_or_is_something_that_can_be_sent() {
         }
     }
     assert!(believed > 0, "some lies are as good as any answer");
+}
+
+/// What the executor answers for a page's last stage, in bytes, and its cohort's lanes.
+fn last_answer(service: &Arc<Service>, seed: u64) -> Option<(Vec<u8>, usize)> {
+    let program = &service.pages[0];
+    let mut cohort = make_cohort(program, 9, &mut Dice::new(seed));
+    let mut wired = Wired::new(|_| ());
+    loop {
+        let is_last = cohort.stage + 1 == program.stages.len();
+        let work = Work {
+            service: service.clone(),
+            page: 0,
+            cohort,
+            token: 0,
+        };
+        if is_last {
+            let active = (0_u32..).zip(&work.cohort.lanes);
+            let active = active.filter(|(_, state)| **state == LaneState::Active);
+            let lanes: Vec<u32> = active.map(|(lane, _)| lane).collect();
+            let bytes = wired.answer(&work, &lanes)?;
+            return Some((bytes, lanes.len()));
+        }
+        wired.submit(work).expect("it takes everything");
+        let mut done = Vec::new();
+        wired.poll(&mut done);
+        cohort = done.remove(0).cohort;
+        conformance::answer(program, &mut cohort, &mut Dice::new(seed));
+        if !cohort.has_active() || cohort.lanes.contains(&LaneState::Later) {
+            return None;
+        }
+    }
+}
+
+#[test]
+fn of_what_other_pages_have_a_page_says_nothing() {
+    /// The only fragment of pages that are made up which is long, and another as long as it.
+    const LONG: u32 = 3;
+    const FOREIGN: u32 = 4;
+    let (mut with_fragments, mut without_ends) = (0, 0);
+    for seed in 0..60 {
+        let made = make_service(seed);
+        let mut fragments = made.fragments.clone();
+        fragments.push(vec![b'x'; fragments[LONG as usize].len()].into());
+        let service = Arc::new(Service {
+            pages: made.pages.clone(),
+            fragments,
+            ..Service::default()
+        });
+        let may_say = MaySay::of(&service, 0, LaneLimits::default());
+        assert!((0..LONG).all(|short| !may_say.has_fragment(short)));
+        let Some((bytes, lanes)) = last_answer(&service, seed) else {
+            continue;
+        };
+        let check = |bytes: &[u8], may_say: &MaySay| {
+            let asked = Asked {
+                service: &service,
+                page: 0,
+                stage: service.pages[0].stages.len() - 1,
+                lanes,
+                may_say,
+            };
+            Answer::of(asked, bytes).map(|_| ())
+        };
+        if check(&bytes, &may_say).is_err() || !bytes[..lanes].contains(&outcome::FINISHED) {
+            continue;
+        }
+        let ends_session = service.pages[0].any_op(|op| matches!(op, Op::SessionDestroy));
+        if !ends_session {
+            // Behind the states, three lengths and the status.
+            let mut lie = bytes.clone();
+            lie[lanes + 14] = 2;
+            let wrong = Wrong("a page does to sessions what it cannot");
+            assert_eq!(check(&lie, &may_say), Err(wrong), "seed {seed}");
+            without_ends += 1;
+        }
+        // Segments are last, and of each the fragment.
+        let mut lie = bytes.clone();
+        if lie.ends_with(&LONG.to_le_bytes()) {
+            let at = lie.len() - 4;
+            lie[at..].copy_from_slice(&FOREIGN.to_le_bytes());
+            let wrong = Wrong("the page has no such fragment");
+            assert_eq!(check(&lie, &may_say), Err(wrong), "seed {seed}");
+            let limits = LaneLimits {
+                body_bytes_max: 100,
+                ..LaneLimits::default()
+            };
+            let less = MaySay::of(&service, 0, limits);
+            let wrong = Wrong("a body is longer than an answer may be");
+            assert_eq!(check(&bytes, &less), Err(wrong), "seed {seed}");
+            with_fragments += 1;
+        }
+    }
+    assert!(
+        with_fragments > 0 && without_ends > 0,
+        "{with_fragments} {without_ends}"
+    );
+}
+
+#[test]
+fn a_few_bytes_do_not_become_a_cohort_of_any_size() {
+    let made = make_service(1);
+    let mut page = made.pages[0].clone();
+    let field = page.fields[0].clone();
+    page.fields.resize(150, field);
+    // It reads nothing, so that nothing comes of its lanes but how many they are.
+    page.stages = vec![StageProgram::default()];
+    let service = Service {
+        pages: vec![page],
+        ..Service::default()
+    };
+    let taken = |lanes: u32| {
+        let mut bytes = Vec::new();
+        [0, 0, lanes].into_iter().for_each(|it| bytes.put_u32(it));
+        columns::take(&service, &bytes).map(|(_, cohort)| cohort.len())
+    };
+    assert_eq!(taken(1000), Ok(1000));
+    let wrong = Wrong("a cohort has too many lanes for so many fields");
+    assert_eq!(taken(60_000), Err(wrong));
+    // Nor does a front end send such a one.
+    let mut cohort = Cohort::default();
+    cohort.reset(&service.pages[0]);
+    for _ in 0..60_000 {
+        cohort.push_lane();
+    }
+    let lanes: Vec<u32> = (0..60_000).collect();
+    assert!(columns::are_taken(&cohort, &lanes[..1000]));
+    assert!(!columns::are_taken(&cohort, &lanes));
 }
 
 #[test]
