@@ -155,7 +155,9 @@ impl Uffd {
         unsafe { ioctl(&self.fd, Updater::<WAKE, Range>::new(&mut argument)) }
     }
 
-    /// Appends what happened, as far as there is something.
+    /// Appends what happened, as far as there is something: forks first. The kernel tells of
+    /// faults before them, but a page that is brought in now is not in a child that was forked
+    /// before, so that child is to be known by then.
     ///
     /// # Errors
     /// What the kernel says of the descriptor.
@@ -192,6 +194,7 @@ impl Uffd {
                 _ => {}
             }
         }
+        events.sort_by_key(|event| !matches!(event, Event::Fork(_)));
         Ok(())
     }
 }
@@ -250,4 +253,33 @@ fn new_of(device: &impl AsFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: see above.
     Ok(unsafe { ioctl(device, New) }?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::fd::IntoRawFd;
+
+    #[test]
+    fn forks_are_told_before_the_faults_that_were_read_with_them() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let child = File::open("/dev/null").unwrap().into_raw_fd();
+        let mut messages = [0; 3 * MESSAGE_BYTES];
+        for (fault, at) in [(1u64, 0), (2, 2 * MESSAGE_BYTES)] {
+            messages[at] = EVENT_PAGEFAULT;
+            messages[at + 16..at + 24].copy_from_slice(&(fault * PAGE as u64).to_le_bytes());
+        }
+        messages[MESSAGE_BYTES] = EVENT_FORK;
+        messages[MESSAGE_BYTES + 8..MESSAGE_BYTES + 12].copy_from_slice(&child.to_le_bytes());
+        writer.write_all(&messages).unwrap();
+        let mut events = Vec::new();
+        Uffd::from(OwnedFd::from(reader)).read(&mut events).unwrap();
+        let faults = events.iter().map(|event| match event {
+            Event::Fork(_) => 0,
+            Event::Fault { address, .. } => address / PAGE as u64,
+        });
+        assert_eq!(faults.collect::<Vec<_>>(), [0, 1, 2]);
+    }
 }
