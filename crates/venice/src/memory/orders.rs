@@ -214,10 +214,14 @@ pub(super) fn evict(
 }
 
 /// Has the helper end the process by SIGBUS, after it has said why.
-pub(super) fn end(orders: BorrowedFd<'_>, why: &str) {
+///
+/// # Errors
+/// The helper cannot be told now.
+pub(super) fn end(orders: BorrowedFd<'_>, why: &str) -> Result<(), Errno> {
     let room = 8 * ORDER_PAGES - 1;
     let text = cut(why, room).as_bytes();
     let mut bytes = order(ORDER_END, text.len() as u32, 0);
     bytes.extend_from_slice(text);
-    let _ = send(orders, &bytes, SendFlags::NOSIGNAL);
+    send(orders, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    Ok(())
 }

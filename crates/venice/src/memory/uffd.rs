@@ -23,6 +23,7 @@ const EVENT_FORK: u8 = 0x13;
 const FLAG_WRITE: u64 = 1;
 const FLAG_PROTECTED: u64 = 2;
 const COPY_PROTECTED: u64 = 2;
+const PROTECT_WRITES: u64 = 1;
 /// Faults on protected pages, forks, and which thread it was.
 const FEATURES: u64 = 1 | 1 << 1 | 1 << 8;
 
@@ -132,14 +133,27 @@ impl Uffd {
         }
     }
 
-    /// Lets a page be written; who waits for that goes on.
+    /// Lets a page be written; who waits for that goes on, also where something else is mapped
+    /// there by now.
     pub(super) fn unprotect(&self, address: u64) -> Result<(), Errno> {
+        match self.set_protection(address, 0) {
+            Err(Errno::NOENT) => self.wake(address, PAGE as u64),
+            result => result,
+        }
+    }
+
+    /// Has a write to a page that is there be an [`Event::Fault`].
+    pub(super) fn protect(&self, address: u64) -> Result<(), Errno> {
+        self.set_protection(address, PROTECT_WRITES)
+    }
+
+    fn set_protection(&self, address: u64, mode: u64) -> Result<(), Errno> {
         let mut argument = Protect {
             range: Range {
                 start: address,
                 length: PAGE as u64,
             },
-            mode: 0,
+            mode,
         };
         // SAFETY: the opcode is UFFDIO_WRITEPROTECT, whose argument this is.
         unsafe { ioctl(&self.fd, Updater::<PROTECT, Protect>::new(&mut argument)) }

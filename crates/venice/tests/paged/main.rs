@@ -199,6 +199,14 @@ fn processes_that_are_stopped_keep_nobody_from_going_on() {
     run("stopped", 8);
 }
 
+#[test]
+fn who_shares_the_memory_of_a_program_that_ended_reads_no_zeros() {
+    if let Some(output) = run("shares", 8) {
+        let told = text(&output.stdout);
+        assert!(!told.contains("not so"), "{told}");
+    }
+}
+
 /// Starts the program, and waits until all its memory is filled.
 fn spinning(address: &str) -> (Ended, Pid) {
     let mut child = paged(address, 4 * MIB, 64 * MIB, program(), &["spin", "16"])
@@ -249,6 +257,26 @@ fn a_program_ends_with_its_donor_and_says_whose_loan_it_was() {
         .find(|line| line.contains("memory of this program is lost"));
     let line = line.unwrap_or_else(|| panic!("{said}"));
     assert!(line.contains(&address) && line.contains("loan"), "{line}");
+}
+
+#[test]
+fn a_child_without_the_library_ends_with_the_donor_too() {
+    if !is_possible() {
+        return;
+    }
+    let (donor, address) = donor(64 * MIB);
+    let mut command = paged(&address, 2 * MIB, 64 * MIB, program(), &["silent", "16"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut pager = Ended(command.spawn().expect("it runs"));
+    let mut output = BufReader::new(pager.0.stdout.take().expect("it is a pipe"));
+    let mut told = String::new();
+    output.read_line(&mut told).expect("a line");
+    assert_eq!(told, "ready\n");
+    donor.kill();
+    // Until the child is gone, which has the other end.
+    output.read_to_string(&mut told).expect("text");
+    assert_eq!(told, "ready\n");
+    assert_eq!(pager.wait().code(), Some(128 + 7));
 }
 
 #[test]

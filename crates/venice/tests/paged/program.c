@@ -508,6 +508,42 @@ static void stopped(void)
     }
 }
 
+static int read_on(void *unused)
+{
+    (void)unused;
+    for (;;)
+        for (size_t page = 0; page < pages; page++)
+            CHECK(has(page, 1));
+    return 0;
+}
+
+/* Who shares all memory goes on when this process ends. */
+static void shares(void)
+{
+    static char stack[64 * 1024] __attribute__((aligned(64)));
+    for (size_t page = 0; page < pages; page++)
+        put(page, 1);
+    CHECK(clone(read_on, stack + sizeof stack, CLONE_VM | SIGCHLD, 0) > 0);
+    usleep(100000);
+}
+
+static void spin(void);
+
+/* A child that the library knows nothing of reads all when its parent is gone. */
+static void silent(void)
+{
+    for (size_t page = 0; page < pages; page++)
+        put(page, 1);
+    pid_t parent = getpid(), child = raw_fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        while (getppid() == parent)
+            usleep(1000);
+        read_on(0);
+    }
+    spin();
+}
+
 static void spin(void)
 {
     for (size_t page = 0; page < pages; page++)
@@ -545,6 +581,10 @@ int main(int count, char **arguments)
             drops();
         else if (!strcmp(mode, "stopped"))
             stopped();
+        else if (!strcmp(mode, "shares"))
+            shares();
+        else if (!strcmp(mode, "silent"))
+            silent();
         else
             spin();
     }

@@ -15,6 +15,8 @@ use tracing::{debug, warn};
 
 /// Pages that the donor is told of when they are not needed any more, at least.
 const FREED_MIN: usize = 16;
+/// How long a process may go on whose helper is gone.
+const ENDING: Duration = Duration::from_secs(5);
 /// Children that have said that they are there and were not met yet, at most.
 const FORKED_MAX: usize = 1024;
 
@@ -27,10 +29,7 @@ impl Pager {
         let mut events = std::mem::take(&mut self.events);
         let read = space.uffd.read(&mut events);
         // A child without the library tells in no other way that it is gone.
-        if space.library.is_none()
-            && events.is_empty()
-            && space.uffd.unprotect(space.region) == Err(Errno::SRCH)
-        {
+        if space.library.is_none() && events.is_empty() && space.is_gone() {
             self.memory.remove(id);
         } else if let Err(error) = read {
             self.cannot_read(&error);
@@ -151,7 +150,7 @@ impl Pager {
                 }
                 Received::Nothing => return,
                 Received::End => {
-                    self.gone(id);
+                    self.helper_gone(id, now);
                     return;
                 }
                 Received::Nonsense => {
@@ -162,13 +161,20 @@ impl Pager {
         }
     }
 
-    fn gone(&mut self, id: SpaceId) {
+    /// A process ends, most likely. Until it has, a thread of it that is in the kernel, or who
+    /// shares its memory otherwise, is to read no zeros.
+    fn helper_gone(&mut self, id: SpaceId, now: Instant) {
         self.leave_behind(id);
+        let Some(space) = self.memory.spaces.get_mut(&id) else {
+            return;
+        };
         // A child that it forked last may not have said yet that it is there.
-        if let Some(library) = self.memory.remove(id) {
-            self.orphaned.push(library.requests);
+        self.orphaned
+            .extend(space.library.take().map(|library| library.requests));
+        space.killed_at = Some(now + ENDING);
+        if space.is_gone() {
+            self.memory.remove(id);
         }
-        self.deferred.retain(|(space, _)| *space != id);
     }
 
     /// Reads what children of processes say that are gone.

@@ -194,9 +194,11 @@ impl Memory {
         }
     }
 
-    /// Forgets a process that is gone; what is left of it is its sockets.
-    pub(super) fn remove(&mut self, id: SpaceId) -> Option<Library> {
-        let space = self.spaces.remove(&id)?;
+    /// Forgets a process that is gone.
+    pub(super) fn remove(&mut self, id: SpaceId) {
+        let Some(space) = self.spaces.remove(&id) else {
+            return;
+        };
         let mut slots = HashSet::new();
         space.pages.each(|_, page| {
             if page.slot != NO_SLOT && page.state != State::Discarding {
@@ -207,6 +209,5 @@ impl Memory {
             self.leave_slot(slot);
         }
         debug!("a process is gone; {} slots are in use", self.slots.used());
-        space.library
     }
 }
