@@ -76,11 +76,21 @@ static void ask(uint32_t kind, uintptr_t a, size_t b, int answered)
                          "closed the descriptor to it\n");
 }
 
-void link_discard(uintptr_t address, size_t bytes)
+void link_discard_begin(uintptr_t address, size_t bytes)
 {
     ask(ASK_DISCARD, address, bytes, 1);
-    raw3(SYS_madvise, address, bytes, MADV_DONTNEED);
+}
+
+void link_discard_end(uintptr_t address, size_t bytes)
+{
     ask(ASK_DISCARDED, address, bytes, 0);
+}
+
+void link_discard(uintptr_t address, size_t bytes)
+{
+    link_discard_begin(address, bytes);
+    raw3(SYS_madvise, address, bytes, MADV_DONTNEED);
+    link_discard_end(address, bytes);
 }
 
 int link_descriptor(void)

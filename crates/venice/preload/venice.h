@@ -81,6 +81,10 @@ void small_in_parent(void);
 void small_in_child(void);
 
 /* link.c */
+/* A range of the region loses its content: between these two nothing brings pages in there. */
+void link_discard_begin(uintptr_t address, size_t bytes);
+void link_discard_end(uintptr_t address, size_t bytes);
+/* Both, and what has it lose it. */
 void link_discard(uintptr_t address, size_t bytes);
 int link_descriptor(void); /* -1 where there is none */
 /* The program wants this descriptor's number for something else. 0 where that can be. */

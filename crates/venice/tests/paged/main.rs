@@ -6,8 +6,9 @@
 mod liars;
 mod redis;
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write, pipe};
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -180,6 +181,11 @@ fn mappings_move_shrink_and_lose_content_as_ever() {
 }
 
 #[test]
+fn what_is_mapped_over_pages_unsaid_is_left_alone() {
+    run("strangers", 16);
+}
+
+#[test]
 fn heaps_of_small_pieces_are_with_the_donor_too() {
     run("heap", 32);
 }
@@ -208,10 +214,10 @@ fn who_shares_the_memory_of_a_program_that_ended_reads_no_zeros() {
 }
 
 /// Starts the program, and waits until all its memory is filled.
-fn spinning(address: &str) -> (Ended, Pid) {
+fn spinning(address: &str, errors: Stdio) -> (Ended, Pid) {
     let mut child = paged(address, 4 * MIB, 64 * MIB, program(), &["spin", "16"])
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stderr(errors)
         .spawn()
         .expect("it runs");
     let mut line = String::new();
@@ -244,7 +250,7 @@ fn a_program_ends_with_its_donor_and_says_whose_loan_it_was() {
         return;
     }
     let (donor, address) = donor(64 * MIB);
-    let (mut pager, process) = spinning(&address);
+    let (mut pager, process) = spinning(&address, Stdio::piped());
     donor.kill();
     let status = pager.wait();
     assert_eq!(status.code(), Some(128 + 7), "{status}");
@@ -285,7 +291,7 @@ fn a_program_ends_with_its_pager() {
         return;
     }
     let (_donor, address) = donor(64 * MIB);
-    let (mut pager, process) = spinning(&address);
+    let (mut pager, process) = spinning(&address, Stdio::piped());
     pager.kill();
     assert_eq!(pager.wait().signal(), Some(9));
     wait_until_gone(process);
@@ -293,6 +299,22 @@ fn a_program_ends_with_its_pager() {
     let output = pager.0.stderr.as_mut().expect("it is a pipe");
     output.read_to_string(&mut said).expect("text");
     assert!(said.contains("the pager is gone"), "{said}");
+}
+
+#[test]
+fn a_program_ends_although_nobody_reads_why() {
+    if !is_possible() {
+        return;
+    }
+    let (_unread, errors) = pipe().expect("a pipe");
+    let flags = fcntl_getfl(&errors).expect("they are told");
+    fcntl_setfl(&errors, flags | OFlags::NONBLOCK).expect("they are set");
+    while (&errors).write(&[b'-'; 4096]).is_ok() {}
+    fcntl_setfl(&errors, flags).expect("they are set");
+    let (donor, address) = donor(64 * MIB);
+    let (_pager, process) = spinning(&address, errors.into());
+    donor.kill();
+    wait_until_gone(process);
 }
 
 #[test]

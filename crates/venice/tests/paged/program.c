@@ -254,6 +254,14 @@ static void mappings(void)
     CHECK(!memcmp(start + 300 * PAGE, "\177ELF", 4));
     CHECK(has(299, 5) && has(301, 5));
     CHECK(munmap(start + 300 * PAGE, PAGE) == 0);
+    /* Often over the same, and side by side. */
+    for (size_t page = 300; page < 300 + 8; page++) {
+        for (int i = 0; i < 150; i++)
+            CHECK(mmap(start + page * PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, zero, 0)
+                  == start + page * PAGE);
+        CHECK(!memcmp(start + page * PAGE, "\177ELF", 4));
+    }
+    CHECK(has(299, 5) && has(308, 5));
     /* It moves with its content. */
     char *moved = mremap(start + 400 * PAGE, 64 * PAGE, 4000 * PAGE, MREMAP_MAYMOVE);
     CHECK(moved != MAP_FAILED);
@@ -320,6 +328,28 @@ static void heap(void)
             memset(aligned, 2, size);
             free(aligned);
         }
+    }
+}
+
+/* Something else is mapped over pages, and says nothing of it: it keeps what it has, and what is
+ * around it leaves. */
+static void strangers(void)
+{
+    enum { STEP = 32, AT = 7 };
+    for (size_t page = AT; page < pages; page += STEP)
+        CHECK(*first_of(page) == 0);
+    for (size_t page = AT; page < pages; page += STEP) {
+        long mapped = syscall(SYS_mmap, first_of(page), PAGE, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        CHECK(mapped == (long)first_of(page));
+        put(page, 6);
+    }
+    for (uint64_t round = 6; round < 9; round++) {
+        for (size_t page = 0; page < pages; page++)
+            if (page % STEP != AT)
+                put(page, round);
+        for (size_t page = 0; page < pages; page++)
+            CHECK(has(page, page % STEP == AT ? 6 : round));
     }
 }
 
@@ -581,6 +611,8 @@ int main(int count, char **arguments)
             drops();
         else if (!strcmp(mode, "stopped"))
             stopped();
+        else if (!strcmp(mode, "strangers"))
+            strangers();
         else if (!strcmp(mode, "shares"))
             shares();
         else if (!strcmp(mode, "silent"))
