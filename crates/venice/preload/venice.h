@@ -19,7 +19,8 @@
 /* Requests of the program's threads. */
 enum {
     ASK_HELLO = 1,   /* a: region, b: its bytes, c: process; with the userfaultfd */
-    ASK_FORKED = 2,  /* c: thread; with the pager's ends of its orders and requests */
+    ASK_FORKED = 2,  /* with the pager's ends of its orders and requests; answered over these: which
+                      * byte of the region's first page it is to touch */
     ASK_DISCARD = 3, /* a: address, b: bytes; answered when nothing brings pages in there */
     ASK_DISCARDED = 4, /* a: address, b: bytes; not answered */
 };

@@ -202,7 +202,7 @@ impl Pager {
             }) if bytes == self.region_bytes => {
                 let pages = Pages::new((bytes / PAGE as u64) as usize);
                 let mut space = Space::new(Uffd::from(uffd), region, pages);
-                orders::answer_request(program.requests.as_fd());
+                orders::answer_request(program.requests.as_fd(), 0);
                 let attached = orders::attach(
                     program.orders.as_fd(),
                     space.uffd.as_fd(),

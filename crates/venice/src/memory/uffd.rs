@@ -24,8 +24,8 @@ const FLAG_WRITE: u64 = 1;
 const FLAG_PROTECTED: u64 = 2;
 const COPY_PROTECTED: u64 = 2;
 const PROTECT_WRITES: u64 = 1;
-/// Faults on protected pages, forks, and which thread it was.
-const FEATURES: u64 = 1 | 1 << 1 | 1 << 8;
+/// Faults on protected pages, forks, which thread it was, and which byte.
+const FEATURES: u64 = 1 | 1 << 1 | 1 << 8 | 1 << 11;
 
 #[repr(C)]
 struct Api {
@@ -66,13 +66,13 @@ const NEW: Opcode = opcode::none(GROUP, 0);
 pub(super) enum Event {
     /// A thread waits for a page.
     Fault {
-        /// Where it reads or writes.
+        /// Where it reads or writes, to the byte.
         address: u64,
         /// It writes.
         write: bool,
         /// The page is there, and protected against writes.
         protected: bool,
-        /// The thread.
+        /// The thread's number in its own namespace.
         thread: u32,
     },
     /// It forked: this is the child's.
@@ -192,7 +192,7 @@ impl Uffd {
                 EVENT_PAGEFAULT => {
                     let flags = number(8, 8);
                     events.push(Event::Fault {
-                        address: number(16, 8) & !(PAGE as u64 - 1),
+                        address: number(16, 8),
                         write: flags & FLAG_WRITE != 0,
                         protected: flags & FLAG_PROTECTED != 0,
                         thread: number(24, 4) as u32,

@@ -28,18 +28,18 @@ fn borrow() -> PathBuf {
     built.join("examples/borrow")
 }
 
-/// The program beside this, compiled once.
+/// The program beside this (program.c and processes.c), compiled once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let path = folder.join(format!("program-{}", std::process::id()));
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/paged/program.c");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/paged");
         let mut compiler = Command::new("cc");
         compiler
             .args(["-O1", "-pthread", "-o"])
             .arg(&path)
-            .arg(source);
+            .args(["program.c", "processes.c"].map(|source| sources.join(source)));
         assert!(compiler.status().expect("a C compiler").success());
         // Whoever else compiles it makes the same.
         let named = folder.join("program");
@@ -173,6 +173,11 @@ fn children_keep_what_there_was_when_they_were_forked() {
 #[test]
 fn children_outlive_who_forked_them() {
     run("daemons", 16);
+}
+
+#[test]
+fn children_in_namespaces_of_their_own_keep_what_is_theirs() {
+    run("namespaces", 8);
 }
 
 #[test]
