@@ -42,8 +42,7 @@ static int status_of(long result)
 }
 
 /* Ranges of the region that are the kernel's: something else was mapped over them. They are never
- * given again, since what is mapped there from now on is nobody's whose page faults are told. No two
- * of them touch each other. */
+ * given again, since page faults there are not told from then on. No two of them touch. */
 #define OTHERS 1024
 static struct other {
     uintptr_t start, end;

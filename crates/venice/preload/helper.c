@@ -23,7 +23,7 @@
 
 #define GONE "rhythm venice: the pager is gone, and with it memory of this program\n"
 
-/* How often a page is tried that cannot be protected while the program forks, a millisecond apart. */
+/* How often it is tried to protect an order's pages while the program forks, at 1 ms intervals. */
 #define FORK_TRIES 20
 
 static int orders_fd, buffer_fd, kept_uffd, memory_fd;
@@ -114,9 +114,9 @@ long receive(int socket, void *bytes, size_t length, int fds[2])
     return got;
 }
 
-/* Has writes to a range wait. While a fork is under way that is refused, so it is waited for; not
- * for ever, since nobody lets it go on whose pager is gone. */
-static long protect_range(uintptr_t start, size_t bytes)
+/* Has writes to a range wait. While a fork is under way that is refused, so it is waited for, but
+ * only `tries` times: where the pager is gone nobody lets it go on. */
+static long protect_range(uintptr_t start, size_t bytes, int *tries)
 {
     struct uffdio_writeprotect range = {
         .range = {start, bytes},
@@ -124,12 +124,9 @@ static long protect_range(uintptr_t start, size_t bytes)
     };
     struct timespec moment = {0, 1000000};
     long result;
-    for (int tries = 0; tries < FORK_TRIES; tries++) {
-        result = raw3(SYS_ioctl, kept_uffd, UFFDIO_WRITEPROTECT, &range);
-        if (result != -EAGAIN && result != -EINTR)
-            break;
+    while ((result = raw3(SYS_ioctl, kept_uffd, UFFDIO_WRITEPROTECT, &range)) == -EINTR
+           || (result == -EAGAIN && (*tries)-- > 0))
         raw2(SYS_nanosleep, &moment, 0);
-    }
     return result;
 }
 
@@ -139,17 +136,18 @@ static long protect_range(uintptr_t start, size_t bytes)
 static uint64_t protect(const struct order *order)
 {
     uint64_t failed = 0;
+    int tries = FORK_TRIES;
     for (uint32_t i = 0; i < order->count;) {
         uintptr_t start = order->page[i] & ~1UL;
         uint32_t next = i + 1;
         while (next < order->count && (order->page[next] & ~1UL) == start + (next - i) * PAGE)
             next++;
-        long result = protect_range(start, (next - i) * PAGE);
+        long result = protect_range(start, (next - i) * PAGE, &tries);
         for (; i < next; i++, start += PAGE) {
             long one = result;
             /* Not all are the region's; or they are of several mappings, before Linux 6.4. */
             if (result == -ENOENT)
-                one = protect_range(start, PAGE);
+                one = protect_range(start, PAGE, &tries);
             if (one != 0)
                 failed |= 1UL << i;
         }

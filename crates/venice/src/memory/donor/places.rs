@@ -1,6 +1,6 @@
 //! A donor's connections are bounded. Where there are as many as may be, one that has no loan yet
-//! makes room for who comes, the oldest first: whoever reaches the donor can connect, and would keep
-//! borrowers out by saying nothing.
+//! makes room for who comes, the oldest first: whoever reaches the donor can connect, and would
+//! keep borrowers out by saying nothing.
 
 use super::loans::{Shared, lock};
 use rustix::net::{Shutdown, shutdown};
