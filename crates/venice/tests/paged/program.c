@@ -210,27 +210,38 @@ static void heap(void)
     }
 }
 
-/* Something else is mapped over pages, and says nothing of it: it keeps what it has, and what is
- * around it leaves. */
+static void map_over_unsaid(size_t page)
+{
+    long mapped = syscall(SYS_mmap, first_of(page), PAGE, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    CHECK(mapped == (long)first_of(page));
+    put(page, 6);
+}
+
+/* Something else is mapped over pages, clean ones and such that came with their neighbors, and says
+ * nothing of it: it keeps what it has, and what is around it leaves. */
 static void strangers(void)
 {
-    enum { STEP = 32, AT = 7 };
-    for (size_t page = AT; page < pages; page += STEP)
+    enum { STEP = 32, CLEAN = 7, AMONG = 23 };
+    for (size_t page = CLEAN; page < pages; page += STEP)
         CHECK(*first_of(page) == 0);
-    for (size_t page = AT; page < pages; page += STEP) {
-        long mapped = syscall(SYS_mmap, first_of(page), PAGE, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-        CHECK(mapped == (long)first_of(page));
-        put(page, 6);
+    for (size_t page = CLEAN; page < pages; page += STEP)
+        map_over_unsaid(page);
+    for (size_t page = 0; page < pages; page++) {
+        if (page % STEP != CLEAN)
+            put(page, 6);
+        if (page % STEP == AMONG)
+            map_over_unsaid(page);
     }
-    for (uint64_t round = 6; round < 9; round++) {
+    for (uint64_t round = 7; round < 9; round++) {
         for (size_t page = 0; page < pages; page++)
-            if (page % STEP != AT)
+            if (page % STEP != CLEAN && page % STEP != AMONG)
                 put(page, round);
         for (size_t page = 0; page < pages; page++)
-            CHECK(has(page, page % STEP == AT ? 6 : round));
+            CHECK(has(page, page % STEP == CLEAN || page % STEP == AMONG ? 6 : round));
     }
 }
+
 static volatile size_t target;
 static volatile uint64_t touched;
 static volatile int over;
