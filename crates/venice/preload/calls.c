@@ -42,8 +42,8 @@ static int status_of(long result)
 }
 
 /* Ranges of the region that are the kernel's: something else was mapped over them. They are never
- * given again. */
-#define OTHERS 256
+ * given again, since page faults there are not told from then on. No two of them touch. */
+#define OTHERS 1024
 static struct other {
     uintptr_t start, end;
 } others[OTHERS];
@@ -55,6 +55,30 @@ static int other_in(uintptr_t start, uintptr_t end)
         if (others[i].start < end && start < others[i].end)
             return 1;
     return 0;
+}
+
+/* Takes note of one; 0 where there is no room. */
+static int other_add(uintptr_t start, uintptr_t end)
+{
+    struct other joined = {start, end};
+    size_t apart = 0;
+    for (size_t i = 0; i < others_count; i++) {
+        if (others[i].start > end || start > others[i].end) {
+            apart++;
+        } else {
+            joined.start = joined.start < others[i].start ? joined.start : others[i].start;
+            joined.end = joined.end > others[i].end ? joined.end : others[i].end;
+        }
+    }
+    if (apart == OTHERS)
+        return 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < others_count; i++)
+        if (others[i].start > end || start > others[i].end)
+            others[kept++] = others[i];
+    others[kept++] = joined;
+    others_count = kept;
+    return 1;
 }
 
 uintptr_t region_take(size_t bytes, size_t alignment, int protection)
@@ -118,13 +142,16 @@ static void *map_over(uintptr_t start, size_t bytes, int protection, int flags, 
     } else {
         uintptr_t from = start < region_start ? region_start : start;
         uintptr_t to = end > region_end ? region_end : end;
-        if (others_count == OTHERS || from == region_start) {
+        if (from == region_start || !other_add(from, to)) {
             result = -ENOMEM;
         } else {
             ranges_exclude(from, to - from);
-            link_discard(from, to - from);
-            others[others_count++] = (struct other){from, to};
+            /* What is brought in before that is in place would be dropped with what is there. */
+            link_discard_begin(from, to - from);
             result = raw6(SYS_mmap, start, bytes, protection, flags, fd, at);
+            if (result < 0 && result > -4096)
+                raw3(SYS_madvise, from, to - from, MADV_DONTNEED);
+            link_discard_end(from, to - from);
         }
     }
     region_leave(signals);

@@ -12,14 +12,19 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #define GONE "rhythm venice: the pager is gone, and with it memory of this program\n"
+
+/* How often it is tried to protect an order's pages while the program forks, at 1 ms intervals. */
+#define FORK_TRIES 20
 
 static int orders_fd, buffer_fd, kept_uffd, memory_fd;
 static uint32_t attached;
@@ -31,6 +36,15 @@ size_t length_of(const char *text)
     while (text[length])
         length++;
     return length;
+}
+
+/* Says why, unless nobody reads it, whom the end is not to wait for. */
+static void say(const void *text, size_t length)
+{
+    struct pollfd errors = {.fd = 2, .events = POLLOUT};
+    struct timespec no_time = {0, 0};
+    if (raw6(SYS_ppoll, &errors, 1, &no_time, 0, 0, 0) == 1 && (errors.revents & POLLOUT))
+        raw3(SYS_write, 2, text, length);
 }
 
 /* The whole process ends, by a signal that no handler gets to see. */
@@ -48,7 +62,7 @@ static void __attribute__((noreturn)) end(void)
 
 void say_and_end(const char *text)
 {
-    raw3(SYS_write, 2, text, length_of(text));
+    say(text, length_of(text));
     end();
 }
 
@@ -100,29 +114,43 @@ long receive(int socket, void *bytes, size_t length, int fds[2])
     return got;
 }
 
-/* Has writes to the dirty pages wait. Yields a bit for each that could not be protected. */
+/* Has writes to a range wait. While a fork is under way that is refused, so it is waited for, but
+ * only `tries` times: where the pager is gone nobody lets it go on. */
+static long protect_range(uintptr_t start, size_t bytes, int *tries)
+{
+    struct uffdio_writeprotect range = {
+        .range = {start, bytes},
+        .mode = UFFDIO_WRITEPROTECT_MODE_WP,
+    };
+    struct timespec moment = {0, 1000000};
+    long result;
+    while ((result = raw3(SYS_ioctl, kept_uffd, UFFDIO_WRITEPROTECT, &range)) == -EINTR
+           || (result == -EAGAIN && (*tries)-- > 0))
+        raw2(SYS_nanosleep, &moment, 0);
+    return result;
+}
+
+/* Has writes to the pages wait. Yields a bit for each that could not be protected: what somebody
+ * mapped over the region who did not say so, which is not to be dropped, however clean the page was
+ * that was there. */
 static uint64_t protect(const struct order *order)
 {
     uint64_t failed = 0;
+    int tries = FORK_TRIES;
     for (uint32_t i = 0; i < order->count;) {
-        if (!(order->page[i] & 1)) {
-            i++;
-            continue;
-        }
+        uintptr_t start = order->page[i] & ~1UL;
         uint32_t next = i + 1;
-        while (next < order->count && order->page[next] == order->page[next - 1] + PAGE)
+        while (next < order->count && (order->page[next] & ~1UL) == start + (next - i) * PAGE)
             next++;
-        struct uffdio_writeprotect range = {
-            .range = {order->page[i] & ~1UL, (next - i) * PAGE},
-            .mode = UFFDIO_WRITEPROTECT_MODE_WP,
-        };
-        long result;
-        do
-            result = raw3(SYS_ioctl, kept_uffd, UFFDIO_WRITEPROTECT, &range);
-        while (result == -EINTR);
-        for (; i < next; i++)
-            if (result != 0)
+        long result = protect_range(start, (next - i) * PAGE, &tries);
+        for (; i < next; i++, start += PAGE) {
+            long one = result;
+            /* Not all are the region's; or they are of several mappings, before Linux 6.4. */
+            if (result == -ENOENT)
+                one = protect_range(start, PAGE, &tries);
+            if (one != 0)
                 failed |= 1UL << i;
+        }
     }
     return failed;
 }
@@ -234,7 +262,7 @@ static int run(void *unused)
         }
         default:
             if (order.count < sizeof order.page)
-                raw3(SYS_write, 2, order.page, order.count);
+                say(order.page, order.count);
             end();
         }
         send_with(socket, &answer, sizeof answer, 0, 0);

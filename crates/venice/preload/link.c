@@ -1,8 +1,8 @@
 /* The pager: how the library begins, asks it, and follows forks.
  *
  * A process that forks has the lock meanwhile, so the child finds the ranges whole. The child then
- * sends the pager new sockets and touches the region's first page, which nothing else ever does:
- * the fault tells the pager which userfaultfd is this process's.
+ * sends the pager new sockets and touches a byte of the region's first page, which nothing else
+ * ever does: the pager said which, so the fault tells it which userfaultfd is this process's.
  */
 #define _GNU_SOURCE
 #include "venice.h"
@@ -21,8 +21,12 @@
 #ifndef UFFD_FEATURE_PAGEFAULT_FLAG_WP
 #define UFFD_FEATURE_PAGEFAULT_FLAG_WP (1 << 0)
 #endif
+#ifndef UFFD_FEATURE_EXACT_ADDRESS
+#define UFFD_FEATURE_EXACT_ADDRESS (1 << 11)
+#endif
 #define FEATURES \
-    (UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_FORK | UFFD_FEATURE_THREAD_ID)
+    (UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_FORK | UFFD_FEATURE_THREAD_ID \
+     | UFFD_FEATURE_EXACT_ADDRESS)
 #define NEW_FROM_DEVICE _IO(0xAA, 0x00)
 /* Where descriptors are put, out of the way of programs that count on low numbers. */
 #define HIGH_FD 900
@@ -76,11 +80,21 @@ static void ask(uint32_t kind, uintptr_t a, size_t b, int answered)
                          "closed the descriptor to it\n");
 }
 
-void link_discard(uintptr_t address, size_t bytes)
+void link_discard_begin(uintptr_t address, size_t bytes)
 {
     ask(ASK_DISCARD, address, bytes, 1);
-    raw3(SYS_madvise, address, bytes, MADV_DONTNEED);
+}
+
+void link_discard_end(uintptr_t address, size_t bytes)
+{
     ask(ASK_DISCARDED, address, bytes, 0);
+}
+
+void link_discard(uintptr_t address, size_t bytes)
+{
+    link_discard_begin(address, bytes);
+    raw3(SYS_madvise, address, bytes, MADV_DONTNEED);
+    link_discard_end(address, bytes);
 }
 
 int link_descriptor(void)
@@ -118,8 +132,9 @@ static void become_known(void)
     if (failed)
         say_and_end("rhythm venice: a forked process has no descriptors left for the pager\n");
     process = raw1(SYS_getpid, 0);
-    struct request request = {ASK_FORKED, 0, 0, 0, raw1(SYS_gettid, 0)};
-    int far[2] = {own[1], other[1]};
+    struct request request = {ASK_FORKED, 0, 0, 0, 0};
+    int far[2] = {own[1], other[1]}, fds[2];
+    uint32_t byte;
     if (send_with(requests, &request, sizeof request, far, 2) < 0)
         say_and_end("rhythm venice: the pager is gone, and with it memory of this program\n");
     raw1(SYS_close, own[1]);
@@ -127,8 +142,10 @@ static void become_known(void)
     raw1(SYS_close, requests);
     orders = out_of_the_way(own[0]);
     requests = out_of_the_way(other[0]);
+    if (receive(requests, &byte, sizeof byte, fds) != sizeof byte)
+        say_and_end("rhythm venice: the pager is gone, and with it memory of this program\n");
     raw3(SYS_madvise, region_start, PAGE, MADV_DONTNEED);
-    (void)*(volatile char *)region_start;
+    (void)*(volatile char *)(region_start + byte % PAGE);
     helper_start(orders);
     orders = -1;
     raw3(SYS_madvise, region_start, PAGE, MADV_DONTNEED);

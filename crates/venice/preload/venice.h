@@ -19,7 +19,8 @@
 /* Requests of the program's threads. */
 enum {
     ASK_HELLO = 1,   /* a: region, b: its bytes, c: process; with the userfaultfd */
-    ASK_FORKED = 2,  /* c: thread; with the pager's ends of its orders and requests */
+    ASK_FORKED = 2,  /* with the pager's ends of its orders and requests; answered over these: which
+                      * byte of the region's first page it is to touch */
     ASK_DISCARD = 3, /* a: address, b: bytes; answered when nothing brings pages in there */
     ASK_DISCARDED = 4, /* a: address, b: bytes; not answered */
 };
@@ -81,6 +82,10 @@ void small_in_parent(void);
 void small_in_child(void);
 
 /* link.c */
+/* A range of the region loses its content: between these two nothing brings pages in there. */
+void link_discard_begin(uintptr_t address, size_t bytes);
+void link_discard_end(uintptr_t address, size_t bytes);
+/* Both, and what has it lose it. */
 void link_discard(uintptr_t address, size_t bytes);
 int link_descriptor(void); /* -1 where there is none */
 /* The program wants this descriptor's number for something else. 0 where that can be. */

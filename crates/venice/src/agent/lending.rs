@@ -121,6 +121,11 @@ impl<L: Lender> Lending<L> {
         ids
     }
 
+    /// The system does not say what is available: nothing more is lent until it does.
+    pub(super) fn unread(&mut self) {
+        self.available = 0;
+    }
+
     /// The node ends: all that is wanted back now.
     pub(super) fn leave(&mut self, now: Time) -> Vec<LoanId> {
         self.is_leaving = true;
@@ -230,6 +235,17 @@ mod tests {
             lending.read(1000, NOW);
         }
         assert_eq!(lending.idle(), 70);
+    }
+
+    #[test]
+    fn nothing_is_lent_of_what_is_not_known() {
+        let mut lending = lending();
+        assert!(grant(&mut lending, 1, 30).is_ok());
+        lending.unread();
+        assert_eq!(grant(&mut lending, 2, 1), Err(0));
+        assert_eq!(lending.reclaims(NOW), [], "what is lent stays so");
+        lending.read(1000, NOW);
+        assert!(grant(&mut lending, 2, 1).is_ok());
     }
 
     #[test]

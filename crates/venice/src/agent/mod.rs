@@ -143,6 +143,11 @@ impl<L: Lender> Agent<L> {
         self.want_back(&wanted);
     }
 
+    /// The system does not say how much is available: nothing more is lent until it does.
+    pub fn memory_unknown(&mut self) {
+        self.lending.unread();
+    }
+
     /// The node ends: nothing is lent any more, and what is lent is wanted back.
     pub fn leave(&mut self, now: Time) {
         self.leaves = true;

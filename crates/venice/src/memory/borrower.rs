@@ -16,6 +16,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// How long it may take to answer what follows.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 const INPUT_BYTES: usize = 2 * (PAYLOAD_BYTES_MAX + HEAD_BYTES);
+/// What was sent is dropped when it is this much, and half of all, where more still waits.
+const WRITTEN_MIN: usize = 64 * 1024;
 
 /// Why a donor's memory cannot be used.
 #[derive(Debug, Error)]
@@ -177,7 +179,10 @@ impl Borrower {
             match self.stream.write(&self.output[self.written..]) {
                 Ok(0) => return Err(Lost::Closed),
                 Ok(wrote) => self.written += wrote,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.drop_written();
+                    return Ok(());
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
             }
@@ -185,6 +190,14 @@ impl Borrower {
         self.output.clear();
         self.written = 0;
         Ok(())
+    }
+
+    /// A connection that is behind for long is not to keep all that it ever sent.
+    fn drop_written(&mut self) {
+        if self.written >= WRITTEN_MIN && self.written >= self.output.len() / 2 {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
     }
 
     /// Something waits to be sent.
@@ -241,5 +254,44 @@ impl Borrower {
 impl AsFd for Borrower {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn what_was_sent_is_not_kept_where_more_waits() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let donor = listener.local_addr().unwrap();
+        let stream = TcpStream::connect(donor).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let (mut slow, _) = listener.accept().unwrap();
+        let mut borrower = Borrower {
+            stream,
+            donor,
+            loan: LoanId(1),
+            input: Vec::new(),
+            filled: 0,
+            output: Vec::new(),
+            written: 0,
+            next_id: 1,
+            asked: VecDeque::new(),
+        };
+        let now = Instant::now();
+        let (offset, bytes) = (0, &[1; 4096][..]);
+        let mut part = vec![0; 256 * 1024];
+        let mut taken = 0;
+        while taken < 32 << 20 {
+            // More waits than the other end takes at a time.
+            while borrower.output.len() - borrower.written < 512 * 1024 {
+                borrower.ask(&Request::Write { offset, bytes }, now);
+            }
+            borrower.flush().unwrap();
+            assert!(borrower.output.len() < 2 << 20);
+            taken += slow.read(&mut part).unwrap();
+        }
     }
 }

@@ -14,20 +14,25 @@
 mod connection;
 mod loans;
 mod local;
+mod places;
 mod windows;
 
 use super::mapping::Mapping;
 use crate::loan::{LoanId, LoanKey};
 pub use loans::NoRoom;
-use loans::{CONNECTIONS_MAX, Shared, lock};
+use loans::{Shared, lock};
 use local::Local;
+use places::Place;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-use tracing::{info, warn};
+use std::time::{Duration, Instant};
+use tracing::warn;
+
+/// How long a connection may take to say whose it is.
+const HELLO_TIME: Duration = Duration::from_secs(5);
 
 /// A machine's memory, lent until dropped.
 #[derive(Debug)]
@@ -89,11 +94,7 @@ impl Donor {
     /// closed, and its memory is zeroed and given back; more than 64 MiB a moment later, and not
     /// lent anew before. False where there is no such loan.
     pub fn revoke(&self, loan: LoanId) -> bool {
-        let Some(loan) = lock(&self.shared.loans).granted.remove(&loan) else {
-            return false;
-        };
-        self.shared.end(&loan);
-        true
+        self.shared.revoke(loan)
     }
 
     /// Lets everybody who shows `key` have a loan, as large as is asked for and there is room,
@@ -122,9 +123,9 @@ impl Drop for Donor {
     /// Ends all loans.
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::Release);
-        let loans: Vec<_> = lock(&self.shared.loans).granted.drain().collect();
-        for (_, loan) in loans {
-            self.shared.end(&loan);
+        let loans: Vec<_> = lock(&self.shared.loans).granted.keys().copied().collect();
+        for loan in loans {
+            self.shared.revoke(loan);
         }
         drop(self.local.take());
         // Has the listener's thread look.
@@ -147,23 +148,19 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
                 continue;
             }
         };
-        if shared.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-            shared.connections.fetch_sub(1, Ordering::AcqRel);
-            info!("a connection is refused: there are {CONNECTIONS_MAX}");
+        let Some(place) = Place::take(shared, &stream) else {
             continue;
-        }
-        let of_thread = Arc::clone(shared);
+        };
         let started = std::thread::Builder::new()
             .name("loan".into())
             .spawn(move || {
-                match windows::are_asked_for(&stream) {
-                    true => windows::serve_tcp(stream, &of_thread),
-                    false => connection::serve(stream, &of_thread),
+                let until = Instant::now() + HELLO_TIME;
+                match windows::are_asked_for(&stream, until) {
+                    true => windows::serve_tcp(stream, &place),
+                    false => connection::serve(stream, &place, until),
                 }
-                of_thread.connections.fetch_sub(1, Ordering::AcqRel);
             });
         if let Err(error) = started {
-            shared.connections.fetch_sub(1, Ordering::AcqRel);
             warn!("cannot serve a connection: {error}");
         }
     }

@@ -5,6 +5,7 @@ pub mod donor;
 mod figures;
 mod mapping;
 mod orders;
+mod owners;
 mod pager;
 mod pages;
 mod program;

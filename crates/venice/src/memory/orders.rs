@@ -34,10 +34,9 @@ pub(super) enum Request {
         /// Its page faults.
         uffd: OwnedFd,
     },
-    /// The sender is a child that was forked.
+    /// The sender is a child that was forked. It is told, over its requests, which byte of its
+    /// first page it is to touch.
     Forked {
-        /// The thread that touches its first page next.
-        thread: u32,
         /// The pager's ends of its sockets.
         orders: OwnedFd,
         /// See above.
@@ -128,18 +127,14 @@ pub(super) fn receive_request(socket: BorrowedFd<'_>) -> Received<Request> {
         Received::End => return Received::End,
         Received::Nonsense => return Received::Nonsense,
     };
-    let [a, b, c] = [8, 16, 24].map(|at| u64_at(&bytes, at));
+    let [a, b] = [8, 16].map(|at| u64_at(&bytes, at));
     Received::Message(match (u32_at(&bytes, 0), fds.next(), fds.next()) {
         (1, Some(uffd), None) => Request::Hello {
             region: a,
             bytes: b,
             uffd,
         },
-        (2, Some(orders), Some(requests)) => Request::Forked {
-            thread: c as u32,
-            orders,
-            requests,
-        },
+        (2, Some(orders), Some(requests)) => Request::Forked { orders, requests },
         (3, None, None) => Request::Discard {
             address: a,
             bytes: b,
@@ -152,10 +147,11 @@ pub(super) fn receive_request(socket: BorrowedFd<'_>) -> Received<Request> {
     })
 }
 
-/// Answers a request that waits.
-pub(super) fn answer_request(socket: BorrowedFd<'_>) {
+/// Answers a request that waits, with a number.
+pub(super) fn answer_request(socket: BorrowedFd<'_>, number: u32) {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     // Where the process is gone, its orders' socket tells.
-    let _ = send(socket, &[0; 4], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    let _ = send(socket, &number.to_le_bytes(), flags);
 }
 
 /// What the helper did, if it did something.
@@ -214,10 +210,14 @@ pub(super) fn evict(
 }
 
 /// Has the helper end the process by SIGBUS, after it has said why.
-pub(super) fn end(orders: BorrowedFd<'_>, why: &str) {
+///
+/// # Errors
+/// The helper cannot be told now.
+pub(super) fn end(orders: BorrowedFd<'_>, why: &str) -> Result<(), Errno> {
     let room = 8 * ORDER_PAGES - 1;
     let text = cut(why, room).as_bytes();
     let mut bytes = order(ORDER_END, text.len() as u32, 0);
     bytes.extend_from_slice(text);
-    let _ = send(orders, &bytes, SendFlags::NOSIGNAL);
+    send(orders, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    Ok(())
 }

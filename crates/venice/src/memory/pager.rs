@@ -34,6 +34,12 @@ const TICK: Timespec = Timespec {
     tv_nsec: 0,
 };
 
+/// And where a process just ends.
+const ENDING: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
+
 /// How often it looks after what tells nothing: a donor that is silent, a child without a helper.
 const LOOKED: Duration = Duration::from_millis(900);
 
@@ -74,12 +80,17 @@ impl Pager {
     fn turn(&mut self) -> Result<(), Lost> {
         let mut ready = self.wait()?;
         let now = Instant::now();
-        if now.duration_since(self.looked) >= LOOKED {
+        let is_due = now.duration_since(self.looked) >= LOOKED;
+        if is_due {
             self.looked = now;
             ready.donor = true;
-            let spaces = self.memory.spaces.iter();
-            let silent = spaces.filter(|(_, space)| space.library.is_none());
-            ready.faults.extend(silent.map(|(id, _)| *id));
+        }
+        let spaces = self.memory.spaces.iter_mut();
+        for (id, space) in spaces.filter(|(_, space)| space.library.is_none()) {
+            if is_due || space.killed_at.is_some() {
+                ready.faults.push(*id);
+            }
+            space.kill_where_due(now);
         }
         for id in &ready.faults {
             self.read_events(*id, now);
@@ -155,7 +166,9 @@ impl Pager {
             }
         }
         let mut ready = Ready::default();
-        match poll(&mut polled, Some(&TICK)) {
+        let mut spaces = self.memory.spaces.values();
+        let ends = spaces.any(|space| space.library.is_none() && space.killed_at.is_some());
+        match poll(&mut polled, Some(if ends { &ENDING } else { &TICK })) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(ready),
             Err(error) => return Err(Lost::Io(error.into())),
@@ -189,7 +202,7 @@ impl Pager {
             }) if bytes == self.region_bytes => {
                 let pages = Pages::new((bytes / PAGE as u64) as usize);
                 let mut space = Space::new(Uffd::from(uffd), region, pages);
-                orders::answer_request(program.requests.as_fd());
+                orders::answer_request(program.requests.as_fd(), 0);
                 let attached = orders::attach(
                     program.orders.as_fd(),
                     space.uffd.as_fd(),
@@ -212,28 +225,28 @@ impl Pager {
     }
 
     /// Ends all processes, and waits until they are gone: the userfaultfds are open until then, so
-    /// that nobody reads zeros.
+    /// that nobody reads zeros. A process that takes long is waited for only where it has no helper
+    /// that has its userfaultfd open, too.
     fn end_all(&mut self, why: &str) {
-        for space in self.memory.spaces.values() {
-            space.end(why);
-        }
         let patience = Instant::now() + Duration::from_secs(10);
-        while !self.memory.spaces.is_empty() && Instant::now() < patience {
-            let gone = |space: &Space| match &space.library {
-                Some(library) => loop {
-                    match orders::receive_answer(library.orders.as_fd()) {
-                        Received::End => break true,
-                        Received::Nothing => break false,
-                        Received::Message(_) | Received::Nonsense => {}
-                    }
-                },
-                None => space.uffd.unprotect(space.region) == Err(Errno::SRCH),
-            };
-            self.memory.spaces.retain(|_, space| !gone(space));
+        while !self.memory.spaces.is_empty() {
+            let now = Instant::now();
+            let ids: Vec<SpaceId> = self.memory.spaces.keys().copied().collect();
+            for id in ids {
+                // What is forked just now is to end, too.
+                self.read_events(id, now);
+                self.read_answers(id, now);
+                if let Some(space) = self.memory.spaces.get_mut(&id) {
+                    space.end(why);
+                    space.kill_where_due(now);
+                }
+            }
+            let mut spaces = self.memory.spaces.values();
+            if now > patience && spaces.all(|space| space.library.is_some()) {
+                warn!("{} processes do not end", self.memory.spaces.len());
+                return;
+            }
             std::thread::sleep(Duration::from_millis(5));
-        }
-        if !self.memory.spaces.is_empty() {
-            warn!("{} processes do not end", self.memory.spaces.len());
         }
     }
 }

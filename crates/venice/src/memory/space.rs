@@ -1,12 +1,19 @@
 //! One process whose pages are looked after.
 
 use super::orders::{self, ORDER_PAGES};
+use super::owners;
 use super::pages::{NO_SLOT, Page, Pages, Slots, State};
 use super::streams::Streams;
 use super::uffd::{PAGE, Uffd};
+use rustix::io::Errno;
+use rustix::process::{Signal, pidfd_send_signal};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tracing::warn;
+
+/// How long who was killed has, before that is tried again.
+const KILLED: Duration = Duration::from_secs(1);
 
 /// The library in the process.
 #[derive(Debug)]
@@ -48,8 +55,13 @@ pub(super) struct Discard {
 #[derive(Debug)]
 pub(super) struct Space {
     pub(super) uffd: Uffd,
-    /// None in a child that has not said yet that it is there, or never will.
+    /// None in a child that has not said yet that it is there, or never will, and in a process
+    /// whose helper is gone.
     pub(super) library: Option<Library>,
+    /// It is to end, and has no helper that would do that: when it is killed.
+    pub(super) killed_at: Option<Instant>,
+    /// Its helper was told to end it.
+    pub(super) is_ended: bool,
     pub(super) region: u64,
     pub(super) pages: Pages,
     /// Pages that came in for the first time, or again after long, the oldest first.
@@ -73,6 +85,8 @@ impl Space {
         Self {
             uffd,
             library: None,
+            killed_at: None,
+            is_ended: false,
             region,
             pages,
             recent: VecDeque::new(),
@@ -210,10 +224,79 @@ impl Space {
         child
     }
 
-    /// Ends the process.
-    pub(super) fn end(&self, why: &str) {
-        if let Some(library) = &self.library {
-            orders::end(library.orders.as_fd(), why);
+    /// Whether nobody has this memory any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.uffd.unprotect(self.region) == Err(Errno::SRCH)
+    }
+
+    /// Ends the process: by its helper, or, where it has none,
+    /// [`kill_where_due`](Self::kill_where_due) does.
+    pub(super) fn end(&mut self, why: &str) {
+        match &self.library {
+            Some(library) if !self.is_ended => {
+                // A helper that has so much to read already is told when this is called again.
+                self.is_ended = orders::end(library.orders.as_fd(), why).is_ok();
+            }
+            Some(_) => {}
+            None => {
+                self.killed_at.get_or_insert_with(Instant::now);
+            }
         }
+    }
+
+    /// Kills who has this memory, where it is time for that.
+    pub(super) fn kill_where_due(&mut self, now: Instant) {
+        if self.library.is_some() || self.killed_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.killed_at = Some(now + KILLED);
+        match owners::find(&self.uffd, self.region) {
+            Ok(processes) => {
+                let count = processes.len();
+                warn!("{count} processes are killed that have no thread to end them");
+                for process in processes {
+                    // It may have ended.
+                    let _ = pidfd_send_signal(process, Signal::KILL);
+                }
+            }
+            Err(error) => warn!("a process is not found that is to end: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+    use rustix::net::{recv, send, socketpair};
+    use std::fs::File;
+
+    #[test]
+    fn a_helper_is_told_once_and_not_waited_for() {
+        let pair = || {
+            let (family, flags) = (AddressFamily::UNIX, SocketFlags::empty());
+            socketpair(family, SocketType::SEQPACKET, flags, None).unwrap()
+        };
+        let ((orders, helper), (requests, _threads)) = (pair(), pair());
+        let full = orders.try_clone().unwrap();
+        while send(&full, &[0; 5], SendFlags::DONTWAIT).is_ok() {}
+        let uffd = OwnedFd::from(File::open("/dev/null").unwrap());
+        let mut space = Space::new(uffd.into(), 0, Pages::new(1));
+        space.library = Some(Library {
+            orders,
+            requests,
+            helper: None,
+        });
+        let take = || {
+            let mut part = [0; 64];
+            recv(&helper, &mut part, RecvFlags::DONTWAIT).map(|(bytes, _)| bytes)
+        };
+        space.end("why");
+        while take().is_ok_and(|bytes| bytes == 5) {}
+        assert!(!space.is_ended, "there was no room");
+        space.end("why");
+        space.end("why");
+        assert_eq!(take(), Ok(16 + 3));
+        assert_eq!(take(), Err(Errno::AGAIN));
     }
 }

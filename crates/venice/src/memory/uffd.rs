@@ -23,8 +23,9 @@ const EVENT_FORK: u8 = 0x13;
 const FLAG_WRITE: u64 = 1;
 const FLAG_PROTECTED: u64 = 2;
 const COPY_PROTECTED: u64 = 2;
-/// Faults on protected pages, forks, and which thread it was.
-const FEATURES: u64 = 1 | 1 << 1 | 1 << 8;
+const PROTECT_WRITES: u64 = 1;
+/// Faults on protected pages, forks, which thread it was, and which byte.
+const FEATURES: u64 = 1 | 1 << 1 | 1 << 8 | 1 << 11;
 
 #[repr(C)]
 struct Api {
@@ -65,13 +66,13 @@ const NEW: Opcode = opcode::none(GROUP, 0);
 pub(super) enum Event {
     /// A thread waits for a page.
     Fault {
-        /// Where it reads or writes.
+        /// Where it reads or writes, to the byte.
         address: u64,
         /// It writes.
         write: bool,
         /// The page is there, and protected against writes.
         protected: bool,
-        /// The thread.
+        /// The thread's number in its own namespace.
         thread: u32,
     },
     /// It forked: this is the child's.
@@ -132,14 +133,27 @@ impl Uffd {
         }
     }
 
-    /// Lets a page be written; who waits for that goes on.
+    /// Lets a page be written; who waits for that goes on, also where something else is mapped
+    /// there by now.
     pub(super) fn unprotect(&self, address: u64) -> Result<(), Errno> {
+        match self.set_protection(address, 0) {
+            Err(Errno::NOENT) => self.wake(address, PAGE as u64),
+            result => result,
+        }
+    }
+
+    /// Has a write to a page that is there be an [`Event::Fault`].
+    pub(super) fn protect(&self, address: u64) -> Result<(), Errno> {
+        self.set_protection(address, PROTECT_WRITES)
+    }
+
+    fn set_protection(&self, address: u64, mode: u64) -> Result<(), Errno> {
         let mut argument = Protect {
             range: Range {
                 start: address,
                 length: PAGE as u64,
             },
-            mode: 0,
+            mode,
         };
         // SAFETY: the opcode is UFFDIO_WRITEPROTECT, whose argument this is.
         unsafe { ioctl(&self.fd, Updater::<PROTECT, Protect>::new(&mut argument)) }
@@ -155,7 +169,9 @@ impl Uffd {
         unsafe { ioctl(&self.fd, Updater::<WAKE, Range>::new(&mut argument)) }
     }
 
-    /// Appends what happened, as far as there is something.
+    /// Appends what happened, as far as there is something: forks first. The kernel tells of
+    /// faults before them, but a page that is brought in now is not in a child that was forked
+    /// before, so that child is to be known by then.
     ///
     /// # Errors
     /// What the kernel says of the descriptor.
@@ -176,7 +192,7 @@ impl Uffd {
                 EVENT_PAGEFAULT => {
                     let flags = number(8, 8);
                     events.push(Event::Fault {
-                        address: number(16, 8) & !(PAGE as u64 - 1),
+                        address: number(16, 8),
                         write: flags & FLAG_WRITE != 0,
                         protected: flags & FLAG_PROTECTED != 0,
                         thread: number(24, 4) as u32,
@@ -192,6 +208,7 @@ impl Uffd {
                 _ => {}
             }
         }
+        events.sort_by_key(|event| !matches!(event, Event::Fork(_)));
         Ok(())
     }
 }
@@ -250,4 +267,33 @@ fn new_of(device: &impl AsFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: see above.
     Ok(unsafe { ioctl(device, New) }?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::fd::IntoRawFd;
+
+    #[test]
+    fn forks_are_told_before_the_faults_that_were_read_with_them() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let child = File::open("/dev/null").unwrap().into_raw_fd();
+        let mut messages = [0; 3 * MESSAGE_BYTES];
+        for (fault, at) in [(1u64, 0), (2, 2 * MESSAGE_BYTES)] {
+            messages[at] = EVENT_PAGEFAULT;
+            messages[at + 16..at + 24].copy_from_slice(&(fault * PAGE as u64).to_le_bytes());
+        }
+        messages[MESSAGE_BYTES] = EVENT_FORK;
+        messages[MESSAGE_BYTES + 8..MESSAGE_BYTES + 12].copy_from_slice(&child.to_le_bytes());
+        writer.write_all(&messages).unwrap();
+        let mut events = Vec::new();
+        Uffd::from(OwnedFd::from(reader)).read(&mut events).unwrap();
+        let faults = events.iter().map(|event| match event {
+            Event::Fork(_) => 0,
+            Event::Fault { address, .. } => address / PAGE as u64,
+        });
+        assert_eq!(faults.collect::<Vec<_>>(), [0, 1, 2]);
+    }
 }

@@ -6,8 +6,9 @@
 mod liars;
 mod redis;
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write, pipe};
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -27,18 +28,18 @@ fn borrow() -> PathBuf {
     built.join("examples/borrow")
 }
 
-/// The program beside this, compiled once.
+/// The program beside this (program.c and processes.c), compiled once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let path = folder.join(format!("program-{}", std::process::id()));
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/paged/program.c");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/paged");
         let mut compiler = Command::new("cc");
         compiler
             .args(["-O1", "-pthread", "-o"])
             .arg(&path)
-            .arg(source);
+            .args(["program.c", "processes.c"].map(|source| sources.join(source)));
         assert!(compiler.status().expect("a C compiler").success());
         // Whoever else compiles it makes the same.
         let named = folder.join("program");
@@ -175,8 +176,18 @@ fn children_outlive_who_forked_them() {
 }
 
 #[test]
+fn children_in_namespaces_of_their_own_keep_what_is_theirs() {
+    run("namespaces", 8);
+}
+
+#[test]
 fn mappings_move_shrink_and_lose_content_as_ever() {
     run("mappings", 32);
+}
+
+#[test]
+fn what_is_mapped_over_pages_unsaid_is_left_alone() {
+    run("strangers", 16);
 }
 
 #[test]
@@ -199,11 +210,19 @@ fn processes_that_are_stopped_keep_nobody_from_going_on() {
     run("stopped", 8);
 }
 
+#[test]
+fn who_shares_the_memory_of_a_program_that_ended_reads_no_zeros() {
+    if let Some(output) = run("shares", 8) {
+        let told = text(&output.stdout);
+        assert!(!told.contains("not so"), "{told}");
+    }
+}
+
 /// Starts the program, and waits until all its memory is filled.
-fn spinning(address: &str) -> (Ended, Pid) {
+fn spinning(address: &str, errors: Stdio) -> (Ended, Pid) {
     let mut child = paged(address, 4 * MIB, 64 * MIB, program(), &["spin", "16"])
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stderr(errors)
         .spawn()
         .expect("it runs");
     let mut line = String::new();
@@ -236,7 +255,7 @@ fn a_program_ends_with_its_donor_and_says_whose_loan_it_was() {
         return;
     }
     let (donor, address) = donor(64 * MIB);
-    let (mut pager, process) = spinning(&address);
+    let (mut pager, process) = spinning(&address, Stdio::piped());
     donor.kill();
     let status = pager.wait();
     assert_eq!(status.code(), Some(128 + 7), "{status}");
@@ -252,12 +271,32 @@ fn a_program_ends_with_its_donor_and_says_whose_loan_it_was() {
 }
 
 #[test]
+fn a_child_without_the_library_ends_with_the_donor_too() {
+    if !is_possible() {
+        return;
+    }
+    let (donor, address) = donor(64 * MIB);
+    let mut command = paged(&address, 2 * MIB, 64 * MIB, program(), &["silent", "16"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut pager = Ended(command.spawn().expect("it runs"));
+    let mut output = BufReader::new(pager.0.stdout.take().expect("it is a pipe"));
+    let mut told = String::new();
+    output.read_line(&mut told).expect("a line");
+    assert_eq!(told, "ready\n");
+    donor.kill();
+    // Until the child is gone, which has the other end.
+    output.read_to_string(&mut told).expect("text");
+    assert_eq!(told, "ready\n");
+    assert_eq!(pager.wait().code(), Some(128 + 7));
+}
+
+#[test]
 fn a_program_ends_with_its_pager() {
     if !is_possible() {
         return;
     }
     let (_donor, address) = donor(64 * MIB);
-    let (mut pager, process) = spinning(&address);
+    let (mut pager, process) = spinning(&address, Stdio::piped());
     pager.kill();
     assert_eq!(pager.wait().signal(), Some(9));
     wait_until_gone(process);
@@ -265,6 +304,22 @@ fn a_program_ends_with_its_pager() {
     let output = pager.0.stderr.as_mut().expect("it is a pipe");
     output.read_to_string(&mut said).expect("text");
     assert!(said.contains("the pager is gone"), "{said}");
+}
+
+#[test]
+fn a_program_ends_although_nobody_reads_why() {
+    if !is_possible() {
+        return;
+    }
+    let (_unread, errors) = pipe().expect("a pipe");
+    let flags = fcntl_getfl(&errors).expect("they are told");
+    fcntl_setfl(&errors, flags | OFlags::NONBLOCK).expect("they are set");
+    while (&errors).write(&[b'-'; 4096]).is_ok() {}
+    fcntl_setfl(&errors, flags).expect("they are set");
+    let (donor, address) = donor(64 * MIB);
+    let (_pager, process) = spinning(&address, errors.into());
+    donor.kill();
+    wait_until_gone(process);
 }
 
 #[test]

@@ -187,6 +187,7 @@ impl<L: Lender> Worker<L> {
         match meminfo::available() {
             Ok(available) => self.agent.memory(available, now),
             Err(error) => {
+                self.agent.memory_unknown();
                 if self.unread.line(now).is_some() {
                     tracing::error!(%error, "nothing more is lent: memory is not known");
                 }

@@ -1,6 +1,7 @@
 //! One connection of a borrower, on a thread of its own.
 
 use super::loans::{Loan, LoanState, OWN_LOANS, Shared, lock};
+use super::places::Place;
 use crate::loan::LoanId;
 use crate::memory::mapping::Mapping;
 use crate::memory::wire::{Answer, HEAD_BYTES, Hello, PAYLOAD_BYTES_MAX, Request, parse_request};
@@ -12,8 +13,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{debug, info};
 
-/// How long a connection may take to say whose it is.
-pub(super) const HELLO_TIME: Duration = Duration::from_secs(5);
 /// How long a borrower may take no answers.
 const WRITE_TIME: Duration = Duration::from_secs(60);
 /// Input is read in parts of this size; the longest message fits.
@@ -35,7 +34,7 @@ impl From<io::Error> for End {
     }
 }
 
-pub(super) fn serve(mut stream: TcpStream, shared: &Shared) {
+pub(super) fn serve(mut stream: TcpStream, place: &Place, until: Instant) {
     let peer = stream
         .peer_addr()
         .map_or_else(|_| "a borrower".to_owned(), |peer| peer.to_string());
@@ -46,7 +45,7 @@ pub(super) fn serve(mut stream: TcpStream, shared: &Shared) {
         output: Vec::new(),
         used: None,
     };
-    let end = connection.run(&mut stream, shared);
+    let end = connection.run(&mut stream, place, until);
     if let Err(End::Refused(reason)) = &end {
         info!("{peer} is refused: {reason}");
         connection.output.clear();
@@ -54,16 +53,16 @@ pub(super) fn serve(mut stream: TcpStream, shared: &Shared) {
         let _ = stream.write_all(&connection.output);
     }
     if let Some((loan, number)) = connection.used.take() {
-        leave(&loan, number, shared, &peer);
+        leave(&loan, number, place, &peer);
     }
 }
 
 /// A connection to a loan is gone; with the last goes what was written.
-pub(super) fn leave(loan: &Loan, number: u64, shared: &Shared, peer: &str) {
+pub(super) fn leave(loan: &Arc<Loan>, number: u64, shared: &Shared, peer: &str) {
     let mut state = lock(&loan.state);
     state.connections.remove(&number);
     if state.connections.is_empty() {
-        let memory = state.memory.take();
+        let memory = loan.take_memory(&mut state);
         // A share of an offer is over; nobody comes into it while it is zeroed.
         state.revoked |= loan.id.0 >= OWN_LOANS;
         drop(state);
@@ -84,17 +83,16 @@ struct Connection {
 }
 
 impl Connection {
-    fn run(&mut self, stream: &mut TcpStream, shared: &Shared) -> Result<(), End> {
+    fn run(&mut self, stream: &mut TcpStream, place: &Place, until: Instant) -> Result<(), End> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(WRITE_TIME))?;
-        let until = Instant::now() + HELLO_TIME;
         // A machine that is switched off says nothing.
         sockopt::set_socket_keepalive(&*stream, true).map_err(io::Error::from)?;
         sockopt::set_tcp_keepidle(&*stream, Duration::from_secs(20)).map_err(io::Error::from)?;
         sockopt::set_tcp_keepintvl(&*stream, Duration::from_secs(5)).map_err(io::Error::from)?;
         sockopt::set_tcp_keepcnt(&*stream, 4).map_err(io::Error::from)?;
         loop {
-            self.execute(stream, shared)?;
+            self.execute(stream, place)?;
             if !self.output.is_empty() {
                 stream.write_all(&self.output)?;
                 self.output.clear();
@@ -117,7 +115,7 @@ impl Connection {
     }
 
     /// Executes what has come whole.
-    fn execute(&mut self, stream: &mut TcpStream, shared: &Shared) -> Result<(), End> {
+    fn execute(&mut self, stream: &mut TcpStream, place: &Place) -> Result<(), End> {
         loop {
             let input = &self.input[self.start..self.end];
             let parsed = parse_request(input).map_err(|error| End::Refused(error.to_string()))?;
@@ -126,7 +124,7 @@ impl Connection {
             };
             match (&self.used, request) {
                 (None, Request::Hello(hello)) => {
-                    let entered = enter(&hello, stream.as_fd(), shared).map_err(End::Refused)?;
+                    let entered = enter(&hello, stream.as_fd(), place).map_err(End::Refused)?;
                     stream.set_read_timeout(None)?;
                     let (loan, bytes) = (entered.0.id, entered.0.bytes);
                     debug!("loan {loan} is used");
@@ -184,8 +182,9 @@ fn answer(memory: &mut Mapping, request: &Request<'_>, id: u64, output: &mut Vec
 pub(super) fn enter(
     hello: &Hello,
     stream: BorrowedFd<'_>,
-    shared: &Shared,
+    place: &Place,
 ) -> Result<(Arc<Loan>, u64), String> {
+    let shared: &Shared = place;
     // One answer, so that it does not tell which loans there are.
     let wrong = || "there is no such loan, or its key is another".to_owned();
     let loan = {
@@ -218,7 +217,9 @@ pub(super) fn enter(
     if entered.is_err() && lock(&loan.state).connections.is_empty() {
         shared.left(&loan);
     }
-    entered.map(|number| (loan, number))
+    let number = entered?;
+    place.keep();
+    Ok((loan, number))
 }
 
 fn note(loan: &Loan, hello: &Hello, stream: BorrowedFd<'_>) -> Result<u64, String> {

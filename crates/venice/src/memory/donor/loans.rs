@@ -1,11 +1,12 @@
 //! The loans of a donor.
 
+use super::places::Places;
 use crate::loan::{LoanId, LoanKey};
 use crate::memory::mapping::Mapping;
 use rustix::net::{Shutdown, shutdown};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 use tracing::warn;
@@ -13,8 +14,6 @@ use tracing::warn;
 /// So much is zeroed by who takes a loan back.
 const AT_ONCE: u64 = 64 << 20;
 
-/// Connections at a time, of all borrowers.
-pub(super) const CONNECTIONS_MAX: usize = 256;
 /// What loans of an offer are numbered from: no monitor counts this far.
 pub(super) const OWN_LOANS: u64 = 1_000_000_000_000;
 
@@ -35,15 +34,15 @@ pub(super) struct Shared {
     /// Bytes that may be lent in all.
     pub(super) memory: u64,
     pub(super) loans: Mutex<Loans>,
-    pub(super) connections: AtomicUsize,
+    pub(super) places: Mutex<Places>,
     pub(super) closing: AtomicBool,
-    /// Bytes that are zeroed just now, and not given back yet.
-    zeroing: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Loans {
     pub(super) granted: HashMap<LoanId, Arc<Loan>>,
+    /// Those that are over, as long as their memory is not the system's.
+    ended: Vec<Arc<Loan>>,
     pub(super) offer: Option<LoanKey>,
     pub(super) next_own: u64,
 }
@@ -54,6 +53,23 @@ pub(super) struct Loan {
     pub(super) bytes: u64,
     pub(super) key: LoanKey,
     pub(super) state: Mutex<LoanState>,
+    /// Bytes of its memory that nobody has any more, and that are not zeroed yet.
+    zeroing: AtomicU64,
+}
+
+/// What was a loan's memory, zeroed and given back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Returned {
+    loan: Arc<Loan>,
+    memory: Option<Mapping>,
+    bytes: u64,
+}
+
+impl Drop for Returned {
+    fn drop(&mut self) {
+        drop(self.memory.take());
+        self.loan.zeroing.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -78,9 +94,8 @@ impl Shared {
         Self {
             memory,
             loans: Mutex::default(),
-            connections: AtomicUsize::new(0),
+            places: Mutex::default(),
             closing: AtomicBool::new(false),
-            zeroing: AtomicU64::new(0),
         }
     }
 
@@ -92,7 +107,10 @@ impl Shared {
         key: LoanKey,
     ) -> Result<Arc<Loan>, NoRoom> {
         let lent: u64 = loans.granted.values().map(|loan| loan.bytes).sum();
-        let taken = lent.saturating_add(self.zeroing.load(Ordering::Acquire));
+        let zeroing = |loan: &Loan| loan.zeroing.load(Ordering::Acquire);
+        loans.ended.retain(|loan| zeroing(loan) > 0);
+        let ended: u64 = loans.ended.iter().map(|loan| zeroing(loan)).sum();
+        let taken = lent.saturating_add(ended);
         let left = self.memory.saturating_sub(taken);
         if bytes > left {
             return Err(NoRoom {
@@ -106,32 +124,33 @@ impl Shared {
             bytes,
             key,
             state: Mutex::default(),
+            zeroing: AtomicU64::new(0),
         });
         loans.granted.insert(id, Arc::clone(&loan));
         Ok(loan)
     }
 
-    /// Zeroes a loan's memory, and gives it back. So much that it takes a while is left to a
-    /// thread: who calls this may have heartbeats to say.
-    pub(super) fn end(self: &Arc<Self>, loan: &Loan) {
-        let memory = loan.end();
-        let bytes = memory.as_ref().map_or(0, Mapping::used);
-        if bytes <= AT_ONCE {
-            return;
-        }
-        // Not lent anew before it is the system's.
-        self.zeroing.fetch_add(bytes, Ordering::AcqRel);
-        let shared = Arc::clone(self);
-        let zero = move || {
-            drop(memory);
-            shared.zeroing.fetch_sub(bytes, Ordering::AcqRel);
+    /// Ends a loan, and zeroes its memory. So much that it takes a while is left to a thread: who
+    /// calls this may have heartbeats to say. False where there is no such loan.
+    pub(super) fn revoke(&self, id: LoanId) -> bool {
+        let memory = {
+            let mut loans = lock(&self.loans);
+            let Some(loan) = loans.granted.remove(&id) else {
+                return false;
+            };
+            let memory = loan.end();
+            // Not lent anew before it is the system's.
+            loans.ended.push(loan);
+            memory
         };
-        let name = "zeroing".to_owned();
-        if let Err(error) = std::thread::Builder::new().name(name).spawn(zero) {
-            // It was dropped with what the thread was to do.
-            warn!("memory is zeroed without a thread: {error}");
-            self.zeroing.fetch_sub(bytes, Ordering::AcqRel);
+        if memory.bytes > AT_ONCE {
+            let zero = std::thread::Builder::new().name("zeroing".to_owned());
+            if let Err(error) = zero.spawn(move || drop(memory)) {
+                // It was dropped with what the thread was to do.
+                warn!("memory is zeroed without a thread: {error}");
+            }
         }
+        true
     }
 
     /// The last connection to a loan is gone.
@@ -150,14 +169,51 @@ impl LoanState {
 }
 
 impl Loan {
+    /// Its memory, which nobody uses from now on.
+    #[must_use]
+    pub(super) fn take_memory(self: &Arc<Self>, state: &mut LoanState) -> Returned {
+        let memory = state.memory.take();
+        let bytes = memory.as_ref().map_or(0, Mapping::used);
+        self.zeroing.fetch_add(bytes, Ordering::AcqRel);
+        Returned {
+            loan: Arc::clone(self),
+            memory,
+            bytes,
+        }
+    }
+
     /// Nobody uses it from now on; what its memory was.
     #[must_use]
-    fn end(&self) -> Option<Mapping> {
+    fn end(self: &Arc<Self>) -> Returned {
         let mut state = lock(&self.state);
         state.revoked = true;
         for stream in state.connections.values() {
             let _ = shutdown(stream, Shutdown::Both);
         }
-        state.memory.take()
+        self.take_memory(&mut state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_zeroed_when_its_loan_ends_is_not_lent_anew_before() {
+        let (shared, bytes) = (Shared::new(4096), 4096);
+        let add = |id| {
+            let mut loans = lock(&shared.loans);
+            shared.add(&mut loans, LoanId(id), bytes, LoanKey([0; 32]))
+        };
+        let loan = add(1).unwrap();
+        let mut memory = Mapping::new(4096).unwrap();
+        assert!(memory.put(0, b"x"));
+        lock(&loan.state).memory = Some(memory);
+        // Its borrower has left, just before it is taken back.
+        let left = loan.take_memory(&mut lock(&loan.state));
+        assert!(shared.revoke(LoanId(1)));
+        assert_eq!(add(2).map(|loan| loan.id).map_err(|no| no.left), Err(0));
+        drop(left);
+        assert!(add(2).is_ok());
     }
 }

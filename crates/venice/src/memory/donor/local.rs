@@ -1,7 +1,8 @@
 //! Borrowers of the same machine: each connects to a Unix socket, and is handed memory with two
 //! rings in it, by which all else goes.
 
-use super::loans::{CONNECTIONS_MAX, Shared};
+use super::loans::Shared;
+use super::places::Place;
 use super::windows;
 use crate::channel::transport::shared;
 use std::fs;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-use tracing::{info, warn};
+use tracing::warn;
 
 /// A socket that is listened at until dropped.
 #[derive(Debug)]
@@ -69,30 +70,25 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
                 continue;
             }
         };
-        if shared.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-            shared.connections.fetch_sub(1, Ordering::AcqRel);
-            info!("a connection is refused: there are {CONNECTIONS_MAX}");
+        let Some(place) = Place::take(shared, &stream) else {
             continue;
-        }
-        let of_thread = Arc::clone(shared);
-        let started = thread::Builder::new().name("loan".into()).spawn(move || {
-            serve(stream, &of_thread);
-            of_thread.connections.fetch_sub(1, Ordering::AcqRel);
-        });
+        };
+        let started = thread::Builder::new()
+            .name("loan".into())
+            .spawn(move || serve(stream, &place));
         if let Err(error) = started {
-            shared.connections.fetch_sub(1, Ordering::AcqRel);
             warn!("cannot serve a connection: {error}");
         }
     }
 }
 
-fn serve(stream: UnixStream, shared: &Shared) {
+fn serve(stream: UnixStream, place: &Place) {
     let peer = "a borrower of this machine";
     let offered = stream
         .try_clone()
         .and_then(|copy| Ok((copy, shared::Shared::offer(stream)?)));
     match offered {
-        Ok((socket, transport)) => windows::serve(transport, socket.as_fd(), shared, peer),
+        Ok((socket, transport)) => windows::serve(transport, socket.as_fd(), place, peer),
         Err(error) => warn!("memory cannot be shared with {peer}: {error}"),
     }
 }

@@ -1,8 +1,9 @@
 //! A borrower's connection that speaks the channels' protocol: windows on loans, read and written
 //! to the byte.
 
-use super::connection::{HELLO_TIME, enter, leave};
-use super::loans::{Loan, Shared, lock};
+use super::connection::{enter, leave};
+use super::loans::{Loan, lock};
+use super::places::Place;
 use crate::channel::broken::Lost;
 use crate::channel::frame::MAGIC;
 use crate::channel::serve::{self, Act, Loans, Map};
@@ -33,12 +34,11 @@ impl serve::Memory for Mapping {
 }
 
 /// Whether what a connection begins with is of the channels. It is left there.
-pub(super) fn are_asked_for(stream: &TcpStream) -> bool {
+pub(super) fn are_asked_for(stream: &TcpStream, until: Instant) -> bool {
     let mut begins = [0; MAGIC.len()];
-    let start = Instant::now();
     // Where this cannot be set, the connection is broken, and reading says so.
-    let _ = stream.set_read_timeout(Some(HELLO_TIME));
-    while start.elapsed() < HELLO_TIME {
+    let _ = stream.set_read_timeout(Some(until.saturating_duration_since(Instant::now())));
+    while Instant::now() < until {
         match stream.peek(&mut begins) {
             Ok(0) | Err(_) => return false,
             Ok(bytes) if begins[..bytes] != MAGIC[..bytes] => return false,
@@ -50,26 +50,21 @@ pub(super) fn are_asked_for(stream: &TcpStream) -> bool {
     false
 }
 
-pub(super) fn serve_tcp(stream: TcpStream, shared: &Shared) {
+pub(super) fn serve_tcp(stream: TcpStream, place: &Place) {
     let peer = stream.peer_addr();
     let peer = peer.map_or_else(|_| "a borrower".to_owned(), |peer| peer.to_string());
     let Ok(copy) = stream.try_clone() else {
         return;
     };
     if let Ok(transport) = Tcp::of(stream) {
-        serve(transport, copy.as_fd(), shared, &peer);
+        serve(transport, copy.as_fd(), place, &peer);
     }
 }
 
 /// Serves a connection until it ends. `socket` is what ends it when it is shut down.
-pub(super) fn serve(
-    transport: impl Transport,
-    socket: BorrowedFd<'_>,
-    shared: &Shared,
-    peer: &str,
-) {
+pub(super) fn serve(transport: impl Transport, socket: BorrowedFd<'_>, place: &Place, peer: &str) {
     let mut used = Used {
-        shared,
+        place,
         socket,
         loans: Vec::new(),
     };
@@ -77,13 +72,13 @@ pub(super) fn serve(
         info!("{peer} is refused: {broken}");
     }
     for (loan, number) in &used.loans {
-        leave(loan, *number, shared, peer);
+        leave(loan, *number, place, peer);
     }
 }
 
 /// The loans of a connection.
 struct Used<'a> {
-    shared: &'a Shared,
+    place: &'a Place,
     socket: BorrowedFd<'a>,
     loans: Vec<(Arc<Loan>, u64)>,
 }
@@ -96,7 +91,7 @@ impl Loans for Used<'_> {
             session: map.session,
             bytes: map.bytes,
         };
-        let entered = enter(&hello, self.socket, self.shared)?;
+        let entered = enter(&hello, self.socket, self.place)?;
         let bytes = entered.0.bytes;
         self.loans.push(entered);
         Ok((self.loans.len() - 1, bytes))

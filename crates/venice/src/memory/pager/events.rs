@@ -15,6 +15,8 @@ use tracing::{debug, warn};
 
 /// Pages that the donor is told of when they are not needed any more, at least.
 const FREED_MIN: usize = 16;
+/// How long a process may go on whose helper is gone.
+const ENDING: Duration = Duration::from_secs(5);
 /// Children that have said that they are there and were not met yet, at most.
 const FORKED_MAX: usize = 1024;
 
@@ -27,10 +29,7 @@ impl Pager {
         let mut events = std::mem::take(&mut self.events);
         let read = space.uffd.read(&mut events);
         // A child without the library tells in no other way that it is gone.
-        if space.library.is_none()
-            && events.is_empty()
-            && space.uffd.unprotect(space.region) == Err(Errno::SRCH)
-        {
+        if space.library.is_none() && events.is_empty() && space.is_gone() {
             self.memory.remove(id);
         } else if let Err(error) = read {
             self.cannot_read(&error);
@@ -49,6 +48,7 @@ impl Pager {
                     };
                     let fault = Fault {
                         page,
+                        byte: (address % PAGE as u64) as u32,
                         write,
                         protected,
                         thread,
@@ -79,10 +79,12 @@ impl Pager {
     /// Puts a fault off. A thread whose wait a signal ends tells of it again and again.
     fn defer(&mut self, id: SpaceId, fault: Fault) {
         let known = self.deferred.iter_mut().find(|(space, known)| {
-            *space == id && (known.page, known.protected) == (fault.page, fault.protected)
+            *space == id
+                && (known.page, known.protected) == (fault.page, fault.protected)
+                // A child's first page tells by its byte which child it is.
+                && (fault.page != 0 || known.byte == fault.byte)
         });
-        // A child's first page tells by its thread which child it is.
-        match known.filter(|_| fault.page != 0) {
+        match known {
             Some((_, known)) => known.write |= fault.write,
             None => self.deferred.push((id, fault)),
         }
@@ -104,21 +106,16 @@ impl Pager {
         let Some(space) = self.memory.spaces.get_mut(&id) else {
             return true;
         };
-        // One before that has the same number is gone, and was never met.
-        let found = self.forked.iter().rposition(|it| it.thread == fault.thread);
-        if found.is_none() && space.library.is_none() {
-            return false;
-        }
         let copied = space.uffd.copy(space.region, &[0; PAGE], false);
         if copied.error == Some(Errno::AGAIN) {
             return false;
         }
+        let found = self.forked.iter().position(|it| it.byte == fault.byte);
         let Some(found) = found.filter(|_| space.library.is_none()) else {
             // It reads where nothing is for it to read.
             return true;
         };
         let library = self.forked.remove(found).library;
-        self.forked.retain(|it| it.thread != fault.thread);
         let attached = orders::attach(
             library.orders.as_fd(),
             space.uffd.as_fd(),
@@ -151,7 +148,7 @@ impl Pager {
                 }
                 Received::Nothing => return,
                 Received::End => {
-                    self.gone(id);
+                    self.helper_gone(id, now);
                     return;
                 }
                 Received::Nonsense => {
@@ -162,13 +159,20 @@ impl Pager {
         }
     }
 
-    fn gone(&mut self, id: SpaceId) {
+    /// A process ends, most likely. Until it has, a thread of it that is in the kernel, or who
+    /// shares its memory otherwise, is to read no zeros.
+    fn helper_gone(&mut self, id: SpaceId, now: Instant) {
         self.leave_behind(id);
+        let Some(space) = self.memory.spaces.get_mut(&id) else {
+            return;
+        };
         // A child that it forked last may not have said yet that it is there.
-        if let Some(library) = self.memory.remove(id) {
-            self.orphaned.push(library.requests);
+        self.orphaned
+            .extend(space.library.take().map(|library| library.requests));
+        space.killed_at = Some(now + ENDING);
+        if space.is_gone() {
+            self.memory.remove(id);
         }
-        self.deferred.retain(|(space, _)| *space != id);
     }
 
     /// Reads what children of processes say that are gone.
@@ -177,11 +181,9 @@ impl Pager {
         for socket in std::mem::take(&mut self.orphaned) {
             loop {
                 match orders::receive_request(socket.as_fd()) {
-                    Received::Message(Request::Forked {
-                        thread,
-                        orders,
-                        requests,
-                    }) => self.note_forked(thread, orders, requests),
+                    Received::Message(Request::Forked { orders, requests }) => {
+                        self.note_forked(orders, requests);
+                    }
                     Received::Message(_) | Received::Nonsense => {}
                     Received::Nothing => {
                         kept.push(socket);
@@ -194,12 +196,24 @@ impl Pager {
         self.orphaned = kept;
     }
 
-    fn note_forked(&mut self, thread: u32, orders: OwnedFd, requests: OwnedFd) {
+    /// Tells a child which byte of its first page it is to touch: one that no other will. (A
+    /// thread's number is not enough: another has it in another namespace.) Who looks through
+    /// memory begins with a page's first byte.
+    fn note_forked(&mut self, orders: OwnedFd, requests: OwnedFd) {
+        // Some were gone before they did.
+        let is_gone = |it: &Forked| {
+            let received = orders::receive_answer(it.library.orders.as_fd());
+            matches!(received, Received::End)
+        };
+        self.forked.retain(|it| !is_gone(it));
         if self.forked.len() == FORKED_MAX {
             self.forked.remove(0);
         }
+        let is_free = |byte: &u32| self.forked.iter().all(|it| it.byte != *byte);
+        let byte = (1..PAGE as u32).find(is_free).unwrap_or(1);
+        orders::answer_request(requests.as_fd(), byte);
         self.forked.push(Forked {
-            thread,
+            byte,
             library: Library {
                 orders,
                 requests,
@@ -234,11 +248,9 @@ impl Pager {
                     // Who waited for a page of the donor's when it was dropped.
                     let _ = space.uffd.wake(address, bytes);
                 }
-                Received::Message(Request::Forked {
-                    thread,
-                    orders,
-                    requests,
-                }) => self.note_forked(thread, orders, requests),
+                Received::Message(Request::Forked { orders, requests }) => {
+                    self.note_forked(orders, requests);
+                }
                 Received::Message(Request::Hello { .. }) | Received::Nonsense => {
                     warn!("the program's library does not say what it should");
                     return;
@@ -289,7 +301,7 @@ impl Pager {
             });
             space.resident -= resident;
             if let Some(library) = &space.library {
-                orders::answer_request(library.requests.as_fd());
+                orders::answer_request(library.requests.as_fd(), 0);
             }
             slots.retain(|slot| self.memory.leave_slot(*slot));
             self.free_slots(slots);

@@ -154,7 +154,7 @@ impl Pager {
         let read = self.copied(&batch);
         let Ok(bytes) = read.inspect_err(|error| error!("the buffer cannot be read: {error}"))
         else {
-            if let Some(space) = self.memory.spaces.get(&id) {
+            if let Some(space) = self.memory.spaces.get_mut(&id) {
                 space.end("rhythm venice: pages of this program are lost in the pager\n");
             }
             return;

@@ -87,7 +87,10 @@ impl Pager {
                 space.pages.at(fault.page).dirty = true;
                 true
             }
-            Some(Errno::EXIST) => space.uffd.wake(address, PAGE as u64) != Err(Errno::AGAIN),
+            // It is there, or something else is.
+            Some(Errno::EXIST | Errno::NOENT) => {
+                space.uffd.wake(address, PAGE as u64) != Err(Errno::AGAIN)
+            }
             Some(error) => error != Errno::AGAIN,
         }
     }
@@ -307,7 +310,7 @@ impl Memory {
     /// A page cannot be put in. The process is gone, or something else is mapped there by now;
     /// anything else is not to be gone on with.
     fn cannot(&mut self, id: SpaceId, page: u32, error: Option<Errno>) -> bool {
-        let Some(space) = self.spaces.get(&id) else {
+        let Some(space) = self.spaces.get_mut(&id) else {
             return true;
         };
         match error {

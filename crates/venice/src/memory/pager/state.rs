@@ -25,6 +25,8 @@ pub(super) const PLACE_BYTES: usize = ORDER_PAGES * PAGE;
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
     pub(super) page: u32,
+    /// Which of the page's.
+    pub(super) byte: u32,
     pub(super) write: bool,
     pub(super) protected: bool,
     pub(super) thread: u32,
@@ -67,8 +69,8 @@ pub(super) struct Memory {
 /// A child that says that it is there.
 #[derive(Debug)]
 pub(super) struct Forked {
-    /// Its thread that touches its first page next.
-    pub(super) thread: u32,
+    /// The byte of its first page that it touches next, and no other child.
+    pub(super) byte: u32,
     pub(super) library: Library,
 }
 
@@ -194,9 +196,11 @@ impl Memory {
         }
     }
 
-    /// Forgets a process that is gone; what is left of it is its sockets.
-    pub(super) fn remove(&mut self, id: SpaceId) -> Option<Library> {
-        let space = self.spaces.remove(&id)?;
+    /// Forgets a process that is gone.
+    pub(super) fn remove(&mut self, id: SpaceId) {
+        let Some(space) = self.spaces.remove(&id) else {
+            return;
+        };
         let mut slots = HashSet::new();
         space.pages.each(|_, page| {
             if page.slot != NO_SLOT && page.state != State::Discarding {
@@ -207,6 +211,5 @@ impl Memory {
             self.leave_slot(slot);
         }
         debug!("a process is gone; {} slots are in use", self.slots.used());
-        space.library
     }
 }
