@@ -168,3 +168,18 @@ fn children_that_are_killed_hinder_nobody() {
         last >= 2
     });
 }
+
+#[test]
+fn a_file_that_is_no_ring_is_left_alone() {
+    let apache = Apache::start("event", 128);
+    let path = apache.dir.path().join("ring");
+    fs::remove_file(&path).expect("a ring");
+    fs::write(&path, "somebody's log\n").expect("a file");
+    kill_process(apache.pid(), Signal::USR1).expect("it runs");
+    until("it says so", || {
+        (apache.log()).contains("is there, and no ring: name another file, or remove it")
+    });
+    until("it answers", || apache.get("/") == Some(200));
+    let kept = fs::read_to_string(&path).expect("it is there");
+    assert_eq!(kept, "somebody's log\n");
+}
