@@ -32,7 +32,8 @@
 use super::lines::TOOK_MAX;
 use super::record::{Counts, Record, What};
 use rhythm_net::files::open_regular;
-use std::fs::File;
+use rustix::process::geteuid;
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -92,7 +93,7 @@ impl Ring {
     /// Opens a ring at what is written next.
     ///
     /// # Errors
-    /// When it is not there, no ring, or everybody may write to it.
+    /// When it is not there, no ring, or others than its server may have made or changed it.
     pub fn open(path: &Path) -> Result<Ring, RingError> {
         let read = |source| RingError::Read {
             path: path.to_owned(),
@@ -104,10 +105,7 @@ impl Ring {
         };
         let file = open_regular(path).map_err(read)?;
         let meta = file.metadata().map_err(read)?;
-        if meta.mode() & 0o002 != 0 {
-            let what = "everybody may write to it: take that permission away (chmod o-w)";
-            return Err(other(what.to_owned()));
-        }
+        may_be_read(path, &meta).map_err(other)?;
         let mut head = [0; RECORD];
         file.read_exact_at(&mut head, 0).map_err(read)?;
         let (size, records) = (u32_at(&head, 8), u32_at(&head, 12));
@@ -142,7 +140,7 @@ impl Ring {
     /// Whether another file has its place now, or none has: the server was started anew.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
-        !std::fs::metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.inode)
+        !fs::metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.inode)
     }
 
     /// Gives what was written since the last look, all records of the ring at most, and says how
@@ -233,6 +231,30 @@ impl Ring {
     }
 }
 
+/// Says what speaks against believing a file.
+fn may_be_read(path: &Path, meta: &Metadata) -> Result<(), String> {
+    if meta.mode() & 0o022 != 0 {
+        let what = "others than its owner may write to it: take that permission away (chmod go-w)";
+        return Err(what.to_owned());
+    }
+    if meta.nlink() != 1 {
+        return Err("it has other names, too: remove it, and have its server make it".to_owned());
+    }
+    // Whoever may put any file there needs none that is believed for another reason.
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = fs::metadata(folder.unwrap_or(Path::new("."))).map(|folder| folder.uid());
+    let owner = meta.uid();
+    match owner == 0 || owner == geteuid().as_raw() || folder.is_ok_and(|of| of == owner) {
+        true => Ok(()),
+        false => Err(format!(
+            "it is of user {owner}, who is neither root nor this one: have it in a folder of that \
+             user's own"
+        )),
+    }
+}
+
 enum Judged<'a> {
     Good(Record<'a>),
     Garbage,
@@ -288,12 +310,16 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, chown};
     use tempfile::TempDir;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
+    }
 
     /// Writes a ring as a server would, in a file.
     struct Writer {
-        _dir: TempDir,
+        dir: TempDir,
         path: PathBuf,
         file: File,
         records: u64,
@@ -309,6 +335,7 @@ mod tests {
             bytes[8..12].copy_from_slice(&(RECORD as u32).to_ne_bytes());
             bytes[12..16].copy_from_slice(&records.to_ne_bytes());
             fs::write(&path, bytes).expect("a file");
+            set_mode(&path, 0o600);
             let file = File::options()
                 .read(true)
                 .write(true)
@@ -316,7 +343,7 @@ mod tests {
                 .expect("a file");
             let records = u64::from(records);
             Writer {
-                _dir: dir,
+                dir,
                 path,
                 file,
                 records,
@@ -509,6 +536,7 @@ mod tests {
         assert!(Ring::open(&dir.path().join("none")).is_err());
         let path = dir.path().join("short");
         fs::write(&path, "RPORING1").expect("a file");
+        set_mode(&path, 0o600);
         assert!(Ring::open(&path).is_err());
         fs::write(&path, [7; 4096]).expect("a file");
         assert!(refused(&path).contains("does not begin"));
@@ -519,9 +547,6 @@ mod tests {
         }
         writer.put(&8u32.to_ne_bytes(), 12);
         let mut ring = writer.open();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-        fs::set_permissions(&writer.path, mode).expect("its mode");
-        assert!(refused(&writer.path).contains("everybody"));
         // A writer that shortens it harms nobody.
         writer.file.set_len(64).expect("a file");
         assert!(
@@ -533,6 +558,30 @@ mod tests {
         assert!(!ring.is_replaced());
         fs::remove_file(&writer.path).expect("a file");
         assert!(ring.is_replaced());
+    }
+
+    #[test]
+    fn one_that_others_may_have_made_is_not_believed() {
+        let writer = Writer::new(8);
+        let refused = || Ring::open(&writer.path).expect_err("no ring").to_string();
+        for mode in [0o620, 0o602] {
+            set_mode(&writer.path, mode);
+            assert!(refused().contains("chmod go-w"), "{mode:o}");
+        }
+        set_mode(&writer.path, 0o644);
+        let second = writer.path.with_extension("second");
+        fs::hard_link(&writer.path, &second).expect("a name");
+        assert!(refused().contains("other names"));
+        fs::remove_file(&second).expect("a name");
+        writer.open();
+        // Only root can make files of others.
+        if geteuid().is_root() {
+            chown(&writer.path, Some(4711), None).expect("its owner");
+            assert!(refused().contains("of user 4711"));
+            // In a folder of its own a server may be any user.
+            chown(writer.dir.path(), Some(4711), None).expect("its owner");
+            writer.open();
+        }
     }
 
     #[test]

@@ -121,6 +121,7 @@ impl Rings {
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
     use tempfile::TempDir;
 
     #[test]
@@ -137,6 +138,7 @@ mod tests {
             assert_eq!(at, seconds(if second < 60 { 0 } else { 60 }));
         }
         fs::write(&path, [0; 256]).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
         rings.upkeep(seconds(61));
         assert_eq!(told(&rings).1, seconds(61), "this is new");
         assert_eq!((rings.errors(), rings.are_read()), (62, false));
