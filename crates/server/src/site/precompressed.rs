@@ -10,7 +10,8 @@
 //! the short files first. What there was no time for is made by the next reload.
 
 use super::gzip::is_text;
-use brotli::enc::BrotliEncoderParams;
+use brotli::enc::{BrotliEncoderParams, StandardAlloc};
+use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use rhythm_protocol::http::encoding::Encoding;
@@ -87,23 +88,32 @@ fn brotli(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(encoded)
 }
 
-/// Whether these bytes, the first of a file or all of it, may be the beginning of its brotli form:
-/// that has no mark to know it by, so it is decoded.
-pub(crate) fn begins_as_brotli(bytes: &[u8]) -> bool {
+/// Whether these bytes, the first of a file or, where they are whole, all of it, may be the
+/// beginning of its brotli form: that has no mark to know it by, so it is decoded.
+pub(crate) fn begins_as_brotli(bytes: &[u8], is_whole: bool) -> bool {
     /// Bytes that are looked for, at most.
     const DECODED_MAX: usize = 4 << 10;
-    let mut decoder = brotli::Decompressor::new(bytes, 4096);
-    let mut decoded = [0; DECODED_MAX];
-    let mut length = 0;
-    while length < DECODED_MAX {
-        match decoder.read(&mut decoded[length..]) {
-            Ok(0) => break,
-            Ok(read) => length += read,
-            // It ends in the middle, as the beginning of one does, or is none.
-            Err(error) => return error.kind() == std::io::ErrorKind::UnexpectedEof && length > 0,
-        }
+    let [of_bytes, of_words, of_codes] = [(); 3].map(|()| StandardAlloc::default());
+    let mut state = BrotliState::new_strict(of_bytes, of_words, of_codes);
+    let (mut left, mut at) = (bytes.len(), 0);
+    let (mut decoded, mut room, mut end, mut all) = ([0; DECODED_MAX], DECODED_MAX, 0, 0);
+    let result = BrotliDecompressStream(
+        &mut left,
+        &mut at,
+        bytes,
+        &mut room,
+        &mut end,
+        &mut decoded,
+        &mut all,
+        &mut state,
+    );
+    match result {
+        BrotliResult::ResultSuccess => is_whole && left == 0,
+        // Of a long text's beginning that may be before anything was decoded: codes come first.
+        BrotliResult::NeedsMoreInput => !is_whole,
+        BrotliResult::NeedsMoreOutput => true,
+        BrotliResult::ResultFailure => false,
     }
-    true
 }
 
 /// How long a load may go on making forms.
@@ -156,9 +166,12 @@ mod tests {
             let mut decoder = brotli::Decompressor::new(&*encoded, 4096);
             decoder.read_to_end(&mut inflated).expect("sound");
             assert!(inflated == plain, "{length}");
-            // A file's beginning, or all of it.
-            for part in [encoded.len(), encoded.len().min(4 << 10)] {
-                assert!(begins_as_brotli(&encoded[..part]), "{part} of {length}");
+            assert!(begins_as_brotli(&encoded, true), "{length}");
+            for part in (1..encoded.len().min(4 << 10)).step_by(61) {
+                assert!(
+                    begins_as_brotli(&encoded[..part], false),
+                    "{part} of {length}"
+                );
             }
         }
     }
@@ -194,7 +207,57 @@ mod tests {
             b"",
             &[0xff; 99],
         ] {
-            assert!(!begins_as_brotli(none), "{none:?}");
+            assert!(!begins_as_brotli(none, true), "{none:?}");
         }
+        assert!(!begins_as_brotli(&css, false));
+        // It is cut, or something is behind it.
+        let mut short = encoded(&css[..600], 9);
+        assert!(begins_as_brotli(&short, true));
+        assert!(!begins_as_brotli(&short[..short.len() - 1], true));
+        short.push(0);
+        for is_whole in [false, true] {
+            assert!(!begins_as_brotli(&short, is_whole));
+        }
+    }
+
+    /// By another's hand.
+    fn encoded(text: &[u8], quality: i32) -> Vec<u8> {
+        let params = BrotliEncoderParams {
+            quality,
+            ..BrotliEncoderParams::default()
+        };
+        let mut encoded = Vec::new();
+        brotli::BrotliCompress(&mut &*text, &mut encoded, &params).expect("it is encoded");
+        encoded
+    }
+
+    #[test]
+    fn a_long_text_whose_beginning_is_codes_alone_is_brotli() {
+        let random = noise(4 << 20);
+        let words = random.chunks_exact(4).map(|random| {
+            let [kind, random @ ..] = random else {
+                return String::new();
+            };
+            let number = random
+                .iter()
+                .fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+            match kind % 4 {
+                0 => format!("{number:x} "),
+                1 => format!("\"{}\": ", number % 5000),
+                2 => format!("{:?}\n", char::from_u32(number % 0x3000)),
+                _ => format!("<p class=\"c-{}\">", number % 700),
+            }
+        });
+        let text: Vec<u8> = words.flat_map(String::into_bytes).take(2_000_000).collect();
+        assert_eq!(text.len(), 2_000_000);
+        let encoded = encoded(&text, 5);
+        let start = &encoded[..4096];
+        let read = brotli::Decompressor::new(start, 4096).read(&mut [0; 4096]);
+        assert!(
+            read.is_err(),
+            "it is long enough for its codes to be longer"
+        );
+        assert!(begins_as_brotli(start, false));
+        assert!(begins_as_brotli(&encoded, true));
     }
 }

@@ -103,17 +103,19 @@ impl Content {
 
     /// Whether it can be read and begins as files in this encoding do.
     pub(super) fn begins_as(&self, encoding: Encoding) -> bool {
-        let is = |start: &[u8]| match encoding {
+        let is = |start: &[u8], length: u64| match encoding {
             Encoding::Identity => true,
             Encoding::Gzip => start.starts_with(&GZIP_START),
-            Encoding::Brotli => precompressed::begins_as_brotli(start),
+            Encoding::Brotli => {
+                precompressed::begins_as_brotli(start, start.len() as u64 == length)
+            }
         };
         match self {
-            Content::Kept(bytes) => is(&bytes[..bytes.len().min(START_BYTES)]),
+            Content::Kept(bytes) => is(&bytes[..bytes.len().min(START_BYTES)], bytes.len() as u64),
             Content::Streamed(file) => {
                 let mut read = [0; START_BYTES];
                 let start = &mut read[..file.length.min(START_BYTES as u64) as usize];
-                file.source.read(0, start).is_ok() && is(start)
+                file.source.read(0, start).is_ok() && is(start, file.length)
             }
         }
     }
