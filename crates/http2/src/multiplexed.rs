@@ -188,6 +188,8 @@ impl<H: Handler> Multiplexed<H> {
                 owed = self.state.owed(id);
             }
         }
+        // Those that the handler has now are counted as streams.
+        self.state.count_asked(id);
     }
 
     /// Tells the handler what came over a carrier's streams, once each. Whether there was anything.

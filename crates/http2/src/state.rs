@@ -169,11 +169,18 @@ impl State {
             respond.send_reset(Reason::REFUSED_STREAM);
             is_refused = true;
         }
-        let (counted, now) = (carrier.asked_counted, carrier.asked.len());
-        carrier.asked_counted = now;
-        self.asked = self.asked - counted + now;
+        self.count_asked(id);
         if is_refused {
             self.mark(id);
+        }
+    }
+
+    /// Counts anew requests of a carrier that nobody was told of.
+    pub(crate) fn count_asked(&mut self, id: ConnectionId) {
+        if let Some(carrier) = self.carrier(id) {
+            let now = carrier.asked.len();
+            let before = std::mem::replace(&mut carrier.asked_counted, now);
+            self.asked = self.asked - before + now;
         }
     }
 
