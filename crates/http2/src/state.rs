@@ -184,7 +184,7 @@ impl State {
         }
     }
 
-    /// The carrier that has been without a stream for the longest.
+    /// The carrier that has been without a stream for the longest, and for long enough to give way.
     pub(crate) fn longest_idle(&self) -> Option<ConnectionId> {
         if self.carriers == 0 {
             return None;
@@ -195,7 +195,8 @@ impl State {
             }
             _ => None,
         });
-        idle.min().map(|(_, id)| id)
+        let (since, id) = idle.min()?;
+        (self.now.since(since) >= self.options.yield_after).then_some(id)
     }
 
     /// Notes that a carrier has something to do.

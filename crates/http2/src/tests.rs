@@ -21,6 +21,7 @@ const OPTIONS: Options = Options {
     streams_max: 100,
     all_streams_max: 100,
     idle: Duration::from_secs(60),
+    yield_after: Duration::from_secs(1),
     stall: Duration::from_secs(30),
 };
 
@@ -43,6 +44,8 @@ struct Echo {
     in_pieces: bool,
     room: Vec<ConnectionId>,
     is_finished: bool,
+    /// Times that it was asked for room.
+    crowded: usize,
 }
 
 impl Echo {
@@ -86,6 +89,10 @@ impl Handler for Echo {
         assert_eq!(accepted.role, Role(7));
         self.came.insert(accepted.connection, Vec::new());
         self.most_at_once = self.most_at_once.max(self.came.len());
+    }
+
+    fn crowded(&mut self, _: &mut dyn Port, _: Time) {
+        self.crowded += 1;
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], _: Time) {
@@ -626,7 +633,12 @@ fn one_without_requests_is_closed_in_time_and_when_others_wait() {
         world.answer(asked).unwrap();
         world.run();
         if is_crowded {
+            // It has its place for a while, as those have that the handler is asked for.
             world.server.crowded(&mut world.port, world.now);
+            assert!(world.port.connections.contains_key(&ID));
+            world.now = world.now + OPTIONS.yield_after;
+            world.server.crowded(&mut world.port, world.now);
+            assert_eq!(world.echo().crowded, 2);
         } else {
             world.now = world.now + OPTIONS.idle + Duration::from_secs(1);
             world.server.tick(&mut world.port, world.now);
