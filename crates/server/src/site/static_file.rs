@@ -1,6 +1,6 @@
 //! A static file, and the forms in which it is sent: as it is, and encoded.
 
-use super::precompressed;
+use super::precompressed::{self, OutOfTime, TimeLeft};
 use rhythm_protocol::http::date;
 use rhythm_protocol::http::encoding::{Encoding, Encodings};
 use std::fmt;
@@ -176,14 +176,18 @@ impl Entry {
     }
 
     /// Makes its form in this encoding, where that is worth it.
-    pub(super) fn make(&mut self, encoding: Encoding) {
-        self.tried.push(encoding);
+    ///
+    /// # Errors
+    /// When there is no time left: then it was not tried.
+    pub(super) fn make(&mut self, encoding: Encoding, left: &TimeLeft) -> Result<(), OutOfTime> {
         let Some(plain) = self.plain.content.kept() else {
-            return;
+            return Ok(());
         };
         let all = std::iter::once(&self.plain).chain(&self.encoded);
         let smallest = all.map(Representation::length).min().unwrap_or(0);
-        let made = precompressed::encode(plain, encoding, smallest as usize);
+        let is_over = || left.is_over();
+        let made = precompressed::encode(plain, encoding, smallest as usize, &is_over)?;
+        self.tried.push(encoding);
         self.encoded.extend(made.map(|bytes| {
             let its = Representation::new(&self.path, FileContent::Kept(bytes), None);
             Representation {
@@ -193,6 +197,7 @@ impl Entry {
                 ..its.encoded(encoding)
             }
         }));
+        Ok(())
     }
 
     /// Takes over what was made of it before, if it has not changed since.
