@@ -1,7 +1,7 @@
 //! mod_rpo in Apache itself, from Debian's packages `apache2` and `apache2-dev`: each request is
 //! told of, under each way in which Apache runs its processes, through reloads and killed children.
 
-use crate::told::{ask, both, get, make, told, until};
+use crate::told::{ask, both, get, make, now, told, until};
 use rhythm_rpo::collector::Ring;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -151,7 +151,7 @@ fn children_that_are_killed_hinder_nobody() {
                 .args(["-KILL", "-P", &parent])
                 .status();
             sleep(Duration::from_millis(50));
-            ring.look(|record| assert_eq!(record.path, "/"))
+            ring.look(now(), |record| assert_eq!(record.path, "/"))
                 .expect("a ring");
         }
         loads
@@ -163,7 +163,7 @@ fn children_that_are_killed_hinder_nobody() {
     until("it answers", || apache.get("/quiet") == Some(404));
     let mut last = 0;
     until("that is told", || {
-        ring.look(|record| last += usize::from(record.path == "/quiet"))
+        ring.look(now(), |record| last += usize::from(record.path == "/quiet"))
             .expect("a ring");
         last >= 2
     });

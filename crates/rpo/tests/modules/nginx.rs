@@ -2,7 +2,7 @@
 //! request is told of, through reloads and killed workers; and nginx's access log by syslog,
 //! without it.
 
-use crate::told::{ask, both, get, make, told, until};
+use crate::told::{ask, both, get, make, now, told, until};
 use rhythm_rpo::collector::{Datagrams, Form, Ring, What};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
@@ -223,7 +223,7 @@ struct Seen {
 
 impl Seen {
     fn look(&mut self, ring: &mut Ring) {
-        let look = ring.look(|record| {
+        let look = ring.look(now(), |record| {
             assert_eq!((record.method, record.path), ("GET", "/"));
             let set = match record.what {
                 What::Arrived => &mut self.came,
@@ -267,7 +267,7 @@ fn reloads_lose_nothing() {
     nginx.configure("");
     nginx.reload();
     assert_eq!(get(nginx.port, "/quiet"), Some(404));
-    assert_eq!(ring.look(|_| ()).expect("a ring"), 0);
+    assert_eq!(ring.look(now(), |_| ()).expect("a ring"), 0);
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn a_file_that_is_no_ring_is_left_alone() {
         }
         fs::remove_file(&path).expect("a file");
         nginx.reload();
-        assert_eq!(nginx.ring().look(|_| ()).expect("a ring"), 0);
+        assert_eq!(nginx.ring().look(now(), |_| ()).expect("a ring"), 0);
     }
 }
 
