@@ -636,7 +636,7 @@ fn one_without_requests_is_closed_in_time_and_when_others_wait() {
             // It has its place for a while, as those have that the handler is asked for.
             world.server.crowded(&mut world.port, world.now);
             assert!(world.port.connections.contains_key(&ID));
-            world.now = world.now + OPTIONS.yield_after;
+            world.now += OPTIONS.yield_after;
             world.server.crowded(&mut world.port, world.now);
             assert_eq!(world.echo().crowded, 2);
         } else {
