@@ -188,6 +188,8 @@ impl<H: Handler> Multiplexed<H> {
                 owed = self.state.owed(id);
             }
         }
+        // Those that the handler has now are counted as streams.
+        self.state.count_asked(id);
     }
 
     /// Tells the handler what came over a carrier's streams, once each. Whether there was anything.
@@ -362,17 +364,15 @@ impl<H: Handler> Handler for Multiplexed<H> {
 
     fn crowded(&mut self, port: &mut dyn Port, now: Time) {
         self.state.now = now;
-        // Whoever has no request under way can be missed.
-        match self.state.longest_idle() {
-            Some(id) => {
-                if let Some(carrier) = self.state.carrier(id) {
-                    carrier.say_last_word();
-                    carrier.drive(port, id, now);
-                }
-                self.end(port, id, Over::Ended);
+        // Whoever has no request under way can be missed, whatever he speaks.
+        if let Some(id) = self.state.longest_idle() {
+            if let Some(carrier) = self.state.carrier(id) {
+                carrier.say_last_word();
+                carrier.drive(port, id, now);
             }
-            None => self.handle(port, now, |handler, port| handler.crowded(port, now)),
+            self.end(port, id, Over::Ended);
         }
+        self.handle(port, now, |handler, port| handler.crowded(port, now));
     }
 
     fn listeners_closed(&mut self) {

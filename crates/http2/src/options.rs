@@ -15,6 +15,9 @@ pub struct Options {
     pub all_streams_max: usize,
     /// For how long a connection may be without a stream.
     pub idle: Duration,
+    /// For how long a connection without a stream has its place at least, where others wait for
+    /// one.
+    pub yield_after: Duration,
     /// For how long a peer may take nothing of what it is sent.
     pub stall: Duration,
 }

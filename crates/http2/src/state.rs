@@ -169,15 +169,22 @@ impl State {
             respond.send_reset(Reason::REFUSED_STREAM);
             is_refused = true;
         }
-        let (counted, now) = (carrier.asked_counted, carrier.asked.len());
-        carrier.asked_counted = now;
-        self.asked = self.asked - counted + now;
+        self.count_asked(id);
         if is_refused {
             self.mark(id);
         }
     }
 
-    /// The carrier that has been without a stream for the longest.
+    /// Counts anew requests of a carrier that nobody was told of.
+    pub(crate) fn count_asked(&mut self, id: ConnectionId) {
+        if let Some(carrier) = self.carrier(id) {
+            let now = carrier.asked.len();
+            let before = std::mem::replace(&mut carrier.asked_counted, now);
+            self.asked = self.asked - before + now;
+        }
+    }
+
+    /// The carrier that has been without a stream for the longest, and for long enough to give way.
     pub(crate) fn longest_idle(&self) -> Option<ConnectionId> {
         if self.carriers == 0 {
             return None;
@@ -188,7 +195,8 @@ impl State {
             }
             _ => None,
         });
-        idle.min().map(|(_, id)| id)
+        let (since, id) = idle.min()?;
+        (self.now.since(since) >= self.options.yield_after).then_some(id)
     }
 
     /// Notes that a carrier has something to do.

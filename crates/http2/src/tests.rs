@@ -21,6 +21,7 @@ const OPTIONS: Options = Options {
     streams_max: 100,
     all_streams_max: 100,
     idle: Duration::from_secs(60),
+    yield_after: Duration::from_secs(1),
     stall: Duration::from_secs(30),
 };
 
@@ -43,6 +44,8 @@ struct Echo {
     in_pieces: bool,
     room: Vec<ConnectionId>,
     is_finished: bool,
+    /// Times that it was asked for room.
+    crowded: usize,
 }
 
 impl Echo {
@@ -86,6 +89,10 @@ impl Handler for Echo {
         assert_eq!(accepted.role, Role(7));
         self.came.insert(accepted.connection, Vec::new());
         self.most_at_once = self.most_at_once.max(self.came.len());
+    }
+
+    fn crowded(&mut self, _: &mut dyn Port, _: Time) {
+        self.crowded += 1;
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], _: Time) {
@@ -148,14 +155,46 @@ impl Handler for Echo {
 }
 
 const ID: ConnectionId = ConnectionId::new(3, 1);
+const OTHER: ConnectionId = ConnectionId::new(4, 1);
 
-/// A client of one connection, and the server that it asks.
-struct World {
-    server: Multiplexed<Echo>,
-    port: TestPort,
+/// A client's end of a connection.
+struct Peer {
+    id: ConnectionId,
     pipe: Pipe,
     connection: Connection<Pipe, Bytes>,
     ask: SendRequest<Bytes>,
+}
+
+impl Peer {
+    fn new(id: ConnectionId) -> Peer {
+        let pipe = Pipe::default();
+        let mut builder = client::Builder::new();
+        builder
+            .initial_window_size(1 << 20)
+            .initial_connection_window_size(1 << 24);
+        let mut handshake = pin!(builder.handshake(pipe.clone()));
+        let Poll::Ready(Ok((ask, connection))) = handshake.as_mut().poll(&mut cx()) else {
+            panic!("a client greets at once");
+        };
+        Peer {
+            id,
+            pipe,
+            connection,
+            ask,
+        }
+    }
+
+    fn ask(&mut self, request: Request<()>, end: bool) -> (ResponseFuture, SendStream<Bytes>) {
+        self.ask.send_request(request, end).expect("it may ask")
+    }
+}
+
+/// Clients, and the server that they ask.
+struct World {
+    server: Multiplexed<Echo>,
+    port: TestPort,
+    /// The first has the connection [`ID`].
+    peers: Vec<Peer>,
     now: Time,
     /// So many bytes go to the server at a time.
     piece: usize,
@@ -168,66 +207,67 @@ fn cx() -> Context<'static> {
 impl World {
     fn new(echo: Echo, options: Options) -> World {
         let now = Time::from_nanos(1_000_000_000);
-        let mut server = Multiplexed::new(echo, options, now);
-        let mut port = TestPort::with(ID, usize::MAX);
-        let peer = Client::At(SocketAddr::from(([127, 0, 0, 1], 9)));
-        let accepted = Accepted {
-            connection: ID,
-            role: Role(7),
-            peer,
-        };
-        server.opened(&mut port, accepted, now);
-        let pipe = Pipe::default();
-        let mut builder = client::Builder::new();
-        builder
-            .initial_window_size(1 << 20)
-            .initial_connection_window_size(1 << 24);
-        let mut handshake = pin!(builder.handshake(pipe.clone()));
-        let Poll::Ready(Ok((ask, connection))) = handshake.as_mut().poll(&mut cx()) else {
-            panic!("a client greets at once");
-        };
-        World {
-            server,
-            port,
-            pipe,
-            connection,
-            ask,
+        let mut world = World {
+            server: Multiplexed::new(echo, options, now),
+            port: TestPort::with(ID, usize::MAX),
+            peers: Vec::new(),
             now,
             piece: usize::MAX,
-        }
+        };
+        world.join(ID);
+        world
     }
 
-    /// Has both sides do what they can.
+    /// Has another client come, over a connection that the port has.
+    fn join(&mut self, id: ConnectionId) {
+        let accepted = Accepted {
+            connection: id,
+            role: Role(7),
+            peer: Client::At(SocketAddr::from(([127, 0, 0, 1], 9))),
+        };
+        self.server.opened(&mut self.port, accepted, self.now);
+        self.peers.push(Peer::new(id));
+    }
+
+    /// Has all sides do what they can.
     fn run(&mut self) {
         for _ in 0..200 {
-            let _ = Pin::new(&mut self.connection).poll(&mut cx());
-            let mut sent = Vec::new();
-            self.pipe.take_output(|bytes| sent.extend_from_slice(bytes));
-            for piece in sent.chunks(self.piece.min(64 * 1024)) {
-                self.server.received(&mut self.port, ID, piece, self.now);
+            let mut has_sent = false;
+            for peer in &mut self.peers {
+                let _ = Pin::new(&mut peer.connection).poll(&mut cx());
+                let mut sent = Vec::new();
+                peer.pipe.take_output(|bytes| sent.extend_from_slice(bytes));
+                for piece in sent.chunks(self.piece.min(64 * 1024)) {
+                    self.server
+                        .received(&mut self.port, peer.id, piece, self.now);
+                }
+                has_sent |= !sent.is_empty();
             }
             // A driver has no turn without a reason.
             let is_due = self.server.wake_at().is_some_and(|at| at <= self.now);
             if is_due {
                 self.server.tick(&mut self.port, self.now);
             }
-            if is_due || !sent.is_empty() {
+            if is_due || has_sent {
                 self.server.idle(&mut self.port, self.now);
             }
-            if let Some(connection) = self.port.connections.get_mut(&ID) {
-                let came = std::mem::take(&mut connection.sent);
-                self.pipe.push(&came);
-            } else {
-                for closed in self.port.closed.drain(..) {
-                    self.pipe.push(&closed.sent);
+            for peer in &mut self.peers {
+                if let Some(connection) = self.port.connections.get_mut(&peer.id) {
+                    let came = std::mem::take(&mut connection.sent);
+                    peer.pipe.push(&came);
+                } else {
+                    for closed in self.port.closed.drain(..) {
+                        peer.pipe.push(&closed.sent);
+                    }
+                    peer.pipe.end();
                 }
-                self.pipe.end();
             }
         }
     }
 
+    /// The first client asks.
     fn ask(&mut self, request: Request<()>, end: bool) -> (ResponseFuture, SendStream<Bytes>) {
-        self.ask.send_request(request, end).expect("it may ask")
+        self.peers[0].ask(request, end)
     }
 
     /// An answer that has come, and its content.
@@ -523,7 +563,7 @@ fn who_takes_back_all_that_is_asked_is_sent_away() {
     world.run();
     let mut asked = 0;
     while world.port.connections.contains_key(&ID) && asked < 1000 {
-        let Ok((_, mut up)) = world.ask.send_request(get("/"), false) else {
+        let Ok((_, mut up)) = world.peers[0].ask.send_request(get("/"), false) else {
             break;
         };
         world.run();
@@ -560,6 +600,32 @@ fn more_requests_than_there_is_room_for_are_refused() {
 }
 
 #[test]
+fn as_many_requests_as_there_is_room_for_are_taken_of_several() {
+    let echo = Echo {
+        is_silent: true,
+        ..Echo::default()
+    };
+    let options = Options {
+        all_streams_max: 6,
+        ..OPTIONS
+    };
+    let mut world = World::new(echo, options);
+    world.port.accept(OTHER);
+    world.join(OTHER);
+    world.run();
+    let mut asked = Vec::new();
+    for peer in 0..2 {
+        asked.extend((0..3).map(|_| world.peers[peer].ask(get("/"), true).0));
+        world.run();
+    }
+    assert_eq!(world.echo().came.len(), 6);
+    let one_more = world.peers[1].ask(get("/"), true).0;
+    let refused = world.answer(one_more).unwrap_err();
+    assert_eq!(refused.reason(), Some(Reason::REFUSED_STREAM));
+    drop(asked);
+}
+
+#[test]
 fn one_without_requests_is_closed_in_time_and_when_others_wait() {
     for is_crowded in [false, true] {
         let mut world = World::new(Echo::default(), OPTIONS);
@@ -567,7 +633,12 @@ fn one_without_requests_is_closed_in_time_and_when_others_wait() {
         world.answer(asked).unwrap();
         world.run();
         if is_crowded {
+            // It has its place for a while, as those have that the handler is asked for.
             world.server.crowded(&mut world.port, world.now);
+            assert!(world.port.connections.contains_key(&ID));
+            world.now += OPTIONS.yield_after;
+            world.server.crowded(&mut world.port, world.now);
+            assert_eq!(world.echo().crowded, 2);
         } else {
             world.now = world.now + OPTIONS.idle + Duration::from_secs(1);
             world.server.tick(&mut world.port, world.now);

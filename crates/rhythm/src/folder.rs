@@ -210,7 +210,8 @@ impl Folder {
             tracing::info!(
                 untried,
                 "[static] compress_time = {:?} was too short for all compressed forms of static \
-                 files: what is left is made by reloads (SIGHUP), or give it more",
+                 files: what is left is made by reloads (SIGHUP), unless it alone takes longer; or \
+                 give it more",
                 config.compress_time
             );
         }

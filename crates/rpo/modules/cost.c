@@ -2,7 +2,7 @@
  *
  * Licensed under the Apache License 2.0 or the MIT license, as you like.
  *
- *     cc -O2 -o /tmp/cost cost.c && /tmp/cost /dev/shm/cost.ring 2
+ *     cc -O2 -o /tmp/cost cost.c && /tmp/cost /run/cost.ring 2
  */
 #include "ring.h"
 
@@ -20,7 +20,7 @@ static uint64_t cpu_ns(void)
 int main(int count, char **words)
 {
     rpo_ring ring = {NULL, 0};
-    const char *failed, path[] = "/shop/item/4711?session=a0b1c2d3";
+    const char *wrong, path[] = "/shop/item/4711?session=a0b1c2d3";
     int processes = count > 2 ? atoi(words[2]) : 1;
     int i, process;
 
@@ -28,9 +28,9 @@ int main(int count, char **words)
         fprintf(stderr, "cost RING [PROCESSES]: a file that is made, and how many write to it\n");
         return 2;
     }
-    failed = rpo_map(&ring, words[1], RPO_RECORDS_DEFAULT);
-    if (failed) {
-        fprintf(stderr, "cannot %s %s: %s\n", failed, words[1], strerror(errno));
+    wrong = rpo_map(&ring, words[1], RPO_RECORDS_DEFAULT);
+    if (wrong) {
+        fprintf(stderr, "%s %s: %s\n", words[1], wrong, strerror(errno));
         return 1;
     }
     for (process = 0; process < processes; process++) {

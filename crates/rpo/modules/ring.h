@@ -167,46 +167,68 @@ static inline size_t rpo_bytes(uint32_t records)
     return (size_t)RPO_RECORD * (1 + (size_t)records);
 }
 
-/* Whether the file is a ring of this many records. */
-static inline int rpo_is_ring(int file, uint32_t records)
+/* Whether the file begins as a ring does. What does not is somebody else's, whatever it is. */
+static inline int rpo_is_a_ring(int file)
 {
-    unsigned char head[16];
+    char magic[8];
+    struct stat meta;
+
+    return fstat(file, &meta) == 0 && S_ISREG(meta.st_mode)
+           && pread(file, magic, sizeof magic, 0) == sizeof magic
+           && memcmp(magic, "RPORING1", sizeof magic) == 0;
+}
+
+/* Whether the ring has this many records, and nobody else may write to it: who could shorten it
+ * would end all processes that have it mapped. */
+static inline int rpo_is_ours(int file, uint32_t records)
+{
     uint32_t numbers[2];
     struct stat meta;
 
-    if (fstat(file, &meta) != 0 || !S_ISREG(meta.st_mode)
-        || (size_t)meta.st_size != rpo_bytes(records)
-        || pread(file, head, sizeof head, 0) != sizeof head || memcmp(head, "RPORING1", 8) != 0)
-        return 0;
-    memcpy(numbers, head + 8, sizeof numbers);
-    return numbers[0] == RPO_RECORD && numbers[1] == records;
+    return fstat(file, &meta) == 0 && meta.st_uid == geteuid() && !(meta.st_mode & 022)
+           && meta.st_nlink == 1 && (size_t)meta.st_size == rpo_bytes(records)
+           && pread(file, numbers, sizeof numbers, 8) == sizeof numbers && numbers[0] == RPO_RECORD
+           && numbers[1] == records;
+}
+
+/* Opens the ring that lies there; -1 and errno where none does, EEXIST where something else. */
+static inline int rpo_open_old(const char *path)
+{
+    /* Of a device or a pipe nothing is waited for. */
+    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+
+    if (file >= 0 && !rpo_is_a_ring(file)) {
+        close(file);
+        errno = EEXIST;
+        return -1;
+    }
+    return file;
 }
 
 /* Opens the ring that an earlier configuration left, or makes one; -1 and errno where neither. */
 static inline int rpo_open(const char *path, uint32_t records)
 {
     char *made;
-    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int file = rpo_open_old(path);
     uint32_t numbers[2] = {RPO_RECORD, records};
 
     if (file >= 0) {
-        if (rpo_is_ring(file, records))
+        if (rpo_is_ours(file, records))
             return file;
         close(file);
-        /* Of another size, or not finished: whoever has it mapped keeps it. */
+        /* Of another size, or of another user: whoever has it mapped keeps it. */
         if (unlink(path) != 0)
             return -1;
     } else if (errno != ENOENT) {
         return -1;
     }
-    /* It appears under its name when it is whole. */
-    made = malloc(strlen(path) + 5);
+    /* It appears under its name when it is whole, and has one that is nobody's until then. */
+    made = malloc(strlen(path) + sizeof ".XXXXXX");
     if (!made)
         return -1;
     strcpy(made, path);
-    strcat(made, ".new");
-    unlink(made);
-    file = open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    strcat(made, ".XXXXXX");
+    file = mkstemp(made);
     /* posix_fallocate: where there is no room, now is when to know, not in a request. */
     if (file >= 0
         && ((errno = posix_fallocate(file, 0, (off_t)rpo_bytes(records))) != 0
@@ -222,7 +244,25 @@ static inline int rpo_open(const char *path, uint32_t records)
     return file;
 }
 
-/* Opens and maps a ring; what failed, and errno, or NULL where nothing did. */
+/* What to say of a ring that could not be opened, by errno. */
+static inline const char *rpo_not_opened(void)
+{
+    return errno == EEXIST ? "is there, and no ring: name another file, or remove it"
+                           : "cannot be opened";
+}
+
+/* What rpo_map would say of what lies there, and errno, or NULL; nothing is changed. */
+static inline const char *rpo_look(const char *path)
+{
+    int file = rpo_open_old(path);
+
+    if (file < 0)
+        return errno == ENOENT ? NULL : rpo_not_opened();
+    close(file);
+    return NULL;
+}
+
+/* Opens and maps a ring; what is wrong with it, and errno, or NULL where nothing is. */
 static inline const char *rpo_map(rpo_ring *ring, const char *path, uint32_t records)
 {
     void *mapped;
@@ -230,13 +270,13 @@ static inline const char *rpo_map(rpo_ring *ring, const char *path, uint32_t rec
     int why;
 
     if (file < 0)
-        return "open";
+        return rpo_not_opened();
     mapped = mmap(NULL, rpo_bytes(records), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     why = errno;
     close(file);
     errno = why;
     if (mapped == MAP_FAILED)
-        return "map";
+        return "cannot be mapped";
     ring->bytes = mapped;
     ring->mask = records - 1;
     return NULL;

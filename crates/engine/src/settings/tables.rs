@@ -128,7 +128,8 @@ section! {
         /// Bytes of a file that is kept in memory. A longer one is streamed: read from where it is
         /// while it is sent.
         kept_bytes_max: u32 = 1 << 20; bytes(0, 1 << 30),
-        /// Bytes of all files that are kept in memory. With more the service is refused.
+        /// Bytes of all files that are kept in memory. With more the service is refused. The forms
+        /// that are made of them (`compress_time`) come on top, at most 1.76 times as many bytes.
         kept_bytes_sum_max: u32 = 256 << 20; bytes(0, u32::MAX),
         /// Files that are streamed, each of which is held open. With more the service is refused.
         streamed_files_max: u32 = 128; count(0, 65_536),
@@ -136,7 +137,8 @@ section! {
         /// request answers 503, or is cut off.
         read_timeout: Duration = Duration::from_secs(5); timeout(),
         /// Time for compressing texts that are kept in memory, by gzip and brotli, at a start or
-        /// reload; `0s`: they are not. What has not changed since the last load takes none.
+        /// reload; `0s`: they are not. What has not changed since the last load takes none; what
+        /// alone takes longer than this is never made.
         compress_time: Duration = Duration::from_secs(2); time(),
         /// Take what symbolic links lead to that is outside of pages/, templates/ or static/.
         outside_links: bool = false; switch(),

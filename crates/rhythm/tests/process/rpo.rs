@@ -3,6 +3,8 @@
 //!
 //! One CPU stands against all, named by hand, so that it needs no simultaneous multithreading.
 
+mod nginx;
+
 use crate::server::{Server, service};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -40,6 +42,21 @@ fn pid(of: &Child) -> Pid {
     Pid::from_child(of)
 }
 
+/// The CPUs of a process, and of its children once these are there.
+fn cpus_of(own: u32) -> Vec<Vec<usize>> {
+    let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
+    let children = children.unwrap_or_default();
+    let children = children.split_whitespace().map(|word| word.parse().ok());
+    let all = std::iter::once(Some(own as i32)).chain(children).flatten();
+    all.filter_map(|id| sched_getaffinity(Pid::from_raw(id)).ok())
+        .map(|set| {
+            (0..CpuSet::MAX_CPU)
+                .filter(|&cpu| set.is_set(cpu))
+                .collect()
+        })
+        .collect()
+}
+
 /// A process that does nothing, and has a child that does nothing.
 struct Idle(Child);
 
@@ -51,25 +68,9 @@ impl Idle {
         Idle(started.expect("a shell"))
     }
 
-    /// The CPUs of it, and of its child once that is there.
-    fn cpus(&self) -> Vec<Vec<usize>> {
-        let own = self.0.id();
-        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
-        let children = children.unwrap_or_default();
-        let children = children.split_whitespace().map(|word| word.parse().ok());
-        let all = std::iter::once(Some(own as i32)).chain(children).flatten();
-        all.filter_map(|id| sched_getaffinity(Pid::from_raw(id)).ok())
-            .map(|set| {
-                (0..CpuSet::MAX_CPU)
-                    .filter(|&cpu| set.is_set(cpu))
-                    .collect()
-            })
-            .collect()
-    }
-
     /// Whether it and its child have just these.
     fn has(&self, cpus: &[usize]) -> bool {
-        let now = self.cpus();
+        let now = cpus_of(self.0.id());
         now.len() == 2 && now.iter().all(|own| own == cpus)
     }
 }

@@ -66,18 +66,17 @@ static apr_status_t unmap(void *none)
 
 static int post_config(apr_pool_t *pool, apr_pool_t *log, apr_pool_t *temporary, server_rec *server)
 {
-    const char *failed;
+    const char *wrong;
 
     (void)log;
     (void)temporary;
     /* The first pass only looks whether the configuration is sound. */
     if (!ring_path || ap_state_query(AP_SQ_MAIN_STATE) == AP_SQ_MS_CREATE_PRE_CONFIG)
         return OK;
-    failed = rpo_map(&ring, ring_path, ring_records);
-    if (failed) {
+    wrong = rpo_map(&ring, ring_path, ring_records);
+    if (wrong) {
         ap_log_error(APLOG_MARK, APLOG_WARNING, errno, server,
-                     "RpoRing: cannot %s %s; requests are served and not told of", failed,
-                     ring_path);
+                     "RpoRing: %s %s; requests are served and not told of", ring_path, wrong);
         return OK;
     }
     /* The configuration goes, and maybe this module's code with it. */

@@ -91,20 +91,18 @@ static ngx_int_t map_ring(ngx_cycle_t *cycle)
 {
     rpo_conf *conf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_rpo_module);
     ngx_pool_cleanup_t *cleanup;
-    const char *failed;
+    const char *path, *wrong;
 
-    if (!conf || !conf->path.len || ngx_test_config)
+    if (!conf || !conf->path.len)
         return NGX_OK;
     cleanup = ngx_pool_cleanup_add(cycle->pool, 0);
     if (!cleanup)
         return NGX_ERROR;
-    failed = rpo_map(&conf->ring, (const char *)conf->path.data, conf->records);
-    if (failed) {
+    path = (const char *)conf->path.data;
+    wrong = ngx_test_config ? rpo_look(path) : rpo_map(&conf->ring, path, conf->records);
+    if (wrong)
         ngx_log_error(NGX_LOG_ERR, cycle->log, errno,
-                      "rpo_ring: cannot %s %V; requests are served and not told of", failed,
-                      &conf->path);
-        return NGX_OK;
-    }
+                      "rpo_ring: %V %s; requests are served and not told of", &conf->path, wrong);
     cleanup->handler = unmap;
     cleanup->data = &conf->ring;
     return NGX_OK;

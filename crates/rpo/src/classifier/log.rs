@@ -66,6 +66,11 @@ pub fn line(text: &str) -> Option<Line<'_>> {
     })
 }
 
+/// Whether an answer says that what was asked for is there.
+pub(crate) fn is_success(status: u16) -> bool {
+    (200..400).contains(&status)
+}
+
 /// Counts the lines of a log by class.
 pub fn count<'a>(lines: impl Iterator<Item = &'a str>, classifier: &mut Classifier) -> Counts {
     let mut counts = Counts::default();
@@ -74,7 +79,10 @@ pub fn count<'a>(lines: impl Iterator<Item = &'a str>, classifier: &mut Classifi
             counts.unreadable += 1;
             continue;
         };
-        let class = classifier.classify(line.method, line.path);
+        let class = match is_success(line.status) {
+            true => classifier.learn(line.method, line.path),
+            false => classifier.classify(line.method, line.path),
+        };
         let name = &classifier.table().get(class).name;
         if !counts.classes.contains_key(name) {
             counts.classes.insert(name.clone(), Counted::default());

@@ -28,7 +28,7 @@ pub enum RuleError {
 pub struct Classifier {
     rules: Vec<Rule>,
     table: ClassTable,
-    /// Whether paths that no rule fits make classes of their own.
+    /// Whether paths that no rule fits may make classes of their own.
     open: bool,
     remembered: Vec<Option<(u64, ClassId)>>,
     /// Its keys are of this process alone: who asks cannot make two paths meet on purpose.
@@ -44,7 +44,7 @@ struct Rule {
 }
 
 impl Default for Classifier {
-    /// Without rules: the first part of a path is its class.
+    /// Without rules: the first part of a path is its class, once that was learned.
     fn default() -> Self {
         Classifier {
             rules: Vec::new(),
@@ -129,6 +129,23 @@ impl Classifier {
         class
     }
 
+    /// The class of a request that somebody vouches for, such as by an answer of success: where no
+    /// rule is given, it is made if it is none yet and there is room. What strangers ask for makes
+    /// none, lest they take all the room.
+    pub fn learn(&mut self, method: &str, path: &str) -> ClassId {
+        let class = self.classify(method, path);
+        if class != ClassId::OTHER || !self.open || !self.table.has_room() {
+            return class;
+        }
+        let name = own_name(method, bare(path.as_bytes()));
+        let Some(id) = self.table.add(&name, None) else {
+            return class;
+        };
+        self.made.insert(name, id);
+        self.remembered.fill(None);
+        id
+    }
+
     /// The classes there are.
     #[must_use]
     pub fn table(&self) -> &ClassTable {
@@ -144,27 +161,20 @@ impl Classifier {
         };
         match self.rules.iter().find(fits) {
             Some(rule) => rule.class,
-            None if self.open => self.own_class(method, path),
-            None => ClassId::OTHER,
-        }
-    }
-
-    /// The class of `GET /item/7` is `GET /item`, as long as there is room for another one.
-    fn own_class(&mut self, method: &str, path: &[u8]) -> ClassId {
-        let first = path.iter().skip(1).position(|byte| *byte == b'/');
-        let first = &path[..first.map_or(path.len(), |at| at + 1)];
-        let name = format!("{method} {}", String::from_utf8_lossy(first));
-        if let Some(id) = self.made.get(&name) {
-            return *id;
-        }
-        match self.table.add(&name, None) {
-            Some(id) => {
-                self.made.insert(name, id);
-                id
+            None if self.open => {
+                let own = self.made.get(&own_name(method, path));
+                own.copied().unwrap_or(ClassId::OTHER)
             }
             None => ClassId::OTHER,
         }
     }
+}
+
+/// The class of `GET /item/7` is `GET /item`.
+fn own_name(method: &str, path: &[u8]) -> String {
+    let first = path.iter().skip(1).position(|byte| *byte == b'/');
+    let first = &path[..first.map_or(path.len(), |at| at + 1)];
+    format!("{method} {}", String::from_utf8_lossy(first))
 }
 
 fn bare(path: &[u8]) -> &[u8] {
@@ -208,12 +218,20 @@ mod tests {
     #[test]
     fn without_rules_the_first_part_is_the_class_and_their_number_is_bounded() {
         let mut classifier = Classifier::default();
-        let item = classifier.classify("GET", "/item/7");
-        assert_eq!(classifier.classify("GET", "/item/8?x=1"), item);
-        assert_ne!(classifier.classify("POST", "/item/8"), item);
+        assert_eq!(classifier.classify("GET", "/item/7"), ClassId::OTHER);
+        let item = classifier.learn("GET", "/item/7");
         assert_eq!(classifier.table().get(item).name, "GET /item");
+        for path in ["/item/7", "/item/8?x=1"] {
+            assert_eq!(classifier.classify("GET", path), item);
+            assert_eq!(classifier.learn("GET", path), item);
+        }
+        assert_ne!(classifier.learn("POST", "/item/8"), item);
         for index in 0..10_000 {
             classifier.classify("GET", &format!("/made-up-{index}"));
+        }
+        assert_eq!(classifier.table().count(), 3, "who only asks makes none");
+        for index in 0..10_000 {
+            classifier.learn("GET", &format!("/made-up-{index}"));
         }
         assert_eq!(classifier.table().count(), MAX_CLASSES);
         assert_eq!(classifier.classify("GET", "/one-more"), ClassId::OTHER);

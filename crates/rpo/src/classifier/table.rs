@@ -89,6 +89,11 @@ impl ClassTable {
         self.classes.len()
     }
 
+    /// Whether there can be another one.
+    pub(crate) fn has_room(&self) -> bool {
+        self.classes.len() < MAX_CLASSES
+    }
+
     /// The class of this number; the other one where there is none.
     #[must_use]
     pub fn get(&self, id: ClassId) -> &Class {
@@ -111,7 +116,7 @@ impl ClassTable {
             class.friendly = friendly.or(class.friendly);
             return Some(id);
         }
-        if self.classes.len() >= MAX_CLASSES {
+        if !self.has_room() {
             return None;
         }
         self.classes.push(Class {

@@ -24,4 +24,6 @@ pub use counters::{Counting, Totals};
 pub use datagrams::{DatagramError, Datagrams, Form};
 pub(crate) use in_flight::InFlight;
 pub use record::{Counts, Record, What};
+#[cfg(test)]
+pub(crate) use ring::tests::Writer;
 pub use ring::{Ring, RingError};

@@ -32,7 +32,8 @@
 use super::lines::TOOK_MAX;
 use super::record::{Counts, Record, What};
 use rhythm_net::files::open_regular;
-use std::fs::File;
+use rustix::process::geteuid;
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -49,8 +50,8 @@ const TEXT_AT: usize = 48;
 const READ_MAX: u64 = 256;
 /// The largest ring: 1 GiB.
 const RECORDS_MAX: u32 = 1 << 23;
-/// Looks that a record that was begun is waited for. Its writer may be off its CPU, or dead.
-const PATIENCE: u32 = 20;
+/// For how long a record that was begun is waited for. Its writer may be off its CPU, or dead.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Why there is no ring to read.
 #[derive(Debug, thiserror::Error)]
@@ -82,8 +83,9 @@ pub struct Ring {
     records: u64,
     /// The record that is read next.
     next: u64,
-    /// Looks at which it was not finished.
-    waited: u32,
+    /// When there were so many records last when one was waited for: how long those before have
+    /// been begun at least.
+    begun: (Duration, u64),
     buffer: Vec<u8>,
     counts: Counts,
 }
@@ -92,7 +94,7 @@ impl Ring {
     /// Opens a ring at what is written next.
     ///
     /// # Errors
-    /// When it is not there, no ring, or everybody may write to it.
+    /// When it is not there, no ring, or others than its server may have made or changed it.
     pub fn open(path: &Path) -> Result<Ring, RingError> {
         let read = |source| RingError::Read {
             path: path.to_owned(),
@@ -104,10 +106,7 @@ impl Ring {
         };
         let file = open_regular(path).map_err(read)?;
         let meta = file.metadata().map_err(read)?;
-        if meta.mode() & 0o002 != 0 {
-            let what = "everybody may write to it: take that permission away (chmod o-w)";
-            return Err(other(what.to_owned()));
-        }
+        may_be_read(path, &meta).map_err(other)?;
         let mut head = [0; RECORD];
         file.read_exact_at(&mut head, 0).map_err(read)?;
         let (size, records) = (u32_at(&head, 8), u32_at(&head, 12));
@@ -127,7 +126,7 @@ impl Ring {
             inode: (meta.dev(), meta.ino()),
             records: u64::from(records),
             next: u64_at(&head, HEAD_AT as usize),
-            waited: 0,
+            begun: (Duration::ZERO, 0),
             buffer: vec![0; RECORD * READ_MAX as usize],
             counts: Counts::default(),
         })
@@ -142,15 +141,19 @@ impl Ring {
     /// Whether another file has its place now, or none has: the server was started anew.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
-        !std::fs::metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.inode)
+        !fs::metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.inode)
     }
 
     /// Gives what was written since the last look, all records of the ring at most, and says how
-    /// many that was.
+    /// many that was. `now` is any clock's that goes on.
     ///
     /// # Errors
     /// When the file cannot be read any more.
-    pub fn look(&mut self, mut each: impl FnMut(Record<'_>)) -> Result<u64, RingError> {
+    pub fn look(
+        &mut self,
+        now: Duration,
+        mut each: impl FnMut(Record<'_>),
+    ) -> Result<u64, RingError> {
         let mut given = 0;
         let mut head = [0; 8];
         self.read(&mut head, HEAD_AT)?;
@@ -160,6 +163,7 @@ impl Ring {
             // Somebody began it anew, or it is garbage.
             self.counts.garbage += 1;
             self.next = head;
+            self.begun = (now, head);
         } else if ahead > self.records {
             let lost = ahead - self.records;
             self.counts.lost = self.counts.lost.saturating_add(lost);
@@ -174,11 +178,9 @@ impl Ring {
             let mut is_open = false;
             if result.is_ok() {
                 for record in bytes.chunks_exact(RECORD) {
-                    match self.judge(record) {
+                    match self.judge(record, now, head) {
                         Judged::Good(record) => {
                             given += 1;
-                            // Who has given up on one gives up on all behind it that are like it.
-                            self.waited = 0;
                             each(record);
                         }
                         Judged::Garbage => self.counts.garbage += 1,
@@ -201,8 +203,8 @@ impl Ring {
         Ok(given)
     }
 
-    /// What the bytes at the place of the next record are.
-    fn judge<'a>(&mut self, bytes: &'a [u8]) -> Judged<'a> {
+    /// What the bytes at the place of the next record are, of `head` that were begun.
+    fn judge<'a>(&mut self, bytes: &'a [u8], now: Duration, head: u64) -> Judged<'a> {
         let (number, wanted) = (u64_at(bytes, 0), self.next.wrapping_add(1));
         if number == wanted && u64_at(bytes, 8) == check(bytes) {
             return record(bytes).map_or(Judged::Garbage, Judged::Good);
@@ -211,11 +213,14 @@ impl Ring {
         if number > wanted && (number - wanted) & (self.records - 1) == 0 {
             return Judged::Lost;
         }
-        self.waited += 1;
-        if self.waited > PATIENCE {
-            Judged::Garbage
-        } else {
+        let (since, begun) = self.begun;
+        if self.next >= begun {
+            self.begun = (now, head);
             Judged::Open
+        } else if now.saturating_sub(since) < PATIENCE {
+            Judged::Open
+        } else {
+            Judged::Garbage
         }
     }
 
@@ -230,6 +235,30 @@ impl Ring {
                 source,
             }
         })
+    }
+}
+
+/// Says what speaks against believing a file.
+fn may_be_read(path: &Path, meta: &Metadata) -> Result<(), String> {
+    if meta.mode() & 0o022 != 0 {
+        let what = "others than its owner may write to it: take that permission away (chmod go-w)";
+        return Err(what.to_owned());
+    }
+    if meta.nlink() != 1 {
+        return Err("it has other names, too: remove it, and have its server make it".to_owned());
+    }
+    // Whoever may put any file there needs none that is believed for another reason.
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = fs::metadata(folder.unwrap_or(Path::new("."))).map(|folder| folder.uid());
+    let owner = meta.uid();
+    match owner == 0 || owner == geteuid().as_raw() || folder.is_ok_and(|of| of == owner) {
+        true => Ok(()),
+        false => Err(format!(
+            "it is of user {owner}, who is neither root nor this one: have it in a folder of that \
+             user's own"
+        )),
     }
 }
 
@@ -286,263 +315,4 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-    use tempfile::TempDir;
-
-    /// Writes a ring as a server would, in a file.
-    struct Writer {
-        _dir: TempDir,
-        path: PathBuf,
-        file: File,
-        records: u64,
-        head: u64,
-    }
-
-    impl Writer {
-        fn new(records: u32) -> Writer {
-            let dir = TempDir::new().expect("a folder");
-            let path = dir.path().join("ring");
-            let mut bytes = vec![0; RECORD * (records as usize + 1)];
-            bytes[..8].copy_from_slice(&MAGIC);
-            bytes[8..12].copy_from_slice(&(RECORD as u32).to_ne_bytes());
-            bytes[12..16].copy_from_slice(&records.to_ne_bytes());
-            fs::write(&path, bytes).expect("a file");
-            let file = File::options()
-                .read(true)
-                .write(true)
-                .open(&path)
-                .expect("a file");
-            let records = u64::from(records);
-            Writer {
-                _dir: dir,
-                path,
-                file,
-                records,
-                head: 0,
-            }
-        }
-
-        fn open(&self) -> Ring {
-            Ring::open(&self.path).expect("a ring")
-        }
-
-        /// Takes a number.
-        fn begin(&mut self) -> u64 {
-            self.head += 1;
-            self.put(&self.head.to_ne_bytes(), HEAD_AT);
-            self.head - 1
-        }
-
-        fn put(&self, bytes: &[u8], at: u64) {
-            self.file.write_all_at(bytes, at).expect("a file");
-        }
-
-        fn finish(&self, number: u64, bytes: &[u8]) {
-            self.put(bytes, RECORD as u64 * (1 + number % self.records));
-        }
-
-        fn write(&mut self, path: &str) {
-            let number = self.begin();
-            self.finish(number, &bytes(number, 2, "GET", path));
-        }
-    }
-
-    fn bytes(number: u64, kind: u8, method: &str, path: &str) -> Vec<u8> {
-        let mut record = vec![0; RECORD];
-        record[..8].copy_from_slice(&(number + 1).to_ne_bytes());
-        record[24..32].copy_from_slice(&1_500u64.to_ne_bytes());
-        record[32..40].copy_from_slice(&9u64.to_ne_bytes());
-        record[40..42].copy_from_slice(&200u16.to_ne_bytes());
-        record[42] = kind;
-        record[43] = method.len() as u8;
-        record[44..46].copy_from_slice(&(path.len() as u16).to_ne_bytes());
-        record[48..][..method.len()].copy_from_slice(method.as_bytes());
-        record[48 + method.len()..][..path.len()].copy_from_slice(path.as_bytes());
-        let sum = check(&record);
-        record[8..16].copy_from_slice(&sum.to_ne_bytes());
-        record
-    }
-
-    fn paths(ring: &mut Ring) -> Vec<String> {
-        let mut paths = Vec::new();
-        ring.look(|record| paths.push(record.path.to_owned()))
-            .expect("a ring");
-        paths
-    }
-
-    #[test]
-    fn what_is_written_is_told_once_and_in_order() {
-        let mut writer = Writer::new(8);
-        writer.write("/before");
-        let mut ring = writer.open();
-        assert!(
-            paths(&mut ring).is_empty(),
-            "what was written before it was opened is old"
-        );
-        for turn in 0..20 {
-            let names: Vec<String> = (0..turn % 9).map(|n| format!("/{turn}/{n}")).collect();
-            names.iter().for_each(|name| writer.write(name));
-            assert_eq!(paths(&mut ring), names);
-        }
-        let number = writer.begin();
-        writer.finish(number, &bytes(number, 2, "POST", "/cart"));
-        ring.look(|record| {
-            let took = Duration::from_nanos(1500);
-            let what = What::Completed { took, status: 200 };
-            let (method, path) = ("POST", "/cart");
-            assert_eq!(
-                record,
-                Record {
-                    method,
-                    path,
-                    what,
-                    token: 9
-                }
-            );
-        })
-        .expect("a ring");
-        assert_eq!((ring.counts().garbage, ring.counts().lost), (0, 0));
-    }
-
-    #[test]
-    fn who_is_slow_loses_the_oldest_and_counts_them() {
-        let mut writer = Writer::new(8);
-        let mut ring = writer.open();
-        (0..20).for_each(|n| writer.write(&format!("/{n}")));
-        let expected: Vec<String> = (12..20).map(|n| format!("/{n}")).collect();
-        assert_eq!(paths(&mut ring), expected);
-        assert_eq!(
-            ring.counts(),
-            Counts {
-                records: 8,
-                lost: 12,
-                garbage: 0
-            }
-        );
-    }
-
-    #[test]
-    fn a_writer_that_dies_midway_is_waited_for_and_then_left_out() {
-        let mut writer = Writer::new(8);
-        let mut ring = writer.open();
-        writer.write("/a");
-        let dead = writer.begin();
-        writer.write("/c");
-        assert_eq!(paths(&mut ring), ["/a"]);
-        // It was only slow: nothing is lost.
-        writer.finish(dead, &bytes(dead, 1, "GET", "/b"));
-        assert_eq!(paths(&mut ring), ["/b", "/c"]);
-        writer.begin();
-        writer.write("/e");
-        let looks = (0..).take_while(|_| paths(&mut ring).is_empty()).count();
-        assert_eq!(looks, PATIENCE as usize);
-        assert_eq!(
-            ring.counts(),
-            Counts {
-                records: 4,
-                lost: 0,
-                garbage: 1
-            }
-        );
-    }
-
-    #[test]
-    fn garbage_of_any_kind_is_left_out() {
-        let mut writer = Writer::new(64);
-        let mut ring = writer.open();
-        // Torn, of another kind, with lengths beyond the text, with a time beyond all times.
-        type Spoil<'a> = &'a dyn Fn(&mut Vec<u8>);
-        let spoil: [Spoil<'_>; 5] = [
-            &|record| record[60] ^= 1,
-            &|record| record[42] = 3,
-            &|record| record[43] = 255,
-            &|record| record[44..46].copy_from_slice(&u16::MAX.to_ne_bytes()),
-            &|record| record[24..32].copy_from_slice(&u64::MAX.to_ne_bytes()),
-        ];
-        for (case, spoil) in spoil.iter().enumerate() {
-            let number = writer.begin();
-            let mut record = bytes(number, 2, "GET", "/x");
-            spoil(&mut record);
-            if case > 0 {
-                let sum = check(&record);
-                record[8..16].copy_from_slice(&sum.to_ne_bytes());
-            }
-            writer.finish(number, &record);
-        }
-        writer.write("/good");
-        let mut found = Vec::new();
-        (0..=PATIENCE).for_each(|_| found.extend(paths(&mut ring)));
-        assert_eq!(found, ["/good"]);
-        assert_eq!(ring.counts().garbage, 5);
-        // A path of any bytes is taken up to where it is text.
-        let number = writer.begin();
-        let mut record = bytes(number, 1, "GET", "/abc");
-        record[53] = 0xff;
-        let sum = check(&record);
-        record[8..16].copy_from_slice(&sum.to_ne_bytes());
-        writer.finish(number, &record);
-        assert_eq!(paths(&mut ring), ["/a"]);
-    }
-
-    #[test]
-    fn any_head_costs_a_bounded_look() {
-        let mut writer = Writer::new(8);
-        let mut ring = writer.open();
-        for head in [u64::MAX, 3, u64::MAX / 2, 0] {
-            writer.put(&head.to_ne_bytes(), HEAD_AT);
-            for _ in 0..=2 * PATIENCE {
-                assert!(paths(&mut ring).is_empty());
-            }
-        }
-        writer.head = 0;
-        writer.write("/again");
-        assert_eq!(paths(&mut ring), ["/again"]);
-    }
-
-    #[test]
-    fn what_is_no_ring_is_refused() {
-        let refused = |path: &Path| Ring::open(path).expect_err("no ring").to_string();
-        let dir = TempDir::new().expect("a folder");
-        assert!(Ring::open(dir.path()).is_err());
-        assert!(Ring::open(&dir.path().join("none")).is_err());
-        let path = dir.path().join("short");
-        fs::write(&path, "RPORING1").expect("a file");
-        assert!(Ring::open(&path).is_err());
-        fs::write(&path, [7; 4096]).expect("a file");
-        assert!(refused(&path).contains("does not begin"));
-        let writer = Writer::new(8);
-        for records in [0u32, 7, 16, u32::MAX] {
-            writer.put(&records.to_ne_bytes(), 12);
-            assert!(refused(&writer.path).contains("bytes long"), "{records}");
-        }
-        writer.put(&8u32.to_ne_bytes(), 12);
-        let mut ring = writer.open();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-        fs::set_permissions(&writer.path, mode).expect("its mode");
-        assert!(refused(&writer.path).contains("everybody"));
-        // A writer that shortens it harms nobody.
-        writer.file.set_len(64).expect("a file");
-        assert!(
-            ring.look(|_| ())
-                .expect_err("short")
-                .to_string()
-                .contains("ring")
-        );
-        assert!(!ring.is_replaced());
-        fs::remove_file(&writer.path).expect("a file");
-        assert!(ring.is_replaced());
-    }
-
-    #[test]
-    fn a_pipe_in_its_place_is_not_waited_for() {
-        let dir = tempfile::TempDir::new().expect("a folder");
-        let path = dir.path().join("ring");
-        let made = std::process::Command::new("mkfifo").arg(&path).status();
-        assert!(made.expect("mkfifo").success());
-        let error = Ring::open(&path).expect_err("it is no ring");
-        let why = std::error::Error::source(&error).expect("a cause");
-        assert!(why.to_string().contains("no regular file"), "{why}");
-    }
-}
+pub(super) mod tests;

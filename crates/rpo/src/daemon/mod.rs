@@ -18,11 +18,14 @@ mod load;
 mod rings;
 mod state;
 mod status;
+#[cfg(test)]
+mod tests;
 
 pub use guard::guard;
 pub use hardware::Hardware;
 pub use state::{State, StateError};
 
+use crate::classifier::log::is_success;
 use crate::classifier::{ClassId, Classifier};
 use crate::collector::{
     Counters, Counting, DatagramError, Datagrams, Form, Happened, InFlight, Record, What,
@@ -152,18 +155,28 @@ impl Feed {
             What::Completed { took, status } => {
                 self.under_way.completed(record.token);
                 self.completed(class, took, status, now);
+                self.learn(record, status);
             }
             What::Whole { took, status } => {
                 self.arrived(class, now);
                 if let Some(took) = took {
                     self.completed(class, took, status, now);
                 }
+                self.learn(record, status);
             }
         }
     }
 
+    /// Of an answer there may come a class, for requests from now on: this one came as another.
+    fn learn(&mut self, record: &Record<'_>, status: u16) {
+        if is_success(status) {
+            self.classifier.learn(record.method, record.path);
+        }
+    }
+
     fn counted(&mut self, path: &str, happened: Happened, now: Duration) {
-        let class = self.classifier.classify("", path);
+        // It is a page of this process, which no stranger makes up.
+        let class = self.classifier.learn("", path);
         match happened {
             Happened::Arrived => self.arrived(class, now),
             Happened::Completed { took, ok } => self.finished(class, took, ok, now),

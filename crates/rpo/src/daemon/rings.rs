@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The same is told again after this.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
+/// Above this are bits of a token that are of no process: Linux has 2^22 at most, above 32 bits.
+const PID_END: u32 = 32 + 22;
+
 /// All rings.
 #[derive(Debug)]
 pub(super) struct Rings {
@@ -58,8 +61,16 @@ impl Rings {
 
     /// Gives what is new in all of them.
     pub(super) fn look(&mut self, now: Duration, mut take: impl FnMut(Record<'_>)) {
-        for place in &mut self.rings {
-            if let Some(Err(error)) = place.ring.as_mut().map(|ring| ring.look(&mut take)) {
+        for (index, place) in (0..).zip(&mut self.rings) {
+            // Processes of two containers may have one number: their requests have two.
+            let take = |record: Record<'_>| {
+                let token = match record.token {
+                    0 => 0,
+                    token => token ^ (index << PID_END),
+                };
+                take(Record { token, ..record });
+            };
+            if let Some(Err(error)) = place.ring.as_mut().map(|ring| ring.look(now, take)) {
                 self.errors += 1;
                 place.tell(&error, now);
                 if let Some(old) = place.ring.take() {
@@ -120,7 +131,9 @@ impl Rings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collector::Writer;
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
     use tempfile::TempDir;
 
     #[test]
@@ -137,6 +150,7 @@ mod tests {
             assert_eq!(at, seconds(if second < 60 { 0 } else { 60 }));
         }
         fs::write(&path, [0; 256]).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
         rings.upkeep(seconds(61));
         assert_eq!(told(&rings).1, seconds(61), "this is new");
         assert_eq!((rings.errors(), rings.are_read()), (62, false));
@@ -150,5 +164,17 @@ mod tests {
         rings.upkeep(seconds(62));
         assert!(rings.are_read() && rings.missing().is_none());
         assert_eq!(rings.errors(), 62);
+    }
+
+    #[test]
+    fn requests_of_two_rings_are_two_whatever_their_processes_are_called() {
+        let mut writers = [(); 2].map(|()| Writer::new(8));
+        let paths = writers.each_ref().map(|writer| writer.path.clone());
+        let mut rings = Rings::new(paths.to_vec());
+        rings.upkeep(Duration::ZERO);
+        writers.iter_mut().for_each(|writer| writer.write("/a"));
+        let mut tokens = Vec::new();
+        rings.look(Duration::ZERO, |record| tokens.push(record.token));
+        assert!(tokens.len() == 2 && tokens[0] != tokens[1], "{tokens:?}");
     }
 }

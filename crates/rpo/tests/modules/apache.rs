@@ -1,7 +1,7 @@
 //! mod_rpo in Apache itself, from Debian's packages `apache2` and `apache2-dev`: each request is
 //! told of, under each way in which Apache runs its processes, through reloads and killed children.
 
-use crate::told::{ask, both, get, make, told, until};
+use crate::told::{ask, both, get, make, now, told, until};
 use rhythm_rpo::collector::Ring;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -151,7 +151,7 @@ fn children_that_are_killed_hinder_nobody() {
                 .args(["-KILL", "-P", &parent])
                 .status();
             sleep(Duration::from_millis(50));
-            ring.look(|record| assert_eq!(record.path, "/"))
+            ring.look(now(), |record| assert_eq!(record.path, "/"))
                 .expect("a ring");
         }
         loads
@@ -163,8 +163,23 @@ fn children_that_are_killed_hinder_nobody() {
     until("it answers", || apache.get("/quiet") == Some(404));
     let mut last = 0;
     until("that is told", || {
-        ring.look(|record| last += usize::from(record.path == "/quiet"))
+        ring.look(now(), |record| last += usize::from(record.path == "/quiet"))
             .expect("a ring");
         last >= 2
     });
+}
+
+#[test]
+fn a_file_that_is_no_ring_is_left_alone() {
+    let apache = Apache::start("event", 128);
+    let path = apache.dir.path().join("ring");
+    fs::remove_file(&path).expect("a ring");
+    fs::write(&path, "somebody's log\n").expect("a file");
+    kill_process(apache.pid(), Signal::USR1).expect("it runs");
+    until("it says so", || {
+        (apache.log()).contains("is there, and no ring: name another file, or remove it")
+    });
+    until("it answers", || apache.get("/") == Some(200));
+    let kept = fs::read_to_string(&path).expect("it is there");
+    assert_eq!(kept, "somebody's log\n");
 }

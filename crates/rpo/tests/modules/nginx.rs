@@ -2,7 +2,7 @@
 //! request is told of, through reloads and killed workers; and nginx's access log by syslog,
 //! without it.
 
-use crate::told::{ask, both, get, make, told, until};
+use crate::told::{ask, both, get, make, now, told, until};
 use rhythm_rpo::collector::{Datagrams, Form, Ring, What};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
@@ -223,7 +223,7 @@ struct Seen {
 
 impl Seen {
     fn look(&mut self, ring: &mut Ring) {
-        let look = ring.look(|record| {
+        let look = ring.look(now(), |record| {
             assert_eq!((record.method, record.path), ("GET", "/"));
             let set = match record.what {
                 What::Arrived => &mut self.came,
@@ -267,7 +267,7 @@ fn reloads_lose_nothing() {
     nginx.configure("");
     nginx.reload();
     assert_eq!(get(nginx.port, "/quiet"), Some(404));
-    assert_eq!(ring.look(|_| ()).expect("a ring"), 0);
+    assert_eq!(ring.look(now(), |_| ()).expect("a ring"), 0);
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_ring_that_cannot_be_is_said_and_requests_are_served() {
     assert_eq!(get(nginx.port, "/"), Some(200));
     let log = nginx.log();
     assert!(
-        log.contains("rpo_ring: cannot open") && log.contains("No such file"),
+        log.contains("/none/ring cannot be opened") && log.contains("No such file"),
         "{log}"
     );
     for (line, words) in [
@@ -316,6 +316,60 @@ fn a_ring_that_cannot_be_is_said_and_requests_are_served() {
         let output = nginx.check();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_ring_is_left_alone() {
+    for text in ["somebody's log\n", ""] {
+        let mut nginx = Nginx::configured("rpo_ring AT/ring 128;");
+        let path = nginx.dir.path().join("ring");
+        fs::write(&path, text).expect("a file");
+        fs::write(nginx.dir.path().join("ring.new"), text).expect("a file");
+        let said = String::from_utf8_lossy(&nginx.check().stderr).into_owned();
+        let words = "is there, and no ring: name another file, or remove it";
+        assert!(said.contains(words), "{said}");
+        nginx.run();
+        assert_eq!(get(nginx.port, "/"), Some(200));
+        assert!(nginx.log().contains(words), "{}", nginx.log());
+        for name in ["ring", "ring.new"] {
+            let kept = fs::read_to_string(nginx.dir.path().join(name));
+            assert_eq!(kept.expect("it is there"), text, "{name}");
+        }
+        fs::remove_file(&path).expect("a file");
+        nginx.reload();
+        assert_eq!(nginx.ring().look(now(), |_| ()).expect("a ring"), 0);
+    }
+}
+
+#[test]
+fn a_ring_that_others_may_shorten_is_replaced() {
+    let nginx = Nginx::start("rpo_ring AT/ring 128;");
+    let path = nginx.dir.path().join("ring");
+    let second = nginx.dir.path().join("second");
+    let inode = || std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).expect("a file"));
+    let set_mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode));
+    let spoil: [&dyn Fn() -> std::io::Result<()>; 4] = [
+        &|| set_mode(0o620),
+        &|| set_mode(0o602),
+        &|| fs::hard_link(&path, &second),
+        &|| match rustix::process::geteuid().is_root() {
+            true => std::os::unix::fs::chown(&path, Some(4711), None),
+            // Only root can make files of others.
+            false => set_mode(0o606),
+        },
+    ];
+    for (case, spoil) in spoil.iter().enumerate() {
+        // One that nobody has spoiled stays.
+        let before = inode();
+        nginx.reload();
+        assert_eq!(inode(), before, "{case}");
+        spoil().expect("it is ours");
+        nginx.reload();
+        assert_ne!(inode(), before, "{case}");
+        let mut ring = nginx.ring();
+        assert_eq!(get(nginx.port, "/next"), Some(404));
+        assert_eq!(told(&mut ring, 2), both("GET", "/next", 404));
     }
 }
 

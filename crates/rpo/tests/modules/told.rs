@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -56,11 +57,17 @@ pub(crate) fn get(port: u16, path: &str) -> Option<u16> {
     ask(port, "GET", path)
 }
 
+/// What a ring is looked into with: a clock.
+pub(crate) fn now() -> Duration {
+    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    BEGIN.elapsed()
+}
+
 /// What a ring tells until there are so many records.
 pub(crate) fn told(ring: &mut Ring, count: usize) -> Vec<Told> {
     let mut told = Vec::new();
     until("all is told", || {
-        let look = ring.look(|record| {
+        let look = ring.look(now(), |record| {
             let status = match record.what {
                 What::Arrived => 0,
                 What::Completed { took, status } => {

@@ -177,6 +177,7 @@ fn http2_options(
         streams_max: limits.http2_streams_max,
         all_streams_max: all.div_ceil(workers.max(1)),
         idle: limits.idle_timeout,
+        yield_after: YIELD_AFTER,
         stall: limits.send_timeout,
     }
 }

@@ -1,6 +1,6 @@
 //! A static file, and the forms in which it is sent: as it is, and encoded.
 
-use super::precompressed;
+use super::precompressed::{self, OutOfTime, TimeLeft};
 use rhythm_protocol::http::date;
 use rhythm_protocol::http::encoding::{Encoding, Encodings};
 use std::fmt;
@@ -103,17 +103,19 @@ impl Content {
 
     /// Whether it can be read and begins as files in this encoding do.
     pub(super) fn begins_as(&self, encoding: Encoding) -> bool {
-        let is = |start: &[u8]| match encoding {
+        let is = |start: &[u8], length: u64| match encoding {
             Encoding::Identity => true,
             Encoding::Gzip => start.starts_with(&GZIP_START),
-            Encoding::Brotli => precompressed::begins_as_brotli(start),
+            Encoding::Brotli => {
+                precompressed::begins_as_brotli(start, start.len() as u64 == length)
+            }
         };
         match self {
-            Content::Kept(bytes) => is(&bytes[..bytes.len().min(START_BYTES)]),
+            Content::Kept(bytes) => is(&bytes[..bytes.len().min(START_BYTES)], bytes.len() as u64),
             Content::Streamed(file) => {
                 let mut read = [0; START_BYTES];
                 let start = &mut read[..file.length.min(START_BYTES as u64) as usize];
-                file.source.read(0, start).is_ok() && is(start)
+                file.source.read(0, start).is_ok() && is(start, file.length)
             }
         }
     }
@@ -174,14 +176,18 @@ impl Entry {
     }
 
     /// Makes its form in this encoding, where that is worth it.
-    pub(super) fn make(&mut self, encoding: Encoding) {
-        self.tried.push(encoding);
+    ///
+    /// # Errors
+    /// When there is no time left: then it was not tried.
+    pub(super) fn make(&mut self, encoding: Encoding, left: &TimeLeft) -> Result<(), OutOfTime> {
         let Some(plain) = self.plain.content.kept() else {
-            return;
+            return Ok(());
         };
         let all = std::iter::once(&self.plain).chain(&self.encoded);
         let smallest = all.map(Representation::length).min().unwrap_or(0);
-        let made = precompressed::encode(plain, encoding, smallest as usize);
+        let is_over = || left.is_over();
+        let made = precompressed::encode(plain, encoding, smallest as usize, &is_over)?;
+        self.tried.push(encoding);
         self.encoded.extend(made.map(|bytes| {
             let its = Representation::new(&self.path, FileContent::Kept(bytes), None);
             Representation {
@@ -191,6 +197,7 @@ impl Entry {
                 ..its.encoded(encoding)
             }
         }));
+        Ok(())
     }
 
     /// Takes over what was made of it before, if it has not changed since.

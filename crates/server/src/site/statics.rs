@@ -10,7 +10,7 @@
 //! and one that does not begin as its encoding does. What lies beside no file and is worth it, is
 //! made of it at load (`precompressed.rs`), where that is kept in memory.
 
-use super::precompressed::TimeLeft;
+use super::precompressed::{self, TimeLeft};
 use super::static_file::{Content, Entry, StaticFile};
 use rhythm_protocol::http::encoding::Encoding;
 use std::collections::{HashMap, HashSet};
@@ -124,20 +124,19 @@ impl Statics {
                 entry.take_made(before.entry(index));
             }
         }
-        let mut order: Vec<usize> = (0..self.entries.len()).collect();
-        order.sort_by_key(|index| self.entries[*index].plain.length());
+        let mut forms = Vec::new();
+        for (index, entry) in self.entries.iter().enumerate() {
+            let wanted = [Encoding::Gzip, Encoding::Brotli];
+            let wanted = wanted.into_iter().filter(|encoding| entry.wants(*encoding));
+            let cost = |encoding| precompressed::cost(entry.plain.length(), encoding);
+            forms.extend(wanted.map(|encoding| (cost(encoding), index, encoding)));
+        }
+        // What takes longest is last, so that nothing waits for what there is never time for.
+        forms.sort_by_key(|(cost, ..)| *cost);
         let left = TimeLeft::of(time);
         let mut untried = 0;
-        for encoding in [Encoding::Gzip, Encoding::Brotli] {
-            for &index in &order {
-                let entry = &mut self.entries[index];
-                if !entry.wants(encoding) {
-                } else if left.is_over() {
-                    untried += 1;
-                } else {
-                    entry.make(encoding);
-                }
-            }
+        for (_, index, encoding) in forms {
+            untried += usize::from(self.entries[index].make(encoding, &left).is_err());
         }
         untried
     }
