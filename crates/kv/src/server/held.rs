@@ -39,6 +39,8 @@ pub(super) enum Asked {
     Line,
     /// One that may have no answer, or a packet: it cannot be told that nobody knows.
     Quiet,
+    /// One that the client does not know of: what is answered is not for it.
+    Unseen,
 }
 
 #[derive(Debug)]
@@ -156,6 +158,7 @@ impl Held {
                 }
                 answer
             }
+            (Ok(_), Asked::Unseen) => Vec::new(),
             (Ok(answer), _) => answer,
             (Err(Unanswered::NotDone), _) => NOT_DONE.to_vec(),
             (Err(Unanswered::Unknown), _) => UNKNOWN.to_vec(),
@@ -227,8 +230,10 @@ mod tests {
         let told = said(Asked::Line, Err(Unanswered::Unknown));
         let text = "OK\r\nSERVER_ERROR the node of this key is gone, it may be done yet\r\n";
         assert_eq!(told, (text.to_owned(), false));
+        let told = said(Asked::Unseen, Ok(b"Not found".to_vec()));
+        assert_eq!(told, ("OK\r\n".to_owned(), false));
         // Where nothing can be said, nothing is, and the connection ends.
-        for asked in [Asked::Key, Asked::Quiet] {
+        for asked in [Asked::Key, Asked::Quiet, Asked::Unseen] {
             let told = said(asked, Err(Unanswered::NotDone));
             assert_eq!(told, ("OK\r\n".to_owned(), true));
         }
