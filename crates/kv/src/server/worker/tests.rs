@@ -50,7 +50,7 @@ impl Alone {
 
     /// One turn of the loop, in which a connection sends something; what it is answered.
     fn turn(&mut self, id: ConnectionId, bytes: &[u8]) -> Vec<u8> {
-        self.now = self.now + Duration::from_millis(1);
+        self.now += Duration::from_millis(1);
         let (worker, port) = (&mut self.worker, &mut self.port);
         worker.received(port, id, bytes, self.now);
         worker.tick(port, self.now);
