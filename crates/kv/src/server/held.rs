@@ -28,6 +28,8 @@ pub(super) enum Until {
     Released(u64),
     /// The answer under this number comes, to a command that took this road.
     Answered(u64, Road),
+    /// It is never sent, nor is anything behind it.
+    Never,
 }
 
 /// The command whose answer another node gives.
@@ -98,9 +100,14 @@ impl Held {
         self.is_broken
     }
 
-    /// Nobody knows what becomes of what waits.
-    pub(super) fn give_up(&mut self) {
+    /// Nobody knows what becomes of what waits for this ticket, whatever is released since.
+    pub(super) fn give_up(&mut self, ticket: u64) {
         self.is_broken = true;
+        for piece in &mut self.pieces {
+            if piece.until == Until::Released(ticket) {
+                piece.until = Until::Never;
+            }
+        }
     }
 
     /// Appends answers.
@@ -217,6 +224,22 @@ mod tests {
             String::from_utf8_lossy(&sent).into_owned(),
             held.is_broken(),
         )
+    }
+
+    #[test]
+    fn what_was_given_up_is_not_said_though_what_is_behind_it_is_released() {
+        let id = ConnectionId::new(0, 0);
+        let mut port = TestPort::with(id, usize::MAX);
+        let (mut held, mut out) = (Held::default(), Outgoing::new());
+        for ticket in [5, 7, 10] {
+            let said = format!("{ticket}\r\n");
+            held.push(Until::Released(ticket), said.as_bytes(), None);
+        }
+        held.give_up(7);
+        held.release(10);
+        assert_ne!(held.flush(&mut out, &mut port, id), Flushed::Gone);
+        assert_eq!(port.at(id).sent, b"5\r\n");
+        assert!(held.is_broken());
     }
 
     #[test]

@@ -42,8 +42,10 @@ pub(crate) struct Ring {
     worker: usize,
     scheme: Scheme,
     pub(super) is_acked: bool,
-    /// The ticket of what is written in this turn; its numbers are those of commands, too.
+    /// The ticket of what is written until it is handed over.
     ticket: u64,
+    /// The number of the last command that was passed on.
+    number: u64,
     written: Written,
     /// Answers wait for the ticket; they show something of these ranges, a bit each.
     is_awaited: bool,
@@ -74,6 +76,7 @@ impl Ring {
             is_acked,
             // Greater than those of a worker before this one on its thread.
             ticket: now.as_nanos(),
+            number: now.as_nanos(),
             written: Written::default(),
             is_awaited: false,
             shown: 0,
@@ -170,8 +173,8 @@ impl Ring {
         part: &Part,
         at: usize,
     ) -> (u64, Asked, usize) {
-        self.ticket += 1;
-        let number = self.ticket;
+        self.number += 1;
+        let number = self.number;
         let (command, asked) = text(cohort, part, at);
         let bytes = command.len();
         self.forwards.push(Forward {
@@ -270,6 +273,14 @@ impl Ring {
         let (_, id) = *self.waiting.front().filter(|(of, _)| *of <= ticket)?;
         self.waiting.pop_front();
         Some(id)
+    }
+
+    /// The connections that wait for this ticket, which is broken.
+    pub(super) fn broken(&mut self, ticket: u64) -> Vec<ConnectionId> {
+        let from = self.waiting.partition_point(|(of, _)| *of < ticket);
+        let until = self.waiting.partition_point(|(of, _)| *of <= ticket);
+        let whose = self.waiting.drain(from..until);
+        whose.map(|(_, id)| id).collect()
     }
 
     /// The connection that asked under this number, which is answered.
