@@ -90,6 +90,11 @@ impl Lane<'_> {
             });
             match way {
                 Way::Here => {}
+                Way::There(_) if self.is_crowded() && cohort.can_leave(index, at) => {
+                    cut = Some(at);
+                    self.wait_for_room();
+                    break;
+                }
                 Way::There(road) => {
                     if !self.pass_on(road, cohort, index, at) {
                         return false;
@@ -214,7 +219,12 @@ impl Lane<'_> {
         true
     }
 
-    /// Writes wait until the ring takes them.
+    /// Whether the ring keeps as much as it may of what is to be passed on.
+    fn is_crowded(&self) -> bool {
+        self.ring.as_ref().is_some_and(|ring| ring.is_crowded())
+    }
+
+    /// Commands wait until the ring takes them.
     fn wait_for_room(&mut self) {
         self.client.waits_for_room = true;
         if let Some(ring) = &mut self.ring {

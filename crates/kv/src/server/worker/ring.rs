@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How long what was written is kept to be handed over together, and how much.
 const TOGETHER: Duration = Duration::from_millis(5);
 const TOGETHER_BYTES: usize = 64 << 10;
-/// How often it is seen whether there is room for writes again.
+/// How often it is seen whether there is room again.
 const ROOM_EVERY: Duration = Duration::from_millis(2);
 
 /// Where a command is executed.
@@ -55,7 +55,7 @@ pub(crate) struct Ring {
     /// Connections that wait for a ticket, or for the answer under a number.
     waiting: VecDeque<(u64, ConnectionId)>,
     asking: HashMap<u64, ConnectionId>,
-    /// Connections whose writes wait for room.
+    /// Connections whose commands wait for room.
     stalled: Vec<ConnectionId>,
     look_at: Option<Time>,
 }
@@ -186,6 +186,11 @@ impl Ring {
         (number, asked, bytes)
     }
 
+    /// Whether what would be passed on is to wait.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.view.is_crowded()
+    }
+
     /// Something of a range is shown that may not be confirmed.
     pub(super) fn shows(&mut self, range: usize) {
         self.shown |= 1 << range;
@@ -200,7 +205,7 @@ impl Ring {
         Until::Released(self.ticket)
     }
 
-    /// A connection's writes wait for room.
+    /// A connection's commands wait for room.
     pub(super) fn stalls(&mut self, id: ConnectionId, now: Time) {
         self.stalled.push(id);
         self.look_at.get_or_insert(now + ROOM_EVERY);
@@ -254,7 +259,8 @@ impl Ring {
         if self.look_at.is_none_or(|at| at > now) {
             return Vec::new();
         }
-        self.look_at = self.view.is_full().then_some(now + ROOM_EVERY);
+        let has_room = !self.view.is_full() && !self.view.is_crowded();
+        self.look_at = (!has_room).then_some(now + ROOM_EVERY);
         match self.look_at {
             Some(_) => Vec::new(),
             None => std::mem::take(&mut self.stalled),
