@@ -148,8 +148,8 @@ impl View {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
-    /// Many commands wait here until it is known who serves their keys, or until he takes them: others
-    /// that would are to wait with their clients.
+    /// Many commands wait here until it is known who serves their keys, or until he takes them:
+    /// others that would are to wait with their clients.
     pub fn is_crowded(&self) -> bool {
         self.is_crowded.load(Ordering::Relaxed)
     }

@@ -97,7 +97,7 @@ struct Peer {
     beat_at: Time,
     complete: u64,
     /// The epoch of each range's claim that it knew of when it said so.
-    epochs: Vec<u32>,
+    epochs: Vec<u64>,
     link: Link,
     /// How often bytes of a frame of its came that was not whole yet, and how often it had some of
     /// ours, when it last said so.
