@@ -182,6 +182,7 @@ impl Worker {
         if self.cohort.is_empty() {
             return;
         }
+        let held_max = self.held_max();
         let counters = self.shared.counters(self.index);
         counters.add(Counter::Cohorts, 1);
         let mut size = 0;
@@ -193,7 +194,6 @@ impl Worker {
                 .noting(ring.take_written())
                 .writing_if(ring.may_write());
         }
-        let held_max = self.held_max();
         let mut batch = 0..0;
         let mut stats = 0;
         loop {

@@ -402,7 +402,12 @@ mod tests {
     #[test]
     fn keys_before_a_mistake_are_touched_and_nothing_more_is_said_of_them() {
         let line = format!("gat 10 a b {}\r\n", "x".repeat(251));
-        let touch = |key| (format!("touch {key} 10 noreply\r\n").into(), Asked::Quiet);
+        let touch = |key| {
+            (
+                format!("touch {key} 10 noreply\r\n").into_bytes(),
+                Asked::Quiet,
+            )
+        };
         assert_eq!(passed_on(line.as_bytes()), [touch("a"), touch("b")]);
         let asked = [(b"touch a 0\r\n".to_vec(), Asked::Line)];
         assert_eq!(passed_on(b"touch a 0\r\nmn\r\n"), asked);
