@@ -187,10 +187,7 @@ fn a_long_line_of_keys_is_looked_through_seldom() {
         rest = &rest[taken..];
         calls += 1;
     }
-    assert!(
-        rest.is_empty() && calls <= KEYS / KEYS_AT_ONCE + 3,
-        "{calls}"
-    );
+    assert!(rest.is_empty() && calls < KEYS / 50, "{calls}");
     let lasts = all.iter().map(|one| match one {
         Wanted::Node(_, How::Get { is_last, .. }) => Some(*is_last),
         _ => None,
