@@ -2,8 +2,8 @@
 //!
 //! A client's commands go to the node as they come, as long as they are of one kind; what is of
 //! another waits for the answers, as a read shows what was written before it. Nothing is read from
-//! who has much unanswered or untaken: an answer that waits behind others keeps its value from being
-//! forgotten, so it counts as if it were said. What became of watched keys is told between answers,
+//! who has much unanswered or untaken: an answer that waits behind others keeps its value in
+//! memory, so it counts as if it were said. What became of watched keys is told between answers,
 //! never within one.
 //!
 //! What waits for room at the node waits no longer than what the node took: then nothing was done,

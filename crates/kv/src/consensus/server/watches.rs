@@ -1,5 +1,5 @@
-//! Who watches which keys, found by a key: what it costs to tell of a change is for those whom it is
-//! told to, however many others watch something.
+//! Who watches which keys, found by a key: what it costs to tell of a change is for those whom it
+//! is told to, however many others watch something.
 
 use rhythm_net::ConnectionId;
 use std::collections::BTreeMap;
