@@ -124,6 +124,10 @@ impl Etcd {
     /// No server answers, or it refuses.
     pub fn keep_alive(&mut self, lease: i64) -> Result<Option<u64>, EtcdError> {
         let answer = self.ask("/v3/lease/keepalive", &json!({ "ID": lease }))?;
+        // Only who says so knows that it is gone.
+        if answer["result"].is_null() && !answer.to_string().contains("not found") {
+            return Err(self.refused(answer.to_string()));
+        }
         let seconds = number(&answer["result"]["TTL"]).unwrap_or(0);
         Ok(u64::try_from(seconds).ok().filter(|seconds| *seconds > 0))
     }
@@ -137,7 +141,8 @@ impl Etcd {
         asked.map(drop)
     }
 
-    /// Has a key under a lease, if there is none of it. Whether it has.
+    /// Has a key under a lease, if there is none of it. Whether it has: where not, the lease that
+    /// the key is under may still be this one, as what is answered too late is asked again.
     ///
     /// # Errors
     /// No server answers, or it refuses.

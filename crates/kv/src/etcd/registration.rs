@@ -38,6 +38,8 @@ pub struct Registration {
     etcd: Etcd,
     me: Member,
     seconds: u64,
+    /// Its key stands under the lease, as far as is known.
+    stands: bool,
     /// Its number among the nodes.
     pub number: usize,
     /// Its lease at the start.
@@ -84,6 +86,13 @@ fn members(entries: &[Entry]) -> BTreeMap<usize, Member> {
     entries.filter_map(member).collect()
 }
 
+/// The lease under which the key of a number is, if there is one.
+fn under(entries: &[Entry], number: usize) -> Option<i64> {
+    let key = format!("nodes/{number}");
+    let entry = entries.iter().find(|entry| entry.key == key);
+    entry.map(|entry| entry.lease)
+}
+
 /// A lease that was given or renewed for so many seconds, by what was asked for at a time.
 fn lease((number, revision): (i64, i64), seconds: u64, asked: Time) -> Lease {
     let lasts = Duration::from_secs(seconds);
@@ -103,16 +112,27 @@ impl Registration {
     /// etcd does not answer, there is no number left, or another node has the name and lives.
     pub fn new(mut etcd: Etcd, me: Member, seconds: u64) -> Result<Registration, EtcdError> {
         let begun = clock::monotonic();
-        let asked = begun;
-        let number = etcd.grant(seconds)?;
-        let mut own = asked;
+        let mut asked = begun;
+        let mut number = etcd.grant(seconds)?;
         // What it was told in an earlier life.
         etcd.delete(&format!("leave/{}", me.name))?;
         let mut is_told = false;
         loop {
-            let (entries, _) = etcd.entries()?;
+            let (entries, revision) = etcd.entries()?;
             let there = members(&entries);
-            if let Some(other) = there.values().find(|other| other.name == me.name) {
+            let named = there.iter().find(|(_, other)| other.name == me.name);
+            if let Some((&place, other)) = named {
+                if under(&entries, place) == Some(number) {
+                    return Ok(Registration {
+                        members: there,
+                        etcd,
+                        me,
+                        seconds,
+                        stands: true,
+                        number: place,
+                        lease: lease((number, revision), seconds, asked),
+                    });
+                }
                 let (name, at) = (&me.name, format!("{}:{}", other.host, other.port));
                 if clock::monotonic().since(begun) > Duration::from_secs(3 * seconds + 5) {
                     let name = name.clone();
@@ -130,22 +150,16 @@ impl Registration {
                 let nodes_max = NODES_MAX;
                 let place = free.ok_or(EtcdError::RingFull { nodes_max })?;
                 if create(&mut etcd, place, &me, number)? {
-                    let (entries, revision) = etcd.entries()?;
-                    return Ok(Registration {
-                        members: members(&entries),
-                        etcd,
-                        me,
-                        seconds,
-                        number: place,
-                        lease: lease((number, revision), seconds, own),
-                    });
+                    continue;
                 }
             }
             thread::sleep(AGAIN);
             let now = clock::monotonic();
-            if now.since(own) >= Duration::from_secs(seconds) / RENEWALS {
-                own = now;
-                etcd.keep_alive(number)?;
+            if now.since(asked) >= Duration::from_secs(seconds) / RENEWALS {
+                asked = now;
+                if etcd.keep_alive(number)?.is_none() {
+                    number = etcd.grant(seconds)?;
+                }
             }
         }
     }
@@ -215,31 +229,42 @@ impl Registration {
 
     /// Renews the lease; where it is gone, registers anew.
     fn renew(&mut self) -> Result<News, EtcdError> {
-        let asked = clock::monotonic();
-        if let Some(seconds) = self.etcd.keep_alive(self.lease.number)? {
-            let Lease {
-                number, revision, ..
-            } = self.lease;
-            self.lease = lease((number, revision), seconds, asked);
-            return Ok(News::Lease(self.lease));
+        let mut asked = clock::monotonic();
+        let Lease {
+            mut number,
+            mut revision,
+            ..
+        } = self.lease;
+        let seconds = match self.etcd.keep_alive(number)? {
+            Some(seconds) => seconds,
+            None => {
+                tracing::warn!("the lease was over: others may have taken what this node served");
+                asked = clock::monotonic();
+                number = self.etcd.grant(self.seconds)?;
+                // Whatever becomes of the rest, it is this one that is renewed from now on.
+                (self.lease.number, self.stands) = (number, false);
+                self.seconds
+            }
+        };
+        if !self.stands {
+            let (entries, _) = self.etcd.entries()?;
+            let name = &self.me.name;
+            let is_replaced = members(&entries)
+                .iter()
+                .any(|(number, other)| (*number == self.number) != (other.name == *name));
+            if is_replaced {
+                return Ok(News::Replaced);
+            }
+            // It may have been done before, though nobody said so.
+            create(&mut self.etcd, self.number, &self.me, number)?;
+            let (entries, at) = self.etcd.entries()?;
+            revision = at;
+            if under(&entries, self.number).is_some_and(|of| of != number) {
+                return Ok(News::Replaced);
+            }
+            self.stands = true;
         }
-        let (entries, _) = self.etcd.entries()?;
-        let name = &self.me.name;
-        let is_replaced = members(&entries)
-            .iter()
-            .any(|(number, other)| (*number == self.number) != (other.name == *name));
-        if is_replaced {
-            return Ok(News::Replaced);
-        }
-        tracing::warn!("the lease was over: others may have taken what this node served");
-        let asked = clock::monotonic();
-        let number = self.etcd.grant(self.seconds)?;
-        if !create(&mut self.etcd, self.number, &self.me, number)? {
-            self.etcd.revoke(number)?;
-            return Ok(News::Replaced);
-        }
-        let (_, revision) = self.etcd.entries()?;
-        self.lease = lease((number, revision), self.seconds, asked);
+        self.lease = lease((number, revision), seconds, asked);
         Ok(News::Lease(self.lease))
     }
 }
@@ -302,3 +327,6 @@ impl Drop for Kept {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,6 +69,7 @@ pub struct View {
     /// nanoseconds.
     reads_until: Box<[AtomicU64]>,
     is_full: AtomicBool,
+    is_crowded: AtomicBool,
     /// In nanoseconds, as well as the next.
     may_write_until: AtomicU64,
     /// Until when nobody else can serve what this node does.
@@ -88,6 +89,7 @@ impl View {
             placement,
             me: me as u8,
             is_full: AtomicBool::new(false),
+            is_crowded: AtomicBool::new(false),
             may_write_until: AtomicU64::new(u64::MAX),
             serves_until: AtomicU64::new(u64::MAX),
             status: Mutex::default(),
@@ -144,6 +146,16 @@ impl View {
 
     pub(super) fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Many commands wait here until it is known who serves their keys, or until he takes them:
+    /// others that would are to wait with their clients.
+    pub fn is_crowded(&self) -> bool {
+        self.is_crowded.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_crowded(&self, is_crowded: bool) {
+        self.is_crowded.store(is_crowded, Ordering::Relaxed);
     }
 
     /// Whether this node may write: it has its lease, or needs none.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   byte 0   2   3    4      8      16     24      32    40   48    52      60
-//!        | RK | 4 | from | length | ring | session | peer | count | seq | ack | ...
+//!        | RK | 5 | from | length | ring | session | peer | count | seq | ack | ...
 //!
 //!   magic, version, who sends, bytes of the whole frame; which ring; the sender's session and the
 //!   receiver's as the sender knows it; how many frames it sent; the place of this one's messages
@@ -19,12 +19,12 @@
 use crate::checksum::checksum;
 
 /// The frames' format; a node of another is not understood, and not spoken to.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 const MAGIC: [u8; 2] = *b"RK";
 /// Bytes in front of what is known of the ranges.
 const FIXED: usize = 82;
 /// Bytes of what is known of a range.
-const CLAIM: usize = 5;
+const CLAIM: usize = 9;
 /// What the checksum is keyed with.
 const SUM_KEY: [u64; 2] = [0x7268_7974_686d, 0x6b76];
 /// Bytes of the checksum.
@@ -37,7 +37,7 @@ pub(crate) const PREFIX: usize = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Claim {
     /// How often it was claimed; 0: never.
-    pub epoch: u32,
+    pub epoch: u64,
     /// By whom.
     pub node: u8,
 }
@@ -201,7 +201,7 @@ pub struct Of {
     /// Which.
     pub range: u8,
     /// The epoch of the claim under which it is said.
-    pub epoch: u32,
+    pub epoch: u64,
 }
 
 /// Why bytes are no frame.
@@ -438,7 +438,7 @@ impl<'a> Reader<'a> {
     }
 
     fn of(&mut self) -> Option<Of> {
-        let (range, epoch) = (self.byte()?, self.u32()?);
+        let (range, epoch) = (self.byte()?, self.u64()?);
         Some(Of { range, epoch })
     }
 
@@ -475,7 +475,7 @@ impl<'a> Reader<'a> {
         };
         let [_, ranges] = self.array()?;
         for _ in 0..ranges {
-            let (epoch, node) = (self.u32()?, self.byte()?);
+            let (epoch, node) = (self.u64()?, self.byte()?);
             head.claims.push(Claim { epoch, node });
         }
         Some(head)

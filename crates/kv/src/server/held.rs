@@ -28,6 +28,8 @@ pub(super) enum Until {
     Released(u64),
     /// The answer under this number comes, to a command that took this road.
     Answered(u64, Road),
+    /// It is never sent, nor is anything behind it.
+    Never,
 }
 
 /// The command whose answer another node gives.
@@ -39,6 +41,8 @@ pub(super) enum Asked {
     Line,
     /// One that may have no answer, or a packet: it cannot be told that nobody knows.
     Quiet,
+    /// One that the client does not know of: what is answered is not for it.
+    Unseen,
 }
 
 #[derive(Debug)]
@@ -96,9 +100,14 @@ impl Held {
         self.is_broken
     }
 
-    /// Nobody knows what becomes of what waits.
-    pub(super) fn give_up(&mut self) {
+    /// Nobody knows what becomes of what waits for this ticket, whatever is released since.
+    pub(super) fn give_up(&mut self, ticket: u64) {
         self.is_broken = true;
+        for piece in &mut self.pieces {
+            if piece.until == Until::Released(ticket) {
+                piece.until = Until::Never;
+            }
+        }
     }
 
     /// Appends answers.
@@ -156,6 +165,7 @@ impl Held {
                 }
                 answer
             }
+            (Ok(_), Asked::Unseen) => Vec::new(),
             (Ok(answer), _) => answer,
             (Err(Unanswered::NotDone), _) => NOT_DONE.to_vec(),
             (Err(Unanswered::Unknown), _) => UNKNOWN.to_vec(),
@@ -217,6 +227,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_given_up_is_not_said_though_what_is_behind_it_is_released() {
+        let id = ConnectionId::new(0, 0);
+        let mut port = TestPort::with(id, usize::MAX);
+        let (mut held, mut out) = (Held::default(), Outgoing::new());
+        for ticket in [5, 7, 10] {
+            let said = format!("{ticket}\r\n");
+            held.push(Until::Released(ticket), said.as_bytes(), None);
+        }
+        held.give_up(7);
+        held.release(10);
+        assert_ne!(held.flush(&mut out, &mut port, id), Flushed::Gone);
+        assert_eq!(port.at(id).sent, b"5\r\n");
+        assert!(held.is_broken());
+    }
+
+    #[test]
     fn what_has_no_answer_says_whether_it_may_be_done() {
         let answer = Ok(b"STORED\r\n".to_vec());
         let told = said(Asked::Line, answer);
@@ -227,8 +253,10 @@ mod tests {
         let told = said(Asked::Line, Err(Unanswered::Unknown));
         let text = "OK\r\nSERVER_ERROR the node of this key is gone, it may be done yet\r\n";
         assert_eq!(told, (text.to_owned(), false));
+        let told = said(Asked::Unseen, Ok(b"Not found".to_vec()));
+        assert_eq!(told, ("OK\r\n".to_owned(), false));
         // Where nothing can be said, nothing is, and the connection ends.
-        for asked in [Asked::Key, Asked::Quiet] {
+        for asked in [Asked::Key, Asked::Quiet, Asked::Unseen] {
             let told = said(asked, Err(Unanswered::NotDone));
             assert_eq!(told, ("OK\r\n".to_owned(), true));
         }

@@ -44,7 +44,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use worker::{Ring, Worker};
+use worker::{Ring, Worker, held_least};
 
 /// Places for clients that are turned away or wait, beside those of the clients that are let in.
 const PLACES_BESIDE: usize = 1024;
@@ -176,9 +176,7 @@ impl Server {
             },
             ..WorkerOptions::default()
         };
-        // A value under way, whole or nearly so, and another connection's answer.
-        let item_max = settings.item_max as usize;
-        let held_max = (settings.buffers_max / threads).max(2 * item_max);
+        let held_most = (settings.buffers_max / threads).max(held_least(&settings));
         let start = Start::new(clock::monotonic(), start_unix).going_on(second);
         let ring = settings.ring.clone();
         let shared = Shared::new(settings, store, start, on_shut_down);
@@ -214,7 +212,7 @@ impl Server {
             let store = Store::worker(&shared.store)?;
             let now = clock::monotonic();
             let view = shared.ring.clone();
-            let worker = Worker::new(shared, thread.index, store, held_max, now);
+            let worker = Worker::new(shared, thread.index, store, held_most, now);
             Ok(match (view, &ring) {
                 (Some(view), Some((backbone, how))) => {
                     let backbone = backbone.clone();

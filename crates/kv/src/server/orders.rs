@@ -21,9 +21,9 @@ pub(super) enum Order {
 /// What the ring tells a worker.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// All tickets up to this one are released.
+    /// All tickets up to this one are released, but for those that are broken.
     pub(super) released: Option<u64>,
-    /// Of what was written under these tickets nobody knows what becomes.
+    /// Of what was written under these tickets nobody knows what becomes, and of no others.
     pub(super) broken: Vec<u64>,
     /// Answers to commands that were passed on, by their numbers.
     pub(super) answers: Vec<(u64, Result<Vec<u8>, Unanswered>)>,

@@ -250,6 +250,12 @@ impl Store {
         self.items.segments.memory()
     }
 
+    /// Whether most of that is taken by values too long for segments, those among them that are no
+    /// item's any more and still sent.
+    pub(crate) fn is_mostly_large(&self) -> bool {
+        self.items.segments.large_bytes() > self.memory() / 2
+    }
+
     /// From now on there are so many bytes for items, or the fewest with which a store can do (16
     /// segments). More are there at once; for fewer, items are evicted by and by
     /// ([`Pinned::tend`]), or nothing is stored before enough have gone. False: there are no

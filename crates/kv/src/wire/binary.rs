@@ -19,6 +19,19 @@ pub(crate) const MAGIC_RESPONSE: u8 = 0x81;
 /// The length of a header, in bytes.
 const HEADER: usize = 24;
 
+/// DELETEQ.
+const DELETE_QUIETLY: u8 = 0x14;
+
+/// The request that drops a key, whatever the bytes of that are.
+pub(crate) fn drop_key(key: &[u8]) -> Vec<u8> {
+    let mut request = vec![0; HEADER];
+    (request[0], request[1]) = (MAGIC_REQUEST, DELETE_QUIETLY);
+    request[2..4].copy_from_slice(&(key.len() as u16).to_be_bytes());
+    request[8..12].copy_from_slice(&(key.len() as u32).to_be_bytes());
+    request.extend_from_slice(key);
+    request
+}
+
 /// The opcode of the same request with an answer, if this one is quiet.
 fn loud(opcode: u8) -> Option<u8> {
     Some(match opcode {

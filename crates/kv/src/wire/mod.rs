@@ -30,7 +30,7 @@ pub(crate) mod number;
 mod stream;
 pub mod udp;
 
-pub(crate) use binary::MAGIC_RESPONSE;
+pub(crate) use binary::{MAGIC_RESPONSE, drop_key};
 pub use command::{
     Command, Commands, Flags, Get, Key, Kind, Mode, Request, Span, Status, Store, Verb, What,
 };

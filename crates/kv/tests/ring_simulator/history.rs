@@ -26,9 +26,9 @@ pub(crate) struct History {
     deletes: BTreeSet<Write>,
     acknowledged: Write,
     /// The last read: who served it, and the write it found.
-    seen: Option<((u32, u8), Write)>,
+    seen: Option<((u64, u8), Write)>,
     /// The last that was read or answered at each node that has a copy, and whose copy it was.
-    seen_at: BTreeMap<usize, ((u32, u8), Write)>,
+    seen_at: BTreeMap<usize, ((u64, u8), Write)>,
 }
 
 impl History {
@@ -80,7 +80,7 @@ impl History {
     }
 
     /// A read, served under this claim, found this (0: nothing). What is wrong with it.
-    pub(crate) fn read(&mut self, found: Option<Write>, claim: (u32, u8)) -> Result<(), String> {
+    pub(crate) fn read(&mut self, found: Option<Write>, claim: (u64, u8)) -> Result<(), String> {
         self.read_late(found)?;
         if let (Some(write), Some((before, last))) = (found, self.seen)
             && before == claim
@@ -100,7 +100,7 @@ impl History {
     pub(crate) fn read_copy(
         &mut self,
         found: Option<Write>,
-        (node, claim): (usize, (u32, u8)),
+        (node, claim): (usize, (u64, u8)),
         is_acked: bool,
     ) -> Result<(), String> {
         if is_acked {
@@ -124,7 +124,7 @@ impl History {
     }
 
     /// A write was answered at a node that may have a copy of what is served under this claim.
-    pub(crate) fn answered_at(&mut self, node: usize, claim: (u32, u8), write: Write) {
+    pub(crate) fn answered_at(&mut self, node: usize, claim: (u64, u8), write: Write) {
         let seen = self.seen_at.entry(node).or_insert((claim, write));
         if seen.0 != claim || seen.1 < write {
             *seen = (claim, write);

@@ -93,7 +93,7 @@ struct Asked {
     key: usize,
     op: Op,
     at: u64,
-    claim: (u32, u8),
+    claim: (u64, u8),
 }
 
 impl Asked {

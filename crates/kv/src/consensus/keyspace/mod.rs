@@ -11,7 +11,7 @@ pub use command::{Command, Outcome};
 
 use super::wire::bytes::{Put, Taker};
 use crate::wire::{Mode, number};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Items at most.
@@ -67,6 +67,8 @@ pub struct Keyspace {
     /// Grows with each change, and each lease.
     revision: u64,
     leases: BTreeMap<u64, Lease>,
+    /// The keys of each lease that has some: its end is not to look through all of them.
+    of_lease: BTreeMap<u64, BTreeSet<Vec<u8>>>,
     /// The last batch of each node.
     batches: BTreeMap<u64, (u64, u64)>,
 }
@@ -204,9 +206,7 @@ impl Keyspace {
                     return Outcome::Exists;
                 }
                 self.leases.remove(&lease);
-                let its = |(_, item): &(&Vec<u8>, &Item)| item.lease == Some(lease);
-                let keys = self.items.iter().filter(its).map(|(key, _)| key.clone());
-                for key in keys.collect::<Vec<_>>() {
+                for key in self.of_lease.remove(&lease).unwrap_or_default() {
                     self.remove(key, changes);
                 }
                 Outcome::Ended
@@ -240,7 +240,12 @@ impl Keyspace {
             revision: self.revision,
             lease,
         };
-        self.items.insert(key.clone(), item);
+        if let Some(lease) = lease {
+            self.of_lease.entry(lease).or_default().insert(key.clone());
+        }
+        let old = self.items.insert(key.clone(), item);
+        let old = old.and_then(|old| old.lease);
+        self.leave(old.filter(|old| Some(*old) != lease), &key);
         changes.push(Change {
             key,
             revision: self.revision,
@@ -251,6 +256,7 @@ impl Keyspace {
 
     fn remove(&mut self, key: Vec<u8>, changes: &mut Vec<Change>) {
         if let Some(old) = self.items.remove(&key) {
+            self.leave(old.lease, &key);
             self.bytes -= key.len() + old.value.len();
             self.revision += 1;
             changes.push(Change {
@@ -258,6 +264,18 @@ impl Keyspace {
                 revision: self.revision,
                 is_deleted: true,
             });
+        }
+    }
+
+    /// A key ends with this lease no longer.
+    fn leave(&mut self, lease: Option<u64>, key: &[u8]) {
+        if let Some(lease) = lease
+            && let Some(keys) = self.of_lease.get_mut(&lease)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.of_lease.remove(&lease);
+            }
         }
     }
 
@@ -315,6 +333,10 @@ impl Keyspace {
                 revision: taker.u64()?,
                 lease: Some(taker.u64()?).filter(|lease| *lease > 0),
             };
+            if let Some(lease) = item.lease {
+                let keys = keyspace.of_lease.entry(lease).or_default();
+                keys.insert(key.clone());
+            }
             keyspace.bytes += key.len() + item.value.len();
             keyspace.items.insert(key, item);
         }

@@ -129,6 +129,38 @@ fn what_was_stored_in_a_lease_ends_with_it() {
 }
 
 #[test]
+fn the_keys_of_a_lease_are_known_however_they_came_to_it() {
+    let mut it = Driven::default();
+    let [first, second] = [0; 2].map(|_| match it.run(Command::Open { ttl: 9 }) {
+        Outcome::Alive(lease) => lease,
+        refused => panic!("{refused:?}"),
+    });
+    for key in ["a", "b", "c", "d"] {
+        it.store_in(Mode::Set, key, b"1", 0, Some(first));
+    }
+    it.store_in(Mode::Set, "b", b"2", 0, Some(second));
+    it.store_in(Mode::Set, "c", b"2", 0, None);
+    let (key, cas) = (b"d".to_vec(), None);
+    it.run(Command::Delete { key, cas });
+    let its = |it: &Driven, lease| {
+        let keys = it.keyspace.of_lease.get(&lease);
+        keys.map(|keys| keys.iter().cloned().collect::<Vec<_>>().concat())
+    };
+    assert_eq!(its(&it, first), Some(b"a".to_vec()));
+    assert_eq!(its(&it, second), Some(b"b".to_vec()));
+    it.keyspace = Keyspace::from_snapshot(&it.keyspace.snapshot()).expect("it is one");
+    let end = |lease| Command::End {
+        lease,
+        renewals: None,
+    };
+    assert_eq!(it.run(end(first)), Outcome::Ended);
+    assert_eq!((it.value("a"), it.value("b")), (None, Some(&b"2"[..])));
+    assert_eq!(it.run(end(second)), Outcome::Ended);
+    assert_eq!((it.value("b"), it.value("c")), (None, Some(&b"2"[..])));
+    assert!(it.keyspace.of_lease.is_empty());
+}
+
+#[test]
 fn there_is_room_for_so_much_and_no_more() {
     let mut it = Driven::default();
     let long = vec![b'x'; VALUE_MAX];

@@ -2,21 +2,23 @@
 //!
 //! A client's commands go to the node as they come, as long as they are of one kind; what is of
 //! another waits for the answers, as a read shows what was written before it. Nothing is read from
-//! who has much unanswered or untaken. What became of watched keys is told between answers, never
-//! within one.
+//! who has much unanswered or untaken: an answer that waits behind others keeps its value in
+//! memory, so it counts as if it were said. What became of watched keys is told between answers,
+//! never within one.
 //!
 //! What waits for room at the node waits no longer than what the node took: then nothing was done,
 //! which is said without asking it. So work ends soon that nobody waits for any more, such as that
 //! of a crowd that asked for much, and went.
 
 use super::figures::Figures;
+use super::watches::Watches;
 use crate::consensus::keyspace::{Change, Outcome};
 use crate::consensus::node::{Answer, PATIENCE, Request, Ticket};
 use crate::consensus::text::{COMMAND_MAX, How, Parser, Wanted, rules};
 use crate::input::Input;
 use crate::wire::Rules;
 use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Outgoing, Port, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Clients at a time.
@@ -24,8 +26,21 @@ pub const CLIENTS_MAX: usize = 1024;
 /// Commands that a client may have unanswered, and bytes of answers untaken.
 const UNANSWERED_MAX: usize = 64;
 const UNTAKEN_MAX: usize = 1 << 20;
+/// Bytes of answers that all clients may hold; beyond it those that have not moved for longest are
+/// dropped.
+const HELD_MAX: usize = 256 << 20;
 /// What a client may watch.
 const WATCHES_MAX: usize = 16;
+
+/// Something that the node was asked.
+#[derive(Debug)]
+struct Wait {
+    ticket: Ticket,
+    how: How,
+    /// Bytes of the value in its answer, or in the one that is likely.
+    bytes: usize,
+    answer: Option<Answer>,
+}
 
 /// A client.
 #[derive(Debug, Default)]
@@ -33,8 +48,11 @@ struct Client {
     input: Input,
     parser: Parser,
     asked: VecDeque<Wanted>,
-    /// What the node was asked, and has answered or not.
-    waits: VecDeque<(Ticket, How, Option<Answer>)>,
+    /// What the node was asked, and has answered or not; and the bytes of all of that.
+    waits: VecDeque<Wait>,
+    awaited: usize,
+    /// When bytes last came from it, or were taken by it.
+    moved: Time,
     /// Since when what comes next waits for room at the node.
     stalled: Option<Time>,
     is_listed: bool,
@@ -43,8 +61,9 @@ struct Client {
     /// A key of the `get` at hand could not be read.
     in_error: bool,
     lease: Option<u64>,
-    /// Prefixes, and the revision behind which changes are told.
-    watches: Vec<(Vec<u8>, u64)>,
+    /// Prefixes, and the revision of the change that was told last.
+    watches: Vec<Vec<u8>>,
+    told: u64,
     /// Some keys of a `get` are said, and not yet all; and what is to be told behind it.
     is_amid: bool,
     told_later: Vec<u8>,
@@ -59,6 +78,7 @@ pub(super) struct Clients {
     table: ConnectionTable<Client>,
     of_ticket: BTreeMap<Ticket, ConnectionId>,
     tickets: Ticket,
+    watches: Watches,
     rules: Rules,
     /// Those who could go on when the node has room.
     stalled: Vec<ConnectionId>,
@@ -73,6 +93,8 @@ pub(super) trait Asks {
     fn has_room(&self) -> bool;
     /// The time.
     fn now(&self) -> Time;
+    /// Bytes of the value that is likely to be the answer.
+    fn length(&self, request: &Request) -> usize;
     /// Asks.
     fn ask(&mut self, ticket: Ticket, request: Request);
     /// What `stats` says.
@@ -85,6 +107,7 @@ impl Clients {
             table: ConnectionTable::new(),
             of_ticket: BTreeMap::new(),
             tickets: 0,
+            watches: Watches::default(),
             rules: rules(),
             stalled: Vec::new(),
             unwanted: Vec::new(),
@@ -129,6 +152,7 @@ impl Clients {
         let Some(client) = self.table.get_mut(id) else {
             return;
         };
+        client.moved = node.now();
         if !client.input.append(bytes, COMMAND_MAX) {
             return self.drop_client(port, id);
         }
@@ -144,10 +168,13 @@ impl Clients {
 
     pub(super) fn gone(&mut self, id: ConnectionId) {
         if let Some(client) = self.table.remove(id) {
-            for (ticket, ..) in client.waits {
+            for Wait { ticket, .. } in client.waits {
                 if self.of_ticket.remove(&ticket).is_some() {
                     self.unwanted.push(ticket);
                 }
+            }
+            for prefix in client.watches {
+                self.watches.end(&prefix, id);
             }
         }
     }
@@ -183,8 +210,13 @@ impl Clients {
             return;
         };
         let mut waits = client.waits.iter_mut();
-        if let Some((.., place)) = waits.find(|(of, ..)| *of == ticket) {
-            *place = Some(answer);
+        if let Some(wait) = waits.find(|wait| wait.ticket == ticket) {
+            let bytes = match &answer {
+                Answer::Item(Some(item)) => item.value.len(),
+                _ => 0,
+            };
+            client.awaited = client.awaited - wait.bytes + bytes;
+            (wait.bytes, wait.answer) = (bytes, Some(answer));
         }
         if client.is_answered() {
             self.go_on(port, id, node);
@@ -193,36 +225,50 @@ impl Clients {
 
     /// Tells of changes.
     pub(super) fn changed(&mut self, port: &mut dyn Port, changes: &[Change]) {
-        let mut gone = Vec::new();
-        for (id, client) in self.table.iter_mut() {
-            for Change {
-                key,
-                revision,
-                is_deleted,
-            } in changes
-            {
-                let watched =
-                    |(prefix, from): &(Vec<u8>, u64)| key.starts_with(prefix) && revision > from;
-                if client.watches.iter().any(watched) {
-                    let what = if *is_deleted { "delete" } else { "set" };
-                    client.told_later.extend_from_slice(b"CHANGED ");
-                    client.told_later.extend_from_slice(key);
-                    let rest = format!(" {revision} {what}\r\n");
-                    client.told_later.extend_from_slice(rest.as_bytes());
+        let mut told = BTreeSet::new();
+        for change in changes {
+            for (id, from) in self.watches.of(&change.key) {
+                if change.revision > from
+                    && let Some(client) = self.table.get_mut(id)
+                {
+                    client.tell(change);
+                    told.insert(id);
                 }
             }
-            if client.watches.is_empty() {
+        }
+        for id in told {
+            let Some(client) = self.table.get_mut(id) else {
                 continue;
-            }
+            };
             if !client.is_amid {
                 client.out.push(&std::mem::take(&mut client.told_later));
             }
-            let is_slow = client.out.unsent() + client.told_later.len() > 2 * UNTAKEN_MAX;
-            if is_slow || client.out.flush(port, id) == Flushed::Gone {
-                gone.push(id);
+            if client.is_slow() || client.out.flush(port, id) == Flushed::Gone {
+                self.drop_client(port, id);
             }
         }
-        gone.into_iter().for_each(|id| self.drop_client(port, id));
+    }
+
+    /// Where all clients hold too much, drops those that have not moved for longest.
+    pub(super) fn relieve(&mut self, port: &mut dyn Port) {
+        let mut held: usize = self.table.iter().map(|(_, client)| client.holds()).sum();
+        let mut dropped = 0;
+        while held > HELD_MAX {
+            let holding = self.table.iter().filter(|(_, client)| client.holds() > 0);
+            let Some((id, client)) = holding.min_by_key(|(_, client)| client.moved) else {
+                break;
+            };
+            held -= client.holds();
+            dropped += 1;
+            self.drop_client(port, id);
+        }
+        if dropped > 0 {
+            self.figures.gave_way.add(dropped);
+            tracing::warn!(
+                clients = dropped,
+                "slow clients were dropped: all held too much"
+            );
+        }
     }
 
     /// There were changes of which nothing is known: who watches begins anew.
@@ -239,6 +285,7 @@ impl Clients {
         let Some(client) = self.table.get_mut(id) else {
             return;
         };
+        client.moved = node.now();
         match client.out.writable(port, id) {
             Flushed::Gone => self.gone(id),
             Flushed::All | Flushed::Some => self.go_on(port, id, node),
@@ -269,14 +316,15 @@ impl Clients {
         // What is taken at once makes room for more.
         while client.out.is_empty() && client.is_answered() {
             said.clear();
-            client.say(&mut said);
+            client.say(id, &mut self.watches, &mut said);
             if client.out.send(port, id, &said) == Flushed::Gone {
                 self.gone(id);
                 return false;
             }
         }
         said.clear();
-        while client.out.unsent() + said.len() < UNTAKEN_MAX && client.waits.len() < UNANSWERED_MAX
+        while client.out.unsent() + said.len() + client.awaited < UNTAKEN_MAX
+            && client.waits.len() < UNANSWERED_MAX
         {
             // What follows may mean another thing when it is answered: a lease begins.
             let is_alone = !client.waits.is_empty() && client.kind.is_none();
@@ -309,12 +357,23 @@ impl Clients {
                         }
                         if is_late {
                             self.figures.nothing_done.add(1);
-                            let answer = Some(Answer::NothingDone);
-                            client.waits.push_back((self.tickets, how, answer));
+                            client.waits.push_back(Wait {
+                                ticket: self.tickets,
+                                how,
+                                bytes: 0,
+                                answer: Some(Answer::NothingDone),
+                            });
                             continue;
                         }
                         self.of_ticket.insert(self.tickets, id);
-                        client.waits.push_back((self.tickets, how, None));
+                        let bytes = node.length(&request);
+                        client.awaited += bytes;
+                        client.waits.push_back(Wait {
+                            ticket: self.tickets,
+                            how,
+                            bytes,
+                            answer: None,
+                        });
                         node.ask(self.tickets, request);
                     }
                 }
@@ -369,15 +428,44 @@ impl Client {
 
     /// Whether what was asked first is answered.
     fn is_answered(&self) -> bool {
-        matches!(self.waits.front(), Some((.., Some(_))))
+        matches!(self.waits.front(), Some(wait) if wait.answer.is_some())
+    }
+
+    /// Bytes of answers that it holds.
+    fn holds(&self) -> usize {
+        self.out.unsent() + self.told_later.len() + self.awaited
+    }
+
+    /// Whether it takes too little of what it is told.
+    fn is_slow(&self) -> bool {
+        self.out.unsent() + self.told_later.len() > 2 * UNTAKEN_MAX
+    }
+
+    /// Notes a change that it is to be told of, once, for whichever of its watches.
+    fn tell(&mut self, change: &Change) {
+        if self.told == change.revision || self.is_slow() {
+            return;
+        }
+        self.told = change.revision;
+        let what = if change.is_deleted { "delete" } else { "set" };
+        self.told_later.extend_from_slice(b"CHANGED ");
+        self.told_later.extend_from_slice(&change.key);
+        let rest = format!(" {} {what}\r\n", change.revision);
+        self.told_later.extend_from_slice(rest.as_bytes());
     }
 
     /// Says what is answered, in the order in which it was asked, as far as there is room.
-    fn say(&mut self, said: &mut Vec<u8>) {
+    fn say(&mut self, id: ConnectionId, watches: &mut Watches, said: &mut Vec<u8>) {
         while said.len() < UNTAKEN_MAX
             && self.is_answered()
-            && let Some((_, how, Some(answer))) = self.waits.pop_front()
+            && let Some(Wait {
+                how,
+                bytes,
+                answer: Some(answer),
+                ..
+            }) = self.waits.pop_front()
         {
+            self.awaited -= bytes;
             how.say(&answer, &mut self.in_error, said);
             self.is_amid = matches!(how, How::Get { is_last: false, .. });
             if !self.is_amid {
@@ -388,10 +476,12 @@ impl Client {
                     self.lease = Some(lease);
                 }
                 (How::Watch(prefix), Answer::Revision(revision)) => {
-                    self.watches.push((prefix, revision));
+                    if watches.begin(&prefix, id, revision) {
+                        self.watches.push(prefix);
+                    }
                     // The first gives way to the one too many.
                     if self.watches.len() > WATCHES_MAX {
-                        self.watches.remove(0);
+                        watches.end(&self.watches.remove(0), id);
                     }
                 }
                 _ => {}
@@ -399,3 +489,6 @@ impl Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,7 @@ pub(super) struct Figures {
     pub(super) clients: Count,
     pub(super) watches: Count,
     pub(super) turned_away: Count,
+    pub(super) gave_way: Count,
     /// Of frames to other nodes.
     pub(super) sent_bytes: Count,
     /// By what was said instead.
@@ -135,6 +136,11 @@ fn encode(figures: &Figures, syncs: &SyncTimes, to: &mut Writer<'_>) -> fmt::Res
         "clients_turned_away",
         "Clients that found no place",
         figures.turned_away.get(),
+    )?;
+    to.counter(
+        "clients_dropped",
+        "Clients that were dropped, as all held too much and they had not moved for longest",
+        figures.gave_way.get(),
     )?;
     to.counter(
         "sent_bytes",

@@ -13,6 +13,7 @@
 
 mod clients;
 mod figures;
+mod watches;
 mod worker;
 
 use super::journal::{Folder, FolderError};

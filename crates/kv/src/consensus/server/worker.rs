@@ -6,7 +6,7 @@
 use super::clients::{Asks, Clients};
 use super::figures::Figures;
 use crate::consensus::journal::Folder;
-use crate::consensus::node::{Effects, Node, Request, Ticket};
+use crate::consensus::node::{Effects, Node, Read, Request, Ticket};
 use crate::lines::{Lines, take_frames};
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Peer, Port, Role, Time};
 use std::io;
@@ -64,6 +64,16 @@ impl Asks for Own {
 
     fn now(&self) -> Time {
         self.now
+    }
+
+    fn length(&self, request: &Request) -> usize {
+        match request {
+            Request::Read(Read::Item(key)) => {
+                let item = self.node.keyspace().get(key);
+                item.map_or(0, |item| item.value.len())
+            }
+            Request::Read(Read::Revision) | Request::Change(_) => 0,
+        }
     }
 
     fn ask(&mut self, ticket: Ticket, request: Request) {
@@ -148,6 +158,7 @@ impl Worker {
             self.effects.changes.clear();
         }
         self.clients.resume(port, &mut self.own);
+        self.clients.relieve(port);
         Ok(())
     }
 

@@ -17,6 +17,8 @@ use crate::wire::{self, Commands, Flags, Kind, Protocol, Rules, Stream, Verb, me
 pub const COMMAND_MAX: usize = VALUE_MAX + (64 << 10);
 /// How long a lease may live without a sign of life, in seconds.
 const TTL_MAX: u64 = 86_400;
+/// Keys of a `get` that are taken at once, of those behind the first.
+const KEYS_AT_ONCE: usize = 64;
 /// The longest line of this keyspace's own.
 const LINE_MAX: usize = 512;
 const BAD: &str = "CLIENT_ERROR bad command line format\r\n";
@@ -82,7 +84,8 @@ pub fn rules() -> Rules {
 }
 
 impl Parser {
-    /// Takes the next command, or some keys of one; how many bytes that were, 0 if it is not whole.
+    /// Takes the next command, or some keys of one, whose line is looked through for each so many
+    /// of them; how many bytes that were, 0 if it is not whole.
     /// `lease` is the connection's.
     pub fn next(
         &mut self,
@@ -98,13 +101,26 @@ impl Parser {
             return taken;
         }
         self.commands.clear();
-        let parsed = wire::parse(&mut self.stream, rules, bytes, 1, &mut self.commands);
+        let (bytes, most) = match self.stream.state {
+            // What is behind the line may be one of this keyspace's own.
+            wire::State::Keys(_) => (to_line_end(bytes), KEYS_AT_ONCE),
+            _ => (bytes, 1),
+        };
+        let parsed = wire::parse(&mut self.stream, rules, bytes, most, &mut self.commands);
         let commands = &self.commands;
         asked.extend(commands.list.iter().map(|command| {
             let key = command.key.of(bytes, &commands.decoded).to_vec();
             one(command.kind, key, commands, bytes, lease)
         }));
         parsed.consumed
+    }
+}
+
+/// The line that these bytes begin with, and its end.
+fn to_line_end(bytes: &[u8]) -> &[u8] {
+    match memchr::memchr(b'\n', bytes) {
+        Some(end) => &bytes[..=end],
+        None => bytes,
     }
 }
 

@@ -174,3 +174,27 @@ fn leases_and_watches_have_lines_of_their_own() {
         "ATTACHED\r\nNOT_FOUND\r\n"
     );
 }
+
+/// Each time that keys are taken their line is looked through for its end: were it for every key,
+/// a long line would keep the node from all else.
+#[test]
+fn a_long_line_of_keys_is_looked_through_seldom() {
+    const KEYS: usize = 10_000;
+    let text = format!("get{}\r\nlease 5\r\n", " k".repeat(KEYS));
+    let (mut parser, mut all, mut calls) = (Parser::default(), Vec::new(), 0);
+    let mut rest = text.as_bytes();
+    while let taken @ 1.. = parser.next(&rules(), rest, None, &mut all) {
+        rest = &rest[taken..];
+        calls += 1;
+    }
+    assert!(rest.is_empty() && calls < KEYS / 50, "{calls}");
+    let lasts = all.iter().map(|one| match one {
+        Wanted::Node(_, How::Get { is_last, .. }) => Some(*is_last),
+        _ => None,
+    });
+    let lasts: Vec<_> = lasts.collect();
+    let mut wanted = vec![Some(false); KEYS - 1];
+    wanted.extend([Some(true), None]);
+    assert_eq!(lasts, wanted);
+    assert!(matches!(all.last(), Some(Wanted::Node(_, How::Open))));
+}

@@ -8,7 +8,7 @@ use super::super::local::Local;
 use super::super::road::Road;
 use super::super::wire::{Message, Of, Stay};
 use super::super::written::Written;
-use super::effects::{Effects, Execute, Origin, Ticket, Unanswered};
+use super::effects::{Effects, Execute, Origin, Ticket};
 use super::forwards::{Came, Forward, Sent};
 use super::{Node, Waiter};
 use rhythm_net::Time;
@@ -29,18 +29,8 @@ impl Node {
         out: &mut Effects,
     ) {
         self.look(now);
-        self.forwards.last += 1;
-        let forward = Forward {
-            ticket,
-            road,
-            command,
-            sent: None,
-            came: now,
-            again_at: now,
-        };
-        let number = self.forwards.last;
-        self.forwards.all.insert(number, forward);
-        self.forwards.hold(road, number);
+        let forward = Forward::new(ticket, road, command, now);
+        self.forwards.add(forward);
         self.dispatch_road(road, now, out);
     }
 
@@ -99,9 +89,7 @@ impl Node {
         };
         let waited = now.since(forward.came.max(self.looks_since));
         if waited >= self.options.patience {
-            let answer = Err(Unanswered::NotDone);
-            out.answers.push((forward.ticket, answer));
-            self.forwards.all.remove(&number);
+            self.forwards.give_up(number, out);
             return true;
         }
         let sent = self.forwards.sent.get(&road);

@@ -14,10 +14,27 @@ pub(super) struct Forward {
     pub(super) ticket: Ticket,
     pub(super) road: Road,
     pub(super) command: Vec<u8>,
+    /// What it costs as long as it is not answered.
+    cost: usize,
     /// None: it waits.
     pub(super) sent: Option<Sent>,
     pub(super) came: Time,
     pub(super) again_at: Time,
+}
+
+impl Forward {
+    /// One that waits.
+    pub(super) fn new(ticket: Ticket, road: Road, command: Vec<u8>, now: Time) -> Forward {
+        Forward {
+            ticket,
+            road,
+            cost: command.len() + COST,
+            command,
+            sent: None,
+            came: now,
+            again_at: now,
+        }
+    }
 }
 
 /// Where a command was sent.
@@ -47,6 +64,8 @@ pub(super) struct Forwards {
     pub(super) all: BTreeMap<u64, Forward>,
     /// Of these, those that wait, in their order, by the road they take.
     held: BTreeMap<Road, VecDeque<u64>>,
+    /// What these cost, whether their clients are still there or not.
+    held_cost: usize,
     /// Of each road, how many were sent where: others go there, or wait until these are answered
     /// or refused.
     pub(super) sent: BTreeMap<Road, (usize, usize)>,
@@ -72,6 +91,27 @@ impl Forwards {
         self.held.get(&road)?.front().copied()
     }
 
+    /// What those cost that wait.
+    pub(super) fn held_cost(&self) -> usize {
+        self.held_cost
+    }
+
+    /// A client sent one: it waits, behind all others.
+    pub(super) fn add(&mut self, forward: Forward) {
+        self.last += 1;
+        self.hold(forward.road, self.last);
+        self.held_cost += forward.cost;
+        self.all.insert(self.last, forward);
+    }
+
+    /// One that waits has waited for too long.
+    pub(super) fn give_up(&mut self, number: u64, out: &mut Effects) {
+        if let Some(forward) = self.all.remove(&number) {
+            self.returned(&forward);
+            out.answers.push((forward.ticket, Err(Unanswered::NotDone)));
+        }
+    }
+
     /// That one waits no more.
     pub(super) fn take_first(&mut self, road: Road) {
         if let Some(held) = self.held.get_mut(&road) {
@@ -83,7 +123,7 @@ impl Forwards {
     }
 
     /// A command waits, in front of those that came later.
-    pub(super) fn hold(&mut self, road: Road, number: u64) {
+    fn hold(&mut self, road: Road, number: u64) {
         let held = self.held.entry(road).or_default();
         let behind = held.partition_point(|other| *other < number);
         held.insert(behind, number);
@@ -99,7 +139,8 @@ impl Forwards {
         if let Some(forward) = self.all.get_mut(&number) {
             forward.sent = Some(sent);
             self.sent.entry(forward.road).or_insert((sent.to, 0)).1 += 1;
-            *self.under_way.entry(sent.to).or_default() += forward.command.len() + COST;
+            self.held_cost -= forward.cost;
+            *self.under_way.entry(sent.to).or_default() += forward.cost;
         }
     }
 
@@ -130,15 +171,17 @@ impl Forwards {
                 // Who serves the range can answer it, whoever reads it.
                 forward.road.reads = false;
                 forward.sent = None;
+                self.held_cost += forward.cost;
                 self.hold(forward.road, number);
             }
             self.all.insert(number, forward);
         }
     }
 
-    /// One that was sent is answered or refused, or nobody knows.
+    /// One is answered or refused, or nobody knows.
     fn returned(&mut self, forward: &Forward) {
         let Some(Sent { to, .. }) = forward.sent else {
+            self.held_cost -= forward.cost;
             return;
         };
         if let Some((_, count)) = self.sent.get_mut(&forward.road) {
@@ -148,7 +191,7 @@ impl Forwards {
             }
         }
         if let Some(cost) = self.under_way.get_mut(&to) {
-            *cost -= forward.command.len() + COST;
+            *cost -= forward.cost;
             if *cost == 0 {
                 self.under_way.remove(&to);
             }
@@ -177,5 +220,47 @@ impl Forwards {
             }
             !is_lost
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_counted_until_it_goes_or_is_given_up() {
+        let (mut forwards, mut out) = (Forwards::default(), Effects::default());
+        let (road, now) = (Road::to_server(0), Time::ZERO);
+        for number in 1..=3 {
+            let ticket = Ticket { worker: 0, number };
+            forwards.add(Forward::new(ticket, road, vec![b'x'; 1000], now));
+        }
+        let one = 1000 + COST;
+        assert_eq!(forwards.held_cost(), 3 * one);
+        for number in 1..=2 {
+            forwards.goes(
+                number,
+                Sent {
+                    to: 1,
+                    place: number,
+                },
+            );
+        }
+        assert_eq!(
+            (forwards.held_cost(), forwards.under_way(1)),
+            (one, 2 * one)
+        );
+        forwards.refused(1);
+        assert_eq!(
+            (forwards.held_cost(), forwards.under_way(1)),
+            (2 * one, one)
+        );
+        forwards.give_up(1, &mut out);
+        forwards.answered(2, b"", &mut out);
+        assert_eq!((forwards.held_cost(), forwards.under_way(1)), (one, 0));
+        forwards.goes(3, Sent { to: 1, place: 3 });
+        forwards.lose(1, &mut out);
+        assert_eq!((forwards.held_cost(), forwards.under_way(1)), (0, 0));
+        assert!(forwards.is_empty() && out.answers.len() == 3);
     }
 }

@@ -27,7 +27,7 @@ use std::time::Duration;
 const CUT_OFF: u32 = 4;
 
 /// Epochs of claims for one revision of etcd's, which has one whenever a node comes or goes.
-const EPOCHS: u32 = 4;
+const EPOCHS: u64 = 4;
 
 impl Node {
     /// These nodes are there now.
@@ -60,7 +60,7 @@ impl Node {
         (self.lease.until, self.lease.number) = (until, number);
         // Where all who knew of a claim are gone, but for one who was stopped, the next claim is to
         // be greater all the same. A range changes hands twice, at most, when a node comes or goes.
-        self.lease.epoch = (revision as u32).wrapping_mul(EPOCHS);
+        self.lease.epoch = revision.unsigned_abs().saturating_mul(EPOCHS);
     }
 
     /// The lease before was over: others may have taken what this node served, and written what it
@@ -90,7 +90,7 @@ impl Node {
     }
 
     /// The epoch of a claim that this node makes of a range that nobody serves.
-    pub(super) fn next_epoch(&self, range: usize) -> u32 {
+    pub(super) fn next_epoch(&self, range: usize) -> u64 {
         let next = self.claims[range].epoch.saturating_add(1);
         next.max(self.lease.epoch)
     }
@@ -274,5 +274,25 @@ mod tests {
         assert_eq!(out.answers, []);
         node.renewed(lease(2), now, &mut out);
         assert_eq!(out.answers, [(ticket, Err(Unanswered::Unknown))]);
+    }
+
+    /// A claim of an epoch that is no greater than that of one who is gone would not count.
+    #[test]
+    fn epochs_grow_with_etcds_revision_however_great_it_is() {
+        let view = Arc::new(View::new(Placement::whole(), 0));
+        let (terms, roster, now) = (Terms::new("node", []), Roster::round(1, 1), Time::ZERO);
+        let mut node = Node::new(terms, 1, Options::default(), view, roster, now);
+        let mut last = node.next_epoch(0);
+        for revision in [1, (1 << 30) - 1, 1 << 30, 1 << 40, i64::MAX / 4] {
+            let lease = Lease {
+                until: now,
+                number: 1,
+                revision,
+            };
+            node.renewed(lease, now, &mut Effects::default());
+            let next = node.next_epoch(0);
+            assert!(next > last, "{revision}: {next} after {last}");
+            last = next;
+        }
     }
 }

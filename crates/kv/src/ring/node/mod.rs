@@ -36,7 +36,8 @@
 //! roster, and claims a range, was let go.
 //!
 //! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
-//! says that writes are to wait; one that takes nothing at all for too long is taken for dead.
+//! says that writes are to wait; one that takes nothing at all for too long is taken for dead. As
+//! much may wait of commands that go elsewhere before the view says that others are to.
 
 mod chain;
 mod chains;
@@ -96,7 +97,7 @@ struct Peer {
     beat_at: Time,
     complete: u64,
     /// The epoch of each range's claim that it knew of when it said so.
-    epochs: Vec<u32>,
+    epochs: Vec<u64>,
     link: Link,
     /// How often bytes of a frame of its came that was not whole yet, and how often it had some of
     /// ours, when it last said so.
@@ -577,6 +578,8 @@ impl Node {
         }
         let fullest = fullest.max(self.chained_bytes());
         self.view.set_full(fullest > self.options.queue_max);
+        let is_crowded = self.forwards.held_cost() > self.options.queue_max;
+        self.view.set_crowded(is_crowded);
     }
 
     /// When [`tick`](Self::tick) is to be called at the latest. It follows from when it was: what

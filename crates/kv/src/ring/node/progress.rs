@@ -119,7 +119,7 @@ pub(super) struct OwnLease {
     /// Which it is; 0: there was none.
     pub(super) number: i64,
     /// Claims that it makes have at least this epoch.
-    pub(super) epoch: u32,
+    pub(super) epoch: u64,
     /// The nodes that are to be heard before it counts, a bit each.
     pub(super) unmet: u64,
 }

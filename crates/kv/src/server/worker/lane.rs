@@ -7,7 +7,7 @@ use crate::cohort::Cohort;
 use crate::execute::{Then, Turn};
 use crate::ring::{Road, Written};
 use crate::store::{Large, Store};
-use crate::wire::Kind;
+use crate::wire::{Commands, Kind, What};
 use rhythm_net::{ConnectionId, Flushed, Part, Port, Shared, Time};
 use std::sync::Arc;
 
@@ -19,6 +19,15 @@ pub(super) const SEND_BYTES: usize = 256 * 1024;
 /// `stats` of all connections that one turn executes beyond the first of each: they take a hundred
 /// times as long as other commands do, and others wait for the turn's end.
 pub(super) const STATS_MAX: usize = 64;
+
+/// Whether a command is a `stats`, in whichever protocol.
+pub(super) fn is_stats(commands: &Commands, at: usize) -> bool {
+    match commands.list[at].kind {
+        Kind::Stats(_) => true,
+        Kind::Binary { index } => commands.binary[index as usize].what == What::Stat,
+        _ => false,
+    }
+}
 
 /// A connection whose commands are executed.
 pub(super) struct Lane<'a> {
@@ -64,7 +73,7 @@ impl Lane<'_> {
                 cut = Some(at);
                 break;
             }
-            if let Kind::Stats(_) = cohort.commands().list[at].kind {
+            if is_stats(cohort.commands(), at) {
                 if *self.stats >= STATS_MAX && at > commands.start && cohort.can_leave(index, at) {
                     cut = Some(at);
                     break;
@@ -81,6 +90,11 @@ impl Lane<'_> {
             });
             match way {
                 Way::Here => {}
+                Way::There(_) if self.is_crowded() && cohort.can_leave(index, at) => {
+                    cut = Some(at);
+                    self.wait_for_room();
+                    break;
+                }
                 Way::There(road) => {
                     if !self.pass_on(road, cohort, index, at) {
                         return false;
@@ -205,7 +219,12 @@ impl Lane<'_> {
         true
     }
 
-    /// Writes wait until the ring takes them.
+    /// Whether the ring keeps as much as it may of what is to be passed on.
+    fn is_crowded(&self) -> bool {
+        self.ring.as_ref().is_some_and(|ring| ring.is_crowded())
+    }
+
+    /// Commands wait until the ring takes them.
     fn wait_for_room(&mut self) {
         self.client.waits_for_room = true;
         if let Some(ring) = &mut self.ring {

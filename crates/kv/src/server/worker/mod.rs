@@ -11,8 +11,10 @@
 //! `UNSENT_MAX` on the rest of its commands waits, and no more is read from it. What all
 //! connections of a thread hold (values that are not whole, answers not taken) is bounded by
 //! `held_max`: from half of it on a connection has one answer under way at a time, and
-//! beyond it those that have not moved for longest are dropped.
+//! beyond it those that have not moved for longest are dropped. Answers to a datagram are
+//! bounded by what is left out of them.
 
+mod datagram;
 mod lane;
 mod relief;
 mod ring;
@@ -25,8 +27,10 @@ use crate::cohort::{Cohort, Source};
 use crate::execute::Turn;
 use crate::shared::{Counter, Place, Shared};
 use crate::store::Worker as StoreWorker;
-use crate::wire::{Kind, Protocol, Rules, State, Stream, udp};
-use lane::{Lane, SEND_BYTES, STATS_MAX, UNSENT_MAX};
+use crate::wire::{Protocol, Rules, State, Stream, udp};
+use datagram::DatagramLane;
+use lane::{Lane, SEND_BYTES, UNSENT_MAX};
+pub(super) use relief::held_least;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Flushed, Handler, Port,
@@ -65,9 +69,9 @@ pub(super) struct Worker {
     /// Connections for which there is no place yet; nothing is read from them.
     waiting: VecDeque<ConnectionId>,
     look_for_places_at: Option<Time>,
-    /// What all connections hold, and how much that may be.
+    /// What all connections hold, and how much that may ever be.
     held: usize,
-    held_max: usize,
+    held_most: usize,
     /// What is told of connections that were dropped.
     dropped: Sparse,
     /// When the turn of the loop began; none: nothing came in it yet.
@@ -89,7 +93,7 @@ impl Worker {
         shared: Arc<Shared>,
         index: usize,
         store: StoreWorker,
-        held_max: usize,
+        held_most: usize,
         now: Time,
     ) -> Worker {
         let idle_timeout = shared.settings.idle_timeout;
@@ -106,7 +110,7 @@ impl Worker {
             waiting: VecDeque::new(),
             look_for_places_at: None,
             held: 0,
-            held_max,
+            held_most,
             dropped: Sparse::default(),
             turn_began: None,
             relieve_from: 0,
@@ -178,6 +182,7 @@ impl Worker {
         if self.cohort.is_empty() {
             return;
         }
+        let held_max = self.held_max();
         let counters = self.shared.counters(self.index);
         counters.add(Counter::Cohorts, 1);
         let mut size = 0;
@@ -209,7 +214,7 @@ impl Worker {
                     let Some(client) = self.clients.get_mut(id) else {
                         continue;
                     };
-                    let limit = match self.held > self.held_max / 2 {
+                    let limit = match self.held > held_max / 2 {
                         true => 0,
                         false => UNSENT_MAX,
                     };
@@ -239,31 +244,19 @@ impl Worker {
                     }
                 }
                 Source::Datagram { socket, peer, id } => {
-                    let mut is_first = true;
-                    for at in self.cohort.part(index).commands.clone() {
-                        if let Kind::Stats(_) = self.cohort.commands().list[at].kind {
-                            // As if it had been lost on the way.
-                            if stats >= STATS_MAX {
-                                continue;
-                            }
-                            stats += 1;
-                        }
-                        self.cohort.prepare(at, &store, &turn);
-                        let part = self.cohort.part(index);
-                        let command = &self.cohort.commands().list[at];
-                        let hash = self.cohort.hash_of(at);
-                        self.out.clear();
-                        turn.execute(self.cohort.parsed(part), command, hash, &mut self.out);
-                        if let Some((at, long)) = turn.take_long() {
-                            self.out.splice(at..at, long.iter().copied());
-                        }
-                        let answer = &self.out[..];
-                        if has_datagram(&command.kind, answer, is_first) {
-                            self.datagrams.push(port, socket, peer, id, answer);
-                            is_first = false;
-                        }
-                        is_first |= is_sent_at_once(&command.kind, answer);
-                    }
+                    let mut lane = DatagramLane {
+                        port,
+                        datagrams: &mut self.datagrams,
+                        out: &mut self.out,
+                        stats: &mut stats,
+                    };
+                    lane.run(
+                        &mut self.cohort,
+                        index,
+                        (socket, peer, id),
+                        &store,
+                        &mut turn,
+                    );
                 }
             }
         }
@@ -277,29 +270,6 @@ impl Worker {
         self.out.clear();
         self.out.shrink_to(2 * SEND_BYTES);
         self.relieve_if_needed(port, now);
-    }
-}
-
-/// Whether a command in a datagram is answered by one. A key that is not there, and a quiet
-/// request, are answered by a frame with nothing behind it, but only in front of all others.
-fn has_datagram(kind: &Kind, answer: &[u8], is_first: bool) -> bool {
-    let may_be_empty = matches!(kind, Kind::Get { .. } | Kind::Binary { .. });
-    !answer.is_empty() || may_be_empty && is_first
-}
-
-/// Whether memcached sends the answers that are ready behind this one, so that those that follow
-/// have a first again.
-fn is_sent_at_once(kind: &Kind, answer: &[u8]) -> bool {
-    match kind {
-        Kind::Get { is_last, .. } => *is_last,
-        Kind::Stats(_) => true,
-        Kind::Say(text) => *text == "MN\r\n",
-        // An error, unless it tells the key; and NOOP.
-        Kind::Binary { .. } => match answer {
-            [_, opcode, 0, 0, _, _, status @ ..] => *opcode == 0x0a || !status.starts_with(&[0, 0]),
-            _ => false,
-        },
-        _ => false,
     }
 }
 
@@ -477,7 +447,8 @@ impl Handler for Worker {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        let goes_on = !self.resumed.is_empty() || self.held > self.held_max || self.is_closing_idle;
+        let goes_on =
+            !self.resumed.is_empty() || self.held > self.held_max() || self.is_closing_idle;
         let now = goes_on.then_some(Time::ZERO);
         let times = [
             now,
@@ -521,3 +492,6 @@ impl rhythm_net::Worker for Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Connections that are closed by the server: for what they hold, for their silence, at its end.
 
 use super::Worker;
-use crate::shared::Counter;
+use crate::shared::{Counter, Settings};
 use rhythm_net::{Port, Time};
 use std::time::Duration;
 
@@ -12,18 +12,42 @@ const CLOSED_MAX: usize = 32;
 /// Connections that are looked at at once to find those that have not moved for longest.
 const LOOKED_MAX: u32 = 4096;
 
+/// What connections may hold of the memory for items, where that has long values above all (a
+/// fraction).
+const HELD_SHARE: usize = 4;
+
+/// What a thread's connections may hold in any case: a value under way, whole or nearly so, and
+/// another connection's answer.
+pub(in crate::server) fn held_least(settings: &Settings) -> usize {
+    2 * settings.item_max as usize
+}
+
 impl Worker {
+    /// What all connections may hold now. Long values stay in memory until who asked for them has
+    /// taken them: where such values have most of it, a share of it is all.
+    pub(super) fn held_max(&self) -> usize {
+        let (store, settings) = (&self.shared.store, &self.shared.settings);
+        match store.is_mostly_large() {
+            true => {
+                let share = store.memory() / HELD_SHARE / settings.threads;
+                self.held_most.min(share.max(held_least(settings)))
+            }
+            false => self.held_most,
+        }
+    }
+
     /// Where all connections hold too much, drops those that have not moved for longest, of so many
     /// that are looked at, until it is somewhat less. If that takes more it goes on in the next
     /// turn.
     pub(super) fn relieve_if_needed(&mut self, port: &mut dyn Port, now: Time) {
-        if self.held > self.held_max {
-            self.relieve(port, now);
+        let held_max = self.held_max();
+        if self.held > held_max {
+            self.relieve(port, held_max, now);
         }
     }
 
     #[cold]
-    fn relieve(&mut self, port: &mut dyn Port, now: Time) {
+    fn relieve(&mut self, port: &mut dyn Port, held_max: usize, now: Time) {
         let slots = self.clients.slots();
         let from = if self.relieve_from < slots {
             self.relieve_from
@@ -44,7 +68,7 @@ impl Worker {
                 holding[place] = (client.moved, Some(id));
             }
         }
-        let enough = self.held_max - self.held_max / 8;
+        let enough = held_max - held_max / 8;
         let mut count = 0;
         for id in holding.into_iter().filter_map(|(_, id)| id) {
             if self.held <= enough {

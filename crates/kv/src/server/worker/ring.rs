@@ -8,7 +8,7 @@ use super::super::held::{Asked, Until};
 use super::super::orders::{Forward, RingOrder};
 use crate::cohort::{Cohort, Part};
 use crate::ring::{Road, Scheme, View, Written};
-use crate::wire::{Command, Commands, Kind, What};
+use crate::wire::{Command, Commands, Kind, What, drop_key};
 use rhythm_net::{ConnectionId, Inbox, Time, clock};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How long what was written is kept to be handed over together, and how much.
 const TOGETHER: Duration = Duration::from_millis(5);
 const TOGETHER_BYTES: usize = 64 << 10;
-/// How often it is seen whether there is room for writes again.
+/// How often it is seen whether there is room again.
 const ROOM_EVERY: Duration = Duration::from_millis(2);
 
 /// Where a command is executed.
@@ -42,8 +42,10 @@ pub(crate) struct Ring {
     worker: usize,
     scheme: Scheme,
     pub(super) is_acked: bool,
-    /// The ticket of what is written in this turn; its numbers are those of commands, too.
+    /// The ticket of what is written until it is handed over.
     ticket: u64,
+    /// The number of the last command that was passed on.
+    number: u64,
     written: Written,
     /// Answers wait for the ticket; they show something of these ranges, a bit each.
     is_awaited: bool,
@@ -53,7 +55,7 @@ pub(crate) struct Ring {
     /// Connections that wait for a ticket, or for the answer under a number.
     waiting: VecDeque<(u64, ConnectionId)>,
     asking: HashMap<u64, ConnectionId>,
-    /// Connections whose writes wait for room.
+    /// Connections whose commands wait for room.
     stalled: Vec<ConnectionId>,
     look_at: Option<Time>,
 }
@@ -74,6 +76,7 @@ impl Ring {
             is_acked,
             // Greater than those of a worker before this one on its thread.
             ticket: now.as_nanos(),
+            number: now.as_nanos(),
             written: Written::default(),
             is_awaited: false,
             shown: 0,
@@ -170,8 +173,8 @@ impl Ring {
         part: &Part,
         at: usize,
     ) -> (u64, Asked, usize) {
-        self.ticket += 1;
-        let number = self.ticket;
+        self.number += 1;
+        let number = self.number;
         let (command, asked) = text(cohort, part, at);
         let bytes = command.len();
         self.forwards.push(Forward {
@@ -181,6 +184,11 @@ impl Ring {
         });
         self.asking.insert(number, id);
         (number, asked, bytes)
+    }
+
+    /// Whether what would be passed on is to wait.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.view.is_crowded()
     }
 
     /// Something of a range is shown that may not be confirmed.
@@ -197,7 +205,7 @@ impl Ring {
         Until::Released(self.ticket)
     }
 
-    /// A connection's writes wait for room.
+    /// A connection's commands wait for room.
     pub(super) fn stalls(&mut self, id: ConnectionId, now: Time) {
         self.stalled.push(id);
         self.look_at.get_or_insert(now + ROOM_EVERY);
@@ -251,7 +259,8 @@ impl Ring {
         if self.look_at.is_none_or(|at| at > now) {
             return Vec::new();
         }
-        self.look_at = self.view.is_full().then_some(now + ROOM_EVERY);
+        let has_room = !self.view.is_full() && !self.view.is_crowded();
+        self.look_at = (!has_room).then_some(now + ROOM_EVERY);
         match self.look_at {
             Some(_) => Vec::new(),
             None => std::mem::take(&mut self.stalled),
@@ -272,6 +281,14 @@ impl Ring {
         Some(id)
     }
 
+    /// The connections that wait for this ticket, which is broken.
+    pub(super) fn broken(&mut self, ticket: u64) -> Vec<ConnectionId> {
+        let from = self.waiting.partition_point(|(of, _)| *of < ticket);
+        let until = self.waiting.partition_point(|(of, _)| *of <= ticket);
+        let whose = self.waiting.drain(from..until);
+        whose.map(|(_, id)| id).collect()
+    }
+
     /// The connection that asked under this number, which is answered.
     pub(super) fn answered(&mut self, number: u64) -> Option<ConnectionId> {
         self.asking.remove(&number)
@@ -283,27 +300,34 @@ impl Ring {
 }
 
 /// A command as its client wrote it, or the like for a key of several; and how its answer is read.
+///
+/// Lines are made of keys of lines only, which have neither blanks nor line ends: all others may.
 fn text(cohort: &Cohort, part: &Part, at: usize) -> (Vec<u8>, Asked) {
     let parsed = cohort.parsed(part);
     let list = &parsed.commands.list;
     let command = &list[at];
     let key = command.key.of(parsed.bytes, &parsed.commands.decoded);
-    let line = |before: &str| [before.as_bytes(), key, b"\r\n"].concat();
+    let line = |before: &str, behind: &str| [before.as_bytes(), key, behind.as_bytes()].concat();
     match command.kind {
         Kind::Get {
             with_cas, touch, ..
         } => {
             let plural = if with_cas { "s" } else { "" };
             let text = match touch {
-                Some(exptime) => line(&format!("gat{plural} {exptime} ")),
-                None => line(&format!("get{plural} ")),
+                Some(exptime) => line(&format!("gat{plural} {exptime} "), "\r\n"),
+                None => line(&format!("get{plural} "), "\r\n"),
             };
             (text, Asked::Key)
         }
-        Kind::Drop => {
-            let text = [b"delete ", key, b" noreply\r\n"].concat();
-            (text, Asked::Quiet)
-        }
+        // It may be one key of a `gat` whose line has a mistake behind it.
+        Kind::Touch { exptime, quiet } => match quiet {
+            true => (
+                line("touch ", &format!(" {exptime} noreply\r\n")),
+                Asked::Quiet,
+            ),
+            false => (line("touch ", &format!(" {exptime}\r\n")), Asked::Line),
+        },
+        Kind::Drop => (drop_key(key), Asked::Unseen),
         kind => {
             let start = command.start as usize;
             let next = list[at + 1..part.commands.end].iter();
@@ -323,8 +347,69 @@ fn text(cohort: &Cohort, part: &Part, at: usize) -> (Vec<u8>, Asked) {
 fn is_quiet(kind: Kind, commands: &Commands) -> bool {
     match kind {
         Kind::Store { quiet, .. } | Kind::Delete { quiet } => quiet,
-        Kind::Arithmetic { quiet, .. } | Kind::Touch { quiet, .. } => quiet,
+        Kind::Arithmetic { quiet, .. } => quiet,
         Kind::Meta { index, .. } => commands.meta[index as usize].quiet,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cohort::Source;
+    use crate::wire::{Rules, Stream, parse};
+
+    /// What is passed on of a client's commands that have keys.
+    fn passed_on(bytes: &[u8]) -> Vec<(Vec<u8>, Asked)> {
+        let mut cohort = Cohort::default();
+        let source = Source::Connection(ConnectionId::new(0, 0));
+        cohort.add(source, Stream::default(), bytes);
+        cohort.parse(&Rules::default());
+        let part = cohort.part(0);
+        let commands = part.commands.clone();
+        let with_keys = commands.filter(|at| {
+            let command = &cohort.commands().list[*at];
+            !command.key.of(bytes, &cohort.commands().decoded).is_empty()
+        });
+        with_keys.map(|at| text(&cohort, part, at)).collect()
+    }
+
+    #[test]
+    fn a_refused_value_drops_its_key_and_does_nothing_else() {
+        let key = b"a noreply\r\nflush_all\r\ndelete b";
+        let mut set = vec![0x80, 1, 0, key.len() as u8, 8, 0, 0, 0];
+        set.extend((key.len() as u32 + 8 + (2 << 20)).to_be_bytes());
+        set.extend([0; 12 + 8]);
+        set.extend(key);
+        // The same key in base64.
+        let meta = b"ms YSBub3JlcGx5DQpmbHVzaF9hbGwNCmRlbGV0ZSBi 2097152 b\r\n".to_vec();
+        for sent in [set, meta] {
+            let passed = passed_on(&sent);
+            let [(bytes, Asked::Unseen)] = &passed[..] else {
+                panic!("{passed:?}");
+            };
+            let mut commands = Commands::default();
+            let (mut stream, rules) = (Stream::default(), Rules::default());
+            parse(&mut stream, &rules, bytes, usize::MAX, &mut commands);
+            let [command] = &commands.list[..] else {
+                panic!("{:?}", commands.list);
+            };
+            assert_eq!(command.key.of(bytes, b""), key);
+            assert_eq!(commands.binary[0].what, What::Delete);
+        }
+    }
+
+    #[test]
+    fn keys_before_a_mistake_are_touched_and_nothing_more_is_said_of_them() {
+        let line = format!("gat 10 a b {}\r\n", "x".repeat(251));
+        let touch = |key| {
+            (
+                format!("touch {key} 10 noreply\r\n").into_bytes(),
+                Asked::Quiet,
+            )
+        };
+        assert_eq!(passed_on(line.as_bytes()), [touch("a"), touch("b")]);
+        let asked = [(b"touch a 0\r\n".to_vec(), Asked::Line)];
+        assert_eq!(passed_on(b"touch a 0\r\nmn\r\n"), asked);
     }
 }

@@ -29,19 +29,20 @@ impl Worker {
             ring.fence(fence);
         }
         let mut moved = Vec::new();
-        if let Some(ticket) = told.released {
-            while let Some(id) = ring.released(ticket) {
+        // First: that all tickets up to one are released is said of the others of them.
+        for ticket in told.broken {
+            for id in ring.broken(ticket) {
+                // Nobody knows what became of its writes.
                 if let Some(client) = self.clients.get_mut(id) {
-                    client.held.release(ticket);
+                    client.held.give_up(ticket);
                     moved.push(id);
                 }
             }
         }
-        for ticket in told.broken {
+        if let Some(ticket) = told.released {
             while let Some(id) = ring.released(ticket) {
-                // Nobody knows what became of its writes.
                 if let Some(client) = self.clients.get_mut(id) {
-                    client.held.give_up();
+                    client.held.release(ticket);
                     moved.push(id);
                 }
             }

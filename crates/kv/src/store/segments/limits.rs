@@ -42,6 +42,11 @@ impl Segments {
         self.pool().used() as usize * self.segment_bytes() + self.large.load(Ordering::Relaxed)
     }
 
+    /// Bytes of long values.
+    pub(in crate::store) fn large_bytes(&self) -> usize {
+        self.large.load(Ordering::Relaxed)
+    }
+
     /// Segments that may be used beside the long values there are.
     pub(super) fn allowed(&self) -> u32 {
         let large = self.large.load(Ordering::Relaxed);

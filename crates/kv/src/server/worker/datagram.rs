@@ -1,0 +1,86 @@
+//! A datagram's commands are executed, and answered in datagrams. It cannot be told to wait: what
+//! would take too long is left out, as if it had been lost on the way.
+
+use super::super::udp::Datagrams;
+use super::lane::{STATS_MAX, UNSENT_MAX, is_stats};
+use crate::cohort::Cohort;
+use crate::execute::Turn;
+use crate::store::Store;
+use crate::wire::Kind;
+use rhythm_net::{DatagramId, Port};
+use std::net::SocketAddr;
+
+/// A datagram whose commands are executed.
+pub(super) struct DatagramLane<'a> {
+    pub(super) port: &'a mut dyn Port,
+    pub(super) datagrams: &'a mut Datagrams,
+    pub(super) out: &'a mut Vec<u8>,
+    /// How many `stats` the turn has executed.
+    pub(super) stats: &'a mut usize,
+}
+
+impl DatagramLane<'_> {
+    /// Executes a datagram's part of the cohort, and answers: to a socket's peer, and how that
+    /// calls its request.
+    pub(super) fn run(
+        &mut self,
+        cohort: &mut Cohort,
+        index: usize,
+        (socket, peer, id): (DatagramId, SocketAddr, u16),
+        store: &Store,
+        turn: &mut Turn<'_>,
+    ) {
+        let (mut is_first, mut answered) = (true, 0);
+        for at in cohort.part(index).commands.clone() {
+            if answered >= UNSENT_MAX {
+                break;
+            }
+            if is_stats(cohort.commands(), at) {
+                if *self.stats >= STATS_MAX {
+                    continue;
+                }
+                *self.stats += 1;
+            }
+            cohort.prepare(at, store, turn);
+            let part = cohort.part(index);
+            let command = &cohort.commands().list[at];
+            let hash = cohort.hash_of(at);
+            self.out.clear();
+            turn.execute(cohort.parsed(part), command, hash, self.out);
+            if let Some((at, long)) = turn.take_long() {
+                self.out.splice(at..at, long.iter().copied());
+            }
+            let answer = &self.out[..];
+            answered += answer.len();
+            if has_datagram(&command.kind, answer, is_first) {
+                (self.datagrams).push(self.port, socket, peer, id, answer);
+                is_first = false;
+            }
+            is_first |= is_sent_at_once(&command.kind, answer);
+            turn.make_way();
+        }
+    }
+}
+
+/// Whether a command in a datagram is answered by one. A key that is not there, and a quiet
+/// request, are answered by a frame with nothing behind it, but only in front of all others.
+fn has_datagram(kind: &Kind, answer: &[u8], is_first: bool) -> bool {
+    let may_be_empty = matches!(kind, Kind::Get { .. } | Kind::Binary { .. });
+    !answer.is_empty() || may_be_empty && is_first
+}
+
+/// Whether memcached sends the answers that are ready behind this one, so that those that follow
+/// have a first again.
+fn is_sent_at_once(kind: &Kind, answer: &[u8]) -> bool {
+    match kind {
+        Kind::Get { is_last, .. } => *is_last,
+        Kind::Stats(_) => true,
+        Kind::Say(text) => *text == "MN\r\n",
+        // An error, unless it tells the key; and NOOP.
+        Kind::Binary { .. } => match answer {
+            [_, opcode, 0, 0, _, _, status @ ..] => *opcode == 0x0a || !status.starts_with(&[0, 0]),
+            _ => false,
+        },
+        _ => false,
+    }
+}

@@ -1,0 +1,123 @@
+use super::*;
+use crate::shared::{Settings, Start};
+use crate::store::{Store, StoreOptions};
+use lane::STATS_MAX;
+use rhythm_net::Role;
+use rhythm_net::testing::TestPort;
+use std::net::SocketAddr;
+
+/// A worker, without a driver.
+struct Alone {
+    worker: Worker,
+    port: TestPort,
+    now: Time,
+}
+
+impl Alone {
+    fn new(memory: usize) -> Alone {
+        let options = StoreOptions {
+            memory,
+            ..StoreOptions::default()
+        };
+        let store = Arc::new(Store::new(options).expect("memory"));
+        let settings = Settings {
+            threads: 1,
+            ..Settings::default()
+        };
+        let of_worker = store.worker().expect("the first");
+        let held_most = settings.buffers_max;
+        let shared = Shared::new(settings, store, Start::new(Time::ZERO, 0), |_| {});
+        Alone {
+            worker: Worker::new(Arc::new(shared), 0, of_worker, held_most, Time::ZERO),
+            port: TestPort::default(),
+            now: Time::ZERO,
+        }
+    }
+
+    /// A connection that takes so many bytes.
+    fn connect(&mut self, slot: u32, room: usize) -> ConnectionId {
+        let connection = ConnectionId::new(slot, 0);
+        self.port.accept(connection);
+        self.port.at(connection).room = room;
+        let accepted = Accepted {
+            connection,
+            role: Role::default(),
+            peer: rhythm_net::Client::At(SocketAddr::from(([127, 0, 0, 1], 1))),
+        };
+        self.worker.opened(&mut self.port, accepted, self.now);
+        connection
+    }
+
+    /// One turn of the loop, in which a connection sends something; what it is answered.
+    fn turn(&mut self, id: ConnectionId, bytes: &[u8]) -> Vec<u8> {
+        self.now += Duration::from_millis(1);
+        let (worker, port) = (&mut self.worker, &mut self.port);
+        worker.received(port, id, bytes, self.now);
+        worker.tick(port, self.now);
+        worker.idle(port, self.now);
+        worker.turn_ended(self.now);
+        let connection = port.connections.get_mut(&id);
+        connection.map_or_else(Vec::new, |one| std::mem::take(&mut one.sent))
+    }
+}
+
+#[test]
+fn a_turn_executes_so_many_stats_in_either_protocol() {
+    let mut alone = Alone::new(1 << 20);
+    let mut stat = [0; 24];
+    (stat[0], stat[1]) = (0x80, 0x10);
+    // Who ends the packets of an answer is the one without a key.
+    let is_end = |head: &[u8]| head == [0x81, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let binary = alone.connect(0, usize::MAX);
+    let sent = alone.turn(binary, &stat.repeat(3 * STATS_MAX));
+    assert_eq!(
+        sent.windows(12).filter(|head| is_end(head)).count(),
+        STATS_MAX
+    );
+    let text = alone.connect(1, usize::MAX);
+    let sent = alone.turn(text, &b"stats\r\n".repeat(3 * STATS_MAX));
+    let sent = String::from_utf8(sent).expect("a text");
+    assert_eq!(sent.matches("END\r\n").count(), STATS_MAX);
+}
+
+#[test]
+fn a_datagram_is_answered_so_much_and_no_more() {
+    const LONG: usize = 100_000;
+    let mut alone = Alone::new(64 << 20);
+    let client = alone.connect(0, usize::MAX);
+    let set = format!("set a 0 0 {LONG}\r\n{}\r\n", "x".repeat(LONG));
+    assert_eq!(alone.turn(client, set.as_bytes()), b"STORED\r\n");
+    let before = alone.worker.shared.total(Counter::BytesWritten);
+    let gets = [b"\0\0\0\0\0\x01\0\0get", &b" a".repeat(1000)[..], b"\r\n"].concat();
+    let socket = DatagramId {
+        index: 0,
+        role: Role::default(),
+    };
+    let datagram = Datagram::new(SocketAddr::from(([127, 0, 0, 1], 1)), &gets);
+    let now = alone.now;
+    (alone.worker).datagrams(&mut alone.port, socket, &[datagram], now);
+    alone.turn(client, b"");
+    let written = alone.worker.shared.total(Counter::BytesWritten) - before;
+    assert!(
+        (1 << 20..(1 << 20) + 2 * LONG as u64).contains(&written),
+        "{written}"
+    );
+}
+
+/// Each of them has a value that is no item's any more when the next has come.
+#[test]
+fn values_that_slow_readers_have_not_taken_leave_room_for_others() {
+    const LONG: usize = 900_000;
+    let mut alone = Alone::new(32 << 20);
+    let writer = alone.connect(0, usize::MAX);
+    for round in 1..100 {
+        let set = format!("set a 0 0 {LONG}\r\n{}\r\n", "x".repeat(LONG));
+        let said = alone.turn(writer, set.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&said), "STORED\r\n", "{round}");
+        let slow = alone.connect(round, 0);
+        alone.turn(slow, b"get a\r\n");
+        assert!(alone.port.connections.contains_key(&slow), "{round}");
+    }
+    let dropped = alone.port.aborted.len();
+    assert!((50..99).contains(&dropped), "{dropped}");
+}
