@@ -431,7 +431,7 @@ impl Proxies {
         let route = self.routes.get_mut(&exchange.route)?;
         route.under_way -= 1;
         if exchange.phase == Phase::Waiting {
-            route.waiting.retain(|waiting| *waiting != slot);
+            route.waits_no_more(slot, exchange.upstream);
         }
         if std::mem::take(&mut exchange.is_on) {
             route.upstreams[exchange.upstream].left();
