@@ -138,9 +138,7 @@ impl Proxies {
         };
         let slot = match link.used {
             Use::Exchange(slot) => slot,
-            Use::Check(check) => {
-                return self.is_found(check.route, check.upstream, false);
-            }
+            Use::Check(check) => return self.check_ended(answers, &check),
             Use::Idle => return,
         };
         let Some(exchange) = self.exchanges.get_mut(&slot) else {
