@@ -32,9 +32,13 @@ impl Host for SharedProxies {
         is_last: bool,
     ) -> Flow {
         let proxies = &mut *self.0.borrow_mut();
-        let flow = proxies.content(answers, slot, piece, is_last);
+        proxies.content(answers, slot, piece, is_last);
         proxies.settle(answers);
-        flow
+        // Asked at last: it may have found its connection just now, and waits no more.
+        match proxies.exchanges.get(&slot) {
+            Some(exchange) if exchange.client_waits => Flow::Wait,
+            _ => Flow::More,
+        }
     }
 
     fn room(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot) {

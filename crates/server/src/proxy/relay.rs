@@ -158,16 +158,16 @@ impl Proxies {
         exchange.wait_until(until, &mut self.timers);
     }
 
-    /// A piece of a request's content came.
+    /// A piece of a request's content came. Whether its client waits is said by the exchange.
     pub(super) fn content(
         &mut self,
         answers: &mut Answers<'_>,
         slot: AnswerSlot,
         piece: &[u8],
         is_last: bool,
-    ) -> Flow {
+    ) {
         let Some(exchange) = self.exchanges.get_mut(&slot) else {
-            return Flow::More;
+            return;
         };
         if exchange.ends == Ends::Upgrade && exchange.phase != Phase::Tunnel {
             // To the server it would be a request, if that does not speak the other protocol; one
@@ -176,28 +176,22 @@ impl Proxies {
                 exchange.take(piece, is_last);
             }
             exchange.client_waits = true;
-            return Flow::Wait;
+            return;
         }
         let most = (self.routes.get(&exchange.route))
             .and_then(|route| route.settings().content_bytes_max)
             .map_or(u64::MAX, |most| most.get().into());
         exchange.take(piece, is_last);
         if exchange.content > most && exchange.phase != Phase::Tunnel {
-            self.refuse(answers, slot, 413);
-            return Flow::More;
+            return self.refuse(answers, slot, 413);
         }
         if matches!(exchange.phase, Phase::Waiting | Phase::Connecting) {
             exchange.client_waits = true;
-            return Flow::Wait;
+            return;
         }
         self.send(answers, slot, false);
-        let Some(exchange) = self.exchanges.get_mut(&slot) else {
-            return Flow::More;
-        };
-        exchange.client_waits = !exchange.owed.is_empty();
-        match exchange.client_waits {
-            true => Flow::Wait,
-            false => Flow::More,
+        if let Some(exchange) = self.exchanges.get_mut(&slot) {
+            exchange.client_waits = !exchange.owed.is_empty();
         }
     }
 
