@@ -180,10 +180,9 @@ impl Proxies {
                 }
                 self.not_connected(answers, slot, Cause::ConnectsLate);
             }
-            Phase::Asked if !exchange.owed.is_empty() => self.fail(answers, slot, Cause::Stuck),
+            _ if !exchange.owed.is_empty() => self.fail(answers, slot, Cause::Stuck),
             Phase::Asked => self.fail(answers, slot, Cause::Late),
             Phase::Answering => self.fail(answers, slot, Cause::Silent),
-            Phase::Tunnel if !exchange.owed.is_empty() => self.fail(answers, slot, Cause::Stuck),
             // Neither had anything to say: nobody failed.
             Phase::Tunnel => self.finish(answers, slot, false),
         }

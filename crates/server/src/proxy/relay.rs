@@ -143,17 +143,16 @@ impl Proxies {
         }
         match exchange.phase {
             Phase::Asked => {}
-            Phase::Tunnel => return self.note_piece(answers, slot),
-            Phase::Waiting | Phase::Connecting | Phase::Answering => return,
+            Phase::Answering | Phase::Tunnel => return self.note_piece(answers, slot),
+            Phase::Waiting | Phase::Connecting => return,
         }
         let Some(route) = self.routes.get(&exchange.route) else {
             return;
         };
-        let until = match (exchange.owed.is_empty(), exchange.has_content) {
-            (false, _) => now + route.settings().piece_timeout,
-            // It is the client's turn, which is given up elsewhere.
-            (true, false) if exchange.ends != Ends::Upgrade => Time::NEVER,
-            (true, _) => now + route.settings().answer_timeout,
+        let until = match exchange.owed.is_empty() {
+            false => now + route.settings().piece_timeout,
+            true if exchange.is_the_clients_turn() => Time::NEVER,
+            true => now + route.settings().answer_timeout,
         };
         exchange.wait_until(until, &mut self.timers);
     }
@@ -245,8 +244,8 @@ impl Proxies {
         self.decoded = decoded;
     }
 
-    /// Something came of an answer, which gives the server time for more; or something passed
-    /// either way of another protocol.
+    /// Something came of an answer, or was sent of a content that goes on behind its beginning,
+    /// which gives the server time for more; or something passed either way of another protocol.
     fn note_piece(&mut self, answers: &Answers<'_>, slot: AnswerSlot) {
         let Some(exchange) = self.exchanges.get_mut(&slot) else {
             return;
@@ -258,7 +257,7 @@ impl Proxies {
         let until = match exchange.phase {
             Phase::Waiting | Phase::Connecting | Phase::Asked => return,
             Phase::Tunnel if !exchange.owed.is_empty() => now + settings.piece_timeout,
-            _ if exchange.server_waits => Time::NEVER,
+            _ if exchange.server_waits || exchange.is_the_clients_turn() => Time::NEVER,
             Phase::Tunnel => now + settings.tunnel_timeout,
             Phase::Answering => now + settings.piece_timeout,
         };
