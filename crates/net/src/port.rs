@@ -342,7 +342,8 @@ pub enum Ended {
 #[must_use]
 pub enum Sent {
     /// That many bytes were taken, from the first on. If fewer than were given, the socket is full:
-    /// `writable` follows when it is not.
+    /// `writable` follows when it is not. Or else a connection that we began has failed: `ended`
+    /// follows, behind what its peer said before, which may be an answer.
     Taken(usize),
     /// The connection is gone, or was when called: its id names nothing any more, and no `ended`
     /// follows.
@@ -394,7 +395,8 @@ pub trait Port {
     fn abort(&mut self, connection: ConnectionId);
 
     /// Stops `received` for this connection, so that the peer is slowed down to our pace. A failure
-    /// is still told at once; that the peer has finished is told after `resume`.
+    /// is still told at once, unless we began the connection and its peer has said something
+    /// before; that, and that the peer has finished, is told after `resume`.
     fn pause(&mut self, connection: ConnectionId);
 
     /// Takes up reading again.

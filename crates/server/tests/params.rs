@@ -37,6 +37,16 @@ const LISTS: &[(&str, &str)] = &[
          many = { in = \"query\", name = \"x\", list = 3, type = \"text\" }\n+++\n\
          {{ one }} {{ many|join(\",\") }}",
     ),
+    (
+        "mixed.html",
+        "+++\nroute = \"POST /mixed\"\nerrors = \"values\"\n[params]\n\
+         a = { in = [\"form\", \"query\"], list = 3, type = \"text\" }\n\
+         c = { in = \"form\", list = 3, type = \"text\" }\n\
+         n = { in = [\"form\", \"query\"], type = \"int\", default = 0 }\n\
+         m = { in = [\"query\", \"form\"], type = \"int\", default = 0 }\n+++\n\
+         {{ a|join(\",\") }};{{ c|join(\",\") }};{{ n }};{{ m }};\
+         {{ errors.a }}{{ errors.n }}{{ errors.m }}",
+    ),
 ];
 
 #[test]
@@ -104,6 +114,33 @@ fn a_list_comes_in_one_of_three_ways() {
     // Where a value has the same name, it is that.
     assert_eq!(client.get("/both?x=1&x[]=2").text(), "1 2");
     assert_eq!(client.get("/both?x=1&x=2").status, 400);
+    stop(server);
+}
+
+#[test]
+fn what_a_worse_carrier_has_counts_only_where_the_better_ones_have_nothing() {
+    let server = serve(LISTS);
+    let mut client = client(&server);
+    for (query, form, expected) in [
+        // The others keep their order where one begins anew.
+        ("a=1&a=2&a=3", "c=x&a=9&c=y", "9;x,y;0;0;"),
+        ("n=x", "n=5", ";;5;0;"),
+        ("n=%zz&n=1", "n=5", ";;5;0;"),
+        ("n=7", "n=x", ";;0;0;is not an integer"),
+        ("n=7", "", ";;7;0;"),
+        ("n=x", "", ";;0;0;is not an integer"),
+        ("n=7&n=8", "", ";;7;0;is given twice"),
+        ("m=5", "m=%zz", ";;0;5;"),
+        ("m=5", "m=x&m=y", ";;0;5;"),
+        ("a=%zz", "a=1", "1;;0;0;"),
+        ("a=1&a[]=2", "a=1", "1;;0;0;"),
+        ("a=1", "a=%zz", ";;0;0;cannot be decoded"),
+        ("a=%zz", "", ";;0;0;cannot be decoded"),
+    ] {
+        let answer = client.form(&format!("/mixed?{query}"), form);
+        let got = (answer.status, answer.text());
+        assert_eq!(got, (200, expected), "{query} {form}");
+    }
     stop(server);
 }
 
@@ -265,6 +302,9 @@ fn json_is_taken_as_it_is_declared() {
     // The first of its carriers counts.
     let both = client.with("POST /order?name=q", AS_JSON, r#"{"name":"j"}"#);
     assert!(both.text().starts_with("j|"), "{}", both.text());
+    let names = |count| (0..count).map(|i| format!("\"{i}\":0"));
+    let twice: Vec<String> = names(100).chain(names(100).skip(50)).collect();
+    let twice = format!("{{{}}}", twice.join(","));
     let query = client.with("POST /order?name=q", "", "");
     assert!(query.text().starts_with("q|"), "{}", query.text());
     for (document, problem) in [
@@ -290,6 +330,7 @@ fn json_is_taken_as_it_is_declared() {
             r#"{"name":"a","n\u0061me":"b"}"#,
             "The content has a name twice",
         ),
+        (&twice, "The content has a name twice"),
         (r#"{"name":1}"#, "The parameter name is not a text."),
         (r#"{"name":["a"]}"#, "The parameter name is not a text."),
         (r#"{"name":"abcdef"}"#, "The parameter name is too long."),
@@ -363,7 +404,7 @@ fn json_is_taken_as_it_is_declared() {
         "{}",
         answer.text()
     );
-    let many: Vec<String> = (0..257).map(|i| format!("\"{i}\":0")).collect();
+    let many: Vec<String> = names(257).collect();
     let answer = client.with("POST /order", AS_JSON, &format!("{{{}}}", many.join(",")));
     assert!(
         answer.text().contains("has too many members"),

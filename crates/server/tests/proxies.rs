@@ -1,13 +1,20 @@
-//! Proxy routes before servers that can be reached, then not, then again.
+//! Proxy routes before servers that can be reached, then not, then again, and before those that end
+//! connections, or answer, early.
 
 mod common;
 
 use common::*;
-use rhythm_server::{Handle, Server, SiteSettings, backend};
+use rhythm_net::{Peer, Port, Time};
+use rhythm_server::backend::{Backend, Batch, Tell};
+use rhythm_server::{ConnectionOwner, Handle, Server, SiteSettings, backend};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::{sleep, spawn};
 use std::time::Duration;
 
 /// A server that keeps connections, and may stop to take new ones. It ends with its process:
@@ -65,9 +72,13 @@ impl Upstream {
     fn answered(&self) -> usize {
         self.answered.load(Ordering::SeqCst)
     }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
 }
 
-/// Answers what is asked on a connection, `/slow` after a while.
+/// Answers what is asked on a connection, `/slow` after a while, and counts it but for `/health`.
 fn answer(mut stream: TcpStream, answered: &AtomicUsize) {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];
@@ -82,8 +93,10 @@ fn answer(mut stream: TcpStream, answered: &AtomicUsize) {
         if bytes.starts_with(b"GET /slow") {
             std::thread::sleep(Duration::from_millis(100));
         }
+        if !bytes.starts_with(b"GET /health") {
+            answered.fetch_add(1, Ordering::SeqCst);
+        }
         bytes.clear();
-        answered.fetch_add(1, Ordering::SeqCst);
         let text = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         if stream.write_all(text).is_err() {
             return;
@@ -91,15 +104,63 @@ fn answer(mut stream: TcpStream, answered: &AtomicUsize) {
     }
 }
 
+/// An application at a TCP port, and one at a Unix socket, that deal with each connection so; their
+/// URLs.
+fn apps(name: &str, deal: impl Fn(File) + Clone + Send + 'static) -> [String; 2] {
+    let name = format!("rhythm-{name}-{}.sock", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let _ = std::fs::remove_file(&path);
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let unix = UnixListener::bind(&path).expect("a free path");
+    let urls = [
+        format!("http://{}", tcp.local_addr().expect("it has one")),
+        format!("http://unix:{}", path.display()),
+    ];
+    let deals = deal.clone();
+    spawn(move || {
+        for stream in tcp.incoming().flatten() {
+            deals(OwnedFd::from(stream).into());
+        }
+    });
+    spawn(move || {
+        for stream in unix.incoming().flatten() {
+            deal(OwnedFd::from(stream).into());
+        }
+    });
+    urls
+}
+
+/// The head of a request, of whose content nothing is read.
+fn head_of(app: &mut File) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        app.read_exact(&mut byte).expect("a whole head");
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).expect("text")
+}
+
+/// The head of an answer of so many bytes, which says that it is the last.
+fn answer_of(status: &str, length: usize) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n")
+}
+
 /// A server with one worker that proxies all to these.
 fn serve(to: &[&Upstream], more: &str) -> Handle {
-    let to: Vec<String> = to
-        .iter()
-        .map(|it| format!("\"http://{}\"", it.address))
-        .collect();
+    let urls: Vec<String> = to.iter().map(|it| it.url()).collect();
+    serve_at(&urls, more, |_| ())
+}
+
+fn serve_at(to: &[String], more: &str, change: impl FnOnce(&mut SiteSettings)) -> Handle {
+    let to: Vec<String> = to.iter().map(|url| format!("\"{url}\"")).collect();
     let to = to.join(", ");
-    let toml = format!("[[proxy]]\nmatch = \"/**\"\nto = [{to}]\n{more}\n");
-    let service = service_of(&[], &toml);
+    let toml = format!(
+        "[backend.echo]\nkind = \"besim\"\n[[proxy]]\nmatch = \"/**\"\nto = [{to}]\n{more}\n"
+    );
+    let is_needed = |page: &&(&str, &str)| ["hello.html", "ask.html"].contains(&page.0);
+    let pages: Vec<(&str, &str)> = PAGES.iter().filter(is_needed).copied().collect();
+    let service = service_of(&pages, &toml);
     let options = options_of(&service);
     let mut settings = SiteSettings::of(&service);
     for route in &mut settings.proxies {
@@ -107,13 +168,42 @@ fn serve(to: &[&Upstream], more: &str) -> Handle {
             *peers = backend::find(&url.place).expect("it is there");
         }
     }
+    change(&mut settings);
     let statics = rhythm_server::Statics::new(&service.config.statics.mount, Vec::new());
     let site = rhythm_server::Site::new(Arc::new(service), statics, settings);
-    let parts = parts(
+    let mut parts = parts(
         Arc::new(site.expect("a sound site")),
         Box::new(|| Err("no".into())),
     );
+    parts.backends = Arc::new(|_, _| Box::<Holding>::default());
     Server::start(options, parts).expect("it starts")
+}
+
+/// A backend that holds its worker up.
+#[derive(Default)]
+struct Holding(Echo);
+
+const HELD: Duration = Duration::from_millis(400);
+
+impl ConnectionOwner for Holding {
+    fn wake_at(&self) -> Option<Time> {
+        self.0.wake_at()
+    }
+
+    fn tick(&mut self, port: &mut dyn Port, now: Time) {
+        self.0.tick(port, now);
+    }
+}
+
+impl Backend for Holding {
+    fn submit(&mut self, port: &mut dyn Port, batch: Batch<'_>, now: Time) {
+        sleep(HELD);
+        self.0.submit(port, batch, now);
+    }
+
+    fn poll(&mut self, tell: &mut Tell<'_>) {
+        self.0.poll(tell);
+    }
 }
 
 /// A server whose listener is full for a moment keeps the connections that it has. It is known to
@@ -143,5 +233,175 @@ fn a_server_that_kept_its_connections_is_asked_as_before_once_it_takes_new_ones(
     }
     let asked = one.answered() - before;
     assert!((8..=12).contains(&asked), "{asked} of 20");
+    stop(server);
+}
+
+/// One of a server's addresses is enough for it to be in order.
+#[test]
+fn a_server_is_in_order_at_whichever_of_its_addresses() {
+    let (one, other) = (Upstream::new(), Upstream::new());
+    let nobody = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let nowhere = nobody.local_addr().expect("it has one");
+    drop(nobody);
+    let health = "health = \"/health\"\nhealth_interval = \"50ms\"";
+    let server = serve_at(&[one.url(), other.url()], health, |settings| {
+        let peers = &mut settings.proxies[0].peers[0];
+        peers.insert(0, Peer::tcp("nowhere", nowhere));
+    });
+    sleep(Duration::from_millis(300));
+    let mut client = client(&server);
+    for _ in 0..10 {
+        assert_eq!(client.get("/").status, 200);
+    }
+    assert_eq!((one.answered(), other.answered()), (5, 5));
+    stop(server);
+}
+
+/// The last of an answer lies in the socket, and its server is gone, while a slow client does not
+/// take it.
+#[test]
+fn an_answer_is_whole_though_its_server_is_gone_before_a_slow_client_has_it() {
+    const LENGTH: usize = 16 << 20;
+    let gone = Arc::new(AtomicUsize::new(0));
+    let goes = gone.clone();
+    let urls = apps("slow-client", move |mut app| {
+        head_of(&mut app);
+        let head = answer_of("200 OK", LENGTH);
+        app.write_all(head.as_bytes()).expect("it is read");
+        app.write_all(&vec![b'y'; LENGTH]).expect("it is read");
+        drop(app);
+        goes.fetch_add(1, Ordering::SeqCst);
+    });
+    for (before, url) in urls.into_iter().enumerate() {
+        let server = serve_at(&[url], "", |_| ());
+        let mut client = client(&server).stream;
+        let head = b"GET /app HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+        client.write_all(head).expect("it is read");
+        let mut all = Vec::new();
+        let mut piece = vec![0; 1 << 16];
+        while gone.load(Ordering::SeqCst) == before {
+            let count = client.read(&mut piece).expect("there is more");
+            assert!(count > 0, "a part of the answer: {}", all.len());
+            all.extend_from_slice(&piece[..count]);
+            sleep(Duration::from_millis(1));
+        }
+        sleep(Duration::from_millis(200));
+        client.read_to_end(&mut all).expect("the rest");
+        let content = all.iter().filter(|byte| **byte == b'y').count();
+        assert_eq!(content, LENGTH);
+        stop(server);
+    }
+}
+
+/// An application reads the head of a large upload alone, answers and hangs up.
+#[test]
+fn a_refusal_is_heard_though_its_server_takes_no_more_of_an_upload() {
+    let urls = apps("refuses", |mut app| {
+        let head = head_of(&mut app);
+        let length = head["POST /".len()..].split(' ').next().expect("a path");
+        let length = length.parse().expect("a length");
+        let head = answer_of("413 Content Too Large", length);
+        let answer = head + &"n".repeat(length);
+        app.write_all(answer.as_bytes()).expect("there is room");
+    });
+    // Over TCP what the peer's kernel had no room for is lost with such an end.
+    for (url, length) in urls.into_iter().zip([40_000, 100_000]) {
+        let server = serve_at(std::slice::from_ref(&url), "", |_| ());
+        for _ in 0..20 {
+            let mut client = client(&server);
+            let mut writes = client.stream.try_clone().expect("a socket");
+            let head =
+                format!("POST /{length} HTTP/1.1\r\nHost: h\r\nContent-Length: 8000000\r\n\r\n");
+            let writer = spawn(move || {
+                // Whoever is refused may not be read to the end.
+                let _ = writes.write_all(head.as_bytes());
+                let _ = writes.write_all(&vec![b'z'; 8_000_000]);
+            });
+            let answer = client.response(false);
+            assert_eq!((answer.status, answer.body.len()), (413, length), "{url}");
+            drop(client);
+            writer.join().expect("no panic");
+        }
+        stop(server);
+    }
+}
+
+/// An application that answers while it is asked has as long as the client takes.
+#[test]
+fn an_answer_that_is_begun_early_goes_on_as_long_as_the_client_uploads() {
+    let urls = apps("early", |mut app| {
+        head_of(&mut app);
+        let head = answer_of("200 OK", 10);
+        app.write_all(head.as_bytes()).expect("it is read");
+        let mut content = [0; 10];
+        app.read_exact(&mut content).expect("all of it");
+        app.write_all(&content).expect("it is read");
+    });
+    for url in urls {
+        let server = serve_at(&[url], "piece_timeout = \"200ms\"", |_| ());
+        let mut client = client(&server);
+        client.send("POST /app HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n");
+        for digit in 0..10 {
+            sleep(Duration::from_millis(60 * (digit % 3) * (digit % 3)));
+            client.send(digit.to_string());
+        }
+        assert_eq!(client.response(false).text(), "0123456789");
+        stop(server);
+    }
+}
+
+/// What a page may not have goes on to an application that may, in however many pieces it came.
+#[test]
+fn a_content_longer_than_a_page_may_have_is_passed_on_though_it_comes_at_once() {
+    let urls = apps("long", |mut app| {
+        head_of(&mut app);
+        let mut content = vec![0; 3000];
+        app.read_exact(&mut content).expect("all of it");
+        let head = answer_of("200 OK", 0);
+        app.write_all(head.as_bytes()).expect("it is read");
+    });
+    let server = serve_at(&urls[..1], "[limits]\nbody_bytes_max = 2000", |_| ());
+    for path in ["app", "hello"] {
+        let mut client = client(&server);
+        let head = format!("POST /{path} HTTP/1.1\r\nHost: h\r\nContent-Length: 3000\r\n\r\n");
+        client.send(head + &"z".repeat(3000));
+        let status = if path == "app" { 200 } else { 413 };
+        assert_eq!(client.response(false).status, status, "{path}");
+    }
+    stop(server);
+}
+
+/// Its connection becomes free at the moment at which the first of its content comes.
+#[test]
+fn who_finds_a_connection_when_content_comes_is_asked_for_the_rest() {
+    let urls = apps("found", |mut app| {
+        let head = head_of(&mut app);
+        if head.starts_with("GET /hang") {
+            // Until the other end is gone.
+            let _ = app.read_to_end(&mut Vec::new());
+            return;
+        }
+        let mut content = [0; 200_000];
+        app.read_exact(&mut content).expect("all of it");
+        let head = answer_of("200 OK", 0);
+        app.write_all(head.as_bytes()).expect("it is read");
+    });
+    let server = serve_at(&urls[..1], "connections_max = 1", |_| ());
+    let mut hangs = client(&server);
+    hangs.send("GET /hang HTTP/1.1\r\nHost: h\r\n\r\n");
+    sleep(Duration::from_millis(100));
+    let mut waits = client(&server);
+    waits.send("POST /app HTTP/1.1\r\nHost: h\r\nContent-Length: 200000\r\n\r\n");
+    sleep(Duration::from_millis(100));
+    // The worker is held up, then hears of the end and is held up again before it acts on that.
+    let mut holds = [client(&server), client(&server)];
+    let ask = "GET /ask?q=a HTTP/1.1\r\nHost: h\r\n\r\n";
+    holds[0].send(ask);
+    sleep(HELD / 4);
+    drop(hangs);
+    holds[1].send(ask);
+    sleep(HELD);
+    waits.send(vec![b'z'; 200_000]);
+    assert_eq!(waits.response(false).status, 200);
     stop(server);
 }

@@ -481,7 +481,8 @@ pub(crate) fn next_request(
     let may_come = match head.framing() {
         // What follows it is no request, if the answer says so.
         Framing::None => head.asks_upgrade(),
-        Framing::Length(length) => length > after.len() as u64,
+        // One that is longer than is held is told of, too, though it is there: a host may take it.
+        Framing::Length(length) => length > after.len().min(limits.body_max) as u64,
         Framing::Chunked => true,
     };
     if may_come && !std::mem::replace(&mut body.told, true) {

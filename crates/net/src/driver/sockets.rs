@@ -62,6 +62,8 @@ pub(crate) struct Connection {
     pub(crate) input_ended: bool,
     /// A send was not taken whole.
     pub(crate) wants_write: bool,
+    /// How it has failed, where what the peer said before is still to be read.
+    pub(crate) error: Option<Errno>,
     /// It is in [`Sockets::changed`].
     noted: bool,
     /// Epoll is to look at it again.
@@ -80,6 +82,33 @@ impl Connection {
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
         let (length, _) = retry(|| net::recv(&self.socket, &mut *buffer, RecvFlags::empty()))?;
         Ok(length)
+    }
+
+    /// It has failed, of this if that is known: whether that is told only behind what there is to
+    /// be read. So it is for who waits for an answer, which may lie there whole though its peer is
+    /// gone.
+    pub(crate) fn outlasts(&mut self, errno: Option<Errno>) -> bool {
+        // A pipe is broken by a peer that has finished, of whose input nothing is lost.
+        let error = errno.filter(|errno| *errno != Errno::PIPE).or(self.error);
+        let is_left = self.outgoing
+            && !self.input_ended
+            && (self.look()).is_ok_and(|length| length > 0 || error.is_none());
+        if is_left {
+            self.error = error;
+        }
+        is_left
+    }
+
+    /// How many bytes can be read, 1 at most, or 0 where the input has ended; none is taken.
+    fn look(&self) -> Result<usize, Errno> {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let (length, _) = retry(|| net::recv(&self.socket, &mut [0; 1], flags))?;
+        Ok(length)
+    }
+
+    /// Epoll knows that no input is wanted, so it will look once some is.
+    pub(crate) fn is_known_paused(&self) -> bool {
+        !self.registered.contains(EventFlags::IN)
     }
 
     /// The interest that epoll should know of. Failures are told regardless.
@@ -199,6 +228,7 @@ impl Sockets {
             paused: false,
             input_ended: false,
             wants_write: false,
+            error: None,
             noted: false,
             rearmed: false,
             registered: EventFlags::empty(),
@@ -329,10 +359,7 @@ impl Sockets {
         let taken = match result {
             Ok(taken) => taken,
             Err(Errno::AGAIN) => 0,
-            Err(_) => {
-                self.remove(id);
-                return Sent::Gone;
-            }
+            Err(errno) => return self.not_sent(id, errno),
         };
         if taken < length
             && let Some(connection) = self.get(id)
@@ -341,6 +368,20 @@ impl Sockets {
             self.note_change(id);
         }
         Sent::Taken(taken)
+    }
+
+    /// A send has failed.
+    fn not_sent(&mut self, id: ConnectionId, errno: Errno) -> Sent {
+        let Some(connection) = self.get(id) else {
+            return Sent::Gone;
+        };
+        if connection.outlasts(Some(errno)) {
+            connection.wants_write = false;
+            self.rearm(id);
+            return Sent::Taken(0);
+        }
+        self.remove(id);
+        Sent::Gone
     }
 
     fn set_paused(&mut self, id: ConnectionId, paused: bool) {
@@ -440,9 +481,7 @@ impl Port for Sockets {
         let Some(connection) = self.get_for_handler(id) else {
             return true;
         };
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let looked = retry(|| net::recv(&connection.socket, &mut [0; 1], flags).map(|_| ()));
-        looked != Err(Errno::AGAIN)
+        connection.look() != Err(Errno::AGAIN)
     }
 
     fn connect(&mut self, peer: &Peer) -> io::Result<ConnectionId> {

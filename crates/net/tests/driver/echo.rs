@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Pause,
     Resume,
     Connect(Peer),
+    /// Send every connection something, whatever becomes of it.
+    Send,
     WakeIn(Duration),
     /// Keep the driver busy until the other end is dropped.
     Hold(Receiver<()>),
@@ -137,6 +139,12 @@ impl Echo {
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => "refused",
                 Err(error) => panic!("{error}"),
             },
+            Command::Send => {
+                for id in self.unsent.keys() {
+                    let _ = port.send(*id, b"something");
+                }
+                "send"
+            }
             Command::WakeIn(wait) => {
                 self.wake_at = Some(now + wait);
                 "wake"

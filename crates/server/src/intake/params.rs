@@ -1,14 +1,15 @@
 //! Parameters: from the query, the content (a form, with files or without, or JSON), the path,
 //! cookies and headers straight into a lane's columns.
 //!
-//! A request goes through its pairs once. A scalar is checked and stored when it is met; items of
-//! lists are remembered where they lie and stored when all are known to be there. What is wrong
-//! refuses the request, or is told to the page where that wants to know.
+//! A request goes through its pairs once. A scalar is checked and stored when it is met, unless a
+//! better carrier may have it, too; items of lists are remembered and stored when all are known to
+//! be there. What is wrong refuses the request, or is told to the page where that wants to know.
 
 mod json;
 mod lane;
 mod lists;
 mod multipart;
+mod scalars;
 
 pub(crate) use lane::BadParameter;
 
@@ -21,6 +22,7 @@ use rhythm_engine::program::{Carrier, PageProgram};
 use rhythm_protocol::http::head::Known;
 use rhythm_protocol::http::request::RequestHead;
 use rhythm_protocol::http::uri;
+use scalars::Scalars;
 
 /// Where a request's parameters are.
 pub(crate) struct Sources<'a> {
@@ -37,9 +39,7 @@ pub(crate) struct Sources<'a> {
 /// Memory kept from request to request.
 #[derive(Debug, Default)]
 pub(crate) struct ParamReader {
-    /// For each scalar the carrier of the value stored, by its place among the parameter's, if
-    /// there is one yet.
-    found: Vec<Option<u8>>,
+    scalars: Scalars,
     /// The pair at hand, decoded, where it is encoded.
     name: Vec<u8>,
     value: Vec<u8>,
@@ -62,14 +62,13 @@ impl ParamReader {
         if page.params.is_empty() && page.list_params.is_empty() {
             return Ok(());
         }
-        self.found.clear();
-        self.found.resize(page.params.len(), None);
+        self.scalars.clear(page.params.len());
         self.lists.clear(page.list_params.len());
         let mut lane = Lane { cohort, lane };
         let query = sources.head.query().of(sources.bytes);
         self.pairs(page, Carrier::Query, query, &mut lane)?;
         let mut found = Found {
-            scalars: &mut self.found,
+            scalars: &mut self.scalars,
             lists: &mut self.lists,
         };
         match sources.content {
@@ -83,14 +82,7 @@ impl ParamReader {
         if has_others {
             self.others(page, sources, &mut lane)?;
         }
-        for (param, found) in page.params.iter().zip(&self.found) {
-            if found.is_none() {
-                match &param.default {
-                    Some(default) => lane.store(param, default.as_bytes())?,
-                    None => lane.wrong(param.told, &param.wire_name, "is missing")?,
-                }
-            }
-        }
+        self.scalars.store(page, &mut lane)?;
         self.lists.store(page, &mut lane)
     }
 
@@ -116,22 +108,17 @@ impl ParamReader {
     ) -> Result<(), BadParameter> {
         let undecodable = |_| BadParameter::new("", "cannot be decoded");
         let name = uri::form_value(raw_name, &mut self.name).map_err(undecodable)?;
-        if let Some((index, rank)) = scalar(page, carrier, name) {
-            let (param, known) = (&page.params[index], &mut self.found[index]);
-            return match uri::form_value(raw_value, &mut self.value) {
-                Ok(value) => lane.found(known, rank, param, value),
-                Err(_) => {
-                    *known = Some(rank);
-                    lane.wrong(param.told, &param.wire_name, "cannot be decoded")
-                }
-            };
+        if let Some(scalar) = scalar(page, carrier, name) {
+            let value = uri::form_value(raw_value, &mut self.value);
+            let value = value.map_err(|_| "cannot be decoded");
+            return self.scalars.take(page, scalar, value, lane);
         }
-        match Place::of(page, carrier, name) {
-            Some(place) => (self.lists).take(place.list(page), place, lane, |values| {
+        if let Some(place) = Place::of(page, carrier, name) {
+            self.lists.take(place.list(page), place, |values| {
                 uri::decode_form(raw_value, values).map_err(|_| "cannot be decoded")
-            }),
-            None => Ok(()),
+            });
         }
+        Ok(())
     }
 
     /// Parameters from path, cookies and headers.
@@ -155,8 +142,8 @@ impl ParamReader {
                     Carrier::Header => sources.head.values(sources.bytes, name).next(),
                 };
                 if let Some(value) = value {
-                    let known = &mut self.found[index];
-                    lane.found(known, rank as u8, param, value)?;
+                    let scalar = (index, rank as u8);
+                    self.scalars.take(page, scalar, Ok(value), lane)?;
                 }
             }
         }

@@ -22,27 +22,46 @@ impl Proxies {
         let Some(route) = self.routes.get(&number).filter(|route| !route.is_old) else {
             return;
         };
-        let (path, interval) = (
-            route.settings().health.clone(),
-            route.settings().health_interval,
-        );
-        self.timers.set(now + interval, Due::Check(number, index));
-        let is_its = |link: &Link| {
-            matches!(&link.used, Use::Check(check)
-                if (check.route, check.upstream) == (number, index))
+        let next = now + route.settings().health_interval;
+        self.timers.set(next, Due::Check(number, index));
+        let is_its = |link: &Link| match &link.used {
+            Use::Check(check) if (check.route, check.upstream) == (number, index) => {
+                Some((check.is_open, check.places))
+            }
+            _ => None,
         };
-        let before = self
-            .links
-            .iter()
-            .find(|(_, link)| is_its(link))
-            .map(|(id, _)| *id);
-        if let Some(id) = before {
-            self.drop_link(answers, id);
-            self.is_found(number, index, false);
+        let mut links = self.links.iter();
+        let before = links.find_map(|(id, link)| Some((*id, is_its(link)?)));
+        let Some((id, (is_open, places))) = before else {
+            return self.question(answers, number, index, 0);
+        };
+        self.drop_link(answers, id);
+        if !is_open && self.has_place(number, index, places + 1) {
+            return self.question(answers, number, index, places + 1);
         }
-        let Some(route) = self.routes.get_mut(&number) else {
+        self.is_found(number, index, false);
+        self.question(answers, number, index, 0);
+    }
+
+    /// Whether a server has a place behind so many.
+    fn has_place(&self, number: u32, index: usize, places: usize) -> bool {
+        let route = self.routes.get(&number);
+        route.is_some_and(|route| route.upstreams[index].peer(places).is_some())
+    }
+
+    /// Asks a server at the first of its places behind so many to which a connection can be begun.
+    /// Where there is none, it is not in order.
+    fn question(
+        &mut self,
+        answers: &mut Answers<'_>,
+        number: u32,
+        index: usize,
+        mut places: usize,
+    ) {
+        let Some(route) = self.routes.get(&number).filter(|route| !route.is_old) else {
             return;
         };
+        let path = route.settings().health.clone();
         let upstream = &route.upstreams[index];
         let mut request = Vec::new();
         let mut head = RequestWriter::new(
@@ -56,31 +75,50 @@ impl Proxies {
             .end();
         let mut owed = Outgoing::new();
         owed.push_own(request);
-        let Some(peer) = upstream.peer(0) else {
-            return self.is_found(number, index, false);
-        };
-        match answers.port().connect(peer) {
-            Ok(id) => {
-                let check = Question {
-                    route: number,
-                    upstream: index,
-                    owed,
-                    reader: AnswerReader::new(false, false),
-                };
-                let link = Link::new(number, index, Use::Check(Box::new(check)));
-                self.links.insert(id, link);
+        while let Some(peer) = upstream.peer(places) {
+            match answers.port().connect(peer) {
+                Ok(id) => {
+                    let check = Question {
+                        route: number,
+                        upstream: index,
+                        places,
+                        is_open: false,
+                        owed,
+                        reader: AnswerReader::new(false, false),
+                    };
+                    let link = Link::new(number, index, Use::Check(Box::new(check)));
+                    self.links.insert(id, link);
+                    return;
+                }
+                // This process has no more of them, which tells nothing of the server.
+                Err(error) if error.kind() == ErrorKind::QuotaExceeded => return,
+                Err(_) => places += 1,
             }
-            // This process has no more of them, which tells nothing of the server.
-            Err(error) if error.kind() == ErrorKind::QuotaExceeded => {}
-            Err(_) => self.is_found(number, index, false),
+        }
+        self.is_found(number, index, false);
+    }
+
+    /// The connection of a question ended before its answer: where it was not open yet, the
+    /// server's next place is asked.
+    pub(super) fn check_ended(&mut self, answers: &mut Answers<'_>, check: &Question) {
+        let Question {
+            route, upstream, ..
+        } = *check;
+        match check.is_open {
+            true => self.is_found(route, upstream, false),
+            false => self.question(answers, route, upstream, check.places + 1),
         }
     }
 
-    /// The connection of a question is open, or takes more.
+    /// The connection of a question is open.
     pub(super) fn check_connected(&mut self, answers: &mut Answers<'_>, id: ConnectionId) {
         if let Some(link) = self.links.get_mut(&id)
             && let Use::Check(check) = &mut link.used
         {
+            check.is_open = true;
+            if let Some(route) = self.routes.get_mut(&check.route) {
+                route.upstreams[check.upstream].reached(check.places);
+            }
             // So short a request fits; one that is not sent is not answered in time.
             let _ = check.owed.writable(answers.port(), id);
         }
@@ -123,6 +161,8 @@ impl Proxies {
             return;
         }
         upstream.is_unwell = !is_well;
+        // Who waits may go on, there or elsewhere.
+        self.freed.push(number);
         let (route, server, address) = (&*name, &*upstream.name, upstream.place());
         match is_well {
             true => tracing::info!(route, server, address, "a server is in order again"),

@@ -32,9 +32,13 @@ impl Host for SharedProxies {
         is_last: bool,
     ) -> Flow {
         let proxies = &mut *self.0.borrow_mut();
-        let flow = proxies.content(answers, slot, piece, is_last);
+        proxies.content(answers, slot, piece, is_last);
         proxies.settle(answers);
-        flow
+        // Asked at last: it may have found its connection just now, and waits no more.
+        match proxies.exchanges.get(&slot) {
+            Some(exchange) if exchange.client_waits => Flow::Wait,
+            _ => Flow::More,
+        }
     }
 
     fn room(&mut self, answers: &mut Answers<'_>, slot: AnswerSlot) {
@@ -138,9 +142,7 @@ impl Proxies {
         };
         let slot = match link.used {
             Use::Exchange(slot) => slot,
-            Use::Check(check) => {
-                return self.is_found(check.route, check.upstream, false);
-            }
+            Use::Check(check) => return self.check_ended(answers, &check),
             Use::Idle => return,
         };
         let Some(exchange) = self.exchanges.get_mut(&slot) else {
@@ -178,10 +180,9 @@ impl Proxies {
                 }
                 self.not_connected(answers, slot, Cause::ConnectsLate);
             }
-            Phase::Asked if !exchange.owed.is_empty() => self.fail(answers, slot, Cause::Stuck),
+            _ if !exchange.owed.is_empty() => self.fail(answers, slot, Cause::Stuck),
             Phase::Asked => self.fail(answers, slot, Cause::Late),
             Phase::Answering => self.fail(answers, slot, Cause::Silent),
-            Phase::Tunnel if !exchange.owed.is_empty() => self.fail(answers, slot, Cause::Stuck),
             // Neither had anything to say: nobody failed.
             Phase::Tunnel => self.finish(answers, slot, false),
         }

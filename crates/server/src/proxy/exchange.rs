@@ -179,6 +179,12 @@ impl Exchange {
         }
     }
 
+    /// Whether all that came is sent and the client has more to send: how long it takes for that is
+    /// seen to where it is read.
+    pub(super) fn is_the_clients_turn(&self) -> bool {
+        self.owed.is_empty() && !self.has_content && self.ends != Ends::Upgrade
+    }
+
     /// Whether it may be sent again on another connection, which it was not too often.
     pub(super) fn may_be_sent_again(&self, retries_max: u32) -> bool {
         let is_untouched = self.phase == Phase::Asked && !self.reader.is_touched();

@@ -52,14 +52,14 @@ impl Proxies {
             };
             if idle.is_none() && is_full {
                 exchange.upstream = chosen;
-                if route.waiting.len() >= waiting_max as usize {
+                if route.waiting() >= waiting_max as usize {
                     return self.fail(answers, slot, Cause::TooMany);
                 }
                 exchange.phase = Phase::Waiting;
                 // Who was put back waits no longer for it.
                 let until = *exchange.waits_until.get_or_insert(now + wait_timeout);
                 exchange.wait_until(until, &mut self.timers);
-                return route.waiting.push_back(slot);
+                return route.waits(slot, chosen);
             }
             (exchange.upstream, exchange.places) = (chosen, 0);
             exchange.is_on = true;
@@ -257,6 +257,26 @@ impl Proxies {
         Some(link)
     }
 
+    /// Has requests of a line go on, of which there are so many.
+    fn advance(&mut self, answers: &mut Answers<'_>, number: u32, line: usize, waiting: usize) {
+        let now = answers.now();
+        for _ in 0..waiting {
+            let route = self.routes.get_mut(&number);
+            let Some(slot) = route.and_then(|route| route.next_waiting(line, now)) else {
+                return;
+            };
+            self.assign(answers, slot);
+            // If one that may go to any server still waits there, so do those behind it.
+            let is_any = self.exchanges.get(&slot).is_some_and(|it| it.tried == 0);
+            if is_any
+                && let Some(route) = self.routes.get_mut(&number)
+                && route.is_first_again(slot, line)
+            {
+                return;
+            }
+        }
+    }
+
     /// Has requests go on that wait for a connection, where there may be one, and forgets routes
     /// that are over. The end of every event.
     pub(super) fn settle(&mut self, answers: &mut Answers<'_>) {
@@ -265,15 +285,12 @@ impl Proxies {
             self.forget_link(id);
         }
         while let Some(number) = self.freed.pop() {
-            let waiting = self.routes.get(&number).map_or(0, |it| it.waiting.len());
-            for _ in 0..waiting {
-                let Some(route) = self.routes.get_mut(&number).filter(|it| it.is_free()) else {
-                    break;
-                };
-                let Some(slot) = route.waiting.pop_front() else {
-                    break;
-                };
-                self.assign(answers, slot);
+            let mut line = 0;
+            while let Some(route) = self.routes.get(&number)
+                && let Some(waiting) = route.waiting_in(line)
+            {
+                self.advance(answers, number, line, waiting);
+                line += 1;
             }
             let Some(route) = self.routes.get(&number) else {
                 continue;

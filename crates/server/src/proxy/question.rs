@@ -8,6 +8,10 @@ use rhythm_net::Outgoing;
 pub(super) struct Question {
     pub(super) route: u32,
     pub(super) upstream: usize,
+    /// How many places of the server could not be reached.
+    pub(super) places: usize,
+    /// Its connection is open.
+    pub(super) is_open: bool,
     /// What is owed of it to the server.
     pub(super) owed: Outgoing,
     pub(super) reader: AnswerReader,

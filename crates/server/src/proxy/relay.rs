@@ -143,31 +143,30 @@ impl Proxies {
         }
         match exchange.phase {
             Phase::Asked => {}
-            Phase::Tunnel => return self.note_piece(answers, slot),
-            Phase::Waiting | Phase::Connecting | Phase::Answering => return,
+            Phase::Answering | Phase::Tunnel => return self.note_piece(answers, slot),
+            Phase::Waiting | Phase::Connecting => return,
         }
         let Some(route) = self.routes.get(&exchange.route) else {
             return;
         };
-        let until = match (exchange.owed.is_empty(), exchange.has_content) {
-            (false, _) => now + route.settings().piece_timeout,
-            // It is the client's turn, which is given up elsewhere.
-            (true, false) if exchange.ends != Ends::Upgrade => Time::NEVER,
-            (true, _) => now + route.settings().answer_timeout,
+        let until = match exchange.owed.is_empty() {
+            false => now + route.settings().piece_timeout,
+            true if exchange.is_the_clients_turn() => Time::NEVER,
+            true => now + route.settings().answer_timeout,
         };
         exchange.wait_until(until, &mut self.timers);
     }
 
-    /// A piece of a request's content came.
+    /// A piece of a request's content came. Whether its client waits is said by the exchange.
     pub(super) fn content(
         &mut self,
         answers: &mut Answers<'_>,
         slot: AnswerSlot,
         piece: &[u8],
         is_last: bool,
-    ) -> Flow {
+    ) {
         let Some(exchange) = self.exchanges.get_mut(&slot) else {
-            return Flow::More;
+            return;
         };
         if exchange.ends == Ends::Upgrade && exchange.phase != Phase::Tunnel {
             // To the server it would be a request, if that does not speak the other protocol; one
@@ -176,28 +175,22 @@ impl Proxies {
                 exchange.take(piece, is_last);
             }
             exchange.client_waits = true;
-            return Flow::Wait;
+            return;
         }
         let most = (self.routes.get(&exchange.route))
             .and_then(|route| route.settings().content_bytes_max)
             .map_or(u64::MAX, |most| most.get().into());
         exchange.take(piece, is_last);
         if exchange.content > most && exchange.phase != Phase::Tunnel {
-            self.refuse(answers, slot, 413);
-            return Flow::More;
+            return self.refuse(answers, slot, 413);
         }
         if matches!(exchange.phase, Phase::Waiting | Phase::Connecting) {
             exchange.client_waits = true;
-            return Flow::Wait;
+            return;
         }
         self.send(answers, slot, false);
-        let Some(exchange) = self.exchanges.get_mut(&slot) else {
-            return Flow::More;
-        };
-        exchange.client_waits = !exchange.owed.is_empty();
-        match exchange.client_waits {
-            true => Flow::Wait,
-            false => Flow::More,
+        if let Some(exchange) = self.exchanges.get_mut(&slot) {
+            exchange.client_waits = !exchange.owed.is_empty();
         }
     }
 
@@ -251,8 +244,8 @@ impl Proxies {
         self.decoded = decoded;
     }
 
-    /// Something came of an answer, which gives the server time for more; or something passed
-    /// either way of another protocol.
+    /// Something came of an answer, or was sent of a content that goes on behind its beginning,
+    /// which gives the server time for more; or something passed either way of another protocol.
     fn note_piece(&mut self, answers: &Answers<'_>, slot: AnswerSlot) {
         let Some(exchange) = self.exchanges.get_mut(&slot) else {
             return;
@@ -264,7 +257,7 @@ impl Proxies {
         let until = match exchange.phase {
             Phase::Waiting | Phase::Connecting | Phase::Asked => return,
             Phase::Tunnel if !exchange.owed.is_empty() => now + settings.piece_timeout,
-            _ if exchange.server_waits => Time::NEVER,
+            _ if exchange.server_waits || exchange.is_the_clients_turn() => Time::NEVER,
             Phase::Tunnel => now + settings.tunnel_timeout,
             Phase::Answering => now + settings.piece_timeout,
         };
@@ -431,7 +424,7 @@ impl Proxies {
         let route = self.routes.get_mut(&exchange.route)?;
         route.under_way -= 1;
         if exchange.phase == Phase::Waiting {
-            route.waiting.retain(|waiting| *waiting != slot);
+            route.waits_no_more(slot, exchange.upstream);
         }
         if std::mem::take(&mut exchange.is_on) {
             route.upstreams[exchange.upstream].left();

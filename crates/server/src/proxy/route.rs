@@ -18,8 +18,9 @@ pub(super) struct Route {
     pub(super) made_of: ProxyRoute,
     pub(super) trusted: Trusted,
     pub(super) upstreams: Vec<Upstream>,
-    /// Requests that wait for a connection.
-    pub(super) waiting: VecDeque<AnswerSlot>,
+    /// Requests that wait for a connection: all in one line, or, where each client has a server of
+    /// its own, before that.
+    lines: Vec<VecDeque<AnswerSlot>>,
     /// Requests under way, those that wait included.
     pub(super) under_way: usize,
     /// The site has it no more, since a reload.
@@ -44,8 +45,11 @@ impl Route {
             // It was read before.
             trusted: config.settings.trusted_proxies.parse().unwrap_or_default(),
             upstreams: upstreams.collect(),
+            lines: match config.settings.balance {
+                Balance::Least => vec![VecDeque::new()],
+                Balance::Client => vec![VecDeque::new(); made_of.peers.len()],
+            },
             made_of: made_of.clone(),
-            waiting: VecDeque::new(),
             under_way: 0,
             is_old: false,
             turn: 0,
@@ -81,11 +85,60 @@ impl Route {
         Some(chosen)
     }
 
-    /// Whether one of its servers has a connection that is free, or may have one more.
-    pub(super) fn is_free(&self) -> bool {
+    /// How many requests wait for a connection.
+    pub(super) fn waiting(&self) -> usize {
+        self.lines.iter().map(VecDeque::len).sum()
+    }
+
+    /// How many of them wait in this line, if there is one.
+    pub(super) fn waiting_in(&self, line: usize) -> Option<usize> {
+        self.lines.get(line).map(VecDeque::len)
+    }
+
+    /// Where those wait that are to go to this server.
+    fn line(&mut self, upstream: usize) -> &mut VecDeque<AnswerSlot> {
+        match self.lines.len() {
+            1 => &mut self.lines[0],
+            _ => &mut self.lines[upstream],
+        }
+    }
+
+    /// A request that is to go to this server waits for a connection.
+    pub(super) fn waits(&mut self, slot: AnswerSlot, upstream: usize) {
+        self.line(upstream).push_back(slot);
+    }
+
+    /// A request that was to go to this server does not wait any more.
+    pub(super) fn waits_no_more(&mut self, slot: AnswerSlot, upstream: usize) {
+        self.line(upstream).retain(|waiting| *waiting != slot);
+    }
+
+    /// Takes the first of a line, if it may find a connection: one of the line's servers has one
+    /// that is free, or may have one more, or is not to be waited for, as it is not well.
+    pub(super) fn next_waiting(&mut self, line: usize, now: Time) -> Option<AnswerSlot> {
         let most = self.settings().connections_max as usize;
-        let mut upstreams = self.upstreams.iter();
-        upstreams.any(|it| !it.idle.is_empty() || it.connections < most)
+        let its = match self.lines.len() {
+            1 => &self.upstreams[..],
+            _ => &self.upstreams[line..=line],
+        };
+        let may_go = |it: &Upstream| {
+            !it.idle.is_empty() || it.connections < most || it.state(now) != State::Well
+        };
+        match its.iter().any(may_go) {
+            true => self.lines[line].pop_front(),
+            false => None,
+        }
+    }
+
+    /// Has one that was taken from a line be its first again, if it still waits there. Whether it
+    /// does.
+    pub(super) fn is_first_again(&mut self, slot: AnswerSlot, line: usize) -> bool {
+        let line = &mut self.lines[line];
+        let waits = line.back() == Some(&slot);
+        if waits {
+            line.rotate_right(1);
+        }
+        waits
     }
 
     /// The Host of its servers' URLs: that of the first.
@@ -199,5 +252,58 @@ mod tests {
         for (before, after) in before.iter().zip(of(&mut route)) {
             assert!(*before == Some(0) && after != Some(0) || *before == after);
         }
+    }
+
+    fn slot(ordinal: u32) -> AnswerSlot {
+        AnswerSlot {
+            connection: rhythm_net::ConnectionId::new(0, 1),
+            ordinal,
+        }
+    }
+
+    /// Has every server of a route as many connections as it may have, and none of them idle.
+    fn fill(route: &mut Route) {
+        let most = route.settings().connections_max as usize;
+        for upstream in &mut route.upstreams {
+            upstream.connections = most;
+        }
+    }
+
+    #[test]
+    fn who_has_a_server_of_its_own_waits_for_that_alone() {
+        let mut route = route(2, Balance::Client);
+        let now = Time::from_nanos(1);
+        fill(&mut route);
+        for (ordinal, upstream) in [(1, 0), (2, 0), (3, 1)] {
+            route.waits(slot(ordinal), upstream);
+        }
+        let lines = [0, 1, 2].map(|line| route.waiting_in(line));
+        assert_eq!(lines, [Some(2), Some(1), None]);
+        assert_eq!(route.next_waiting(0, now), None);
+        route.upstreams[1].connections -= 1;
+        assert_eq!(route.next_waiting(0, now), None, "it is another's");
+        assert_eq!(route.next_waiting(1, now), Some(slot(3)));
+        // Who waits for one that is not well may go elsewhere.
+        route.upstreams[0].is_unwell = true;
+        assert_eq!(route.next_waiting(0, now), Some(slot(1)));
+        route.waits_no_more(slot(2), 0);
+        assert_eq!(route.waiting(), 0);
+    }
+
+    #[test]
+    fn who_finds_no_connection_keeps_its_place() {
+        let mut route = route(2, Balance::Least);
+        let now = Time::from_nanos(1);
+        fill(&mut route);
+        for ordinal in 1..=3 {
+            route.waits(slot(ordinal), ordinal as usize % 2);
+        }
+        route.upstreams[0].connections -= 1;
+        assert_eq!(route.next_waiting(0, now), Some(slot(1)));
+        assert!(!route.is_first_again(slot(1), 0), "it does not wait");
+        route.waits(slot(1), 1);
+        assert!(route.is_first_again(slot(1), 0));
+        let order: Vec<_> = (0..3).map(|_| route.next_waiting(0, now)).collect();
+        assert_eq!(order, [1, 2, 3].map(|ordinal| Some(slot(ordinal))));
     }
 }

@@ -129,6 +129,8 @@ struct Link {
     inbox: VecDeque<u8>,
     /// The far end's last byte is in `coming`, has arrived, was told.
     fin: [bool; 3],
+    /// It was reset, which is told behind what had arrived before.
+    is_broken: bool,
     paused: bool,
     /// Bytes told to the server.
     handed: u64,
@@ -378,8 +380,12 @@ impl World {
             }
             Event::Reset(link) => match self.links[link].near {
                 Near::Connected | Near::Open => {
-                    self.links[link].near = Near::Failed(io::ErrorKind::ConnectionReset);
-                    self.links[link].out.clear();
+                    let state = &mut self.links[link];
+                    state.out.clear();
+                    state.is_broken = state.outgoing && !state.inbox.is_empty();
+                    if !state.is_broken {
+                        state.near = Near::Failed(io::ErrorKind::ConnectionReset);
+                    }
                     self.make_ready(link);
                 }
                 Near::Backlog => self.links[link].near = Near::Gone,

@@ -37,13 +37,19 @@ impl Driver {
                     self.fail(handler, id, Errno::CONNRESET);
                     return true;
                 }
-                if connection.wants_write && flags.contains(EventFlags::OUT) {
+                let takes_more = connection.wants_write && flags.contains(EventFlags::OUT);
+                if flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP) {
+                    self.receive(handler, id, flags);
+                }
+                // Afterwards: where the peer is gone, what it said last is heard before a send
+                // fails.
+                if takes_more
+                    && let Some(connection) = self.sockets.get(id)
+                    && connection.state == State::Open
+                {
                     connection.wants_write = false;
                     self.sockets.note_change(id);
                     handler.writable(&mut self.sockets, id, now);
-                }
-                if flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP) {
-                    self.receive(handler, id, flags);
                 }
             }
             State::Connecting => {
@@ -79,17 +85,28 @@ impl Driver {
         };
         if connection.paused || connection.input_ended {
             // Told all the same: it failed. We never end our output while it is open, so a hang-up
-            // is no ordinary end either.
-            if flags.intersects(EventFlags::ERR | EventFlags::HUP) {
-                let error = sockopt::socket_error(&connection.socket).and_then(|error| error);
-                self.fail(handler, id, error.err().unwrap_or(Errno::CONNRESET));
-            } else {
+            // is no ordinary end either, but for those to whom we connected: what they said before,
+            // such as a whole answer, is to be read.
+            if !flags.intersects(EventFlags::ERR | EventFlags::HUP) {
                 // It may be resumed before epoll knows of the pause.
+                self.sockets.rearm(id);
+                return;
+            }
+            let error = sockopt::socket_error(&connection.socket).and_then(|error| error);
+            if !connection.outlasts(error.err()) {
+                self.fail(handler, id, error.err().unwrap_or(Errno::CONNRESET));
+            } else if !connection.is_known_paused() {
+                // As above; but epoll that knows would tell of the failure again and again.
                 self.sockets.rearm(id);
             }
             return;
         }
-        match connection.receive(&mut self.buffer) {
+        let received = match (connection.receive(&mut self.buffer), connection.error) {
+            // Who learned of the failure before has taken the error from the socket.
+            (Ok(0), Some(errno)) => Err(errno),
+            (received, _) => received,
+        };
+        match received {
             Ok(0) => {
                 connection.input_ended = true;
                 self.sockets.note_change(id);

@@ -12,11 +12,14 @@ use crate::json::{self, Kind};
 use rhythm_engine::program::{Carrier, PageProgram, ParamType};
 use serde::de::IgnoredAny;
 use sonic_rs::{FastStr, JsonValueTrait, LazyValue};
+use std::collections::HashSet;
 
 /// How deep a document is at most.
 const DEPTH_MAX: usize = 32;
 /// How many members an object has at most.
 const MEMBERS_MAX: usize = 256;
+/// Up to so many names each is compared with all before it.
+const FEW_NAMES: usize = 16;
 
 /// Takes the parameters that a document has.
 ///
@@ -43,21 +46,16 @@ pub(super) fn read(
         return Err(bad("is no object", 0));
     }
     members(body, whole, |name, value| {
-        if let Some((index, rank)) = scalar(page, Carrier::Json, name.as_bytes()) {
-            let param = &page.params[index];
-            return match Value::of(&value, &param.kind) {
-                Ok(None) => Ok(()),
-                Ok(Some(value)) => {
-                    lane.found(&mut found.scalars[index], rank, param, value.bytes())
-                }
-                Err(problem) => {
-                    found.scalars[index] = Some(rank);
-                    lane.wrong(param.told, &param.wire_name, problem)
-                }
+        if let Some(scalar) = scalar(page, Carrier::Json, name.as_bytes()) {
+            let value = match Value::of(&value, &page.params[scalar.0].kind) {
+                Ok(None) => return Ok(()),
+                Ok(Some(value)) => Ok(value.bytes()),
+                Err(problem) => Err(problem),
             };
+            return found.scalars.take(page, scalar, value, lane);
         }
         match Place::of_json(page, name.as_bytes()) {
-            Some(place) => list(body, page, place, value, found.lists, lane),
+            Some(place) => list(body, page, place, value, found.lists),
             None => Ok(()),
         }
     })
@@ -70,53 +68,51 @@ fn list(
     place: Place,
     value: LazyValue<'_>,
     lists: &mut Lists,
-    lane: &mut Lane<'_>,
 ) -> Result<(), BadParameter> {
     let list = place.list(page);
-    let refuse = |lists: &mut Lists, lane: &mut Lane<'_>, problem| {
-        lists.refuse(list, place, &list.wire_name, problem, lane)
+    let refuse = |lists: &mut Lists, problem| {
+        lists.refuse(place, None, problem);
+        Ok(())
     };
-    let take = |lists: &mut Lists, lane: &mut Lane<'_>, place: Place, value: &LazyValue<'_>| {
+    let take = |lists: &mut Lists, place: Place, value: &LazyValue<'_>| {
         let kind = &list.columns[place.column()].1;
-        lists.take(list, place, lane, |values| {
+        lists.take(list, place, |values| {
             let value = Value::of(value, kind)?.ok_or("has an item that is null")?;
             values.extend_from_slice(value.bytes());
             Ok(())
-        })
+        });
     };
     match json::kind(&value) {
         Kind::Null => return Ok(()),
         Kind::List => {}
-        _ => return refuse(lists, lane, "is not a list"),
+        _ => return refuse(lists, "is not a list"),
     }
     for (item, index) in json::items(value).zip(0..) {
         let Ok(item) = item else {
             return Err(BadParameter::of_content("is no JSON", body, 0));
         };
         if index == list.max_items {
-            return refuse(lists, lane, "has too many items");
+            return refuse(lists, "has too many items");
         }
         if !list.has_records {
-            take(lists, lane, place.item(0, index), &item)?;
+            take(lists, place.item(0, index), &item);
             continue;
         }
         if json::kind(&item) != Kind::Object {
-            return refuse(lists, lane, "has an item that is no object");
+            return refuse(lists, "has an item that is no object");
         }
         let mut lacks = vec![true; list.columns.len()];
         members(body, item, |name, value| {
             let mut columns = list.columns.iter();
-            match columns.position(|(known, _)| known == name) {
-                Some(column) => {
-                    lacks[column] = false;
-                    take(lists, lane, place.item(column, index), &value)
-                }
-                None => Ok(()),
+            if let Some(column) = columns.position(|(known, _)| known == name) {
+                lacks[column] = false;
+                take(lists, place.item(column, index), &value);
             }
+            Ok(())
         })?;
         if let Some(column) = lacks.iter().position(|lacks| *lacks) {
-            let (name, problem) = (&list.columns[column].0, "is missing in an item");
-            return lists.refuse(list, place, name, problem, lane);
+            lists.refuse(place, Some(column), "is missing in an item");
+            return Ok(());
         }
     }
     Ok(())
@@ -128,21 +124,46 @@ fn members(
     object: LazyValue<'_>,
     mut each: impl FnMut(&str, LazyValue<'_>) -> Result<(), BadParameter>,
 ) -> Result<(), BadParameter> {
-    let mut names: Vec<FastStr> = Vec::new();
+    let mut names = Names::default();
     json::members(object, |name, value| {
         // Where in the document its value lies, which is a part of it.
         let at = (value.as_raw_str().as_ptr() as usize).wrapping_sub(body.as_ptr() as usize);
         let bad = |problem| Err(BadParameter::of_content(problem, body, at));
-        if names.iter().any(|known| known == name) {
+        if !names.insert(name) {
             return bad("has a name twice");
         }
-        if names.len() == MEMBERS_MAX {
+        if names.len() > MEMBERS_MAX {
             return bad("has too many members");
         }
-        names.push(FastStr::new(name));
         each(name, value)
     })
     .unwrap_or_else(|_| Err(BadParameter::of_content("is no JSON", body, 0)))
+}
+
+/// The names of an object's members. The first are looked through, which takes less than hashing.
+#[derive(Default)]
+struct Names {
+    few: Vec<FastStr>,
+    others: HashSet<FastStr>,
+}
+
+impl Names {
+    /// Takes one. Whether it is new.
+    fn insert(&mut self, name: &str) -> bool {
+        if self.few.iter().any(|known| known == name) {
+            return false;
+        }
+        let name = FastStr::new(name);
+        if self.few.len() < FEW_NAMES {
+            self.few.push(name);
+            return true;
+        }
+        self.others.insert(name)
+    }
+
+    fn len(&self) -> usize {
+        self.few.len() + self.others.len()
+    }
 }
 
 /// A value as it would stand in a form.

@@ -1,6 +1,7 @@
 //! A lane that is filled in: values are checked and put into its columns. What is wrong with one is
 //! told to the page where that wants to know, and refuses the request elsewhere.
 
+use super::scalars::Value;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::{
     Carrier, FieldId, PROBLEM_BYTES_MAX, PageProgram, Param, ParamTold, ParamType,
@@ -63,21 +64,12 @@ pub(super) struct Lane<'c> {
 }
 
 impl Lane<'_> {
-    /// Stores a value that was met, unless a better carrier had one.
-    pub(super) fn found(
-        &mut self,
-        known: &mut Option<u8>,
-        rank: u8,
-        param: &Param,
-        value: &[u8],
-    ) -> Result<(), BadParameter> {
-        match *known {
-            Some(before) if before == rank => {
-                return self.wrong(param.told, &param.wire_name, "is given twice");
-            }
-            Some(better) if better < rank => return Ok(()),
-            _ => *known = Some(rank),
-        }
+    /// Stores what was found of a scalar.
+    pub(super) fn found(&mut self, param: &Param, value: Value<'_>) -> Result<(), BadParameter> {
+        let value = match value {
+            Ok(value) => value,
+            Err(problem) => return self.wrong(param.told, &param.wire_name, problem),
+        };
         if let Some(ParamTold {
             typed: Some(typed), ..
         }) = param.told

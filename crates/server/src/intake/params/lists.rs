@@ -7,6 +7,7 @@
 //! way.
 
 use super::lane::{BadParameter, Lane};
+use super::scalars::Scalars;
 use rhythm_engine::cohort::{Arena, Cohort, Column, Span};
 use rhythm_engine::program::{Carrier, ListParam, PageProgram, ParamType};
 
@@ -101,7 +102,7 @@ impl Place {
 struct Item {
     list: u16,
     column: u16,
-    /// Its number, or, where it has none, one that rises from item to item.
+    /// Its number, or, where it has none, one that rises from item to item of its list.
     index: u32,
     start: usize,
     end: usize,
@@ -114,8 +115,9 @@ struct Way {
     naming: Naming,
     /// How many items, of all its columns together.
     items: u32,
-    /// Something is wrong with it, and was told: nothing is stored.
-    is_wrong: bool,
+    /// What is wrong with one of its columns, or with it as a whole: nothing is stored. It is told
+    /// when no better carrier has the list.
+    wrong: Option<(Option<usize>, &'static str)>,
 }
 
 impl Way {
@@ -125,7 +127,7 @@ impl Way {
             rank: place.rank,
             naming: place.naming,
             items: 0,
-            is_wrong: false,
+            wrong: None,
         }
     }
 }
@@ -142,8 +144,7 @@ pub(super) struct Lists {
 
 /// What has been found of a request's parameters, for those who read its content.
 pub(super) struct Found<'f> {
-    /// Of each scalar, as the reader of parameters has it.
-    pub(super) scalars: &'f mut [Option<u8>],
+    pub(super) scalars: &'f mut Scalars,
     pub(super) lists: &'f mut Lists,
 }
 
@@ -161,25 +162,24 @@ impl Lists {
         &mut self,
         list: &ListParam,
         place: Place,
-        lane: &mut Lane<'_>,
         decode: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>,
-    ) -> Result<(), BadParameter> {
+    ) {
         let way = self.ways[usize::from(place.list)].get_or_insert_with(|| Way::begun(place));
         if way.rank < place.rank {
-            return Ok(());
+            return;
         }
         if way.rank > place.rank {
             // A better carrier has it, too.
             *way = Way::begun(place);
             self.items.retain(|item| item.list != place.list);
         }
-        if way.is_wrong {
-            return Ok(());
+        if way.wrong.is_some() {
+            return;
         }
         let most = list.max_items.saturating_mul(list.columns.len() as u32);
         let index = match place.naming {
             Naming::Numbered | Naming::Json => place.index.filter(|index| *index < list.max_items),
-            Naming::Bracketed | Naming::Repeated => Some(self.items.len() as u32),
+            Naming::Bracketed | Naming::Repeated => Some(way.items),
         };
         let start = self.values.len();
         let problem = match index {
@@ -187,38 +187,30 @@ impl Lists {
             Some(index) if way.items < most => match decode(&mut self.values) {
                 Ok(()) => {
                     way.items += 1;
-                    self.items.push(Item {
+                    return self.items.push(Item {
                         list: place.list,
                         column: place.column,
                         index,
                         start,
                         end: self.values.len(),
                     });
-                    return Ok(());
                 }
                 Err(problem) => problem,
             },
             _ => "has too many items",
         };
-        let name = &list.columns[usize::from(place.column)].0;
-        self.refuse(list, place, name, problem, lane)
+        way.wrong = Some((Some(place.column()), problem));
     }
 
-    /// A list is wrong as a whole, or what has this name in it is: nothing is stored of it.
-    pub(super) fn refuse(
-        &mut self,
-        list: &ListParam,
-        place: Place,
-        name: &str,
-        problem: &'static str,
-        lane: &mut Lane<'_>,
-    ) -> Result<(), BadParameter> {
+    /// One of its columns is wrong in this carrier, or it is as a whole: nothing is stored of it.
+    pub(super) fn refuse(&mut self, place: Place, column: Option<usize>, problem: &'static str) {
         let way = self.ways[usize::from(place.list)].get_or_insert_with(|| Way::begun(place));
-        if way.rank < place.rank {
-            return Ok(());
+        if way.rank > place.rank {
+            *way = Way::begun(place);
         }
-        way.is_wrong = true;
-        lane.wrong(list.told, name, problem)
+        if way.rank == place.rank {
+            way.wrong.get_or_insert((column, problem));
+        }
     }
 
     /// Stores the lists.
@@ -236,7 +228,9 @@ impl Lists {
             let of_list = rest.partition_point(|item| usize::from(item.list) <= list_index);
             let (items, others) = rest.split_at(of_list);
             rest = others;
-            if way.is_some_and(|way| way.is_wrong) {
+            if let Some((column, problem)) = way.and_then(|way| way.wrong) {
+                let name = column.map_or(&list.wire_name, |column| &list.columns[column].0);
+                lane.wrong(list.told, name, problem)?;
                 continue;
             }
             // All of it is checked before any of it is stored: the columns must keep one length.

@@ -5,6 +5,7 @@
 
 use super::lane::{BadParameter, Lane, scalar};
 use super::lists::{Found, Place};
+use super::scalars::Scalars;
 use crate::site::content::NAME_MAX;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -38,19 +39,13 @@ pub(super) fn read(
         }
         name.clear();
         decode_name(part.name, &mut name);
-        if let Some((index, rank)) = scalar(page, Carrier::Form, &name) {
-            take(
-                &page.params[index],
-                &mut found.scalars[index],
-                rank,
-                &part,
-                lane,
-            )?;
+        if let Some(scalar) = scalar(page, Carrier::Form, &name) {
+            take(page, scalar, &part, found.scalars, lane)?;
         } else if let Some(place) = Place::of(page, Carrier::Form, &name) {
-            (found.lists).take(place.list(page), place, lane, |values| {
+            found.lists.take(place.list(page), place, |values| {
                 values.extend_from_slice(text_of(&part)?);
                 Ok(())
-            })?;
+            });
         }
     }
     Ok(())
@@ -67,29 +62,24 @@ fn text_of<'a>(part: &Part<'a>) -> Result<&'a [u8], &'static str> {
 
 /// Takes a scalar.
 fn take(
-    param: &Param,
-    known: &mut Option<u8>,
-    rank: u8,
+    page: &PageProgram,
+    scalar: (usize, u8),
     part: &Part<'_>,
+    scalars: &mut Scalars,
     lane: &mut Lane<'_>,
 ) -> Result<(), BadParameter> {
+    let param = &page.params[scalar.0];
     let Some(fields) = &param.file else {
-        return match text_of(part) {
-            Ok(value) => lane.found(known, rank, param, value),
-            Err(problem) => {
-                *known = Some(rank);
-                lane.wrong(param.told, &param.wire_name, problem)
-            }
-        };
+        return scalars.take(page, scalar, text_of(part), lane);
     };
     let checked = match part.file {
         // Nothing was chosen.
         Some(b"") if part.content.is_empty() => return Ok(()),
-        Some(_) if known.is_some() => Err("is given twice"),
+        Some(_) if scalars.has(scalar.0) => Err("is given twice"),
         Some(file) => checked(param, fields, file, part.content),
         None => Err("is not a file"),
     };
-    *known = Some(rank);
+    scalars.met(scalar);
     match checked {
         Ok(name) => {
             store(fields, &name, part, lane);

@@ -21,6 +21,7 @@ impl World {
             coming: VecDeque::new(),
             inbox: VecDeque::new(),
             fin: [false; 3],
+            is_broken: false,
             paused: false,
             handed: 0,
             unread_since: None,

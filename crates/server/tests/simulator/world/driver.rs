@@ -186,10 +186,14 @@ impl World {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         move_bytes(&mut self.links[link].inbox, count, &mut bytes);
-        self.links[link].unread_since = match self.links[link].inbox.is_empty() {
+        let is_empty = self.links[link].inbox.is_empty();
+        self.links[link].unread_since = match is_empty {
             true => None,
             false => Some(self.now),
         };
+        if is_empty && self.links[link].is_broken {
+            self.links[link].near = Near::Failed(io::ErrorKind::ConnectionReset);
+        }
         self.links[link].active = self.now;
         self.links[link].handed += count as u64;
         if !self.links[link].coming.is_empty() {
@@ -255,6 +259,7 @@ impl Port for World {
             return Sent::Gone;
         };
         match self.links[link].near {
+            Near::Open if self.links[link].is_broken => return Sent::Taken(0),
             Near::Open => {}
             Near::Failed(_) => {
                 self.note("gone", link as u64, 0);
@@ -297,7 +302,7 @@ impl Port for World {
     fn close(&mut self, connection: ConnectionId) {
         if let Some(link) = self.named(connection, "close") {
             self.note("closed", link as u64, self.links[link].handed);
-            let open = self.links[link].near == Near::Open;
+            let open = self.links[link].near == Near::Open && !self.links[link].is_broken;
             let unread_since = self.links[link].unread_since;
             let neglected = unread_since.map_or(0, |since| self.now - since);
             self.links[link].at_close = (neglected, self.now - self.links[link].active, self.now);
