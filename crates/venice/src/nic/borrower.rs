@@ -141,6 +141,12 @@ impl Nic {
         for address in &self.options.addresses {
             ip(&format!("address add {address} dev {name}"))?;
         }
+        // A donor that routes has nothing to say of IPv6.
+        if self.gateway.is_some()
+            && let Err(error) = ip::set_v6(name, "accept_ra", 0)
+        {
+            warn!("the donor may give {name} addresses and routes of IPv6: {error}");
+        }
         ip(&format!("link set dev {name} up"))?;
         if let Err(error) = ip::set(name, "ignore_routes_with_linkdown") {
             debug!("routes by {name} are used also while the donor is lost: {error}");
@@ -169,7 +175,7 @@ impl Nic {
     /// to again.
     pub fn run(&mut self) -> Result<(), NicError> {
         while let Some(mut line) = self.line.take() {
-            match relay(&mut line, &self.tap, &self.stop, &self.figures) {
+            match relay(&mut line, &self.tap, &self.stop, &self.figures, None) {
                 Ok(()) => return Ok(()),
                 Err(gone @ NicError::Gone { .. }) => return Err(gone),
                 Err(error) => {

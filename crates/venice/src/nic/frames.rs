@@ -270,6 +270,16 @@ impl Unpacker {
     }
 }
 
+/// Whether a borrower may send a frame where its donor routes: ARP, or IPv4 from its own address.
+/// Of all else the donor's kernel would take what is meant for networks that it is in.
+pub(super) fn is_from(frame: &[u8], address: Ipv4Addr) -> bool {
+    match frame.get(HEADER_BYTES + 12..) {
+        Some([0x08, 0x06, ..]) => true,
+        Some([0x08, 0x00, packet @ ..]) => packet.get(12..16) == Some(&address.octets()[..]),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,6 +365,26 @@ mod tests {
         }
         assert!(!Packer::default().put(FRAME_BYTES_MIN - 1));
         assert!(!Packer::default().put(FRAME_BYTES_MAX + 1));
+    }
+
+    #[test]
+    fn frames_of_others_are_told_from_a_borrowers_own() {
+        let own = Ipv4Addr::new(10, 9, 0, 2);
+        let framed = |kind: &[u8], packet: &[u8]| {
+            let frame = [&[0; HEADER_BYTES + 12], kind, packet].concat();
+            is_from(&frame, own)
+        };
+        let from = |address: [u8; 4]| [&[0x45][..], &[0; 11], &address, &[0; 4]].concat();
+        assert!(framed(&[8, 0], &from([10, 9, 0, 2])));
+        assert!(!framed(&[8, 0], &from([10, 9, 0, 3])));
+        assert!(!framed(&[8, 0], &from([10, 9, 0, 2])[..15]));
+        assert!(framed(&[8, 6], &[0; 28]));
+        // IPv6, a VLAN's tag before what would be right, a length in place of a kind.
+        assert!(!framed(&[0x86, 0xdd], &from([10, 9, 0, 2])));
+        let tagged = [&[0, 1, 8, 0][..], &from([10, 9, 0, 2])].concat();
+        assert!(!framed(&[0x81, 0], &tagged));
+        assert!(!framed(&[0, 28], &from([10, 9, 0, 2])));
+        assert!(!is_from(&[0; HEADER_BYTES + 13], own));
     }
 
     #[test]

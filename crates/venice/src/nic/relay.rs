@@ -7,12 +7,13 @@
 
 use super::error::NicError;
 use super::figures::Figures;
-use super::frames::{Packer, Unpacker};
+use super::frames::{Packer, Unpacker, is_from};
 use super::stop::Stop;
 use super::tap::Tap;
 use crate::channel::broken::Lost;
 use crate::channel::queue::Queue;
 use crate::channel::transport::Transport;
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,8 @@ const SILENT: Duration = Duration::from_secs(12);
 /// Messages, or reads of the TAP, before the other way has its turn.
 const TURN: usize = 64;
 
-/// Relays until the end of one of them, or until `stop` is due.
+/// Relays until the end of one of them, or until `stop` is due. What comes from the other end is to
+/// be from an address, where there is one; the rest is refused.
 ///
 /// # Errors
 /// [`NicError`]: the connection or the interface is over.
@@ -32,6 +34,7 @@ pub(super) fn relay<T: Transport>(
     tap: &Tap,
     stop: &Stop,
     figures: &Figures,
+    from: Option<Ipv4Addr>,
 ) -> Result<(), NicError> {
     let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
     let mut message = Vec::new();
@@ -44,7 +47,7 @@ pub(super) fn relay<T: Transport>(
             }
             heard = Instant::now();
             some = true;
-            unpacker.take(&message, |frame| give(frame, tap, figures))?;
+            unpacker.take(&message, |frame| give(frame, tap, figures, from))?;
         }
         some |= read(&mut packer, tap, figures)?;
         while !packer.message().is_empty() && queue.try_send(packer.message())? {
@@ -77,10 +80,11 @@ pub(super) fn relay<T: Transport>(
 }
 
 /// A frame that came, for the kernel.
-fn give(frame: &[u8], tap: &Tap, figures: &Figures) {
+fn give(frame: &[u8], tap: &Tap, figures: &Figures, from: Option<Ipv4Addr>) {
     Figures::add(&figures.came, 1);
     Figures::add(&figures.came_bytes, frame.len() as u64);
-    if !tap.write(frame) {
+    let is_right = from.is_none_or(|address| is_from(frame, address));
+    if !is_right || !tap.write(frame) {
         Figures::add(&figures.refused, 1);
     }
 }

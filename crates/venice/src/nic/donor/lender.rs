@@ -93,7 +93,7 @@ impl Lender {
         queue.try_send(&Answer::Welcome { mtu, gateway }.message())?;
         let name = tap.name();
         info!(interface = name, address = ?lent.1, "{peer} has a NIC");
-        let ended = relay(queue, &tap, &self.stop, figures);
+        let ended = relay(queue, &tap, &self.stop, figures, lent.1);
         let dropped = ip::number(name, "/stats64/tx/dropped").unwrap_or(0);
         info!(interface = name, "{peer}: {}", figures.counted(dropped));
         ended
@@ -146,8 +146,9 @@ impl Lender {
         let (name, mtu) = (tap.name(), self.mtu);
         match (&self.options.onward, lent) {
             (Onward::Route { address, .. }, Some(lent)) => {
-                // In this order, so that nothing is sent on that should not be.
-                for setting in ["rp_filter", "proxy_arp", "forwarding"] {
+                // IPv4 alone is routed; what else may come, the relay looks at.
+                ip::set_v6(name, "disable_ipv6", 1)?;
+                for setting in ["proxy_arp", "forwarding"] {
                     ip::set(name, setting)?;
                 }
                 let own = address.address;
