@@ -5,7 +5,7 @@ use crate::traffic;
 use rhythm_venice::channel::messages::{Credits, Messages, QueueSettings};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The queues of `nic/frames.rs`.
@@ -194,6 +194,61 @@ fn a_borrower_reaches_no_further_than_by_its_own_address() {
     assert_eq!(routes.unwrap_or_default(), "");
     drop(queue);
     assert!(donor.terminate().success());
+}
+
+#[test]
+fn who_shows_no_key_keeps_nobody_out() {
+    let Some(site) = Site::new(1500) else {
+        return;
+    };
+    let mut donor = site.donor_at("10.50.0.1:0", Onward::Routed, true, false);
+    let address = donor.address.clone();
+    let strangers: Vec<_> = site.borrower.run(|| {
+        let connect = |_| TcpStream::connect(&address).expect("it listens");
+        (0..64).map(connect).collect()
+    });
+    let start = Instant::now();
+    let mut borrower = site.borrow(&donor, true);
+    traffic::transfer(&site, 100_000);
+    assert!(start.elapsed() < PATIENCE);
+    drop(strangers);
+    assert!(borrower.terminate().success());
+    assert!(donor.terminate().success());
+}
+
+#[test]
+fn a_lower_mtu_for_a_while_costs_no_address() {
+    let Some(site) = Site::new(1500) else {
+        return;
+    };
+    // Makes the key.
+    let mut donor = site.donor_at("10.50.0.1:0", Onward::Routed, true, false);
+    assert!(donor.terminate().success());
+    let bind = || TcpListener::bind("10.50.0.1:0").expect("an address");
+    let listener = site.donor.run(bind);
+    let mut borrow = site.borrow_of(&listener.local_addr().expect("it is bound").to_string());
+    borrow.args(["--address", "fd00:9::2/64"]);
+    let mut borrower = Running::begin(borrow);
+    for (number, mtu) in [1500, 1000, 1500].into_iter().enumerate() {
+        let (stream, _) = listener.accept().expect("the borrower");
+        let mut queue = Messages::new(stream, QUEUE, PATIENCE).expect("a connection");
+        queue.send(&welcome(mtu)).expect("it is taken");
+        let mut hello = Vec::new();
+        queue.receive(&mut hello).expect("it says who it is");
+        queue.flush(64).expect("it is there");
+        if number == 0 {
+            borrower.wait_for_line();
+        }
+        soon("the MTU is the donor's", || {
+            let link = site.borrower.ask("ip", "link show venice0");
+            link.is_some_and(|link| link.contains(&format!("mtu {mtu} ")))
+        });
+    }
+    soon("it has its address", || {
+        let addresses = site.borrower.ask("ip", "-6 address show dev venice0");
+        addresses.is_some_and(|text| text.contains("fd00:9::2/64"))
+    });
+    assert!(borrower.terminate().success());
 }
 
 #[test]

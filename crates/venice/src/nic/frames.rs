@@ -7,6 +7,7 @@
 //! that small ones share a message and large ones need no form of their own. An empty message says
 //! that its sender lives.
 
+use crate::channel::frame::legible;
 use crate::channel::messages::{Credits, QueueSettings};
 use crate::loan::LoanKey;
 use std::net::Ipv4Addr;
@@ -138,7 +139,7 @@ impl Answer {
     pub(super) fn parse(message: &[u8]) -> Result<Self, NotFrames> {
         match message.strip_prefix(&MAGIC) {
             Some([0, reason @ ..]) if reason.len() <= REASON_BYTES_MAX => {
-                Ok(Self::Refused(String::from_utf8_lossy(reason).into_owned()))
+                Ok(Self::Refused(legible(reason)))
             }
             Some([1, a, b, c, d, gateway @ ..]) if gateway.len() == ADDRESS_BYTES => {
                 let mtu = u32::from_le_bytes([*a, *b, *c, *d]);
@@ -404,6 +405,10 @@ mod tests {
         assert_eq!(
             Answer::parse(&refused),
             Ok(Answer::Refused("no".repeat(256)))
+        );
+        assert_eq!(
+            Answer::parse(b"RVN1\0no\nyes"),
+            Ok(Answer::Refused("no\u{fffd}yes".into()))
         );
         assert_eq!(Answer::parse(b""), Err(NotFrames::Hello));
         assert_eq!(Answer::parse(b"RVN1"), Err(NotFrames::Hello));

@@ -127,34 +127,57 @@ pub(super) fn message<T: Transport>(
         if stop.is_due() {
             return Ok(None);
         }
+        let left = until.saturating_duration_since(Instant::now());
         let turned = queue.turn();
         // What came before the end of the connection counts.
         if queue.try_receive(&mut message) {
             break;
         }
-        if turned? {
-            continue;
-        }
-        let left = until.saturating_duration_since(Instant::now());
+        let turned = turned?;
         if left.is_zero() {
             return Err(Lost::Silent(start.elapsed()));
         }
-        queue.wait_beside(&[stop.event()], left)?;
+        if !turned {
+            queue.wait_beside(&[stop.event()], left)?;
+        }
     }
     Ok(Some(message))
 }
 
-/// Says a last thing, and waits until the other end has it, which closes the connection then.
-pub(super) fn last_words<T: Transport>(queue: &mut Queue<T>, message: &[u8], patience: Duration) {
-    let start = Instant::now();
-    let mut ignored = Vec::new();
-    let mut is_sent = false;
-    while start.elapsed() < patience {
-        is_sent = is_sent || queue.try_send(message).unwrap_or(true);
-        match queue.turn() {
-            Ok(true) => while queue.try_receive(&mut ignored) {},
-            Ok(false) if queue.wait_beside(&[], patience).is_ok() => {}
-            Ok(false) | Err(_) => return,
-        }
+#[cfg(test)]
+mod tests {
+    use super::super::frames::QUEUE;
+    use super::*;
+    use crate::channel::frame::{self, Kind};
+    use crate::channel::transport::tcp::Tcp;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::thread;
+
+    #[test]
+    fn who_says_much_and_no_message_is_not_waited_for() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let mut chatty = Tcp::connect(listener.local_addr().expect("it is bound")).expect("it is");
+        let ours = Tcp::of(listener.accept().expect("it is there").0).expect("a connection");
+        let chatting = thread::spawn(move || {
+            let mut frames = Vec::new();
+            let payload = [&64u64.to_le_bytes()[..], &65_536u64.to_le_bytes()].concat();
+            frame::put(&mut frames, Kind::Open, 0, 64, &payload);
+            // Credits that are known, a little at a time.
+            while let Ok(wrote) = chatty.write(&frames[..1]) {
+                frames.drain(..wrote.unwrap_or(0));
+                if frames.is_empty() {
+                    frame::put(&mut frames, Kind::Credit, 0, 64, &[]);
+                }
+                thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let stop = Stop::new().expect("a descriptor");
+        let mut queue = Queue::new(ours, QUEUE, Duration::from_secs(60));
+        let until = Instant::now() + Duration::from_millis(300);
+        let said = message(&mut queue, &stop, until);
+        assert!(matches!(said, Err(Lost::Silent(_))), "{said:?}");
+        assert!(until.elapsed() < Duration::from_secs(30));
+        drop(queue);
+        chatting.join().expect("it ends");
     }
 }
