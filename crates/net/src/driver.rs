@@ -11,5 +11,5 @@ pub mod epoll;
 pub(crate) mod listen_error;
 pub mod listener;
 mod sockets;
-mod unix;
+pub(crate) mod unix;
 pub mod waker;

@@ -16,6 +16,7 @@ pub mod agent;
 mod ask;
 pub mod bench;
 pub mod channel;
+mod guests;
 mod incoming;
 pub mod loan;
 pub mod memory;

@@ -106,7 +106,7 @@ impl Listener {
         let failed = |error: io::Error| ListenError::unix(path, error);
         let of_system = |errno: Errno| failed(errno.into());
         let address = SocketAddrUnix::new(path).map_err(of_system)?;
-        unix::make_way(path, &address)?;
+        let _alone = unix::make_way(path, &address)?;
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
         let socket = socket.map_err(of_system)?;

@@ -4,8 +4,8 @@ use crate::site::{Onward, Running, Site, soon};
 use crate::traffic;
 use rhythm_venice::channel::messages::{Credits, Messages, QueueSettings};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The queues of `nic/frames.rs`.
@@ -106,6 +106,149 @@ fn borrowers_that_lie_cost_nobody_else_anything() {
     });
     assert!(borrower.terminate().success());
     assert!(donor.terminate().success());
+}
+
+/// The Internet's checksum.
+fn checksum(bytes: &[u8]) -> [u8; 2] {
+    let pairs = bytes.chunks(2);
+    let sum: u32 = pairs
+        .map(|pair| (u32::from(pair[0]) << 8) + u32::from(pair[1]))
+        .sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
+}
+
+/// A datagram for the server, from an address.
+fn datagram(from: [u8; 4], port: u16, text: &[u8]) -> Vec<u8> {
+    let bytes = text.len() as u16;
+    let head = [
+        &[0x45, 0][..],
+        &(28 + bytes).to_be_bytes(),
+        &[0, 0, 0x40, 0, 64, 17, 0, 0],
+    ];
+    let mut packet = [&head.concat()[..], &from, &[192, 168, 77, 2]].concat();
+    let sum = checksum(&packet);
+    packet[10..12].copy_from_slice(&sum);
+    for number in [9, port, 8 + bytes, 0] {
+        packet.extend(number.to_be_bytes());
+    }
+    packet.extend(text);
+    packet
+}
+
+/// "I am a router", of IPv6.
+fn advertisement() -> Vec<u8> {
+    let (mut from, mut to) = ([0; 16], [0; 16]);
+    from[..2].copy_from_slice(&[0xfe, 0x80]);
+    to[..2].copy_from_slice(&[0xff, 0x02]);
+    (from[15], to[15]) = (7, 1);
+    let mut said = [134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0];
+    let summed = [&from[..], &to, &[0, 0, 0, 16, 0, 0, 0, 58], &said].concat();
+    said[2..4].copy_from_slice(&checksum(&summed));
+    [&[0x60, 0, 0, 0, 0, 16, 58, 255][..], &from, &to, &said].concat()
+}
+
+#[test]
+fn a_borrower_reaches_no_further_than_by_its_own_address() {
+    let Some(site) = Site::new(1500) else {
+        return;
+    };
+    let mut donor = site.donor_at("10.50.0.1:0", Onward::Routed, true, false);
+    // As many systems have it: then no setting of one interface is stricter.
+    let everywhere = "/proc/sys/net/ipv4/conf/all/rp_filter";
+    site.donor.write(everywhere, "2");
+    let server = site.server.run(|| UdpSocket::bind("192.168.77.2:0"));
+    let server = server.expect("an address");
+    server.set_read_timeout(Some(PATIENCE)).expect("a time");
+    let port = server.local_addr().expect("it is bound").port();
+    let (address, key) = (donor.address.clone(), site.key());
+    let stream = site.borrower.run(|| TcpStream::connect(&address));
+    let mut queue = Messages::new(stream.expect("it listens"), QUEUE, PATIENCE).expect("TCP");
+    queue.send(&hello(key, 7)).expect("it is taken");
+    let mut answer = Vec::new();
+    queue.receive(&mut answer).expect("an answer");
+    assert_eq!(answer, welcome(1500));
+    let there = site.donor.ethernet("vnic0");
+    let everybody = [0x33, 0x33, 0, 0, 0, 1];
+    for (to, kind, packet) in [
+        (&everybody[..], [0x86, 0xdd], advertisement()),
+        (
+            &there[..],
+            [8, 0],
+            datagram([192, 168, 77, 55], port, b"forged"),
+        ),
+        (&there[..], [8, 0], datagram([10, 9, 0, 7], port, b"right")),
+    ] {
+        let bytes = [&[0; 10][..], to, &[2, 0, 0, 0, 0, 7], &kind, &packet].concat();
+        queue
+            .send(&frame(bytes.len() as u32, &bytes))
+            .expect("it is taken");
+    }
+    queue
+        .flush(QUEUE.messages.into())
+        .expect("they are on their way");
+    let mut came = [0; 100];
+    let bytes = server.recv(&mut came).expect("it comes");
+    assert_eq!(came[..bytes], *b"right");
+    let routes = site.donor.ask("ip", "-6 route show default");
+    assert_eq!(routes.unwrap_or_default(), "");
+    drop(queue);
+    assert!(donor.terminate().success());
+}
+
+#[test]
+fn who_shows_no_key_keeps_nobody_out() {
+    let Some(site) = Site::new(1500) else {
+        return;
+    };
+    let mut donor = site.donor_at("10.50.0.1:0", Onward::Routed, true, false);
+    let address = donor.address.clone();
+    let strangers: Vec<_> = site.borrower.run(|| {
+        let connect = |_| TcpStream::connect(&address).expect("it listens");
+        (0..64).map(connect).collect()
+    });
+    let start = Instant::now();
+    let mut borrower = site.borrow(&donor, true);
+    traffic::transfer(&site, 100_000);
+    assert!(start.elapsed() < PATIENCE);
+    drop(strangers);
+    assert!(borrower.terminate().success());
+    assert!(donor.terminate().success());
+}
+
+#[test]
+fn a_lower_mtu_for_a_while_costs_no_address() {
+    let Some(site) = Site::new(1500) else {
+        return;
+    };
+    // Makes the key.
+    let mut donor = site.donor_at("10.50.0.1:0", Onward::Routed, true, false);
+    assert!(donor.terminate().success());
+    let bind = || TcpListener::bind("10.50.0.1:0").expect("an address");
+    let listener = site.donor.run(bind);
+    let mut borrow = site.borrow_of(&listener.local_addr().expect("it is bound").to_string());
+    borrow.args(["--address", "fd00:9::2/64"]);
+    let mut borrower = Running::begin(borrow);
+    for (number, mtu) in [1500, 1000, 1500].into_iter().enumerate() {
+        let (stream, _) = listener.accept().expect("the borrower");
+        let mut queue = Messages::new(stream, QUEUE, PATIENCE).expect("a connection");
+        queue.send(&welcome(mtu)).expect("it is taken");
+        let mut hello = Vec::new();
+        queue.receive(&mut hello).expect("it says who it is");
+        queue.flush(64).expect("it is there");
+        if number == 0 {
+            borrower.wait_for_line();
+        }
+        soon("the MTU is the donor's", || {
+            let link = site.borrower.ask("ip", "link show venice0");
+            link.is_some_and(|link| link.contains(&format!("mtu {mtu} ")))
+        });
+    }
+    soon("it has its address", || {
+        let addresses = site.borrower.ask("ip", "-6 address show dev venice0");
+        addresses.is_some_and(|text| text.contains("fd00:9::2/64"))
+    });
+    assert!(borrower.terminate().success());
 }
 
 #[test]

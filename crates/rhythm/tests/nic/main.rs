@@ -67,6 +67,24 @@ fn what_was_made_goes_when_its_maker_is_killed() {
     assert!(borrower.terminate().success());
 }
 
+/// As where the process that would take it back was killed, too.
+#[test]
+fn a_rule_that_was_left_goes_with_the_next_donor_there() {
+    let Some(site) = Site::new(1500) else {
+        return;
+    };
+    for place in ["10.50.0.1:7080", "10.50.0.1:708"] {
+        let mark = format!("-m comment --comment rhythm-venice/{place}/0badf00d");
+        let rule = format!("-t nat -A POSTROUTING -s 10.9.0.1/24 -o eth0 {mark} -j MASQUERADE");
+        assert!(site.donor.ask("iptables", &rule).is_some());
+    }
+    let mut donor = site.donor_at("10.50.0.1:7080", Onward::Masqueraded, true, false);
+    // Its own, and that of another.
+    assert_eq!(site.rules(), 2);
+    assert!(donor.terminate().success());
+    assert_eq!(site.rules(), 1);
+}
+
 #[test]
 fn a_donor_that_stands_still_costs_frames_and_no_memory() {
     let Some(site) = Site::new(1500) else {

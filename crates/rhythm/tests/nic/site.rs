@@ -32,7 +32,8 @@ pub(crate) fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
 pub(crate) struct Machine(pub(crate) Namespace);
 
 impl Machine {
-    fn ask(&self, program: &str, words: &str) -> Option<String> {
+    /// What a program says in its network; none where it fails.
+    pub(crate) fn ask(&self, program: &str, words: &str) -> Option<String> {
         let output = self.0.command(program).args(words.split(' ')).output();
         let output = output.expect("it can be run");
         let said = String::from_utf8(output.stdout).expect("a text");
@@ -48,12 +49,24 @@ impl Machine {
         !link.contains("NO-CARRIER")
     }
 
+    fn link(&self, interface: &str) -> serde_json::Value {
+        let links = self.ask("ip", &format!("-s -j link show {interface}"));
+        let links = links.expect("it is there");
+        let links: serde_json::Value = serde_json::from_str(&links).expect("JSON");
+        links[0].clone()
+    }
+
     pub(crate) fn dropped(&self, interface: &str) -> u64 {
-        let link = self.ask("ip", &format!("-s -j link show {interface}"));
-        let link: serde_json::Value =
-            serde_json::from_str(&link.expect("it is there")).expect("JSON");
-        let dropped = link[0]["stats64"]["tx"]["dropped"].as_u64();
+        let dropped = self.link(interface)["stats64"]["tx"]["dropped"].as_u64();
         dropped.expect("a number")
+    }
+
+    /// An interface's address on its link.
+    pub(crate) fn ethernet(&self, interface: &str) -> Vec<u8> {
+        let link = self.link(interface);
+        let text = link["address"].as_str().expect("it has one");
+        let bytes = text.split(':').map(|part| u8::from_str_radix(part, 16));
+        bytes.collect::<Result<_, _>>().expect("digits")
     }
 
     /// Writes a setting of its network.

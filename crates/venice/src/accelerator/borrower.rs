@@ -1,7 +1,7 @@
 //! Accelerators for a program: [`Accelerator`].
 
 use super::engine::Engine;
-use super::entry::{HAS, Hello, PART_BYTES, REFUSES, SETTINGS, preface};
+use super::entry::{FIRST_PART_BYTES, HAS, Hello, PART_BYTES, REFUSES, SETTINGS, WAITS, preface};
 pub use super::job::{Cipher, Job};
 use super::mailbox::{
     CAPACITY_MAX, COMPLETION_BYTES, Completion, INPUT_AT, Layout, REQUEST_AT, START_BYTES,
@@ -9,7 +9,7 @@ use super::mailbox::{
 use super::request::{Failure, Kind};
 pub use super::units::Sharing;
 use crate::channel::broken::{Broken, Lost};
-use crate::channel::frame::CRMA_BYTES_MAX;
+use crate::channel::frame::{CRMA_BYTES_MAX, legible};
 use crate::channel::queue::Queue;
 use crate::channel::transport::Transport;
 use crate::channel::transport::shared::Shared;
@@ -19,13 +19,15 @@ use crate::remote::{Channel, Place, RemoteMemory};
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// How long a donor may take to be connected to.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// How long it may say nothing. All of those before in the line have their turn in it.
+/// How long it may not say what it is waited for.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
+/// How long it may say that a job is in the line.
+const LINE_TIME: Duration = Duration::from_secs(600);
 
 /// Why there is no result.
 #[derive(Debug, Error)]
@@ -240,7 +242,7 @@ fn enter(
 fn said(message: &[u8]) -> Result<Result<&[u8], String>, Lost> {
     match message.split_first() {
         Some((&HAS, bytes)) => Ok(Ok(bytes)),
-        Some((&REFUSES, reason)) => Ok(Err(String::from_utf8_lossy(reason).into_owned())),
+        Some((&REFUSES, reason)) => Ok(Err(legible(reason))),
         _ => Err(Broken::NotDue("such a message".to_owned()).into()),
     }
 }
@@ -280,29 +282,39 @@ fn by_messages(
         }
     }
     put(0, start)?;
+    let in_line = Instant::now();
     let mut take = || {
-        queue.receive(&mut message)?;
+        loop {
+            queue.receive(&mut message)?;
+            if message != [WAITS] {
+                break;
+            }
+            if in_line.elapsed() >= LINE_TIME {
+                return Err(Lost::Silent(LINE_TIME));
+            }
+        }
         let bytes = said(&message)?.map_err(Broken::Refused)?;
         Ok::<_, Lost>(bytes.to_vec())
     };
-    let mut output = take()?;
-    let completion = output.get(..COMPLETION_BYTES).unwrap_or_default();
+    let mut part = take()?;
+    let completion = part.get(..COMPLETION_BYTES).unwrap_or_default();
     let bytes = match over(completion, due)? {
         Ok(bytes) => bytes,
         Err(failure) => return Ok(Err(failure)),
     };
-    output.drain(..COMPLETION_BYTES);
-    output.reserve_exact(bytes.saturating_sub(output.len()));
-    while output.len() < bytes {
-        let part = take()?;
-        if part.is_empty() {
-            return Err(Broken::NotDue("an empty message".to_owned()).into());
+    part.drain(..COMPLETION_BYTES);
+    let (mut output, mut most) = (Vec::with_capacity(bytes), FIRST_PART_BYTES);
+    loop {
+        // As much as fits: smaller ones could go on for ever.
+        if part.len() != most.min(bytes - output.len()) {
+            let what = format!("a part of {} bytes", part.len());
+            return Err(Broken::NotDue(what).into());
         }
         output.extend_from_slice(&part);
-    }
-    match output.len() == bytes {
-        true => Ok(Ok(output)),
-        false => Err(Broken::NotDue("more than the output".to_owned()).into()),
+        if output.len() == bytes {
+            return Ok(Ok(output));
+        }
+        (part, most) = (take()?, PART_BYTES);
     }
 }
 

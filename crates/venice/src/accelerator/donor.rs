@@ -3,7 +3,7 @@
 //! A connection has a mailbox and a thread (`donor/serve.rs`), which executes its jobs when it has
 //! an accelerator: so as many jobs run at once as there are accelerators, and a connection has one
 //! job at a time. Connections are bounded, and so is the memory of all mailboxes together; who
-//! comes when there is none is refused with a reason.
+//! comes when there is none is refused with a reason. Who has shown no key makes way for others.
 
 mod listen;
 mod options;
@@ -12,9 +12,9 @@ mod shared;
 mod socket;
 
 pub use options::Options;
+use rhythm_net::{SocketFile, listen_at};
 use shared::Shared;
 use socket::Socket;
-use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -27,7 +27,7 @@ use std::time::Duration;
 pub struct Accelerators {
     shared: Arc<Shared>,
     address: SocketAddr,
-    local: Option<PathBuf>,
+    local: Option<(PathBuf, SocketFile)>,
 }
 
 impl Accelerators {
@@ -61,8 +61,8 @@ impl Accelerators {
     /// # Errors
     /// What the system says of the path; one at which somebody listens is left alone.
     pub fn listen_locally(&mut self, path: &Path) -> io::Result<()> {
-        let listener = listen::bind(path)?;
-        self.local = Some(path.to_owned());
+        let (listener, file) = listen_at(path).map_err(io::Error::other)?;
+        self.local = Some((path.to_owned(), file));
         listen::start(Arc::clone(&self.shared), "accelerators-local", move || {
             Ok(Socket::Local(listener.accept()?.0))
         })
@@ -70,7 +70,7 @@ impl Accelerators {
 
     /// Borrowers there are now.
     pub fn borrowers(&self) -> usize {
-        self.shared.connections()
+        self.shared.guests.count()
     }
 }
 
@@ -80,9 +80,8 @@ impl Drop for Accelerators {
         self.shared.close();
         // Has the listeners' threads look.
         let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
-        if let Some(path) = &self.local {
+        if let Some((path, _)) = &self.local {
             let _ = UnixStream::connect(path);
-            let _ = fs::remove_file(path);
         }
     }
 }

@@ -5,8 +5,10 @@
 //! of the accelerator's kind, as large as the input's capacity. The way by messages goes on with a
 //! QPair: its first message is a [`Hello`], and each further one is 8 bytes that say where in the
 //! mailbox what follows belongs. What the donor says begins with a byte: [`HAS`], or [`REFUSES`]
-//! and a reason.
+//! and a reason, or, now and then while a job is not begun, [`WAITS`] alone. Of an output each
+//! message has as much as fits.
 
+use super::mailbox::COMPLETION_BYTES;
 use super::request::Kind;
 use super::units::Sharing;
 use crate::channel::frame::{PAYLOAD_BYTES_MAX, u64_at};
@@ -24,6 +26,10 @@ pub(super) const PART_BYTES: usize = PAYLOAD_BYTES_MAX - 8;
 pub(super) const HAS: u8 = 1;
 /// Why it refuses follows.
 pub(super) const REFUSES: u8 = 2;
+/// The job is in the line.
+pub(super) const WAITS: u8 = 3;
+/// Bytes of an output that go with its completion at most.
+pub(super) const FIRST_PART_BYTES: usize = PART_BYTES - 1 - COMPLETION_BYTES;
 
 /// Messages each way.
 pub(super) const SETTINGS: QueueSettings = QueueSettings {

@@ -33,7 +33,7 @@ impl Borrow {
     /// [`Broken`]: the connection is over.
     pub(crate) fn came<'a>(&mut self, frame: &Frame<'a>) -> Result<Came<'a>, Broken> {
         match frame.kind {
-            Kind::Refused => Err(Broken::Refused(frame::reason(frame.payload))),
+            Kind::Refused => Err(Broken::Refused(frame::legible(frame.payload))),
             Kind::Done | Kind::Chunk if rdma::is_transfer(frame) => {
                 Ok(Came::Transfer(self.rdma.answer(frame)?))
             }

@@ -219,10 +219,11 @@ pub(crate) fn put_refusal(out: &mut Vec<u8>, reason: &str) {
     put(out, Kind::Refused, 0, 0, &reason.as_bytes()[..end]);
 }
 
-/// The reason of a refusal.
-pub(crate) fn reason(payload: &[u8]) -> String {
-    let reason = std::str::from_utf8(payload).unwrap_or("for reasons it cannot spell");
-    reason.to_owned()
+/// What the other end says for people, on one line: what would begin another in a log, or move
+/// about on a terminal, is replaced.
+pub(crate) fn legible(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    text.replace(char::is_control, "\u{fffd}")
 }
 
 #[cfg(test)]
@@ -248,7 +249,10 @@ mod tests {
         bytes.clear();
         put_refusal(&mut bytes, &"ä".repeat(400));
         let (frame, _) = parse(&bytes).unwrap().unwrap();
-        assert_eq!(reason(frame.payload), "ä".repeat(256));
+        assert_eq!(legible(frame.payload), "ä".repeat(256));
+        let forged = legible(b"no\n2026-11-28 \x1b[2Jall is well\xff\x7f");
+        let wanted = "no\u{fffd}2026-11-28 \u{fffd}[2Jall is well\u{fffd}\u{fffd}";
+        assert_eq!(forged, wanted);
     }
 
     #[test]

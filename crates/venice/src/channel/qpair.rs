@@ -96,6 +96,8 @@ pub(crate) struct QPair {
     is_open: bool,
     /// The other end's has come.
     is_met: bool,
+    /// It is this end that may refuse the other.
+    is_donor: bool,
 }
 
 impl QPair {
@@ -118,7 +120,13 @@ impl QPair {
             word: None,
             is_open: false,
             is_met: false,
+            is_donor: false,
         }
+    }
+
+    /// Has it be the end that lends something: it may refuse the other, and is not refused by it.
+    pub(crate) fn lends(&mut self) {
+        self.is_donor = true;
     }
 
     fn buffers(&self) -> u64 {
@@ -271,7 +279,7 @@ impl QPair {
                 Ok(())
             }
             Kind::Credit | Kind::CreditWrite if self.is_met => self.credit(frame.address),
-            Kind::Refused => Err(Broken::Refused(frame::reason(frame.payload))),
+            Kind::Refused if !self.is_donor => Err(Broken::Refused(frame::legible(frame.payload))),
             kind => Err(Broken::NotDue(format!("{kind:?}"))),
         }
     }

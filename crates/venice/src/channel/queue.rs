@@ -44,9 +44,10 @@ impl<T: Transport> Queue<T> {
         }
     }
 
-    /// Has what waits for the other end wait so long from now on.
-    pub(crate) fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
+    /// Has this be the end that lends something: it may refuse the other, and is not refused by it.
+    pub(crate) fn lends(mut self) -> Self {
+        self.pair.lends();
+        self
     }
 
     /// Goes on over another connection, where one was [`Lost`]: the other end is to do so, too.
@@ -66,21 +67,19 @@ impl<T: Transport> Queue<T> {
     /// # Errors
     /// [`Lost`]: the message is not sent; those before are kept for [`resume`](Self::resume).
     pub(crate) fn send(&mut self, message: &[u8]) -> Result<(), Lost> {
-        let mut since = None;
-        loop {
-            match self.pair.send(message) {
-                Ok(()) if self.pair.unsent() < UNSENT_MAX => return Ok(()),
-                Ok(()) => {
-                    self.turn_or_remember();
-                    return Ok(());
-                }
-                Err(NotSent::TooLong) => {
-                    let error = format!("a message of {} bytes is too long", message.len());
-                    return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, error).into());
-                }
-                Err(NotSent::NoCredit) => self.turn_or_wait(true, &mut since)?,
-            }
+        let mut sent = Ok(());
+        self.turn_until(true, self.patience, |queue| {
+            sent = queue.pair.send(message);
+            sent != Err(NotSent::NoCredit)
+        })?;
+        if sent.is_err() {
+            let error = format!("a message of {} bytes is too long", message.len());
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, error).into());
         }
+        if self.pair.unsent() >= UNSENT_MAX {
+            self.turn_or_remember();
+        }
+        Ok(())
     }
 
     /// The next message, once it is there; it takes the place of what `into` had.
@@ -88,10 +87,19 @@ impl<T: Transport> Queue<T> {
     /// # Errors
     /// [`Lost`]: none came before.
     pub(crate) fn receive(&mut self, into: &mut Vec<u8>) -> Result<(), Lost> {
-        let mut since = None;
-        while !self.pair.take(into) {
-            self.turn_or_wait(false, &mut since)?;
-        }
+        self.receive_within(self.patience, into)
+    }
+
+    /// The next message, if it comes within a time.
+    ///
+    /// # Errors
+    /// [`Lost`]: none came before.
+    pub(crate) fn receive_within(
+        &mut self,
+        time: Duration,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Lost> {
+        self.turn_until(false, time, |queue| queue.pair.take(into))?;
         // Where that is but a store.
         if let Some(until) = self.pair.credit_word()
             && self.transport.write_credit(until)
@@ -148,27 +156,68 @@ impl<T: Transport> Queue<T> {
     /// # Errors
     /// [`Lost`]: it may not have.
     pub(crate) fn flush(&mut self, left: u64) -> Result<(), Lost> {
-        let mut since = None;
-        while self.pair.untaken() > left || self.pair.has_output() || !self.output.is_empty() {
-            self.turn_or_wait(true, &mut since)?;
+        let is_flushed = |queue: &Self| {
+            let is_written = !queue.pair.has_output() && queue.output.is_empty();
+            is_written && queue.pair.untaken() <= left
+        };
+        while !is_flushed(self) {
+            let before = self.pair.untaken();
+            self.turn_until(true, self.patience, |queue| {
+                queue.pair.untaken() < before || is_flushed(queue)
+            })?;
         }
         Ok(())
     }
 
-    /// Does what can be done now, and waits if that is nothing.
-    fn turn_or_wait(&mut self, credit: bool, since: &mut Option<Instant>) -> Result<(), Lost> {
-        if self.turn()? {
-            *since = None;
+    /// Says a last thing, if the other end takes it, and waits until that closes the connection, or
+    /// so long. What it says meanwhile is dropped.
+    pub(crate) fn last_words(&mut self, message: &[u8], patience: Duration) {
+        let start = Instant::now();
+        let mut dropped = Vec::new();
+        let mut is_sent = false;
+        loop {
+            // One that is too long is not said.
+            is_sent = is_sent || self.try_send(message).unwrap_or(true);
+            let turned = self.turn();
+            while self.try_receive(&mut dropped) {}
+            let left = patience.saturating_sub(start.elapsed());
+            let went_on = match turned {
+                Ok(false) => self.wait_beside(&[], left),
+                turned => turned.map(drop),
+            };
+            if went_on.is_err() || left.is_zero() {
+                return;
+            }
+        }
+    }
+
+    /// Does what can be done, and waits where that is nothing, until something is so. What else the
+    /// other end does meanwhile gives it no more time.
+    fn turn_until(
+        &mut self,
+        credit: bool,
+        patience: Duration,
+        mut is_so: impl FnMut(&mut Self) -> bool,
+    ) -> Result<(), Lost> {
+        if is_so(self) {
             return Ok(());
         }
-        let since = since.get_or_insert_with(Instant::now);
-        let left = self.patience.saturating_sub(since.elapsed());
-        if left.is_zero() {
-            return Err(Lost::Silent(self.patience));
+        let start = Instant::now();
+        loop {
+            let left = patience.saturating_sub(start.elapsed());
+            let some = self.turn()?;
+            if is_so(self) {
+                return Ok(());
+            }
+            if left.is_zero() {
+                return Err(Lost::Silent(patience));
+            }
+            if !some {
+                let room = self.written < self.output.len();
+                let credit = credit && self.pair.is_met();
+                self.transport.wait(Wait { room, credit }, left)?;
+            }
         }
-        let room = self.written < self.output.len();
-        let credit = credit && self.pair.is_met();
-        self.transport.wait(Wait { room, credit }, left)
     }
 
     /// Does what can be done now, for a call that has done what it was asked whatever becomes of
@@ -315,6 +364,52 @@ mod tests {
         drop(queue);
         let wanted: Vec<_> = (3000..3020).map(text).collect();
         assert!(its.join().unwrap() == wanted);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_gives_no_more_time() {
+        let (one, mut other) = tcp();
+        let patience = Duration::from_millis(300);
+        let mut queue = Queue::new(one, settings(Credits::Crma), patience);
+        let chatting = thread::spawn(move || {
+            let mut frames = Vec::new();
+            let payload = [&16u64.to_le_bytes()[..], &5000u64.to_le_bytes()].concat();
+            frame::put(&mut frames, Kind::Open, 0, 16, &payload);
+            // Credits that say what is known, byte by byte.
+            while let Ok(wrote) = other.write(&frames[..1]) {
+                frames.drain(..wrote.unwrap_or(0));
+                if frames.is_empty() {
+                    frame::put(&mut frames, Kind::Credit, 0, 16, &[]);
+                }
+                thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let start = Instant::now();
+        let mut message = Vec::new();
+        let received = queue.receive(&mut message).map(|()| 0);
+        let sent = (0..17).map(|_| queue.send(b"text")).find_map(Result::err);
+        assert!(matches!(received, Err(Lost::Silent(_))), "{received:?}");
+        assert!(matches!(sent, Some(Lost::Silent(_))), "{sent:?}");
+        assert!(start.elapsed() < NEVER / 2);
+        drop(queue);
+        chatting.join().unwrap();
+    }
+
+    #[test]
+    fn last_words_come_whatever_the_other_end_says() {
+        let (one, other) = tcp();
+        let mut donor = Queue::new(one, settings(Credits::Crma), NEVER).lends();
+        let mut queue = Queue::new(other, settings(Credits::Crma), NEVER);
+        let saying = thread::spawn(move || {
+            for number in 1..9 {
+                queue.send(&text(number)).unwrap();
+            }
+            let mut message = Vec::new();
+            queue.receive(&mut message).map(|()| message)
+        });
+        donor.last_words(b"no", NEVER);
+        drop(donor);
+        assert_eq!(saying.join().unwrap().unwrap(), b"no");
     }
 
     #[test]

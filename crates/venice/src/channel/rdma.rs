@@ -90,7 +90,9 @@ impl Rdma {
             true => Kind::BulkLast,
             false => Kind::BulkChunk,
         };
-        frame::put(out, kind, id, address + at as u64, &buffer[at..end]);
+        // A donor that says impossible addresses gets back impossible ones.
+        let address = address.wrapping_add(at as u64);
+        frame::put(out, kind, id, address, &buffer[at..end]);
         end
     }
 
@@ -108,13 +110,62 @@ impl Rdma {
         let read = self.reads.front_mut().filter(|read| read.id == id);
         let read = read.ok_or(Broken::Unasked)?;
         let at = read.came;
-        read.came += bytes.len();
-        if frame.kind != Kind::Chunk || frame.address != at as u64 || read.came > read.bytes {
+        // As much as a frame carries: smaller ones could go on for ever.
+        let due = PAYLOAD_BYTES_MAX.min(read.bytes - at);
+        if frame.kind != Kind::Chunk || frame.address != at as u64 || bytes.len() != due {
             return Err(Broken::Unasked);
         }
+        read.came += due;
         if read.came == read.bytes {
             self.reads.pop_front();
         }
         Ok(Chunk { id, at, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_donors_impossible_address_is_no_overflow_here() {
+        let mut rdma = Rdma::default();
+        let buffer = vec![7; PAYLOAD_BYTES_MAX + 9];
+        let id = rdma.write(buffer.len());
+        let (address, at) = (u64::MAX - 5, PAYLOAD_BYTES_MAX);
+        let mut out = Vec::new();
+        assert_eq!(
+            rdma.put_chunk(&mut out, id, address, &buffer, at),
+            buffer.len()
+        );
+        let (frame, _) = frame::parse(&out).unwrap().unwrap();
+        assert_eq!(frame.address, PAYLOAD_BYTES_MAX as u64 - 6);
+    }
+
+    #[test]
+    fn chunks_are_as_long_as_they_can_be() {
+        let bytes = PAYLOAD_BYTES_MAX + 9;
+        for lengths in [&[PAYLOAD_BYTES_MAX, 9][..], &[9], &[PAYLOAD_BYTES_MAX, 1]] {
+            let mut rdma = Rdma::default();
+            let id = rdma.read(&mut Vec::new(), 0, bytes);
+            let mut at = 0;
+            let mut taken = Ok(());
+            for length in lengths {
+                let mut out = Vec::new();
+                frame::put(&mut out, Kind::Chunk, id, at, &vec![7; *length]);
+                let (frame, _) = frame::parse(&out).unwrap().unwrap();
+                taken = taken.and(rdma.answer(&frame).map(drop));
+                at += *length as u64;
+            }
+            let is_whole = at == bytes as u64;
+            assert_eq!(
+                taken,
+                if is_whole {
+                    Ok(())
+                } else {
+                    Err(Broken::Unasked)
+                }
+            );
+        }
     }
 }

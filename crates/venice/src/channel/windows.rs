@@ -3,15 +3,13 @@
 use super::broken::Lost;
 use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, parse};
 use super::serve::{Loans, Serve};
-use super::transport::{Transport, Wait, flush};
+use super::transport::{Transport, Wait, flush, last_words};
 use std::time::{Duration, Instant};
 
 /// Input is read in parts of this size; the longest frame fits.
 const INPUT_BYTES: usize = 2 * (PAYLOAD_BYTES_MAX + HEAD_BYTES);
 /// Answers wait for each other while there are requests, up to this many bytes.
 const OUTPUT_BYTES: usize = 128 * 1024;
-/// How long a connection may take to say whose it is.
-const HELLO_TIME: Duration = Duration::from_secs(5);
 /// How long a borrower may take no answers.
 const WRITE_TIME: Duration = Duration::from_secs(60);
 /// How long a borrower that was refused is waited for to take the reason.
@@ -19,11 +17,16 @@ const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// How often a connection on which nothing happens is looked at.
 const IDLE_TIME: Duration = Duration::from_secs(3600);
 
-/// Serves a connection until it ends. A borrower that is refused is told why.
+/// Serves a connection until it ends, or until a time, where it has no window by then. A borrower
+/// that is refused is told why.
 ///
 /// # Errors
 /// [`Lost`]: how it ended, which it always does.
-pub(crate) fn serve(transport: impl Transport, loans: &mut impl Loans) -> Result<(), Lost> {
+pub(crate) fn serve(
+    transport: impl Transport,
+    loans: &mut impl Loans,
+    until: Instant,
+) -> Result<(), Lost> {
     let mut connection = Connection {
         transport,
         serve: Serve::default(),
@@ -32,7 +35,7 @@ pub(crate) fn serve(transport: impl Transport, loans: &mut impl Loans) -> Result
         output: Vec::new(),
         written: 0,
     };
-    let ended = connection.run(loans);
+    let ended = connection.run(loans, until);
     if let Err(Lost::Broken(broken)) = &ended {
         connection.refuse(&broken.to_string());
     }
@@ -49,8 +52,9 @@ struct Connection<T> {
 }
 
 impl<T: Transport> Connection<T> {
-    fn run(&mut self, loans: &mut impl Loans) -> Result<(), Lost> {
-        let mut since = Instant::now();
+    fn run(&mut self, loans: &mut impl Loans, until: Instant) -> Result<(), Lost> {
+        let start = Instant::now();
+        let mut since = start;
         loop {
             let mut some = self.execute(loans)?;
             self.serve.stream(loans, &mut self.output, OUTPUT_BYTES)?;
@@ -59,29 +63,29 @@ impl<T: Transport> Connection<T> {
                 self.filled += read;
                 some = true;
             }
+            let is_used = loans.is_used();
+            // Whatever it says until then.
+            if !is_used && Instant::now() >= until {
+                return Err(Lost::Silent(start.elapsed()));
+            }
             if some || self.serve.is_streaming() && self.output.is_empty() {
                 since = Instant::now();
                 continue;
             }
-            let patience = match (self.output.is_empty(), loans.is_used()) {
-                (false, _) => WRITE_TIME,
-                (true, false) => HELLO_TIME,
-                (true, true) => IDLE_TIME,
-            };
-            let left = patience.saturating_sub(since.elapsed());
-            if left.is_zero() {
-                match patience {
-                    IDLE_TIME => since = Instant::now(),
-                    _ => return Err(Lost::Silent(patience)),
-                }
-            }
             let room = !self.output.is_empty();
+            let left = match (is_used, room) {
+                (false, _) => until.saturating_duration_since(Instant::now()),
+                (true, false) => IDLE_TIME,
+                (true, true) => WRITE_TIME.saturating_sub(since.elapsed()),
+            };
+            if room && is_used && left.is_zero() {
+                return Err(Lost::Silent(WRITE_TIME));
+            }
             let wait = Wait {
                 room,
                 credit: false,
             };
-            self.transport
-                .wait(wait, left.max(HELLO_TIME.min(patience)))?;
+            self.transport.wait(wait, left)?;
         }
     }
 
@@ -101,22 +105,9 @@ impl<T: Transport> Connection<T> {
 
     /// Tells why, as far as the borrower takes it.
     fn refuse(&mut self, reason: &str) {
-        let start = Instant::now();
         // Answers to what came before are whole, but for one that has gone in part.
         frame::put_refusal(&mut self.output, reason);
-        while start.elapsed() < REFUSAL_TIME {
-            match flush(&mut self.transport, &mut self.output, &mut self.written) {
-                Ok(_) if self.output.is_empty() => return,
-                Ok(_) => {}
-                Err(_) => return,
-            }
-            let wait = Wait {
-                room: true,
-                credit: false,
-            };
-            if self.transport.wait(wait, REFUSAL_TIME).is_err() {
-                return;
-            }
-        }
+        let (transport, output) = (&mut self.transport, &mut self.output);
+        last_words(transport, output, &mut self.written, REFUSAL_TIME);
     }
 }

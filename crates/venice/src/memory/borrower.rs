@@ -2,6 +2,7 @@
 //! answers come in the order of the requests.
 
 use super::wire::{Answer, HEAD_BYTES, Hello, Malformed, PAYLOAD_BYTES_MAX, Request, parse_answer};
+use crate::channel::frame::legible;
 use crate::loan::{LoanId, LoanKey};
 use rustix::net::sockopt;
 use std::collections::VecDeque;
@@ -117,7 +118,9 @@ impl Borrower {
                         )));
                     }
                     Answer::Welcome { loan, .. } if used == filled => break loan,
-                    Answer::Refused(reason) => return Err(Lost::Refused(reason.to_owned())),
+                    Answer::Refused(reason) => {
+                        return Err(Lost::Refused(legible(reason.as_bytes())));
+                    }
                     _ => return Err(Lost::Unasked),
                 }
             }
@@ -230,7 +233,7 @@ impl Borrower {
         let mut start = 0;
         while let Some((answer, id, used)) = parse_answer(&self.input[start..self.filled])? {
             if let Answer::Refused(reason) = answer {
-                return Err(Lost::Refused(reason.to_owned()));
+                return Err(Lost::Refused(legible(reason.as_bytes())));
             }
             match self.asked.pop_front() {
                 Some(asked) if asked.is_answered_by(id, &answer) => take(id, &answer)?,

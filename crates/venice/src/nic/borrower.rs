@@ -128,28 +128,50 @@ impl Nic {
         }
     }
 
-    fn set_mtu(&mut self, mtu: u32) -> Result<(), NicError> {
-        if mtu != self.mtu {
+    /// Whether it was another.
+    fn set_mtu(&mut self, mtu: u32) -> Result<bool, NicError> {
+        let is_new = mtu != self.mtu;
+        if is_new {
             ip(&format!("link set dev {} mtu {mtu}", self.interface()))?;
             self.mtu = mtu;
+        }
+        Ok(is_new)
+    }
+
+    /// Adds addresses, or replaces them.
+    fn set_addresses(&self, how: &str) -> Result<(), NicError> {
+        let name = self.interface();
+        // A donor that routes has nothing to say of IPv6.
+        if self.gateway.is_some()
+            && let Err(error) = ip::set_v6(name, "accept_ra", 0)
+        {
+            warn!("the donor may give {name} addresses and routes of IPv6: {error}");
+        }
+        for address in &self.options.addresses {
+            ip(&format!("address {how} {address} dev {name}"))?;
+        }
+        Ok(())
+    }
+
+    /// Adds routes, or replaces them.
+    fn set_routes(&self, how: &str) -> Result<(), NicError> {
+        let name = self.interface();
+        for route in &self.options.routes {
+            let gateway = self.options.gateway.or(self.gateway());
+            let gateway = gateway.ok_or(NicError::NoGateway)?;
+            ip(&format!("route {how} {route} via {gateway} dev {name}"))?;
         }
         Ok(())
     }
 
     fn set_up(&self) -> Result<(), NicError> {
         let name = self.interface();
-        for address in &self.options.addresses {
-            ip(&format!("address add {address} dev {name}"))?;
-        }
+        self.set_addresses("add")?;
         ip(&format!("link set dev {name} up"))?;
         if let Err(error) = ip::set(name, "ignore_routes_with_linkdown") {
             debug!("routes by {name} are used also while the donor is lost: {error}");
         }
-        for route in &self.options.routes {
-            let gateway = self.options.gateway.or(self.gateway());
-            let gateway = gateway.ok_or(NicError::NoGateway)?;
-            ip(&format!("route add {route} via {gateway} dev {name}"))?;
-        }
+        self.set_routes("add")?;
         if let Place::Tcp(donor) = &self.options.donor {
             let donor = donor.ip();
             let way = ip(&format!("-o route get {donor}"))?;
@@ -169,7 +191,7 @@ impl Nic {
     /// to again.
     pub fn run(&mut self) -> Result<(), NicError> {
         while let Some(mut line) = self.line.take() {
-            match relay(&mut line, &self.tap, &self.stop, &self.figures) {
+            match relay(&mut line, &self.tap, &self.stop, &self.figures, None) {
                 Ok(()) => return Ok(()),
                 Err(gone @ NicError::Gone { .. }) => return Err(gone),
                 Err(error) => {
@@ -184,6 +206,21 @@ impl Nic {
         Ok(())
     }
 
+    /// Connects again, and has the interface be as the donor's is now.
+    fn greet_again(&mut self) -> Result<Option<(Line, Option<Address>)>, NicError> {
+        let Some((line, mtu, gateway)) = self.greet()? else {
+            return Ok(None);
+        };
+        if self.set_mtu(mtu)? {
+            // With an MTU below 1280 the kernel takes what is of IPv6 away, for good.
+            let set = self.set_addresses("replace");
+            if let Err(error) = set.and_then(|()| self.set_routes("replace")) {
+                warn!("with an MTU of {mtu} not all is as it was: {error}");
+            }
+        }
+        Ok(Some((line, gateway)))
+    }
+
     /// Connects again, as soon as the donor lets it; none where it is to stop.
     fn find_again(&mut self) -> Result<Option<Line>, NicError> {
         let mut told = String::new();
@@ -195,9 +232,8 @@ impl Nic {
             if self.stop.is_due() {
                 return Ok(None);
             }
-            match self.greet() {
-                Ok(Some((line, mtu, gateway))) => {
-                    self.set_mtu(mtu)?;
+            match self.greet_again() {
+                Ok(Some((line, gateway))) => {
                     if gateway != self.gateway {
                         warn!("the donor's address is another: addresses and routes here are not");
                     }

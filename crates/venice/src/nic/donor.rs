@@ -13,13 +13,17 @@ use super::error::NicError;
 use super::masquerade::Masquerade;
 use super::stop::Stop;
 use super::tap::Tap;
+use crate::guests::Guests;
 use lender::{Lender, NAMES};
-use listen::Listeners;
+use listen::{Bound, Listeners};
 use onward::look_at;
 pub use onward::{Onward, Options};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+
+/// Borrowers at a time.
+const BORROWERS_MAX: usize = 64;
 
 /// A NIC that is lent until this is dropped. All that was made for it is gone then.
 #[derive(Debug)]
@@ -42,12 +46,14 @@ impl Donor {
         let mtu = look_at(&options.onward)?;
         // Whether interfaces can be made is said here, not to the first borrower.
         drop(Tap::make(NAMES, options.offload)?);
+        // Before the rule, which bears the address that nobody else listens at.
+        let bound = Bound::new(address, socket)?;
         let masquerade = match &options.onward {
             Onward::Route {
                 interface,
                 address,
                 masquerade: true,
-            } => Some(Masquerade::start(*address, interface)?),
+            } => Some(Masquerade::start(*address, interface, bound.address())?),
             _ => None,
         };
         let system = |error| NicError::System {
@@ -55,13 +61,14 @@ impl Donor {
             error,
         };
         let lender = Lender {
+            guests: Guests::new(BORROWERS_MAX),
             options,
             mtu,
             stop: Stop::new().map_err(system)?,
             lent: Mutex::default(),
         };
         Ok(Self {
-            listeners: Listeners::start(address, socket, Arc::new(lender))?,
+            listeners: bound.serve(Arc::new(lender))?,
             _masquerade: masquerade,
         })
     }

@@ -25,7 +25,8 @@ pub struct Counted {
     pub came: u64,
     /// Their bytes.
     pub came_bytes: u64,
-    /// Of these, those that the kernel did not take: no frames, or the interface is down.
+    /// Of these, those that the kernel did not take (no frames, or the interface is down), or was
+    /// not given: where a donor routes, what is neither ARP nor IPv4 from the borrower's address.
     pub refused: u64,
     /// Frames that the kernel dropped because the other end did not take them fast enough.
     pub dropped: u64,

@@ -7,6 +7,7 @@
 //! that small ones share a message and large ones need no form of their own. An empty message says
 //! that its sender lives.
 
+use crate::channel::frame::legible;
 use crate::channel::messages::{Credits, QueueSettings};
 use crate::loan::LoanKey;
 use std::net::Ipv4Addr;
@@ -138,7 +139,7 @@ impl Answer {
     pub(super) fn parse(message: &[u8]) -> Result<Self, NotFrames> {
         match message.strip_prefix(&MAGIC) {
             Some([0, reason @ ..]) if reason.len() <= REASON_BYTES_MAX => {
-                Ok(Self::Refused(String::from_utf8_lossy(reason).into_owned()))
+                Ok(Self::Refused(legible(reason)))
             }
             Some([1, a, b, c, d, gateway @ ..]) if gateway.len() == ADDRESS_BYTES => {
                 let mtu = u32::from_le_bytes([*a, *b, *c, *d]);
@@ -270,6 +271,16 @@ impl Unpacker {
     }
 }
 
+/// Whether a borrower may send a frame where its donor routes: ARP, or IPv4 from its own address.
+/// Of all else the donor's kernel would take what is meant for networks that it is in.
+pub(super) fn is_from(frame: &[u8], address: Ipv4Addr) -> bool {
+    match frame.get(HEADER_BYTES + 12..) {
+        Some([0x08, 0x06, ..]) => true,
+        Some([0x08, 0x00, packet @ ..]) => packet.get(12..16) == Some(&address.octets()[..]),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -358,6 +369,26 @@ mod tests {
     }
 
     #[test]
+    fn frames_of_others_are_told_from_a_borrowers_own() {
+        let own = Ipv4Addr::new(10, 9, 0, 2);
+        let framed = |kind: &[u8], packet: &[u8]| {
+            let frame = [&[0; HEADER_BYTES + 12], kind, packet].concat();
+            is_from(&frame, own)
+        };
+        let from = |address: [u8; 4]| [&[0x45][..], &[0; 11], &address, &[0; 4]].concat();
+        assert!(framed(&[8, 0], &from([10, 9, 0, 2])));
+        assert!(!framed(&[8, 0], &from([10, 9, 0, 3])));
+        assert!(!framed(&[8, 0], &from([10, 9, 0, 2])[..15]));
+        assert!(framed(&[8, 6], &[0; 28]));
+        // IPv6, a VLAN's tag before what would be right, a length in place of a kind.
+        assert!(!framed(&[0x86, 0xdd], &from([10, 9, 0, 2])));
+        let tagged = [&[0, 1, 8, 0][..], &from([10, 9, 0, 2])].concat();
+        assert!(!framed(&[0x81, 0], &tagged));
+        assert!(!framed(&[0, 28], &from([10, 9, 0, 2])));
+        assert!(!is_from(&[0; HEADER_BYTES + 13], own));
+    }
+
+    #[test]
     fn what_is_said_first_is_read_as_it_is_written() {
         for address in [None, Some((Ipv4Addr::new(10, 9, 0, 2), 24))] {
             let key = LoanKey([7; 32]);
@@ -374,6 +405,10 @@ mod tests {
         assert_eq!(
             Answer::parse(&refused),
             Ok(Answer::Refused("no".repeat(256)))
+        );
+        assert_eq!(
+            Answer::parse(b"RVN1\0no\nyes"),
+            Ok(Answer::Refused("no\u{fffd}yes".into()))
         );
         assert_eq!(Answer::parse(b""), Err(NotFrames::Hello));
         assert_eq!(Answer::parse(b"RVN1"), Err(NotFrames::Hello));

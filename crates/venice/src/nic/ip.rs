@@ -80,8 +80,22 @@ pub(super) fn run(
 /// # Errors
 /// [`NotSet::Setting`].
 pub(super) fn set(interface: &str, setting: &str) -> Result<(), NotSet> {
-    let path = format!("/proc/sys/net/ipv4/conf/{interface}/{setting}");
-    let value = 1;
+    write(format!("/proc/sys/net/ipv4/conf/{interface}/{setting}"), 1)
+}
+
+/// A setting of IPv6 likewise; done, too, where the kernel has no IPv6.
+///
+/// # Errors
+/// [`NotSet::Setting`].
+pub(super) fn set_v6(interface: &str, setting: &str, value: u8) -> Result<(), NotSet> {
+    let path = format!("/proc/sys/net/ipv6/conf/{interface}/{setting}");
+    match write(path, value) {
+        Err(NotSet::Setting { error, .. }) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        written => written,
+    }
+}
+
+fn write(path: String, value: u8) -> Result<(), NotSet> {
     fs::write(&path, value.to_string()).map_err(|error| NotSet::Setting { path, value, error })
 }
 

@@ -7,12 +7,13 @@
 
 use super::error::NicError;
 use super::figures::Figures;
-use super::frames::{Packer, Unpacker};
+use super::frames::{Packer, Unpacker, is_from};
 use super::stop::Stop;
 use super::tap::Tap;
 use crate::channel::broken::Lost;
 use crate::channel::queue::Queue;
 use crate::channel::transport::Transport;
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,8 @@ const SILENT: Duration = Duration::from_secs(12);
 /// Messages, or reads of the TAP, before the other way has its turn.
 const TURN: usize = 64;
 
-/// Relays until the end of one of them, or until `stop` is due.
+/// Relays until the end of one of them, or until `stop` is due. What comes from the other end is to
+/// be from an address, where there is one; the rest is refused.
 ///
 /// # Errors
 /// [`NicError`]: the connection or the interface is over.
@@ -32,6 +34,7 @@ pub(super) fn relay<T: Transport>(
     tap: &Tap,
     stop: &Stop,
     figures: &Figures,
+    from: Option<Ipv4Addr>,
 ) -> Result<(), NicError> {
     let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
     let mut message = Vec::new();
@@ -44,7 +47,7 @@ pub(super) fn relay<T: Transport>(
             }
             heard = Instant::now();
             some = true;
-            unpacker.take(&message, |frame| give(frame, tap, figures))?;
+            unpacker.take(&message, |frame| give(frame, tap, figures, from))?;
         }
         some |= read(&mut packer, tap, figures)?;
         while !packer.message().is_empty() && queue.try_send(packer.message())? {
@@ -77,10 +80,11 @@ pub(super) fn relay<T: Transport>(
 }
 
 /// A frame that came, for the kernel.
-fn give(frame: &[u8], tap: &Tap, figures: &Figures) {
+fn give(frame: &[u8], tap: &Tap, figures: &Figures, from: Option<Ipv4Addr>) {
     Figures::add(&figures.came, 1);
     Figures::add(&figures.came_bytes, frame.len() as u64);
-    if !tap.write(frame) {
+    let is_right = from.is_none_or(|address| is_from(frame, address));
+    if !is_right || !tap.write(frame) {
         Figures::add(&figures.refused, 1);
     }
 }
@@ -123,34 +127,57 @@ pub(super) fn message<T: Transport>(
         if stop.is_due() {
             return Ok(None);
         }
+        let left = until.saturating_duration_since(Instant::now());
         let turned = queue.turn();
         // What came before the end of the connection counts.
         if queue.try_receive(&mut message) {
             break;
         }
-        if turned? {
-            continue;
-        }
-        let left = until.saturating_duration_since(Instant::now());
+        let turned = turned?;
         if left.is_zero() {
             return Err(Lost::Silent(start.elapsed()));
         }
-        queue.wait_beside(&[stop.event()], left)?;
+        if !turned {
+            queue.wait_beside(&[stop.event()], left)?;
+        }
     }
     Ok(Some(message))
 }
 
-/// Says a last thing, and waits until the other end has it, which closes the connection then.
-pub(super) fn last_words<T: Transport>(queue: &mut Queue<T>, message: &[u8], patience: Duration) {
-    let start = Instant::now();
-    let mut ignored = Vec::new();
-    let mut is_sent = false;
-    while start.elapsed() < patience {
-        is_sent = is_sent || queue.try_send(message).unwrap_or(true);
-        match queue.turn() {
-            Ok(true) => while queue.try_receive(&mut ignored) {},
-            Ok(false) if queue.wait_beside(&[], patience).is_ok() => {}
-            Ok(false) | Err(_) => return,
-        }
+#[cfg(test)]
+mod tests {
+    use super::super::frames::QUEUE;
+    use super::*;
+    use crate::channel::frame::{self, Kind};
+    use crate::channel::transport::tcp::Tcp;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::thread;
+
+    #[test]
+    fn who_says_much_and_no_message_is_not_waited_for() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let mut chatty = Tcp::connect(listener.local_addr().expect("it is bound")).expect("it is");
+        let ours = Tcp::of(listener.accept().expect("it is there").0).expect("a connection");
+        let chatting = thread::spawn(move || {
+            let mut frames = Vec::new();
+            let payload = [&64u64.to_le_bytes()[..], &65_536u64.to_le_bytes()].concat();
+            frame::put(&mut frames, Kind::Open, 0, 64, &payload);
+            // Credits that are known, a little at a time.
+            while let Ok(wrote) = chatty.write(&frames[..1]) {
+                frames.drain(..wrote.unwrap_or(0));
+                if frames.is_empty() {
+                    frame::put(&mut frames, Kind::Credit, 0, 64, &[]);
+                }
+                thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let stop = Stop::new().expect("a descriptor");
+        let mut queue = Queue::new(ours, QUEUE, Duration::from_secs(60));
+        let until = Instant::now() + Duration::from_millis(300);
+        let said = message(&mut queue, &stop, until);
+        assert!(matches!(said, Err(Lost::Silent(_))), "{said:?}");
+        assert!(until.elapsed() < Duration::from_secs(30));
+        drop(queue);
+        chatting.join().expect("it ends");
     }
 }

@@ -23,8 +23,8 @@ pub(super) struct Line {
     filled: usize,
     output: Vec<u8>,
     written: usize,
-    /// Since when nothing has come that is waited for.
-    since: Option<Instant>,
+    /// How long was waited since the last answer came.
+    waited: Duration,
     is_over: bool,
 }
 
@@ -37,7 +37,7 @@ impl Line {
             filled: 0,
             output: Vec::new(),
             written: 0,
-            since: None,
+            waited: Duration::ZERO,
             is_over: false,
         }
     }
@@ -83,11 +83,9 @@ impl Line {
     /// [`Lost`].
     pub(super) fn turn_or_wait(&mut self, take: &mut dyn FnMut(Came<'_>)) -> Result<(), Lost> {
         if self.turn(take)? {
-            self.since = None;
             return Ok(());
         }
-        let since = self.since.get_or_insert_with(Instant::now);
-        let left = ANSWER_TIME.saturating_sub(since.elapsed());
+        let left = ANSWER_TIME.saturating_sub(self.waited);
         if left.is_zero() {
             self.is_over = true;
             return Err(Lost::Silent(ANSWER_TIME));
@@ -97,7 +95,10 @@ impl Line {
             room,
             credit: false,
         };
-        self.transport.wait(wait, left)
+        let start = Instant::now();
+        let ended = self.transport.wait(wait, left);
+        self.waited += start.elapsed();
+        ended
     }
 
     /// Writes what there is, and takes what came; whether there was anything.
@@ -122,6 +123,8 @@ impl Line {
         let mut start = 0;
         while let Some((frame, used)) = parse(&self.input[start..self.filled])? {
             take(self.borrow.came(&frame)?);
+            // Nothing else that a donor does is what it is waited for.
+            self.waited = Duration::ZERO;
             start += used;
         }
         self.input.copy_within(start..self.filled, 0);

@@ -1,9 +1,10 @@
 //! One connection of a borrower: the two ways to its mailbox.
 
 use super::shared::{Entered, Shared};
-use super::socket::Socket;
+use super::socket::{REFUSAL_TIME, Socket};
 use crate::accelerator::entry::{
-    HAS, Hello, PART_BYTES, PREFACE_BYTES, REFUSES, SETTINGS, parse_preface,
+    FIRST_PART_BYTES, HAS, Hello, PART_BYTES, PREFACE_BYTES, REFUSES, SETTINGS, WAITS,
+    parse_preface,
 };
 use crate::accelerator::units::Sharing;
 use crate::channel::broken::Lost;
@@ -11,43 +12,37 @@ use crate::channel::frame::u64_at;
 use crate::channel::queue::Queue;
 use crate::channel::serve::{Act, Loans, Map, Memory};
 use crate::channel::transport::Transport;
-use crate::channel::transport::shared::Shared as Rings;
-use crate::channel::transport::tcp::Tcp;
 use crate::channel::windows;
+use crate::guests::Guest;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{debug, info};
 
-/// How long a borrower may take to say what it wants.
+/// How long a borrower may take to say what it wants, and show its key.
 const HELLO_TIME: Duration = Duration::from_secs(5);
 /// How long it may take no answers.
 const WRITE_TIME: Duration = Duration::from_secs(60);
 
-pub(super) fn serve(mut socket: Socket, shared: &Arc<Shared>) {
+pub(super) fn serve(mut socket: Socket, shared: &Arc<Shared>, guest: &Guest) {
+    let until = Instant::now() + HELLO_TIME;
     let peer = socket.peer();
     let mut preface = [0; PREFACE_BYTES];
-    if socket.read(&mut preface, HELLO_TIME).is_err() {
+    if socket.read(&mut preface, until).is_err() {
         return;
     }
     let Some(sharing) = parse_preface(preface) else {
         info!("{peer} is refused: it is no borrower of accelerators");
         return socket.refuse("here are accelerators, and another version's, or something else");
     };
-    let transport: Result<Box<dyn Transport>, Lost> = match socket {
-        Socket::Tcp(stream) => Tcp::of(stream).map(|tcp| Box::new(tcp) as _),
-        Socket::Local(stream) => match Rings::offer(stream) {
-            Ok(rings) => Ok(Box::new(rings)),
-            Err(error) => Err(error.into()),
-        },
-    };
-    let served = transport.and_then(|transport| match sharing {
-        Sharing::Shared => by_messages(transport, shared, &peer),
+    let served = socket.open().and_then(|transport| match sharing {
+        Sharing::Shared => by_messages(transport, shared, (&peer, guest), until),
         Sharing::Exclusive => {
             let mut window = Window {
                 shared,
+                guest,
                 entered: None,
             };
-            windows::serve(transport, &mut window)
+            windows::serve(transport, &mut window, until)
         }
     });
     match served {
@@ -61,20 +56,26 @@ pub(super) fn serve(mut socket: Socket, shared: &Arc<Shared>) {
 fn by_messages(
     transport: Box<dyn Transport>,
     shared: &Arc<Shared>,
-    peer: &str,
+    (peer, guest): (&str, &Guest),
+    until: Instant,
 ) -> Result<(), Lost> {
-    let mut queue = Queue::new(transport, SETTINGS, HELLO_TIME);
+    let mut queue = Queue::new(transport, SETTINGS, WRITE_TIME).lends();
     let mut message = Vec::new();
-    queue.receive(&mut message)?;
+    let left = until.saturating_duration_since(Instant::now());
+    queue.receive_within(left, &mut message)?;
     let hello = Hello::parse(&message).ok_or_else(|| "this is no beginning".to_owned());
-    let entered = hello
-        .and_then(|hello| shared.enter(hello.kind, hello.capacity, &hello.key, Sharing::Shared));
+    let entered = hello.and_then(|hello| {
+        let wanted = (hello.kind, hello.capacity);
+        shared.enter(guest, wanted, &hello.key, Sharing::Shared)
+    });
     let mut entered = match entered {
         Ok(entered) => entered,
-        Err(reason) => return refuse(&mut queue, &reason, peer),
+        Err(reason) => {
+            refuse(&mut queue, &reason, peer);
+            return Ok(());
+        }
     };
     queue.send(&[HAS])?;
-    queue.set_patience(WRITE_TIME);
     loop {
         match queue.receive(&mut message) {
             // A borrower may have nothing to do; where its machine is gone, the connection fails.
@@ -86,7 +87,8 @@ fn by_messages(
             entered.mailbox.put(at, bytes)
         });
         if !put {
-            return refuse(&mut queue, "that is not within the mailbox", peer);
+            refuse(&mut queue, "that is not within the mailbox", peer);
+            return Ok(());
         }
         if entered.mailbox.is_started() {
             answer(&mut entered, &mut queue)?;
@@ -99,13 +101,18 @@ fn answer(entered: &mut Entered, queue: &mut Queue<Box<dyn Transport>>) -> Resul
     let Entered {
         mailbox, member, ..
     } = entered;
-    let done = member.with(|engine| mailbox.execute(engine));
+    let waits = || {
+        // Without credit it has heard of it lately.
+        let _ = queue.try_send(&[WAITS])?;
+        queue.turn().map(drop)
+    };
+    let done = member.with(waits, |engine| mailbox.execute(engine))?;
     let mut message = vec![HAS];
     message.extend_from_slice(&done.bytes());
     let bytes = usize::try_from(done.result.unwrap_or(0)).unwrap_or(0);
     let output = mailbox.output(bytes).unwrap_or_default();
     // What fits goes with the completion.
-    let (first, rest) = output.split_at(output.len().min(PART_BYTES - message.len()));
+    let (first, rest) = output.split_at(output.len().min(FIRST_PART_BYTES));
     message.extend_from_slice(first);
     queue.send(&message)?;
     for part in rest.chunks(PART_BYTES) {
@@ -116,17 +123,16 @@ fn answer(entered: &mut Entered, queue: &mut Queue<Box<dyn Transport>>) -> Resul
     Ok(())
 }
 
-/// Tells why, and waits until it is on its way.
-fn refuse(queue: &mut Queue<Box<dyn Transport>>, reason: &str, peer: &str) -> Result<(), Lost> {
+/// Tells why, and waits a moment until it is known.
+fn refuse(queue: &mut Queue<Box<dyn Transport>>, reason: &str, peer: &str) {
     info!("{peer} is refused: {reason}");
-    queue.set_patience(HELLO_TIME);
-    queue.send(&[&[REFUSES], reason.as_bytes()].concat())?;
-    queue.flush(SETTINGS.messages.into())
+    queue.last_words(&[&[REFUSES], reason.as_bytes()].concat(), REFUSAL_TIME);
 }
 
 /// A mailbox that its borrower writes and reads itself, and its accelerator.
 struct Window<'a> {
     shared: &'a Arc<Shared>,
+    guest: &'a Guest,
     entered: Option<Entered>,
 }
 
@@ -135,9 +141,9 @@ impl Loans for Window<'_> {
         if self.entered.is_some() {
             return Err("this connection has a mailbox".into());
         }
-        let (kind, capacity) = (map.loan.0, map.bytes);
-        let sharing = Sharing::Exclusive;
-        let entered = self.shared.enter(kind, capacity, &map.key, sharing)?;
+        let wanted = (map.loan.0, map.bytes);
+        let shared = self.shared;
+        let entered = shared.enter(self.guest, wanted, &map.key, Sharing::Exclusive)?;
         let bytes = entered.mailbox.layout().bytes() as u64;
         self.entered = Some(entered);
         Ok((0, bytes))
@@ -153,7 +159,8 @@ impl Loans for Window<'_> {
         };
         let done = act(mailbox);
         if mailbox.is_started() {
-            member.with(|engine| mailbox.execute(engine));
+            // It is its own: nobody waits.
+            member.with(|| Ok::<_, String>(()), |engine| mailbox.execute(engine))?;
         }
         Ok(done)
     }

@@ -1,15 +1,11 @@
 //! What a donor's connections have in common.
 
 use super::options::Options;
-use super::socket::Socket;
 use crate::accelerator::mailbox::{CAPACITY_MAX, Layout, Mailbox};
 use crate::accelerator::request::Kind;
 use crate::accelerator::units::{Member, Sharing, Units};
+use crate::guests::{Guest, Guests};
 use crate::loan::LoanKey;
-use rustix::net::{Shutdown, shutdown};
-use std::collections::HashMap;
-use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,16 +19,8 @@ pub(super) struct Shared {
     /// Bytes of mailboxes: of all, and those in use.
     memory: u64,
     used: Mutex<u64>,
-    connections_max: usize,
-    /// Sockets, to be shut down at the end.
-    sockets: Mutex<Sockets>,
+    pub(super) guests: Arc<Guests>,
     closing: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Sockets {
-    open: HashMap<u64, OwnedFd>,
-    next: u64,
 }
 
 /// What a poisoned lock guards is whole: nothing panics between its parts.
@@ -50,8 +38,7 @@ impl Shared {
                 .collect(),
             memory: options.memory,
             used: Mutex::default(),
-            connections_max: options.connections,
-            sockets: Mutex::default(),
+            guests: Guests::new(options.connections),
             closing: AtomicBool::new(false),
         }
     }
@@ -63,30 +50,7 @@ impl Shared {
     /// Ends what there is, and what comes.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
-        for socket in lock(&self.sockets).open.values() {
-            let _ = shutdown(socket, Shutdown::Both);
-        }
-    }
-
-    pub(super) fn connections(&self) -> usize {
-        lock(&self.sockets).open.len()
-    }
-
-    /// Notes a connection, until what is returned is dropped; none where there are too many.
-    ///
-    /// # Errors
-    /// The system has no descriptor for it.
-    pub(super) fn open(self: &Arc<Self>, socket: &Socket) -> io::Result<Option<Opened>> {
-        let copy = socket.copy()?;
-        let mut sockets = lock(&self.sockets);
-        if sockets.open.len() >= self.connections_max || self.is_closing() {
-            return Ok(None);
-        }
-        let number = sockets.next;
-        sockets.next += 1;
-        sockets.open.insert(number, copy);
-        let shared = Arc::clone(self);
-        Ok(Some(Opened { shared, number }))
+        self.guests.close();
     }
 
     /// A mailbox for a borrower, and its part in the accelerators.
@@ -95,14 +59,15 @@ impl Shared {
     /// Why not.
     pub(super) fn enter(
         self: &Arc<Self>,
-        kind: u64,
-        capacity: u64,
+        guest: &Guest,
+        (kind, capacity): (u64, u64),
         key: &LoanKey,
         sharing: Sharing,
     ) -> Result<Entered, String> {
         if !self.key.is_same(key) {
             return Err("the key is another than this donor's".into());
         }
+        guest.stay();
         let Some(units) = self.units.iter().find(|units| units.kind.number() == kind) else {
             let offered: Vec<_> = self.units.iter().map(|u| u.kind.to_string()).collect();
             let wanted = Kind::of(kind).map_or_else(|| kind.to_string(), |kind| kind.to_string());
@@ -115,7 +80,10 @@ impl Shared {
             format!("a mailbox for inputs of {capacity} bytes: 1 to {CAPACITY_MAX} are allowed")
         })?;
         let lease = self.lease(layout.bytes() as u64 + CONNECTION_BYTES)?;
-        let member = units.join(sharing)?;
+        let member = units.join(sharing, || match guest.is_gone() {
+            true => Err("it is gone".into()),
+            false => Ok(()),
+        })?;
         Ok(Entered {
             mailbox: Mailbox::new(layout),
             member,
@@ -136,19 +104,6 @@ impl Shared {
         *used += bytes;
         let shared = Arc::clone(self);
         Ok(Lease { shared, bytes })
-    }
-}
-
-/// A connection that is noted.
-#[derive(Debug)]
-pub(super) struct Opened {
-    shared: Arc<Shared>,
-    number: u64,
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        lock(&self.shared.sockets).open.remove(&self.number);
     }
 }
 

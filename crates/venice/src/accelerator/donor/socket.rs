@@ -1,11 +1,18 @@
 //! A borrower's connection before it is a channel's.
 
+use crate::channel::broken::Lost;
 use crate::channel::frame;
-use std::io::{self, Read, Write};
+use crate::channel::transport::shared::Shared as Rings;
+use crate::channel::transport::tcp::Tcp;
+use crate::channel::transport::{Transport, last_words};
+use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a borrower that is refused has to take the reason.
+pub(super) const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
 /// A borrower's connection, at its beginning.
 #[derive(Debug)]
@@ -14,41 +21,56 @@ pub(super) enum Socket {
     Local(UnixStream),
 }
 
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Local(stream) => stream.as_fd(),
+        }
+    }
+}
+
 impl Socket {
-    /// Another descriptor of it.
-    pub(super) fn copy(&self) -> io::Result<OwnedFd> {
-        match self {
-            Self::Tcp(stream) => stream.as_fd().try_clone_to_owned(),
-            Self::Local(stream) => stream.as_fd().try_clone_to_owned(),
+    /// Reads so many bytes, if they all come by a time.
+    pub(super) fn read(&mut self, mut into: &mut [u8], until: Instant) -> io::Result<()> {
+        while !into.is_empty() {
+            // None at all is an error.
+            let left = Some(until.saturating_duration_since(Instant::now()));
+            let read = match self {
+                Self::Tcp(stream) => {
+                    stream.set_read_timeout(left)?;
+                    stream.read(into)
+                }
+                Self::Local(stream) => {
+                    stream.set_read_timeout(left)?;
+                    stream.read(into)
+                }
+            };
+            match read {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => into = &mut into[read..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
+        Ok(())
     }
 
-    /// Reads so many bytes, each of which may take so long.
-    pub(super) fn read(&mut self, into: &mut [u8], within: Duration) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => {
-                stream.set_read_timeout(Some(within))?;
-                stream.read_exact(into)
-            }
-            Self::Local(stream) => {
-                stream.set_read_timeout(Some(within))?;
-                stream.read_exact(into)
-            }
-        }
+    /// Has what follows go by a transport.
+    pub(super) fn open(self) -> Result<Box<dyn Transport>, Lost> {
+        Ok(match self {
+            Self::Tcp(stream) => Box::new(Tcp::of(stream)?),
+            Self::Local(stream) => Box::new(Rings::offer(stream)?),
+        })
     }
 
-    /// Tells why nothing follows, in a frame that both ways to a mailbox understand. What does not
-    /// go at once, does not go.
-    pub(super) fn refuse(&mut self, reason: &str) {
+    /// Tells why nothing follows, in a frame that both ways to a mailbox understand.
+    pub(super) fn refuse(self, reason: &str) {
         let mut frame = Vec::new();
         frame::put_refusal(&mut frame, reason);
-        // Those of a Unix socket go by memory that is not there yet.
-        if let Self::Tcp(stream) = self
-            && stream.set_nonblocking(true).is_ok()
-        {
-            // What is left unread would have the kernel reset the connection.
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(&frame);
+        // Where there is no way to tell, the connection's end does.
+        if let Ok(mut transport) = self.open() {
+            last_words(&mut transport, &mut frame, &mut 0, REFUSAL_TIME);
         }
     }
 

@@ -7,7 +7,7 @@ pub(crate) mod tcp;
 
 use super::broken::Lost;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What an end waits for, besides bytes from the other.
 #[derive(Clone, Copy, Debug, Default)]
@@ -110,4 +110,35 @@ pub(crate) fn flush(
     output.clear();
     *written = 0;
     Ok(some)
+}
+
+/// Writes the last that there is to say, and waits until the other end closes the connection, which
+/// it does when it has read that, or so long. What it says meanwhile is read and dropped: where
+/// something is unread in the end, the kernel takes back what was said.
+pub(crate) fn last_words(
+    transport: &mut (impl Transport + ?Sized),
+    output: &mut Vec<u8>,
+    written: &mut usize,
+    patience: Duration,
+) {
+    let start = Instant::now();
+    let mut dropped = [0; 4096];
+    loop {
+        let left = patience.saturating_sub(start.elapsed());
+        if left.is_zero() || flush(transport, output, written).is_err() {
+            return;
+        }
+        let wait = Wait {
+            room: !output.is_empty(),
+            credit: false,
+        };
+        let went_on = match transport.read(&mut dropped) {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => transport.wait(wait, left),
+            Err(lost) => Err(lost),
+        };
+        if went_on.is_err() {
+            return;
+        }
+    }
 }

@@ -5,10 +5,9 @@ use super::loans::Shared;
 use super::places::Place;
 use super::windows;
 use crate::channel::transport::shared;
-use std::fs;
+use rhythm_net::{SocketFile, listen_at};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +20,7 @@ use tracing::warn;
 #[derive(Debug)]
 pub(super) struct Local {
     path: PathBuf,
+    _file: SocketFile,
 }
 
 impl Local {
@@ -29,15 +29,10 @@ impl Local {
     /// # Errors
     /// What the system says of the path.
     pub(super) fn start(path: &Path, shared: &Arc<Shared>) -> io::Result<Self> {
-        // What a donor left that was killed is in the way; one that lives is not disturbed.
-        let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-        let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-        if is_socket && UnixStream::connect(path).is_err_and(refused) {
-            fs::remove_file(path)?;
-        }
-        let listener = UnixListener::bind(path)?;
+        let (listener, file) = listen_at(path).map_err(io::Error::other)?;
         let local = Self {
             path: path.to_owned(),
+            _file: file,
         };
         let shared = Arc::clone(shared);
         thread::Builder::new()
@@ -51,7 +46,6 @@ impl Drop for Local {
     /// Has the thread look whether the donor ends.
     fn drop(&mut self) {
         let _ = UnixStream::connect(&self.path);
-        let _ = fs::remove_file(&self.path);
     }
 }
 

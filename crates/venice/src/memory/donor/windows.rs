@@ -68,7 +68,8 @@ pub(super) fn serve(transport: impl Transport, socket: BorrowedFd<'_>, place: &P
         socket,
         loans: Vec::new(),
     };
-    if let Err(Lost::Broken(broken)) = windows::serve(transport, &mut used) {
+    let until = Instant::now() + HELLO_TIME;
+    if let Err(Lost::Broken(broken)) = windows::serve(transport, &mut used, until) {
         info!("{peer} is refused: {broken}");
     }
     for (loan, number) in &used.loans {

@@ -3,17 +3,18 @@
 use super::onward::{Onward, Options};
 use crate::channel::queue::Queue;
 use crate::channel::transport::Transport;
+use crate::guests::{Guest, Guests};
 use crate::nic::error::NicError;
 use crate::nic::figures::Figures;
 use crate::nic::frames::{Address, Answer, HELLO_TIME, Hello, QUEUE};
 use crate::nic::ip::{self, ip};
 use crate::nic::network::is_host_in;
-use crate::nic::relay::{last_words, message, relay};
+use crate::nic::relay::{message, relay};
 use crate::nic::stop::Stop;
 use crate::nic::tap::Tap;
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use tracing::info;
@@ -32,6 +33,7 @@ pub(super) struct Lender {
     pub(super) options: Options,
     pub(super) mtu: u32,
     pub(super) stop: Stop,
+    pub(super) guests: Arc<Guests>,
     /// Addresses of borrowers, where it routes.
     pub(super) lent: Mutex<HashSet<Ipv4Addr>>,
 }
@@ -53,10 +55,9 @@ impl Lender {
     }
 
     /// Serves a borrower until it or the donor ends.
-    pub(super) fn serve(&self, transport: Box<dyn Transport>, peer: &str) {
-        let mut queue = Queue::new(transport, QUEUE, HELLO_TIME);
-        let figures = Figures::default();
-        let ended = self.lend(&mut queue, &figures, peer);
+    pub(super) fn serve(&self, transport: Box<dyn Transport>, peer: &str, guest: &Guest) {
+        let mut queue = Queue::new(transport, QUEUE, HELLO_TIME).lends();
+        let ended = self.lend(&mut queue, peer, guest);
         match ended {
             Ok(()) => {}
             Err(NicError::Lost(lost)) => info!("{peer} is gone: {lost}"),
@@ -67,7 +68,7 @@ impl Lender {
                 };
                 info!("{peer} is refused: {reason}");
                 let answer = Answer::Refused(reason).message();
-                last_words(&mut queue, &answer, REFUSAL_TIME);
+                queue.last_words(&answer, REFUSAL_TIME);
             }
         }
     }
@@ -75,9 +76,13 @@ impl Lender {
     fn lend(
         &self,
         queue: &mut Queue<Box<dyn Transport>>,
-        figures: &Figures,
         peer: &str,
+        guest: &Guest,
     ) -> Result<(), NicError> {
+        if guest.is_refused {
+            let reason = "this donor has as many borrowers as it may: try later";
+            return Err(NicError::Refused(reason.into()));
+        }
         let until = Instant::now() + HELLO_TIME;
         let Some(hello) = message(queue, &self.stop, until)? else {
             return Ok(());
@@ -86,6 +91,7 @@ impl Lender {
         if !self.options.key.is_same(&hello.key) {
             return Err(NicError::Refused("its key is another".into()));
         }
+        guest.stay();
         let lent = self.reserve(hello.address)?;
         let tap = Tap::make(NAMES, self.options.offload)?;
         let gateway = self.set_up(&tap, lent.1)?;
@@ -93,7 +99,8 @@ impl Lender {
         queue.try_send(&Answer::Welcome { mtu, gateway }.message())?;
         let name = tap.name();
         info!(interface = name, address = ?lent.1, "{peer} has a NIC");
-        let ended = relay(queue, &tap, &self.stop, figures);
+        let figures = Figures::default();
+        let ended = relay(queue, &tap, &self.stop, &figures, lent.1);
         let dropped = ip::number(name, "/stats64/tx/dropped").unwrap_or(0);
         info!(interface = name, "{peer}: {}", figures.counted(dropped));
         ended
@@ -146,8 +153,9 @@ impl Lender {
         let (name, mtu) = (tap.name(), self.mtu);
         match (&self.options.onward, lent) {
             (Onward::Route { address, .. }, Some(lent)) => {
-                // In this order, so that nothing is sent on that should not be.
-                for setting in ["rp_filter", "proxy_arp", "forwarding"] {
+                // IPv4 alone is routed; what else may come, the relay looks at.
+                ip::set_v6(name, "disable_ipv6", 1)?;
+                for setting in ["proxy_arp", "forwarding"] {
                     ip::set(name, setting)?;
                 }
                 let own = address.address;

@@ -4,66 +4,94 @@ use super::lender::Lender;
 use crate::channel::transport::Transport;
 use crate::channel::transport::shared::Shared;
 use crate::channel::transport::tcp::Tcp;
+use crate::guests::Guest;
 use crate::nic::error::NicError;
+use rhythm_net::{SocketFile, listen_at};
 use rustix::event::{PollFd, PollFlags, poll};
-use std::fs;
+use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use tracing::{info, warn};
+use tracing::warn;
 
-/// Borrowers at a time.
-const BORROWERS_MAX: usize = 64;
-
-/// Both listeners, and the thread that has them.
+/// Both listeners, before anybody is accepted.
 #[derive(Debug)]
-pub(super) struct Listeners {
+pub(super) struct Bound {
     address: SocketAddr,
-    socket: Option<PathBuf>,
-    lender: Arc<Lender>,
-    thread: Option<JoinHandle<()>>,
+    tcp: TcpListener,
+    local: Option<(UnixListener, SocketFile)>,
 }
 
-impl Listeners {
-    pub(super) fn start(
-        address: SocketAddr,
-        socket: Option<&Path>,
-        lender: Arc<Lender>,
-    ) -> Result<Self, NicError> {
-        let cannot = |at: String| {
-            move |error: io::Error| NicError::System {
-                what: format!("cannot listen on {at}"),
-                error,
-            }
-        };
-        let not_there = cannot(address.to_string());
+fn cannot(at: impl Display, error: io::Error) -> NicError {
+    let what = format!("cannot listen on {at}");
+    NicError::System { what, error }
+}
+
+impl Bound {
+    pub(super) fn new(address: SocketAddr, socket: Option<&Path>) -> Result<Self, NicError> {
         let bound = TcpListener::bind(address).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok((listener.local_addr()?, listener))
         });
-        let (address, listener) = bound.map_err(not_there)?;
-        let local = socket.map(|path| listen_at(path).map_err(cannot(path.display().to_string())));
+        let (address, tcp) = bound.map_err(|error| cannot(address, error))?;
+        let local = socket.map(|path| {
+            let bound = listen_at(path).map_err(io::Error::other);
+            let bound = bound.and_then(|(listener, file)| {
+                listener.set_nonblocking(true)?;
+                Ok((listener, file))
+            });
+            bound.map_err(|error| cannot(path.display(), error))
+        });
         let local = local.transpose()?;
-        let mut listeners = Self {
+        Ok(Self {
             address,
-            socket: socket.map(Path::to_owned),
-            lender: Arc::clone(&lender),
-            thread: None,
-        };
-        let accept = move || accept(&listener, local.as_ref(), &lender);
-        let thread = thread::Builder::new()
-            .name("nic-donor".into())
-            .spawn(accept);
-        listeners.thread = Some(thread.map_err(cannot(address.to_string()))?);
-        Ok(listeners)
+            tcp,
+            local,
+        })
     }
 
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Accepts borrowers, on a thread.
+    pub(super) fn serve(self, lender: Arc<Lender>) -> Result<Listeners, NicError> {
+        let Self {
+            address,
+            tcp,
+            local,
+        } = self;
+        let (local, file) = local.unzip();
+        let of_thread = Arc::clone(&lender);
+        let accept = move || accept(&tcp, local.as_ref(), &of_thread);
+        let thread = thread::Builder::new()
+            .name("nic-donor".into())
+            .spawn(accept)
+            .map_err(|error| cannot(address, error))?;
+        Ok(Listeners {
+            address,
+            lender,
+            thread: Some(thread),
+            _file: file,
+        })
+    }
+}
+
+/// The thread that has both listeners.
+#[derive(Debug)]
+pub(super) struct Listeners {
+    address: SocketAddr,
+    lender: Arc<Lender>,
+    thread: Option<JoinHandle<()>>,
+    _file: Option<SocketFile>,
+}
+
+impl Listeners {
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -76,23 +104,7 @@ impl Drop for Listeners {
             // A panic has said so.
             let _ = thread.join();
         }
-        if let Some(socket) = &self.socket {
-            let _ = fs::remove_file(socket);
-        }
     }
-}
-
-/// Listens at a path, where no one else does.
-fn listen_at(path: &Path) -> io::Result<UnixListener> {
-    // What a donor left that was killed is in the way; one that lives is not disturbed.
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    let refused = |error: io::Error| error.kind() == ErrorKind::ConnectionRefused;
-    if is_socket && UnixStream::connect(path).is_err_and(refused) {
-        fs::remove_file(path)?;
-    }
-    let listener = UnixListener::bind(path)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
 /// Accepts until the donor ends, and waits for the threads of borrowers then.
@@ -109,36 +121,13 @@ fn accept(tcp: &TcpListener, local: Option<&UnixListener>, lender: &Arc<Lender>)
         // Where it is disturbed, there is nobody yet.
         let _ = poll(&mut fds, None);
         threads.retain(|thread| !thread.is_finished());
-        let over_tcp = tcp.accept().map(|(stream, peer)| {
-            let peer = peer.to_string();
-            let open = move || {
-                let tcp = Tcp::of(stream).map_err(io::Error::other)?;
-                Ok(Box::new(tcp) as Box<dyn Transport>)
-            };
-            (peer, Box::new(open) as Open)
-        });
-        let by_socket = local.map(UnixListener::accept).map(|accepted| {
-            accepted.map(|(stream, _)| {
-                let open = move || {
-                    let memory = Shared::offer(stream)?;
-                    Ok(Box::new(memory) as Box<dyn Transport>)
-                };
-                (
-                    "a borrower of this machine".to_owned(),
-                    Box::new(open) as Open,
-                )
-            })
-        });
-        for accepted in [Some(over_tcp), by_socket].into_iter().flatten() {
-            match accepted {
-                Ok((peer, _)) if threads.len() >= BORROWERS_MAX => {
-                    info!("{peer} is refused: there are {BORROWERS_MAX} borrowers");
-                }
-                Ok((peer, open)) => threads.extend(begin(peer, open, lender)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+        let by_socket = local.map(|local| by_socket(local, lender));
+        for begun in [Some(by_tcp(tcp, lender)), by_socket].into_iter().flatten() {
+            match begun {
+                Ok(thread) => threads.extend(thread),
                 Err(error) => {
-                    // No descriptors, most likely: those there are will be fewer.
-                    warn!("cannot accept a connection: {error}");
+                    // No descriptors or threads, most likely: those there are will be fewer.
+                    warn!("cannot serve a borrower: {error}");
                     thread::sleep(Duration::from_millis(100));
                 }
             }
@@ -149,16 +138,44 @@ fn accept(tcp: &TcpListener, local: Option<&UnixListener>, lender: &Arc<Lender>)
     }
 }
 
-/// Makes a transport of what was accepted.
-type Open = Box<dyn FnOnce() -> io::Result<Box<dyn Transport>> + Send>;
+/// What was accepted; none where there is nobody.
+fn accepted<T>(accepted: io::Result<T>) -> io::Result<Option<T>> {
+    match accepted {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+        accepted => accepted.map(Some),
+    }
+}
 
-fn begin(peer: String, open: Open, lender: &Arc<Lender>) -> Option<JoinHandle<()>> {
+fn by_tcp(tcp: &TcpListener, lender: &Arc<Lender>) -> io::Result<Option<JoinHandle<()>>> {
+    let Some((stream, peer)) = accepted(tcp.accept())? else {
+        return Ok(None);
+    };
+    let guest = lender.guests.come(stream.as_fd())?;
+    let open = move || Ok(Box::new(Tcp::of(stream).map_err(io::Error::other)?) as _);
+    begin(peer.to_string(), guest, open, lender).map(Some)
+}
+
+fn by_socket(local: &UnixListener, lender: &Arc<Lender>) -> io::Result<Option<JoinHandle<()>>> {
+    let Some((stream, _)) = accepted(local.accept())? else {
+        return Ok(None);
+    };
+    let guest = lender.guests.come(stream.as_fd())?;
+    let open = move || Ok(Box::new(Shared::offer(stream)?) as _);
+    let peer = "a borrower of this machine";
+    begin(peer.to_owned(), guest, open, lender).map(Some)
+}
+
+/// Serves a connection on a thread, which makes a transport of it first.
+fn begin(
+    peer: String,
+    guest: Guest,
+    open: impl FnOnce() -> io::Result<Box<dyn Transport>> + Send + 'static,
+    lender: &Arc<Lender>,
+) -> io::Result<JoinHandle<()>> {
     let lender = Arc::clone(lender);
     let serve = move || match open() {
-        Ok(transport) => lender.serve(transport, &peer),
+        Ok(transport) => lender.serve(transport, &peer, &guest),
         Err(error) => warn!("{peer} cannot be served: {error}"),
     };
-    let thread = thread::Builder::new().name("nic-loan".into()).spawn(serve);
-    let failed = |error: &io::Error| warn!("cannot serve a connection: {error}");
-    thread.inspect_err(failed).ok()
+    thread::Builder::new().name("nic-loan".into()).spawn(serve)
 }
