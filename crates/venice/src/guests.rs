@@ -1,5 +1,6 @@
 //! Who is connected to a donor: so many at a time, and among them strangers, who have shown no key
-//! yet. These keep nobody out: where all places are taken, the one that came first makes way.
+//! yet, or have no loan. These keep nobody out: where all places are taken, the one that came first
+//! makes way.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{Shutdown, shutdown};

@@ -1,6 +1,7 @@
 //! The loans of a donor.
 
-use super::places::Places;
+use super::places::CONNECTIONS_MAX;
+use crate::guests::Guests;
 use crate::loan::{LoanId, LoanKey};
 use crate::memory::mapping::Mapping;
 use rustix::net::{Shutdown, shutdown};
@@ -34,7 +35,7 @@ pub(super) struct Shared {
     /// Bytes that may be lent in all.
     pub(super) memory: u64,
     pub(super) loans: Mutex<Loans>,
-    pub(super) places: Mutex<Places>,
+    pub(super) guests: Arc<Guests>,
     pub(super) closing: AtomicBool,
 }
 
@@ -94,7 +95,7 @@ impl Shared {
         Self {
             memory,
             loans: Mutex::default(),
-            places: Mutex::default(),
+            guests: Guests::new(CONNECTIONS_MAX),
             closing: AtomicBool::new(false),
         }
     }
