@@ -128,6 +128,8 @@ pub(crate) struct Compiler<'r, 'a> {
     pub(crate) namespaces: Vec<Namespace>,
     /// The table of the time zone in which dates are printed.
     pub(crate) zone: Rc<str>,
+    /// Texts that are JSON: where in HTML they may stand depends on that.
+    pub(crate) json_texts: BTreeSet<Register>,
     /// The pages that paths can be asked of.
     pub(crate) links: Option<Links<'a>>,
     /// What stands in the block to which a filter is being applied.
@@ -179,6 +181,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
             current_loop: None,
             left: Left::No,
             namespaces: Vec::new(),
+            json_texts: BTreeSet::new(),
             links: None,
             zone: "".into(),
             of_block: None,

@@ -48,6 +48,17 @@ enum Within {
     Raw,
 }
 
+/// What an output prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Printed {
+    /// A text that a request or a backend may have brought, and that was not marked as safe.
+    Open,
+    /// A text of JSON, which has quotation marks.
+    Json,
+    /// A number, or a text that the page vouches for.
+    Known,
+}
+
 /// A path that a page's own text leads to, as it stands there.
 #[derive(Debug)]
 pub(crate) struct Leads<'a> {
@@ -182,10 +193,14 @@ impl Context {
         }
     }
 
-    /// An output follows; where it is a text that was not marked as safe, what is wrong with its
-    /// standing there is reported.
-    pub(super) fn output(&mut self, is_text: bool, place: Place<'_>, report: &mut Report) {
-        if is_text && let Some((what, hint)) = self.wrong() {
+    /// An output follows: what is wrong with its standing there is reported.
+    pub(super) fn output(&mut self, printed: Printed, place: Place<'_>, report: &mut Report) {
+        let wrong = match printed {
+            Printed::Open => self.wrong(),
+            Printed::Json => self.wrong_json(),
+            Printed::Known => None,
+        };
+        if let Some((what, hint)) = wrong {
             let message = format!("this output stands in {what}");
             report.warning(place, message, hint);
         }
@@ -236,6 +251,21 @@ impl Context {
             Within::BeforeValue | Within::Unquoted => Some((
                 "an attribute without quotes, which ends where the text has a blank",
                 "put quotes around it: name=\"{{ value }}\"",
+            )),
+            _ => None,
+        }
+    }
+
+    /// The same of JSON, in which `<`, `>`, `&` and `'` are escaped, and nothing else is.
+    fn wrong_json(&self) -> Option<(&'static str, &'static str)> {
+        match self.within {
+            Within::Quoted(b'"') => Some((
+                "an attribute in double quotes, which those of JSON end",
+                "put it into single quotes, which JSON has none of: name='{{ value|tojson }}'",
+            )),
+            Within::BeforeValue | Within::Unquoted => Some((
+                "an attribute without quotes, which ends where JSON has a blank",
+                "put it into single quotes, which JSON has none of: name='{{ value|tojson }}'",
             )),
             _ => None,
         }
@@ -343,7 +373,7 @@ mod tests {
         for (nth, piece) in text.split('@').enumerate() {
             if nth > 0 {
                 let place = Place { offset: at, ..file };
-                context.output(true, place, &mut report);
+                context.output(Printed::Open, place, &mut report);
                 at += 1;
             }
             let place = |offset| Place {

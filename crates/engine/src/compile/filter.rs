@@ -222,7 +222,7 @@ impl<'a> Compiler<'_, 'a> {
                 let list = self.plain_list(name, &value, place)?;
                 self.extreme(name, &list, place)
             }
-            "tojson" => self.capture(|this| this.json(&value, place)),
+            "tojson" => self.json_text(&value, place),
             "escape" | "e" if self.escape == Escape::Json && !value.is_safe() => {
                 self.capture(|this| this.json(&value, place))
             }

@@ -27,6 +27,18 @@ impl<'a> Compiler<'_, 'a> {
         }
     }
 
+    /// A value as JSON, as a text. It is safe to print but within double quotes, which its own end.
+    pub(super) fn json_text(&mut self, value: &Operand, place: Place<'a>) -> Result<Operand> {
+        let text = self.capture(|this| this.json(value, place))?;
+        // Numbers and truth values have none.
+        if value.scalar().is_none_or(|(kind, _)| kind == Type::Text)
+            && let Operand::Register { register, .. } = &text
+        {
+            self.json_texts.insert(*register);
+        }
+        Ok(text)
+    }
+
     /// Writes a value that is there as JSON.
     fn json_of(&mut self, operand: &Operand, place: Place<'a>) -> Result<()> {
         match operand {

@@ -4,6 +4,7 @@
 //! place of values.
 
 use super::compiler::{Compiler, Left, MacroDefinition, Result};
+use super::context::Printed;
 use super::scope::Frame;
 use super::value::{Operand, is_of_column};
 use crate::diagnostic::{Place, Reported};
@@ -167,9 +168,15 @@ impl<'a> Compiler<'_, 'a> {
     /// Prints a value as the page's content type asks for.
     fn put(&mut self, operand: &Operand, place: Place<'a>) -> Result<()> {
         if self.escape == Escape::Html && !self.stage.is_discarding() {
-            let is_text = is_open_text(operand);
-            (self.context).output(is_text, place, self.report);
-            if is_text && let Some(other) = &self.unlike_html {
+            let printed = match operand {
+                _ if is_open_text(operand) => Printed::Open,
+                Operand::Register { register, .. } if self.json_texts.contains(register) => {
+                    Printed::Json
+                }
+                _ => Printed::Known,
+            };
+            (self.context).output(printed, place, self.report);
+            if printed == Printed::Open && let Some(other) = &self.unlike_html {
                 let message = format!("this is escaped as HTML, in a page of {other}");
                 let hint = "text/plain is not escaped; a text marked by |safe is not, either: in \
                             CSV {{ '\"' ~ x|replace('\"', '\"\"') ~ '\"' }} in a block of \
