@@ -33,6 +33,8 @@ enum Within {
     #[default]
     Text,
     Comment,
+    /// Behind a `<`, or a `</`, with which a piece of text ends: what follows tells what it is.
+    Open,
     /// The name of a tag.
     Name,
     /// A tag, between attributes.
@@ -92,8 +94,19 @@ impl Context {
                 Within::Text => match rest.find('<') {
                     None => return,
                     Some(0) if rest.starts_with("<!--") => {
-                        self.within = Within::Comment;
+                        // Two of them end as they begin.
+                        let ended = [">", "->"].map(|end| rest[4..].starts_with(end));
+                        match ended {
+                            [false, false] => self.within = Within::Comment,
+                            _ => at += 1 + usize::from(ended[1]),
+                        }
                         at += 3;
+                    }
+                    Some(0) if matches!(rest, "<" | "</") => {
+                        self.within = Within::Open;
+                        self.tag.clear();
+                        self.tag.push_str(&rest[1..]);
+                        return;
                     }
                     Some(0) if begins_tag(&bytes[at + 1..]) => {
                         self.within = Within::Name;
@@ -102,13 +115,21 @@ impl Context {
                     Some(0) => {}
                     Some(next) => at += next - 1,
                 },
-                Within::Comment => match rest.find("-->") {
+                Within::Comment => match end_of_comment(rest) {
                     None => return,
                     Some(end) => {
                         self.within = Within::Text;
-                        at += end + 2;
+                        at += end - 1;
                     }
                 },
+                Within::Open => {
+                    let is_tag = match byte {
+                        b'/' if self.tag.is_empty() => begins_tag(rest.as_bytes()),
+                        _ => byte.is_ascii_alphabetic(),
+                    };
+                    self.within = if is_tag { Within::Name } else { Within::Text };
+                    continue;
+                }
                 Within::Raw => match end_of_raw(rest, &self.tag) {
                     None => return,
                     Some(end) => {
@@ -217,6 +238,9 @@ impl Context {
                 self.within = Within::Attribute;
             }
             Within::Attribute => self.attribute.push(ANY),
+            // A number begins no tag.
+            Within::Open if printed == Printed::Known => self.within = Within::Text,
+            Within::Open => self.within = Within::Name,
             Within::Text | Within::Comment | Within::Name | Within::Raw => {}
         }
     }
@@ -243,7 +267,15 @@ impl Context {
                 "a `style`, where it may say anything that a style can",
                 "choose between classes: class=\"{{ 'a' if x else 'b' }}\"",
             )),
-            Within::Name | Within::Tag | Within::Attribute | Within::AfterAttribute => Some((
+            Within::Quoted(_) if self.attribute == "srcdoc" => Some((
+                "a document of its own: what is escaped there is read as HTML again",
+                "give the frame a page of its own: src=\"{{ url_for('frame.html', id=id) }}\"",
+            )),
+            Within::Open
+            | Within::Name
+            | Within::Tag
+            | Within::Attribute
+            | Within::AfterAttribute => Some((
                 "a tag, outside of the value of an attribute: it may be any attribute",
                 "put it into a value in quotes: name=\"{{ value }}\"; what is one of several is \
                  {{ 'checked' if x }}",
@@ -327,6 +359,12 @@ fn begins_tag(behind: &[u8]) -> bool {
     }
 }
 
+/// Where a comment ends, behind its end.
+fn end_of_comment(text: &str) -> Option<usize> {
+    let ends = ["-->", "--!>"].map(|end| text.find(end).map(|at| at + end.len()));
+    ends.into_iter().flatten().min()
+}
+
 /// Where an element whose text is no HTML ends.
 fn end_of_raw(text: &str, name: &str) -> Option<usize> {
     let is_end = |at: &usize| {
@@ -395,6 +433,14 @@ mod tests {
             ("<ü>ß<p ü=ü é title=\"é@\" ü><é @>é", None),
             ("<p>@</p><a title=\"@\" href='@'>@", None),
             ("<!-- <script> -->@", None),
+            ("<!-- > --!><p @>", Some("a tag, outside")),
+            ("<!--><p @>", Some("a tag, outside")),
+            ("<!---><p @>", Some("a tag, outside")),
+            ("<!----><p @>", Some("a tag, outside")),
+            ("<!-- -><p @> -->", None),
+            ("<@>", Some("a tag, outside")),
+            ("</@>", Some("a tag, outside")),
+            ("<iframe srcdoc='@'>", Some("a document of its own")),
             ("a < b @ <3 @", None),
             ("<textarea><b x=@</textarea>@", None),
             ("<p @>", Some("a tag, outside")),

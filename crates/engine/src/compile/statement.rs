@@ -4,7 +4,7 @@
 //! place of values.
 
 use super::compiler::{Compiler, Left, MacroDefinition, Result};
-use super::context::Printed;
+use super::context::{Context, Printed};
 use super::scope::Frame;
 use super::value::{Operand, is_of_column};
 use crate::diagnostic::{Place, Reported};
@@ -87,7 +87,12 @@ impl<'a> Compiler<'_, 'a> {
             }
             Stmt::FilterBlock(node) => {
                 let place = self.at(node);
-                let text = self.capture_statements(&node.body, place)?;
+                // What stands in it is printed where it stands; but as JSON it may be in scripts.
+                let context = match is_made_json(&node.filter) {
+                    true => Context::default(),
+                    false => self.context.clone(),
+                };
+                let text = self.capture_statements(&node.body, context, place)?;
                 let made = self.filtered(text, &node.filter)?;
                 return self.put(&made, place);
             }
@@ -320,7 +325,7 @@ impl<'a> Compiler<'_, 'a> {
 
     /// `{% set name %}...{% endset %}`: a text that is safe, for its outputs are escaped.
     fn set_block(&mut self, node: &'a ast::Spanned<ast::SetBlock<'a>>) -> Result<()> {
-        let text = self.capture_statements(&node.body, self.at(node));
+        let text = self.capture_statements(&node.body, Context::default(), self.at(node));
         let text = match &node.filter {
             Some(filter) => text.and_then(|text| self.filtered(text, filter)),
             None => text,
@@ -328,13 +333,15 @@ impl<'a> Compiler<'_, 'a> {
         self.assign(&node.target, text)
     }
 
-    /// What statements write.
+    /// What statements write, which is to stand there in HTML.
     fn capture_statements(
         &mut self,
         statements: &'a [Stmt<'a>],
+        context: Context,
         place: Place<'a>,
     ) -> Result<Operand> {
         let text = self.capture(|this| {
+            this.context = context;
             this.statements(statements);
             Ok(())
         })?;
@@ -386,6 +393,16 @@ fn is_open_text(operand: &Operand) -> bool {
         Operand::Perhaps { of, .. } => is_open_text(of),
         Operand::Literal(_) => false,
         operand => operand.scalar() == Some((Type::Text, false)),
+    }
+}
+
+/// Whether one of the filters of a block makes JSON.
+fn is_made_json(filters: &ast::Expr<'_>) -> bool {
+    match filters {
+        ast::Expr::Filter(filter) => {
+            filter.name == "tojson" || filter.expr.as_ref().is_some_and(is_made_json)
+        }
+        _ => false,
     }
 }
 
