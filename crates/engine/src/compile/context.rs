@@ -7,6 +7,7 @@
 //! on from where it begins, and what follows from where the first ends. On the way it takes note
 //! of the paths that the text leads to.
 
+use super::printed::Printed;
 use crate::diagnostic::{Place, Report};
 
 /// Where in HTML the text has come to.
@@ -48,17 +49,6 @@ enum Within {
     Unquoted,
     /// An element whose text is no HTML, until its end tag: `tag` has its name.
     Raw,
-}
-
-/// What an output prints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Printed {
-    /// A text that a request or a backend may have brought, and that was not marked as safe.
-    Open,
-    /// A text of JSON, which has quotation marks.
-    Json,
-    /// A number, or a text that the page vouches for.
-    Known,
 }
 
 /// A path that a page's own text leads to, as it stands there.
@@ -217,7 +207,8 @@ impl Context {
     /// An output follows: what is wrong with its standing there is reported.
     pub(super) fn output(&mut self, printed: Printed, place: Place<'_>, report: &mut Report) {
         let wrong = match printed {
-            Printed::Open => self.wrong(),
+            Printed::Open => self.wrong().or_else(|| self.wrong_url()),
+            Printed::Path => self.wrong(),
             Printed::Json => self.wrong_json(),
             Printed::Known => None,
         };
@@ -286,6 +277,23 @@ impl Context {
             )),
             _ => None,
         }
+    }
+
+    /// The same where it begins a URL that is opened: `javascript:` is one that is a script.
+    fn wrong_url(&self) -> Option<(&'static str, &'static str)> {
+        let is_opened = match self.attribute.as_str() {
+            "href" | "action" | "formaction" => true,
+            "src" => matches!(&*self.tag, "iframe" | "frame" | "embed" | "script"),
+            "data" => self.tag == "object",
+            _ => false,
+        };
+        let begins = matches!(self.within, Within::Quoted(_)) && self.value.trim().is_empty();
+        (is_opened && begins).then_some((
+            "a URL that begins with it: it may be `javascript:...`, a script",
+            "begin it with what is always there, href=\"/items/{{ name }}\" or \
+             href=\"https://{{ site }}\"; or print url_for(...), `here`, or a parameter of type = \
+             \"path\"",
+        ))
     }
 
     /// The same of JSON, in which `<`, `>`, `&` and `'` are escaped, and nothing else is.
@@ -437,10 +445,12 @@ mod tests {
             ("<!--><p @>", Some("a tag, outside")),
             ("<!---><p @>", Some("a tag, outside")),
             ("<!----><p @>", Some("a tag, outside")),
-            ("<!-- -><p @> -->", None),
             ("<@>", Some("a tag, outside")),
-            ("</@>", Some("a tag, outside")),
             ("<iframe srcdoc='@'>", Some("a document of its own")),
+            ("<a href=\"@\">", Some("a URL that begins with it")),
+            ("<form action=' @'>", Some("a URL that begins with it")),
+            ("<iframe src='@'>", Some("a URL that begins with it")),
+            ("<a href='/@' title='@'><img src='@'><p data='@'>", None),
             ("a < b @ <3 @", None),
             ("<textarea><b x=@</textarea>@", None),
             ("<p @>", Some("a tag, outside")),

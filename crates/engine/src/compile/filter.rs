@@ -4,6 +4,7 @@ use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
 use super::default::Element;
 use super::format::FORMATTED_MAX;
+use super::printed::Printed;
 use super::value::{Chosen, List, Literal, Operand, is_of_column};
 use crate::diagnostic::{Place, Reported, did_you_mean};
 use crate::program::{
@@ -414,10 +415,15 @@ impl<'a> Compiler<'_, 'a> {
         };
         let from = self.text_register(&value);
         let register = self.stage.text_function(function, from);
-        Ok(Operand::Register {
+        let text = Operand::Register {
             register,
             kind: Type::Text,
             safe,
+        };
+        Ok(match function {
+            // It has no `:`.
+            TextFunction::UrlEncode => self.note(text, Printed::Path),
+            _ => text,
         })
     }
 

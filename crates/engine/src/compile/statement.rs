@@ -4,7 +4,8 @@
 //! place of values.
 
 use super::compiler::{Compiler, Left, MacroDefinition, Result};
-use super::context::{Context, Printed};
+use super::context::Context;
+use super::printed::Printed;
 use super::scope::Frame;
 use super::value::{Operand, is_of_column};
 use crate::diagnostic::{Place, Reported};
@@ -173,15 +174,10 @@ impl<'a> Compiler<'_, 'a> {
     /// Prints a value as the page's content type asks for.
     fn put(&mut self, operand: &Operand, place: Place<'a>) -> Result<()> {
         if self.escape == Escape::Html && !self.stage.is_discarding() {
-            let printed = match operand {
-                _ if is_open_text(operand) => Printed::Open,
-                Operand::Register { register, .. } if self.json_texts.contains(register) => {
-                    Printed::Json
-                }
-                _ => Printed::Known,
-            };
+            let printed = self.printed(operand);
             (self.context).output(printed, place, self.report);
-            if printed == Printed::Open && let Some(other) = &self.unlike_html {
+            if matches!(printed, Printed::Open | Printed::Path)
+                && let Some(other) = &self.unlike_html {
                 let message = format!("this is escaped as HTML, in a page of {other}");
                 let hint = "text/plain is not escaped; a text marked by |safe is not, either: in \
                             CSV {{ '\"' ~ x|replace('\"', '\"\"') ~ '\"' }} in a block of \
@@ -383,16 +379,6 @@ impl<'a> Compiler<'_, 'a> {
                 Ok(())
             },
         )
-    }
-}
-
-/// Whether it is printed as a text that a request or a backend may have brought, and that nobody
-/// has marked as safe.
-fn is_open_text(operand: &Operand) -> bool {
-    match operand {
-        Operand::Perhaps { of, .. } => is_open_text(of),
-        Operand::Literal(_) => false,
-        operand => operand.scalar() == Some((Type::Text, false)),
     }
 }
 
