@@ -186,7 +186,11 @@ fn sign_ins_that_a_backend_does_not_answer_do_not_count() {
     let mut client = client(&server);
     for nth in 0..4 {
         let answer = client.form("/known", "password=never");
-        assert!(matches!(answer.status, 503 | 504), "{nth}: {}", answer.status);
+        assert!(
+            matches!(answer.status, 503 | 504),
+            "{nth}: {}",
+            answer.status
+        );
     }
     stop(server);
 }

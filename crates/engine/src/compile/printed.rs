@@ -2,7 +2,7 @@
 //! as a path does. Where in HTML it may stand depends on that (`context.rs`).
 
 use super::compiler::Compiler;
-use super::value::{Literal, Operand};
+use super::value::{Items, Literal, Operand};
 use crate::program::{Register, Type};
 
 /// What an output prints.
@@ -35,6 +35,10 @@ impl Compiler<'_, '_> {
                 (_, true) => Printed::Known,
                 (_, false) => Printed::Open,
             },
+            // Lists of constants are the page's own.
+            Operand::Column { list, .. } if matches!(list.items, Items::Tables { .. }) => {
+                Printed::Known
+            }
             Operand::Field { field, .. } if self.page.paths.contains(field) => Printed::Path,
             Operand::Field { field, .. } if self.page.here == Some(*field) => Printed::Path,
             operand if operand.scalar() == Some((Type::Text, false)) => Printed::Open,

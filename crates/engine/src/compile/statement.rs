@@ -177,7 +177,8 @@ impl<'a> Compiler<'_, 'a> {
             let printed = self.printed(operand);
             (self.context).output(printed, place, self.report);
             if matches!(printed, Printed::Open | Printed::Path)
-                && let Some(other) = &self.unlike_html {
+                && let Some(other) = &self.unlike_html
+            {
                 let message = format!("this is escaped as HTML, in a page of {other}");
                 let hint = "text/plain is not escaped; a text marked by |safe is not, either: in \
                             CSV {{ '\"' ~ x|replace('\"', '\"\"') ~ '\"' }} in a block of \
