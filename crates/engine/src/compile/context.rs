@@ -439,7 +439,7 @@ mod tests {
     fn outputs_are_told_of_where_escaping_does_not_help() {
         for (text, told) in [
             ("<ü>ß<p ü=ü é title=\"é@\" ü><é @>é", None),
-            ("<p>@</p><a title=\"@\" href='@'>@", None),
+            ("<p>@</p><a title=\"@\" lang='@'>@", None),
             ("<!-- <script> -->@", None),
             ("<!-- > --!><p @>", Some("a tag, outside")),
             ("<!--><p @>", Some("a tag, outside")),
