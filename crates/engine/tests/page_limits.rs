@@ -185,6 +185,28 @@ fn templates_that_grow_without_end_are_refused() {
     );
 }
 
+/// What is chosen of a list is compiled wherever the list is gone through.
+#[test]
+fn lists_of_which_much_is_chosen_are_refused() {
+    let rows = "[[step]]\ncall = \"echo\"\nrequest = \"1\"\nrows = \"rows(n:int)\"\n";
+    let service = "[backend.echo]\nkind = \"besim\"\n";
+    let of_filters = |filters: &str, times: usize| {
+        let sets = format!("{{% set l = l{filters} %}}").repeat(times);
+        let template = format!("{{% set l = rows|map(attribute=\"n\") %}}{sets}{{{{ l|join }}}}");
+        mistake_of(service, rows, &template)
+    };
+    let doubling = "{% set s = s ~ \",\" ~ s %}".repeat(15);
+    let template =
+        format!("{{% set s = \"n\" %}}{doubling}{{{{ rows|sort(attribute=s)|length }}}}");
+    let told = "more than 64 filters choose from this list";
+    assert_eq!(mistake_of(service, rows, &template), told);
+    assert_eq!(of_filters(&"|sort".repeat(70), 1), told);
+    // Few of each, but each of all before.
+    let each = format!("{}|batch(2)|map(\"length\")", "|sort".repeat(50));
+    assert_eq!(of_filters(&each, 1), "compiles to 0 fragments");
+    assert_eq!(of_filters(&each, 4), "the page becomes too large here");
+}
+
 /// Compiles a page with this header and template under these settings, and gives the first mistake.
 fn mistake_of(settings: &str, header: &str, template: &str) -> String {
     let mut sources = Sources::default();

@@ -605,6 +605,18 @@ fn an_empty_value_leads_nowhere_else() {
              l = { in = \"path\", type = \"text\" }\n\
              p = { in = \"path\", type = \"text\" }\n+++\n{{ l }}{{ p }}",
         ),
+        (
+            "d.html",
+            "+++\nroute = \"GET /d\"\n[params]\n\
+             l = { in = \"query\", type = \"text\", default = \"\" }\n\
+             p = { in = \"query\", type = \"text\" }\n\
+             [[step]]\nredirect = \"/{{ l }}{{ url_for('e.html', slug=p) }}\"\n+++\n",
+        ),
+        (
+            "e.html",
+            "+++\nroute = \"GET /{slug}\"\n[params]\n\
+             slug = { in = \"path\", type = \"text\" }\n+++\n{{ slug }}",
+        ),
     ]);
     let mut client = client(&server);
     for (l, redirect, link) in [
@@ -615,6 +627,8 @@ fn an_empty_value_leads_nowhere_else() {
         let query = format!("l={}&p=evil.example", l.replace('/', "%2F"));
         let answer = client.get(&format!("/a?{query}"));
         assert_eq!(answer.header("Location"), Some(redirect), "{l}");
+        let answer = client.get(&format!("/d?{query}"));
+        assert_eq!(answer.header("Location"), Some(redirect), "{l}, by url_for");
         let answer = client.get(&format!("/b?{query}"));
         assert_eq!(answer.text().replace("&#x2f;", "/"), link, "{l}");
     }

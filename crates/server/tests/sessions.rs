@@ -16,6 +16,25 @@ const MORE: &[(&str, &str)] = &[
         user = \"user\"\n+++\nin as {{ user }}",
     ),
     ("wrong.html", "+++\n+++\nwrong"),
+    // They say nothing of a wrong guess, but fail.
+    (
+        "known.html",
+        "+++\nroute = \"POST /known\"\n[params]\npassword = { in = \"form\", type = \"text\" }\n\
+        [[step]]\ncall = \"echo\"\nrequest = \"1&3&{{ password }}\"\nrow = \"one(user:int)\"\n\
+        [[step]]\nsession = \"create\"\nuser = \"one.user\"\n+++\nin",
+    ),
+    (
+        "divides.html",
+        "+++\nroute = \"POST /divides\"\n[params]\npassword = { in = \"form\", type = \"text\" }\n\
+        [[step]]\nsession = \"create\"\nuser = \"7 // (password == 'right')\"\n+++\nin",
+    ),
+    (
+        "told.html",
+        "+++\nroute = \"POST /told\"\n[params]\nuser = { in = \"form\", type = \"int\" }\n\
+        word = { in = \"form\", type = \"text\", max_length = 1500 }\n[[step]]\n\
+        session = \"create\"\nuser = \"user\"\n[[step]]\nredirect = \"/hello\"\n\
+        flash = \"{{ word }}\"\n+++\n",
+    ),
     (
         "framed.html",
         "+++\nroute = \"GET /framed\"\n[[step]]\n\
@@ -136,6 +155,43 @@ fn guesses_under_way_together_learn_no_more_than_one_after_the_other() {
     }
     // Whatever else there is goes on.
     assert_eq!(client.get("/hello").status, 200);
+    stop(server);
+}
+
+/// Whether a page says that a guess was wrong or fails at it, there are so many guesses.
+#[test]
+fn sign_ins_that_end_in_errors_count_as_failed() {
+    let long = "x".repeat(1200);
+    for (path, wrong, status) in [
+        ("/known", "password=wrong".to_owned(), 502),
+        ("/divides", "password=wrong".to_owned(), 500),
+        ("/told", format!("user=7&word={long}"), 500),
+    ] {
+        let toml = "cookie = \"sid\"\nfailed_sign_ins_per_address_max = 5";
+        let server = serve(toml, |_| {});
+        let mut client = client(&server);
+        for nth in 0..8 {
+            let expected = if nth < 5 { status } else { 429 };
+            assert_eq!(client.form(path, &wrong).status, expected, "{path} {nth}");
+        }
+        stop(server);
+    }
+}
+
+/// What a backend is to blame for that is down or slow does not lock out who signs in.
+#[test]
+fn sign_ins_that_a_backend_does_not_answer_do_not_count() {
+    let toml = "cookie = \"sid\"\nfailed_sign_ins_per_address_max = 2";
+    let server = serve(toml, |_| {});
+    let mut client = client(&server);
+    for nth in 0..4 {
+        let answer = client.form("/known", "password=never");
+        assert!(
+            matches!(answer.status, 503 | 504),
+            "{nth}: {}",
+            answer.status
+        );
+    }
     stop(server);
 }
 

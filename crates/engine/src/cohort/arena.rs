@@ -90,6 +90,13 @@ impl Arena {
         self.lease.keep(self.bytes.capacity() + kept_elsewhere);
     }
 
+    /// Keeps the first `length` bytes. Nothing has a view of what lies behind.
+    pub(super) fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+        self.plain.end = self.plain.end.min(length as u32);
+        self.plain.start = self.plain.start.min(self.plain.end);
+    }
+
     /// Gives all memory of an empty one back.
     pub fn forget(&mut self) {
         debug_assert!(self.bytes.is_empty(), "what is in use is not forgotten");

@@ -158,12 +158,17 @@ impl Column {
         }
     }
 
-    /// Takes the last value away (a list's items stay until the column is cleared).
+    /// Takes the last value away, with the items of a list that were pushed last.
     pub fn pop(&mut self) {
         match self {
             Column::Text(views) => drop(views.pop()),
             Column::Int(values) => drop(values.pop()),
-            Column::List(list) => drop(list.spans.pop()),
+            Column::List(list) => {
+                if let Some(Span { start, length: 1.. }) = list.spans.pop() {
+                    let columns = list.columns.iter_mut();
+                    columns.for_each(|column| column.truncate(start as usize));
+                }
+            }
         }
     }
 

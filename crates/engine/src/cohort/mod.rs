@@ -65,6 +65,8 @@ pub struct Cohort {
     passes: pass::Passes,
     /// It is empty, and has given back what was not needed of late.
     rests: bool,
+    /// Bytes of texts that there were before the last lane.
+    texts_before: usize,
 }
 
 impl Cohort {
@@ -162,15 +164,18 @@ impl Cohort {
     /// then fills in the fields.
     pub fn push_lane(&mut self) -> usize {
         let lane = self.lanes.len();
+        self.texts_before = self.arena.bytes().len();
         self.lanes.push(LaneState::Active);
         self.fields.iter_mut().for_each(Column::push_empty);
         lane
     }
 
-    /// Takes the last lane back, as when its parameters turn out to be bad.
+    /// Takes the lane that was pushed last back with all that was stored for it, as when its
+    /// parameters turn out to be bad.
     pub fn pop_lane(&mut self) {
         self.lanes.pop();
         self.fields.iter_mut().for_each(Column::pop);
+        self.arena.truncate(self.texts_before);
     }
 
     /// Of so many lanes that need so much room each, run bytes and segments, for how many there is

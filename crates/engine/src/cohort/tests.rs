@@ -122,6 +122,31 @@ fn lanes_move_as_far_as_there_is_room() {
 }
 
 #[test]
+fn a_lane_that_is_taken_back_leaves_nothing() {
+    let page = page();
+    let mut cohort = filled(&page, b"");
+    let lengths = |cohort: &Cohort| {
+        let items = cohort.fields[1].list().columns[0].len();
+        (cohort.len(), cohort.arena.used(), items)
+    };
+    let before = lengths(&cohort);
+    for items in [0, 3] {
+        let lane = cohort.push_lane();
+        let text = cohort.arena.push(b"of a request that is refused");
+        cohort.fields[0].set_text(lane, text);
+        let list = cohort.fields[1].list_mut();
+        let start = list.columns[0].len() as u32;
+        (0..items).for_each(|_| list.columns[0].push_empty());
+        list.spans[lane] = Span {
+            start,
+            length: items,
+        };
+        cohort.pop_lane();
+        assert_eq!(lengths(&cohort), before, "with {items} items");
+    }
+}
+
+#[test]
 fn what_a_burst_needed_is_given_back() {
     const BURST: usize = 1 << 18;
     let page = page();

@@ -71,9 +71,10 @@ impl<'a> Compiler<'_, 'a> {
                     Err(reason) => Operand::Conflict(reason.into()),
                     Ok((kind, safe)) => {
                         let register = self.stage.new_register(kind);
-                        for (block, operand) in [(&mut *a_block, in_a), (&mut *b_block, in_b)] {
-                            self.copy_in(block, register, &operand);
+                        for (block, operand) in [(&mut *a_block, &in_a), (&mut *b_block, &in_b)] {
+                            self.copy_in(block, register, operand);
                         }
+                        self.note_either(register, [&in_a, &in_b]);
                         Operand::Register {
                             register,
                             kind,
@@ -109,6 +110,7 @@ impl<'a> Compiler<'_, 'a> {
         self.copy_in(&mut else_block, register, &otherwise.1);
         self.stage
             .push_if(condition, then_block, else_block, self.fragments);
+        self.note_either(register, [&then.1, &otherwise.1]);
         Ok(Operand::Register {
             register,
             kind,

@@ -3,10 +3,14 @@
 
 use super::compiler::{Compiler, Result};
 use super::value::{Chosen, Given, List, Literal, Operand, Tested, null_of};
-use crate::diagnostic::Place;
+use crate::diagnostic::{Place, Reported};
 use crate::program::{Choice, Comparison, Key, KeyUse, Register, TextFunction, Type};
 use minijinja::machinery::ast::Expr;
 use std::rc::Rc;
+
+/// Most that filters choose of a list one after the other: all of it is compiled wherever the list
+/// is gone through.
+const CHOSEN_MAX: usize = 64;
 
 impl<'a> Compiler<'_, 'a> {
     /// What a loop does with a list's positions before it goes through them.
@@ -20,6 +24,7 @@ impl<'a> Compiler<'_, 'a> {
     }
 
     fn choice(&mut self, chosen: &Chosen, position: Register, place: Place<'a>) -> Result<Choice> {
+        self.has_room()?;
         let by = match chosen {
             Chosen::Reverse => return Ok(Choice::Reverse),
             Chosen::Slice(bounds, step) => {
@@ -80,6 +85,9 @@ impl<'a> Compiler<'_, 'a> {
         place: Place<'a>,
     ) -> Result<Rc<List>> {
         match value {
+            Operand::List(list) if list.chosen.len() > CHOSEN_MAX => {
+                Err(self.too_much_chosen(place))
+            }
             Operand::List(list) => Ok(list.clone()),
             Operand::Undefined => self.list_of(name, &List::empty(), place),
             other => {
@@ -89,6 +97,12 @@ impl<'a> Compiler<'_, 'a> {
                 Err(self.error(place, message, hint))
             }
         }
+    }
+
+    fn too_much_chosen(&mut self, place: Place<'a>) -> Reported {
+        let message = format!("more than {CHOSEN_MAX} filters choose from this list");
+        let hint = "each column that it is sorted by is one; the backend can choose and sort, too";
+        self.error(place, message, hint)
     }
 
     /// A list of which something more is chosen. What is wrong with it is told here, where it is
@@ -124,6 +138,9 @@ impl<'a> Compiler<'_, 'a> {
             return Err(self.error(place, "a column is named by a constant text", hint));
         };
         let all = list.all();
+        if text.matches(',').count() >= CHOSEN_MAX {
+            return Err(self.too_much_chosen(place));
+        }
         let columns = text.split(',').map(str::trim);
         columns
             .map(|column| self.column_named(&all, column, place))

@@ -7,6 +7,7 @@
 use super::build::{Fragments, PageParts, StageBuilder};
 use super::context::{Context, Leads};
 use super::forms::Forms;
+use super::printed::Printed;
 use super::scope::Scope;
 use super::value::{List, Operand};
 use crate::diagnostic::{Place, Report, Reported};
@@ -128,6 +129,8 @@ pub(crate) struct Compiler<'r, 'a> {
     pub(crate) namespaces: Vec<Namespace>,
     /// The table of the time zone in which dates are printed.
     pub(crate) zone: Rc<str>,
+    /// What is known of texts that are in registers.
+    pub(crate) printed: BTreeMap<Register, Printed>,
     /// The pages that paths can be asked of.
     pub(crate) links: Option<Links<'a>>,
     /// What stands in the block to which a filter is being applied.
@@ -179,6 +182,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
             current_loop: None,
             left: Left::No,
             namespaces: Vec::new(),
+            printed: BTreeMap::new(),
             links: None,
             zone: "".into(),
             of_block: None,
@@ -213,9 +217,7 @@ impl<'r, 'a> Compiler<'r, 'a> {
         }
         self.nodes += 1;
         if self.nodes > NODES_MAX || self.stage.is_too_large() {
-            self.exhausted = true;
-            let hint = "do templates or macros use each other more often than needed?";
-            return Err(self.error(place, "the page becomes too large here", hint));
+            return Err(self.refused_for_size(place));
         }
         if self.depth >= DEPTH_MAX {
             let hint = "each use of another template or macro is a level, and so is what stands \
@@ -227,7 +229,27 @@ impl<'r, 'a> Compiler<'r, 'a> {
         let result = inside(self);
         self.stage.stands_there(around);
         self.depth -= 1;
+        if result.is_err() && self.stage.is_too_large() && !self.exhausted {
+            return Err(self.refused_for_size(place));
+        }
         result
+    }
+
+    fn refused_for_size(&mut self, place: Place<'a>) -> Reported {
+        self.exhausted = true;
+        let hint = "do templates, macros or filters use each other more often than needed?";
+        self.error(place, "the page becomes too large here", hint)
+    }
+
+    /// To be asked where one expression makes many others.
+    ///
+    /// # Errors
+    /// The page has become too large, which is told where that expression stands.
+    pub(super) fn has_room(&self) -> Result<()> {
+        match self.stage.is_too_large() {
+            true => Err(Reported),
+            false => Ok(()),
+        }
     }
 
     /// Runs with another origin.

@@ -7,6 +7,7 @@
 //! on from where it begins, and what follows from where the first ends. On the way it takes note
 //! of the paths that the text leads to.
 
+use super::printed::Printed;
 use crate::diagnostic::{Place, Report};
 
 /// Where in HTML the text has come to.
@@ -33,6 +34,8 @@ enum Within {
     #[default]
     Text,
     Comment,
+    /// Behind a `<`, or a `</`, with which a piece of text ends: what follows tells what it is.
+    Open,
     /// The name of a tag.
     Name,
     /// A tag, between attributes.
@@ -81,8 +84,19 @@ impl Context {
                 Within::Text => match rest.find('<') {
                     None => return,
                     Some(0) if rest.starts_with("<!--") => {
-                        self.within = Within::Comment;
+                        // Two of them end as they begin.
+                        let ended = [">", "->"].map(|end| rest[4..].starts_with(end));
+                        match ended {
+                            [false, false] => self.within = Within::Comment,
+                            _ => at += 1 + usize::from(ended[1]),
+                        }
                         at += 3;
+                    }
+                    Some(0) if matches!(rest, "<" | "</") => {
+                        self.within = Within::Open;
+                        self.tag.clear();
+                        self.tag.push_str(&rest[1..]);
+                        return;
                     }
                     Some(0) if begins_tag(&bytes[at + 1..]) => {
                         self.within = Within::Name;
@@ -91,13 +105,21 @@ impl Context {
                     Some(0) => {}
                     Some(next) => at += next - 1,
                 },
-                Within::Comment => match rest.find("-->") {
+                Within::Comment => match end_of_comment(rest) {
                     None => return,
                     Some(end) => {
                         self.within = Within::Text;
-                        at += end + 2;
+                        at += end - 1;
                     }
                 },
+                Within::Open => {
+                    let is_tag = match byte {
+                        b'/' if self.tag.is_empty() => begins_tag(rest.as_bytes()),
+                        _ => byte.is_ascii_alphabetic(),
+                    };
+                    self.within = if is_tag { Within::Name } else { Within::Text };
+                    continue;
+                }
                 Within::Raw => match end_of_raw(rest, &self.tag) {
                     None => return,
                     Some(end) => {
@@ -182,10 +204,15 @@ impl Context {
         }
     }
 
-    /// An output follows; where it is a text that was not marked as safe, what is wrong with its
-    /// standing there is reported.
-    pub(super) fn output(&mut self, is_text: bool, place: Place<'_>, report: &mut Report) {
-        if is_text && let Some((what, hint)) = self.wrong() {
+    /// An output follows: what is wrong with its standing there is reported.
+    pub(super) fn output(&mut self, printed: Printed, place: Place<'_>, report: &mut Report) {
+        let wrong = match printed {
+            Printed::Open => self.wrong().or_else(|| self.wrong_url()),
+            Printed::Path => self.wrong(),
+            Printed::Json => self.wrong_json(),
+            Printed::Known => None,
+        };
+        if let Some((what, hint)) = wrong {
             let message = format!("this output stands in {what}");
             report.warning(place, message, hint);
         }
@@ -202,6 +229,9 @@ impl Context {
                 self.within = Within::Attribute;
             }
             Within::Attribute => self.attribute.push(ANY),
+            // A number begins no tag.
+            Within::Open if printed == Printed::Known => self.within = Within::Text,
+            Within::Open => self.within = Within::Name,
             Within::Text | Within::Comment | Within::Name | Within::Raw => {}
         }
     }
@@ -228,7 +258,15 @@ impl Context {
                 "a `style`, where it may say anything that a style can",
                 "choose between classes: class=\"{{ 'a' if x else 'b' }}\"",
             )),
-            Within::Name | Within::Tag | Within::Attribute | Within::AfterAttribute => Some((
+            Within::Quoted(_) if self.attribute == "srcdoc" => Some((
+                "a document of its own: what is escaped there is read as HTML again",
+                "give the frame a page of its own: src=\"{{ url_for('frame.html', id=id) }}\"",
+            )),
+            Within::Open
+            | Within::Name
+            | Within::Tag
+            | Within::Attribute
+            | Within::AfterAttribute => Some((
                 "a tag, outside of the value of an attribute: it may be any attribute",
                 "put it into a value in quotes: name=\"{{ value }}\"; what is one of several is \
                  {{ 'checked' if x }}",
@@ -236,6 +274,38 @@ impl Context {
             Within::BeforeValue | Within::Unquoted => Some((
                 "an attribute without quotes, which ends where the text has a blank",
                 "put quotes around it: name=\"{{ value }}\"",
+            )),
+            _ => None,
+        }
+    }
+
+    /// The same where it begins a URL that is opened: `javascript:` is one that is a script.
+    fn wrong_url(&self) -> Option<(&'static str, &'static str)> {
+        let is_opened = match self.attribute.as_str() {
+            "href" | "action" | "formaction" => true,
+            "src" => matches!(&*self.tag, "iframe" | "frame" | "embed" | "script"),
+            "data" => self.tag == "object",
+            _ => false,
+        };
+        let begins = matches!(self.within, Within::Quoted(_)) && self.value.trim().is_empty();
+        (is_opened && begins).then_some((
+            "a URL that begins with it: it may be `javascript:...`, a script",
+            "begin it with what is always there, href=\"/items/{{ name }}\" or \
+             href=\"https://{{ site }}\"; or print url_for(...), `here`, or a parameter of type = \
+             \"path\"",
+        ))
+    }
+
+    /// The same of JSON, in which `<`, `>`, `&` and `'` are escaped, and nothing else is.
+    fn wrong_json(&self) -> Option<(&'static str, &'static str)> {
+        match self.within {
+            Within::Quoted(b'"') => Some((
+                "an attribute in double quotes, which those of JSON end",
+                "put it into single quotes, which JSON has none of: name='{{ value|tojson }}'",
+            )),
+            Within::BeforeValue | Within::Unquoted => Some((
+                "an attribute without quotes, which ends where JSON has a blank",
+                "put it into single quotes, which JSON has none of: name='{{ value|tojson }}'",
             )),
             _ => None,
         }
@@ -297,6 +367,12 @@ fn begins_tag(behind: &[u8]) -> bool {
     }
 }
 
+/// Where a comment ends, behind its end.
+fn end_of_comment(text: &str) -> Option<usize> {
+    let ends = ["-->", "--!>"].map(|end| text.find(end).map(|at| at + end.len()));
+    ends.into_iter().flatten().min()
+}
+
 /// Where an element whose text is no HTML ends.
 fn end_of_raw(text: &str, name: &str) -> Option<usize> {
     let is_end = |at: &usize| {
@@ -343,7 +419,7 @@ mod tests {
         for (nth, piece) in text.split('@').enumerate() {
             if nth > 0 {
                 let place = Place { offset: at, ..file };
-                context.output(true, place, &mut report);
+                context.output(Printed::Open, place, &mut report);
                 at += 1;
             }
             let place = |offset| Place {
@@ -363,8 +439,18 @@ mod tests {
     fn outputs_are_told_of_where_escaping_does_not_help() {
         for (text, told) in [
             ("<ü>ß<p ü=ü é title=\"é@\" ü><é @>é", None),
-            ("<p>@</p><a title=\"@\" href='@'>@", None),
+            ("<p>@</p><a title=\"@\" lang='@'>@", None),
             ("<!-- <script> -->@", None),
+            ("<!-- > --!><p @>", Some("a tag, outside")),
+            ("<!--><p @>", Some("a tag, outside")),
+            ("<!---><p @>", Some("a tag, outside")),
+            ("<!----><p @>", Some("a tag, outside")),
+            ("<@>", Some("a tag, outside")),
+            ("<iframe srcdoc='@'>", Some("a document of its own")),
+            ("<a href=\"@\">", Some("a URL that begins with it")),
+            ("<form action=' @'>", Some("a URL that begins with it")),
+            ("<iframe src='@'>", Some("a URL that begins with it")),
+            ("<a href='/@' title='@'><img src='@'><p data='@'>", None),
             ("a < b @ <3 @", None),
             ("<textarea><b x=@</textarea>@", None),
             ("<p @>", Some("a tag, outside")),

@@ -4,6 +4,7 @@ use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
 use super::default::Element;
 use super::format::FORMATTED_MAX;
+use super::printed::Printed;
 use super::value::{Chosen, List, Literal, Operand, is_of_column};
 use crate::diagnostic::{Place, Reported, did_you_mean};
 use crate::program::{
@@ -222,7 +223,7 @@ impl<'a> Compiler<'_, 'a> {
                 let list = self.plain_list(name, &value, place)?;
                 self.extreme(name, &list, place)
             }
-            "tojson" => self.capture(|this| this.json(&value, place)),
+            "tojson" => self.json_text(&value, place),
             "escape" | "e" if self.escape == Escape::Json && !value.is_safe() => {
                 self.capture(|this| this.json(&value, place))
             }
@@ -414,10 +415,15 @@ impl<'a> Compiler<'_, 'a> {
         };
         let from = self.text_register(&value);
         let register = self.stage.text_function(function, from);
-        Ok(Operand::Register {
+        let text = Operand::Register {
             register,
             kind: Type::Text,
             safe,
+        };
+        Ok(match function {
+            // It has no `:`.
+            TextFunction::UrlEncode => self.note(text, Printed::Path),
+            _ => text,
         })
     }
 

@@ -193,7 +193,10 @@ impl<'a> Compiler<'_, 'a> {
             let hint = "as many as the pattern has places; `%%` is a percent sign";
             return Err(self.error(place, "`format` is given more than its pattern shows", hint));
         }
-        Ok(self.stage.concat(&parts, *safe, self.page))
+        Ok(match safe {
+            true => self.stage.concat(&parts, true, self.page),
+            false => self.concat(&parts),
+        })
     }
 
     /// What a pattern's `code` shows of a value, escaped where it becomes a part of safe text.

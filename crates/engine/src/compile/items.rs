@@ -148,6 +148,7 @@ impl Compiler<'_, '_> {
         let Operand::List(list) = items else {
             return Err(Reported);
         };
+        self.has_room()?;
         let at = Operand::register(position, Type::Int);
         match &list.items {
             Items::Field { .. } | Items::Tables { .. } => {

@@ -5,6 +5,7 @@
 //! JSON (infinite, or none) is `null`, too.
 
 use super::compiler::{Compiler, Result};
+use super::printed::Printed;
 use super::step::with_expression;
 use super::value::{List, Literal, Operand, is_of_column};
 use crate::diagnostic::{Place, Reported};
@@ -25,6 +26,16 @@ impl<'a> Compiler<'_, 'a> {
             ),
             None => self.json_of(operand, place),
         }
+    }
+
+    /// A value as JSON, as a text. It is safe to print but within double quotes, which its own end.
+    pub(super) fn json_text(&mut self, value: &Operand, place: Place<'a>) -> Result<Operand> {
+        let text = self.capture(|this| this.json(value, place))?;
+        // Numbers and truth values have none.
+        Ok(match value.scalar() {
+            Some((Type::Int | Type::Float | Type::Bool, _)) => text,
+            _ => self.note(text, Printed::Json),
+        })
     }
 
     /// Writes a value that is there as JSON.

@@ -2,6 +2,7 @@
 
 use super::compiler::{Compiler, Result};
 use super::output::escape_literal;
+use super::printed::Printed;
 use super::value::{Literal, Operand};
 use crate::diagnostic::{Place, Reported, did_you_mean_or};
 use crate::program::{Carrier, Escape, Route, Segment, TextFunction, Type};
@@ -80,10 +81,11 @@ impl<'a> Compiler<'_, 'a> {
             parts.push(self.encoded(&value));
         }
         let path = self.stage.concat(&parts, false, self.page);
-        match &route.segments[..] {
-            [Segment::Param(_), _, ..] => self.of_this_site(path),
-            _ => Ok(path),
-        }
+        let path = match &route.segments[..] {
+            [Segment::Param(_), _, ..] => self.of_this_site(path)?,
+            _ => path,
+        };
+        Ok(self.note(path, Printed::Path))
     }
 
     /// Whether what begins with this expression, a path of the service, is of this site whatever

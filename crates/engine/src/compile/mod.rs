@@ -42,6 +42,7 @@ mod operator;
 mod output;
 mod params;
 mod parts;
+mod printed;
 mod query;
 mod redirect;
 mod reduce;

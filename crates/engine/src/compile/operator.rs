@@ -37,7 +37,7 @@ impl<'a> Compiler<'_, 'a> {
                 let left = self.expression(&node.left);
                 let right = self.expression(&node.right)?;
                 let parts = [self.printable(left?, place)?, self.printable(right, place)?];
-                return Ok(self.stage.concat(&parts, false, self.page));
+                return Ok(self.concat(&parts));
             }
             BinOpKind::Add => Arithmetic::Add,
             BinOpKind::Sub => Arithmetic::Subtract,
@@ -153,7 +153,7 @@ impl<'a> Compiler<'_, 'a> {
     ) -> Result<Operand> {
         let texts = [&left, &right].map(|o| o.scalar().is_some_and(|(kind, _)| kind == Type::Text));
         if operator == Arithmetic::Add && texts == [true, true] {
-            return Ok(self.stage.concat(&[left, right], false, self.page));
+            return Ok(self.concat(&[left, right]));
         }
         if operator == Arithmetic::Multiply && texts[0] != texts[1] {
             let hint = "{% for i in range(n) %}*{% endfor %} writes one n times; `|int` makes a \

@@ -83,11 +83,16 @@ impl<'a> Compiler<'_, 'a> {
         Err(self.error(place, message, hint))
     }
 
-    /// What a redirect's text makes, of this site whatever its outputs are.
+    /// What a redirect's text makes, of this site whatever its outputs are: where it begins with
+    /// `/` and outputs, which may be empty, a `/` behind them would make a host of what follows it.
+    /// Of outputs, paths of the service alone have one.
     pub(super) fn within(&mut self, to: &str, text: Operand) -> Result<Operand> {
-        let outputs = outline(to).strip_prefix('/').map(str::to_owned);
-        let behind = outputs.as_deref().and_then(|rest| rest.strip_prefix(ANY));
-        match behind.is_some_and(|rest| rest.trim_start_matches(ANY).starts_with('/')) {
+        let outline = outline(to);
+        let behind = (outline.strip_prefix('/')).and_then(|rest| rest.strip_prefix(ANY));
+        let is_guarded = behind.is_some_and(|rest| {
+            rest.trim_start_matches(ANY).starts_with('/') || to.contains("url_for")
+        });
+        match is_guarded {
             true => self.of_this_site(text),
             false => Ok(text),
         }

@@ -4,6 +4,8 @@
 //! place of values.
 
 use super::compiler::{Compiler, Left, MacroDefinition, Result};
+use super::context::Context;
+use super::printed::Printed;
 use super::scope::Frame;
 use super::value::{Operand, is_of_column};
 use crate::diagnostic::{Place, Reported};
@@ -86,7 +88,12 @@ impl<'a> Compiler<'_, 'a> {
             }
             Stmt::FilterBlock(node) => {
                 let place = self.at(node);
-                let text = self.capture_statements(&node.body, place)?;
+                // What stands in it is printed where it stands; but as JSON it may be in scripts.
+                let context = match is_made_json(&node.filter) {
+                    true => Context::default(),
+                    false => self.context.clone(),
+                };
+                let text = self.capture_statements(&node.body, context, place)?;
                 let made = self.filtered(text, &node.filter)?;
                 return self.put(&made, place);
             }
@@ -167,9 +174,11 @@ impl<'a> Compiler<'_, 'a> {
     /// Prints a value as the page's content type asks for.
     fn put(&mut self, operand: &Operand, place: Place<'a>) -> Result<()> {
         if self.escape == Escape::Html && !self.stage.is_discarding() {
-            let is_text = is_open_text(operand);
-            (self.context).output(is_text, place, self.report);
-            if is_text && let Some(other) = &self.unlike_html {
+            let printed = self.printed(operand);
+            (self.context).output(printed, place, self.report);
+            if matches!(printed, Printed::Open | Printed::Path)
+                && let Some(other) = &self.unlike_html
+            {
                 let message = format!("this is escaped as HTML, in a page of {other}");
                 let hint = "text/plain is not escaped; a text marked by |safe is not, either: in \
                             CSV {{ '\"' ~ x|replace('\"', '\"\"') ~ '\"' }} in a block of \
@@ -313,7 +322,7 @@ impl<'a> Compiler<'_, 'a> {
 
     /// `{% set name %}...{% endset %}`: a text that is safe, for its outputs are escaped.
     fn set_block(&mut self, node: &'a ast::Spanned<ast::SetBlock<'a>>) -> Result<()> {
-        let text = self.capture_statements(&node.body, self.at(node));
+        let text = self.capture_statements(&node.body, Context::default(), self.at(node));
         let text = match &node.filter {
             Some(filter) => text.and_then(|text| self.filtered(text, filter)),
             None => text,
@@ -321,13 +330,15 @@ impl<'a> Compiler<'_, 'a> {
         self.assign(&node.target, text)
     }
 
-    /// What statements write.
+    /// What statements write, which is to stand there in HTML.
     fn capture_statements(
         &mut self,
         statements: &'a [Stmt<'a>],
+        context: Context,
         place: Place<'a>,
     ) -> Result<Operand> {
         let text = self.capture(|this| {
+            this.context = context;
             this.statements(statements);
             Ok(())
         })?;
@@ -372,13 +383,13 @@ impl<'a> Compiler<'_, 'a> {
     }
 }
 
-/// Whether it is printed as a text that a request or a backend may have brought, and that nobody
-/// has marked as safe.
-fn is_open_text(operand: &Operand) -> bool {
-    match operand {
-        Operand::Perhaps { of, .. } => is_open_text(of),
-        Operand::Literal(_) => false,
-        operand => operand.scalar() == Some((Type::Text, false)),
+/// Whether one of the filters of a block makes JSON.
+fn is_made_json(filters: &ast::Expr<'_>) -> bool {
+    match filters {
+        ast::Expr::Filter(filter) => {
+            filter.name == "tojson" || filter.expr.as_ref().is_some_and(is_made_json)
+        }
+        _ => false,
     }
 }
 

@@ -150,8 +150,12 @@ impl LaneAnswers<'_> {
             }
             let (answered, made) = match state {
                 LaneState::Failed(error) => {
-                    let of = Of::Lane(cohort, lane);
-                    (self.failed(port, &request, error, of), 0)
+                    let has_failed = self.requests.failure(&request, error).is_of_asker();
+                    let answered = match self.tried(&request, has_failed) {
+                        Ok(()) => self.failed(port, &request, error, Of::Lane(cohort, lane)),
+                        Err(too_many) => self.too_many(port, &request, too_many),
+                    };
+                    (answered, 0)
                 }
                 LaneState::Finished => match self.finished(port, cohort, lane, headers, &request) {
                     Given::Whole(answered, made) => (answered, made),
@@ -202,6 +206,18 @@ impl LaneAnswers<'_> {
         if let Some(watch) = &mut self.watch {
             watch.answered(self.requests, request, status);
         }
+    }
+
+    /// Where the page can begin a session, counts a sign-in that `has_failed`.
+    ///
+    /// # Errors
+    /// Too many of its client's have failed, so that it learns no more.
+    fn tried(&mut self, request: &LaneRequest, has_failed: bool) -> Result<(), TooMany> {
+        if !self.site.pages[self.page].begins_session {
+            return Ok(());
+        }
+        let client = self.clients.peer(request.slot.connection);
+        self.sessions.tried(client, has_failed, self.now)
     }
 
     /// A lane is answered by what is yet to be read.
@@ -365,10 +381,10 @@ impl LaneAnswers<'_> {
         let LaneRequest { slot, shape, .. } = *request;
         let stored = site.stored(self.sessions.array().capacity());
         self.sessions.begin();
-        let mut message = None;
+        let (mut message, mut unfit) = (None, None);
         if page.sets_session {
             for (aside, value) in asides {
-                let unfit = match aside {
+                unfit = unfit.or_else(|| match aside {
                     SentAside::Stored(field) => {
                         let is_kept = self.sessions.set(stored, *field, value).is_ok();
                         (!is_kept).then(|| {
@@ -382,12 +398,17 @@ impl LaneAnswers<'_> {
                         (value.len() > FLASH_BYTES_MAX).then(|| "flash".to_owned())
                     }
                     SentAside::Header(..) => None,
-                };
-                if let Some(text) = unfit {
-                    let of = Of::Text(&text);
-                    return self.refused_for(port, request, LaneError::TextTooLong, of);
-                }
+                });
             }
+        }
+        let signs_in = matches!(output.session, SessionChange::Create(user) if user != 0);
+        if let Err(too_many) = self.tried(request, unfit.is_some() || !signs_in) {
+            let answered = self.too_many(port, request, too_many);
+            return Given::Whole(answered, answered.body_length);
+        }
+        if let Some(text) = unfit {
+            let of = Of::Text(&text);
+            return self.refused_for(port, request, LaneError::TextTooLong, of);
         }
         let has_effect = page.sets_session || output.session != SessionChange::None;
         if has_effect && self.sessions.array().is_shared() && !self.held.has_room(body.length()) {
@@ -399,7 +420,6 @@ impl LaneAnswers<'_> {
                 .is_some_and(|fields| cohort.fields[usize::from(fields.present)].ints()[lane] != 0),
             stored,
             change: output.session,
-            begins: page.begins_session,
             earlier: self.requests.session(lane),
             is_new: request.is_new_visitor,
             client: match page.begins_session {

@@ -86,8 +86,6 @@ pub(crate) struct ToKeep {
 pub(crate) struct Asked<'a> {
     /// What it asks for.
     pub(crate) change: SessionChange,
-    /// Its page can begin a session: it has failed to if it does not.
-    pub(crate) begins: bool,
     /// The session that its cookie names, known or not.
     pub(crate) earlier: Option<&'a SessionId>,
     /// It is one that the cookie is yet to name.
@@ -163,6 +161,32 @@ impl Sessions {
         };
         let may = self.sign_ins.may_try(address, milliseconds(now));
         may.inspect_err(|too_many| self.refused(Some(client), *too_many, now))
+    }
+
+    /// An answer of a page that can begin a session is about to be given, whatever it is. Where its
+    /// sign-in `has_failed`, that is counted.
+    ///
+    /// # Errors
+    /// Too many from its client's address have failed: it is to learn nothing of this one.
+    pub(crate) fn tried(
+        &mut self,
+        client: Option<Client>,
+        has_failed: bool,
+        now: Time,
+    ) -> Result<(), TooMany> {
+        // Whose client is gone learns nothing.
+        let Some(client) = client else {
+            return Ok(());
+        };
+        if !has_failed {
+            return self.may_try(client, now);
+        }
+        self.metrics.sign_ins_failed.add(1);
+        let Some(address) = client.address() else {
+            return Ok(());
+        };
+        let counted = self.sign_ins.failed(address, milliseconds(now));
+        counted.inspect_err(|too_many| self.refused(Some(client), *too_many, now))
     }
 
     /// A lane comes of which nothing is known yet.
@@ -294,18 +318,6 @@ impl Sessions {
     ) -> Result<Option<Cookie>, Refused> {
         let at = milliseconds(now);
         let is_shared = self.array.is_shared();
-        if asked.begins {
-            let has_failed = !matches!(asked.change, SessionChange::Create(user) if user != 0);
-            if has_failed && asked.client.is_some() {
-                self.metrics.sign_ins_failed.add(1);
-            }
-            let tried = match asked.client.and_then(Client::address) {
-                Some(address) if has_failed => self.sign_ins.failed(address, at),
-                Some(address) => self.sign_ins.may_try(address, at),
-                None => Ok(()),
-            };
-            self.heed(tried, asked.client, now)?;
-        }
         match asked.change {
             SessionChange::None => {
                 match asked.earlier {
@@ -320,8 +332,10 @@ impl Sessions {
             SessionChange::Create(_) if asked.client.is_none() => Ok(None),
             SessionChange::Create(0) => Err(Refused::NoUser),
             SessionChange::Create(user) => {
-                let counted = self.sign_ins.signs_in(user, at);
-                self.heed(counted, asked.client, now)?;
+                if let Err(too_many) = self.sign_ins.signs_in(user, at) {
+                    self.refused(asked.client, too_many, now);
+                    return Err(Refused::TooMany(too_many));
+                }
                 let (random, mut over) = (self.random.next(), Vec::new());
                 let mut ends = |id| over.push(id);
                 let created = self.array.create_for(user, random, at, &mut ends);
@@ -350,18 +364,6 @@ impl Sessions {
                 Ok(Some(Cookie::Removed))
             }
         }
-    }
-
-    fn heed(
-        &mut self,
-        result: Result<(), TooMany>,
-        client: Option<Client>,
-        now: Time,
-    ) -> Result<(), Refused> {
-        result.map_err(|too_many| {
-            self.refused(client, too_many, now);
-            Refused::TooMany(too_many)
-        })
     }
 
     /// Counts a refusal, and tells of it.
@@ -419,7 +421,6 @@ mod tests {
         for (client, live) in [(None, 0), (Some(here), 1), (Some(Client::Unix), 2)] {
             let asked = Asked {
                 change: SessionChange::Create(42),
-                begins: true,
                 earlier: None,
                 is_new: false,
                 is_present: false,

@@ -31,6 +31,21 @@ impl Failure {
             None => false,
         }
     }
+
+    /// Whether another request would have fared otherwise: a sign-in that ends so counts as one
+    /// that has failed, for it tells a wrong guess from a right one. Not so where all requests of
+    /// the time fail alike.
+    pub(crate) fn is_of_asker(self) -> bool {
+        match self.error {
+            LaneError::BackendFailed => {
+                matches!(self.cause, Some(Cause::Refused | Cause::Status(300..=499)))
+            }
+            LaneError::BackendRefused | LaneError::BackendTimeout => false,
+            LaneError::DeviceFailed | LaneError::MemoryShort | LaneError::SessionsFull => false,
+            // A page's `row` takes none of no rows, such as of a name and password that are wrong.
+            _ => true,
+        }
+    }
 }
 
 impl From<LaneError> for Failure {

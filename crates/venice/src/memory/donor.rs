@@ -156,7 +156,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             .spawn(move || {
                 let until = Instant::now() + HELLO_TIME;
                 match windows::are_asked_for(&stream, until) {
-                    true => windows::serve_tcp(stream, &place),
+                    true => windows::serve_tcp(stream, &place, until),
                     false => connection::serve(stream, &place, until),
                 }
             });

@@ -1,6 +1,7 @@
 //! Borrowers of the same machine: each connects to a Unix socket, and is handed memory with two
 //! rings in it, by which all else goes.
 
+use super::HELLO_TIME;
 use super::loans::Shared;
 use super::places::Place;
 use super::windows;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::warn;
 
 /// A socket that is listened at until dropped.
@@ -77,12 +78,13 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
 }
 
 fn serve(stream: UnixStream, place: &Place) {
+    let until = Instant::now() + HELLO_TIME;
     let peer = "a borrower of this machine";
     let offered = stream
         .try_clone()
         .and_then(|copy| Ok((copy, shared::Shared::offer(stream)?)));
     match offered {
-        Ok((socket, transport)) => windows::serve(transport, socket.as_fd(), place, peer),
+        Ok((socket, transport)) => windows::serve(transport, socket.as_fd(), place, peer, until),
         Err(error) => warn!("memory cannot be shared with {peer}: {error}"),
     }
 }

@@ -50,25 +50,31 @@ pub(super) fn are_asked_for(stream: &TcpStream, until: Instant) -> bool {
     false
 }
 
-pub(super) fn serve_tcp(stream: TcpStream, place: &Place) {
+pub(super) fn serve_tcp(stream: TcpStream, place: &Place, until: Instant) {
     let peer = stream.peer_addr();
     let peer = peer.map_or_else(|_| "a borrower".to_owned(), |peer| peer.to_string());
     let Ok(copy) = stream.try_clone() else {
         return;
     };
     if let Ok(transport) = Tcp::of(stream) {
-        serve(transport, copy.as_fd(), place, &peer);
+        serve(transport, copy.as_fd(), place, &peer, until);
     }
 }
 
-/// Serves a connection until it ends. `socket` is what ends it when it is shut down.
-pub(super) fn serve(transport: impl Transport, socket: BorrowedFd<'_>, place: &Place, peer: &str) {
+/// Serves a connection until it ends, or has shown no key by then. `socket` is what ends it when it
+/// is shut down.
+pub(super) fn serve(
+    transport: impl Transport,
+    socket: BorrowedFd<'_>,
+    place: &Place,
+    peer: &str,
+    until: Instant,
+) {
     let mut used = Used {
         place,
         socket,
         loans: Vec::new(),
     };
-    let until = Instant::now() + HELLO_TIME;
     if let Err(Lost::Broken(broken)) = windows::serve(transport, &mut used, until) {
         info!("{peer} is refused: {broken}");
     }
