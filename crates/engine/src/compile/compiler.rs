@@ -7,9 +7,8 @@
 use super::build::{Fragments, PageParts, StageBuilder};
 use super::context::{Context, Leads};
 use super::forms::Forms;
-use super::printed::Printed;
 use super::scope::Scope;
-use super::value::{List, Operand};
+use super::value::{List, Operand, Printed};
 use crate::diagnostic::{Place, Report, Reported};
 use crate::program::{Escape, Register, Type};
 use crate::source::PageFile;

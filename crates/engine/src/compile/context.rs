@@ -7,7 +7,7 @@
 //! on from where it begins, and what follows from where the first ends. On the way it takes note
 //! of the paths that the text leads to.
 
-use super::printed::Printed;
+use super::value::Printed;
 use crate::diagnostic::{Place, Report};
 
 /// Where in HTML the text has come to.

@@ -4,8 +4,7 @@ use super::build::OpenBlock;
 use super::compiler::{Compiler, Result};
 use super::default::Element;
 use super::format::FORMATTED_MAX;
-use super::printed::Printed;
-use super::value::{Chosen, List, Literal, Operand, is_of_column};
+use super::value::{Chosen, List, Literal, Operand, Printed, is_of_column};
 use crate::diagnostic::{Place, Reported, did_you_mean};
 use crate::program::{
     Binary, Comparison, Concat, Conversion, Escape, Op, Replace, TextFunction, Type, Unary,

@@ -5,9 +5,8 @@
 //! JSON (infinite, or none) is `null`, too.
 
 use super::compiler::{Compiler, Result};
-use super::printed::Printed;
 use super::step::with_expression;
-use super::value::{List, Literal, Operand, is_of_column};
+use super::value::{List, Literal, Operand, Printed, is_of_column};
 use crate::diagnostic::{Place, Reported};
 use crate::program::{Arithmetic, Comparison, Escape, Type};
 use crate::source::PageFile;

@@ -2,8 +2,7 @@
 
 use super::compiler::{Compiler, Result};
 use super::output::escape_literal;
-use super::printed::Printed;
-use super::value::{Literal, Operand};
+use super::value::{Literal, Operand, Printed};
 use crate::diagnostic::{Place, Reported, did_you_mean_or};
 use crate::program::{Carrier, Escape, Route, Segment, TextFunction, Type};
 use crate::source::PageFile;

@@ -2,22 +2,8 @@
 //! as a path does. Where in HTML it may stand depends on that (`context.rs`).
 
 use super::compiler::Compiler;
-use super::value::{Items, Literal, Operand};
+use super::value::{Items, Literal, Operand, Printed};
 use crate::program::{Register, Type};
-
-/// What an output prints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Printed {
-    /// A text that a request or a backend may have brought, and that was not marked as safe.
-    Open,
-    /// The same, but what stands before its first `:`, if any, is not theirs: as a URL it is no
-    /// script.
-    Path,
-    /// A text of JSON, which has quotation marks.
-    Json,
-    /// A number, or a text that the page vouches for.
-    Known,
-}
 
 impl Compiler<'_, '_> {
     /// What is known of a value that is printed.

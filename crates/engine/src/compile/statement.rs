@@ -5,9 +5,8 @@
 
 use super::compiler::{Compiler, Left, MacroDefinition, Result};
 use super::context::Context;
-use super::printed::Printed;
 use super::scope::Frame;
-use super::value::{Operand, is_of_column};
+use super::value::{Operand, Printed, is_of_column};
 use crate::diagnostic::{Place, Reported};
 use crate::program::{Csrf, Escape, Type};
 use minijinja::machinery::Span;

@@ -8,6 +8,20 @@ use crate::program::{FieldId, KeyUse, Register, Type};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+/// What an output prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Printed {
+    /// A text that a request or a backend may have brought, and that was not marked as safe.
+    Open,
+    /// The same, but what stands before its first `:`, if any, is not theirs: as a URL it is no
+    /// script.
+    Path,
+    /// A text of JSON, which has quotation marks.
+    Json,
+    /// A number, or a text that the page vouches for.
+    Known,
+}
+
 /// A value known at load.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Literal {

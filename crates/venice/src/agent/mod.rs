@@ -144,7 +144,7 @@ impl<L: Lender> Agent<L> {
     }
 
     /// The system does not say how much is available: nothing more is lent until it does.
-    pub fn memory_unknown(&mut self) {
+    pub(crate) fn memory_unknown(&mut self) {
         self.lending.unread();
     }
 

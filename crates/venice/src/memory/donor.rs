@@ -22,7 +22,7 @@ use crate::loan::{LoanId, LoanKey};
 pub use loans::NoRoom;
 use loans::{Shared, lock};
 use local::Local;
-use places::Place;
+use places::{HELLO_TIME, Place};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -30,9 +30,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tracing::warn;
-
-/// How long a connection may take to say whose it is.
-const HELLO_TIME: Duration = Duration::from_secs(5);
 
 /// A machine's memory, lent until dropped.
 #[derive(Debug)]

@@ -1,11 +1,13 @@
 //! A lane that is filled in: values are checked and put into its columns. What is wrong with one is
 //! told to the page where that wants to know, and refuses the request elsewhere.
 
-use super::scalars::Value;
 use rhythm_engine::cohort::Cohort;
 use rhythm_engine::program::{
     Carrier, FieldId, PROBLEM_BYTES_MAX, PageProgram, Param, ParamTold, ParamType,
 };
+
+/// A value, or why there is none, as the end of a sentence.
+pub(super) type Value<'v> = Result<&'v [u8], &'static str>;
 
 /// A parameter that is missing or not as the page declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]

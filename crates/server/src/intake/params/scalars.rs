@@ -1,12 +1,9 @@
 //! Scalars: what the best carrier of one has is checked and stored when it is met. What another
 //! has, which counts only where those before it have nothing, is remembered until all are read.
 
-use super::lane::{BadParameter, Lane};
+use super::lane::{BadParameter, Lane, Value};
 use rhythm_engine::program::PageProgram;
 use std::ops::Range;
-
-/// A value, or why there is none, as the end of a sentence.
-pub(super) type Value<'v> = Result<&'v [u8], &'static str>;
 
 /// See the module's text. It is memory kept from request to request.
 #[derive(Debug, Default)]

@@ -1,6 +1,5 @@
 //! The loans of a donor.
 
-use super::places::CONNECTIONS_MAX;
 use crate::guests::Guests;
 use crate::loan::{LoanId, LoanKey};
 use crate::memory::mapping::Mapping;
@@ -11,6 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 use tracing::warn;
+
+/// Connections at a time, of all borrowers.
+pub(super) const CONNECTIONS_MAX: usize = 256;
 
 /// So much is zeroed by who takes a loan back.
 const AT_ONCE: u64 = 64 << 20;

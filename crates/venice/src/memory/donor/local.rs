@@ -1,9 +1,8 @@
 //! Borrowers of the same machine: each connects to a Unix socket, and is handed memory with two
 //! rings in it, by which all else goes.
 
-use super::HELLO_TIME;
 use super::loans::Shared;
-use super::places::Place;
+use super::places::{HELLO_TIME, Place};
 use super::windows;
 use crate::channel::transport::shared;
 use rhythm_net::{SocketFile, listen_at};

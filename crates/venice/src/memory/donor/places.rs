@@ -2,15 +2,16 @@
 //! makes way for who comes (`guests.rs`): whoever reaches the donor can connect, and would keep
 //! borrowers out by saying nothing.
 
-use super::loans::Shared;
+use super::loans::{CONNECTIONS_MAX, Shared};
 use crate::guests::Guest;
 use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 use tracing::info;
 
-/// Connections at a time, of all borrowers.
-pub(super) const CONNECTIONS_MAX: usize = 256;
+/// How long a connection may take to say whose it is.
+pub(super) const HELLO_TIME: Duration = Duration::from_secs(5);
 
 /// A connection's place among them, until dropped.
 #[derive(Debug)]
