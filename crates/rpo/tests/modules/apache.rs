@@ -172,6 +172,8 @@ fn children_that_are_killed_hinder_nobody() {
 #[test]
 fn a_file_that_is_no_ring_is_left_alone() {
     let apache = Apache::start("event", 128);
+    // Before that, signals may end it.
+    until("it answers", || apache.get("/") == Some(200));
     let path = apache.dir.path().join("ring");
     fs::remove_file(&path).expect("a ring");
     fs::write(&path, "somebody's log\n").expect("a file");
