@@ -1,10 +1,11 @@
-//! Connections that a thread waits for, until a time and no longer.
+//! Connections that a thread waits for, until a time and no longer; but how long the system looks up
+//! a name is its own.
 
 use rhythm_engine::settings::UrlPlace;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -41,7 +42,8 @@ pub(crate) fn left(deadline: Instant) -> io::Result<Duration> {
     }
 }
 
-/// Opens a connection to a place, whichever of its addresses takes it first.
+/// Opens a connection to a place, whichever of its addresses takes it first. Each has its share of
+/// the time that is left.
 ///
 /// # Errors
 /// None does, by then.
@@ -50,8 +52,9 @@ pub(crate) fn connect(place: &UrlPlace, deadline: Instant) -> io::Result<Box<dyn
         UrlPlace::Socket(path) => Ok(Box::new(connect_locally(path, deadline)?)),
         UrlPlace::Port { host, port } => {
             let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
-            for address in (host.as_str(), *port).to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, left(deadline)?) {
+            let addresses: Vec<SocketAddr> = (host.as_str(), *port).to_socket_addrs()?.collect();
+            for (address, others) in addresses.iter().zip((1..=addresses.len() as u32).rev()) {
+                match TcpStream::connect_timeout(address, left(deadline)? / others) {
                     Ok(stream) => return Ok(Box::new(stream)),
                     Err(error) => last = error,
                 }

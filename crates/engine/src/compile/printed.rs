@@ -46,7 +46,7 @@ impl Compiler<'_, '_> {
         let printed = match both {
             [Printed::Json, _] | [_, Printed::Json] => Printed::Json,
             [Printed::Path, Printed::Path | Printed::Known] => Printed::Path,
-            [Printed::Known, Printed::Path] => Printed::Path,
+            [Printed::Known, Printed::Path | Printed::Known] => Printed::Path,
             _ => return,
         };
         self.printed.insert(register, printed);

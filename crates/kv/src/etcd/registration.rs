@@ -259,10 +259,12 @@ impl Registration {
             create(&mut self.etcd, self.number, &self.me, number)?;
             let (entries, at) = self.etcd.entries()?;
             revision = at;
-            if under(&entries, self.number).is_some_and(|of| of != number) {
-                return Ok(News::Replaced);
+            match under(&entries, self.number) {
+                Some(of) if of == number => self.stands = true,
+                Some(_) => return Ok(News::Replaced),
+                // Another's, which is gone again; or the lease is: the next renewal sees to it.
+                None => {}
             }
-            self.stands = true;
         }
         self.lease = lease((number, revision), seconds, asked);
         Ok(News::Lease(self.lease))

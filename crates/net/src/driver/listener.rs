@@ -106,7 +106,7 @@ impl Listener {
         let failed = |error: io::Error| ListenError::unix(path, error);
         let of_system = |errno: Errno| failed(errno.into());
         let address = SocketAddrUnix::new(path).map_err(of_system)?;
-        let _alone = unix::make_way(path, &address)?;
+        let alone = unix::make_way(path, &address)?;
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
         let socket = socket.map_err(of_system)?;
@@ -114,9 +114,15 @@ impl Listener {
         let file = Some(Arc::new(SocketFile::new(path).map_err(failed)?));
         // Before anybody can connect.
         let permissions = fs::Permissions::from_mode(permissions & 0o777);
-        fs::set_permissions(path, permissions).map_err(failed)?;
-        let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
-        listen(&socket, backlog).map_err(of_system)?;
+        let listened = fs::set_permissions(path, permissions)
+            .map_err(failed)
+            .and_then(|()| {
+                let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
+                listen(&socket, backlog).map_err(of_system)
+            });
+        // Where it does not listen, the file waits for the folder to be removed.
+        drop(alone);
+        listened?;
         let at = At::Unix(path.to_string_lossy().into());
         Ok(Listener { file, socket, at })
     }

@@ -132,7 +132,10 @@ mod tests {
 
     #[test]
     fn of_many_that_find_what_the_dead_left_one_listens() {
-        let path = env::temp_dir().join(format!("rhythm-many-{}.sock", process::id()));
+        // Nobody else has this folder.
+        let folder = env::temp_dir().join(format!("rhythm-many-{}", process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("s");
         for _ in 0..50 {
             drop(UnixListener::bind(&path).unwrap());
             let gate = Barrier::new(8);
@@ -150,5 +153,6 @@ mod tests {
             drop(listening);
             assert!(!path.exists());
         }
+        fs::remove_dir(&folder).unwrap();
     }
 }

@@ -38,11 +38,15 @@ impl Failure {
     pub(crate) fn is_of_asker(self) -> bool {
         match self.error {
             LaneError::BackendFailed => {
-                matches!(self.cause, Some(Cause::Refused | Cause::Status(300..=499)))
+                // That there are too many, or that it took too long, is of all.
+                let is_of_load = matches!(self.cause, Some(Cause::Status(408 | 429)));
+                let is_told = matches!(self.cause, Some(Cause::Refused | Cause::Status(300..=499)));
+                is_told && !is_of_load
             }
             LaneError::BackendRefused | LaneError::BackendTimeout => false,
             LaneError::DeviceFailed | LaneError::MemoryShort | LaneError::SessionsFull => false,
             // A page's `row` takes none of no rows, such as of a name and password that are wrong.
+            LaneError::BadAnswer => self.cause != Some(Cause::Unreadable),
             _ => true,
         }
     }

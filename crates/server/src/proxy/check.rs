@@ -4,6 +4,7 @@
 use super::question::Question;
 use super::reader::{AnswerReader, Part};
 use super::timers::Due;
+use super::upstream::Tried;
 use super::{Link, Proxies, Use};
 use rhythm_http::Answers;
 use rhythm_net::{ConnectionId, Outgoing};
@@ -33,36 +34,38 @@ impl Proxies {
         let mut links = self.links.iter();
         let before = links.find_map(|(id, link)| Some((*id, is_its(link)?)));
         let Some((id, (is_open, places))) = before else {
-            return self.question(answers, number, index, 0);
+            return self.question(answers, number, index, None);
         };
         self.drop_link(answers, id);
-        if !is_open && self.has_place(number, index, places + 1) {
-            return self.question(answers, number, index, places + 1);
+        let places = places.and_next();
+        if !is_open && self.has_place(number, index, places) {
+            return self.question(answers, number, index, Some(places));
         }
         self.is_found(number, index, false);
-        self.question(answers, number, index, 0);
+        self.question(answers, number, index, None);
     }
 
-    /// Whether a server has a place behind so many.
-    fn has_place(&self, number: u32, index: usize, places: usize) -> bool {
+    /// Whether a server has a place beside those that were tried.
+    fn has_place(&self, number: u32, index: usize, places: Tried) -> bool {
         let route = self.routes.get(&number);
         route.is_some_and(|route| route.upstreams[index].peer(places).is_some())
     }
 
-    /// Asks a server at the first of its places behind so many to which a connection can be begun.
-    /// Where there is none, it is not in order.
+    /// Asks a server at the first of its places, beside those that were tried, to which a connection
+    /// can be begun. Where there is none, it is not in order.
     fn question(
         &mut self,
         answers: &mut Answers<'_>,
         number: u32,
         index: usize,
-        mut places: usize,
+        tried: Option<Tried>,
     ) {
         let Some(route) = self.routes.get(&number).filter(|route| !route.is_old) else {
             return;
         };
         let path = route.settings().health.clone();
         let upstream = &route.upstreams[index];
+        let mut places = tried.unwrap_or_else(|| upstream.untried());
         let mut request = Vec::new();
         let mut head = RequestWriter::new(
             &mut request,
@@ -92,7 +95,7 @@ impl Proxies {
                 }
                 // This process has no more of them, which tells nothing of the server.
                 Err(error) if error.kind() == ErrorKind::QuotaExceeded => return,
-                Err(_) => places += 1,
+                Err(_) => places = places.and_next(),
             }
         }
         self.is_found(number, index, false);
@@ -106,7 +109,7 @@ impl Proxies {
         } = *check;
         match check.is_open {
             true => self.is_found(route, upstream, false),
-            false => self.question(answers, route, upstream, check.places + 1),
+            false => self.question(answers, route, upstream, Some(check.places.and_next())),
         }
     }
 
@@ -116,9 +119,15 @@ impl Proxies {
             && let Use::Check(check) = &mut link.used
         {
             check.is_open = true;
-            if let Some(route) = self.routes.get_mut(&check.route) {
-                route.upstreams[check.upstream].reached(check.places);
-            }
+            let (number, index, places) = (check.route, check.upstream, check.places);
+            self.reached(number, index, places);
+            let Some(Link {
+                used: Use::Check(check),
+                ..
+            }) = self.links.get_mut(&id)
+            else {
+                return;
+            };
             // So short a request fits; one that is not sent is not answered in time.
             let _ = check.owed.writable(answers.port(), id);
         }
@@ -162,6 +171,7 @@ impl Proxies {
         }
         upstream.is_unwell = !is_well;
         // Who waits may go on, there or elsewhere.
+        route.is_again |= is_well;
         self.freed.push(number);
         let (route, server, address) = (&*name, &*upstream.name, upstream.place());
         match is_well {

@@ -121,12 +121,20 @@ impl Proxies {
             Use::Check(_) => return self.check_connected(answers, id),
             Use::Idle => return,
         };
-        if let Some(exchange) = self.exchanges.get(&slot)
-            && let Some(route) = self.routes.get_mut(&exchange.route)
-        {
-            route.upstreams[exchange.upstream].reached(exchange.places);
+        if let Some(exchange) = self.exchanges.get(&slot) {
+            self.reached(exchange.route, exchange.upstream, exchange.places);
         }
         self.established(answers, slot);
+    }
+
+    /// A connection to a server is open.
+    pub(super) fn reached(&mut self, number: u32, index: usize, tried: Tried) {
+        if let Some(route) = self.routes.get_mut(&number)
+            && route.upstreams[index].reached(tried)
+        {
+            route.is_again = true;
+            self.freed.push(number);
+        }
     }
 
     fn ended(&mut self, answers: &mut Answers<'_>, id: ConnectionId, how: Ended) {

@@ -4,6 +4,7 @@
 use super::reader::AnswerReader;
 use super::request::{self, Ends};
 use super::timers::{Due, Timer, Timers};
+use super::upstream::Tried;
 use crate::site::Site;
 use rhythm_http::{AnswerShape, AnswerSlot};
 use rhythm_net::{Client, ConnectionId, Outgoing, Time};
@@ -54,8 +55,8 @@ pub(super) struct Exchange {
     pub(super) is_reused: bool,
     /// The servers that could not be reached, a bit each.
     pub(super) tried: u64,
-    /// How many places of the one at hand could not.
-    pub(super) places: usize,
+    /// Which places of the one at hand could not.
+    pub(super) places: Tried,
     /// How the content ends, how much of it came, and whether that is all.
     pub(super) ends: Ends,
     pub(super) content: u64,
@@ -115,7 +116,7 @@ impl Exchange {
             retries: 0,
             is_reused: false,
             tried: 0,
-            places: 0,
+            places: Tried::default(),
             ends: asked.ends,
             content: 0,
             has_content: asked.is_whole,

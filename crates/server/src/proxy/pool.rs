@@ -61,7 +61,7 @@ impl Proxies {
                 exchange.wait_until(until, &mut self.timers);
                 return route.waits(slot, chosen);
             }
-            (exchange.upstream, exchange.places) = (chosen, 0);
+            (exchange.upstream, exchange.places) = (chosen, upstream.untried());
             exchange.is_on = true;
             exchange.is_reused = idle.is_some() && takes_idle;
             upstream.entered();
@@ -122,7 +122,7 @@ impl Proxies {
                     return Err(Cause::NoRoom);
                 }
                 Err(error) => {
-                    exchange.places += 1;
+                    exchange.places = exchange.places.and_next();
                     cause = Cause::Unreachable(error.kind());
                 }
             }
@@ -141,7 +141,7 @@ impl Proxies {
         let now = answers.now();
         if let Some(exchange) = self.exchanges.get_mut(&slot) {
             exchange.connection = None;
-            exchange.places += 1;
+            exchange.places = exchange.places.and_next();
         }
         match self.open(answers, slot) {
             Ok(()) => {}
@@ -266,10 +266,12 @@ impl Proxies {
                 return;
             };
             self.assign(answers, slot);
-            // If one that may go to any server still waits there, so do those behind it.
+            // If one that may go to any server still waits there, so do those behind it, unless
+            // these are there for another's sake.
             let is_any = self.exchanges.get(&slot).is_some_and(|it| it.tried == 0);
             if is_any
                 && let Some(route) = self.routes.get_mut(&number)
+                && !route.is_again
                 && route.is_first_again(slot, line)
             {
                 return;
@@ -292,9 +294,10 @@ impl Proxies {
                 self.advance(answers, number, line, waiting);
                 line += 1;
             }
-            let Some(route) = self.routes.get(&number) else {
+            let Some(route) = self.routes.get_mut(&number) else {
                 continue;
             };
+            route.is_again = false;
             if route.is_old && route.under_way == 0 {
                 let of_it = self.links.iter().filter(|(_, link)| link.route == number);
                 let of_it: Vec<ConnectionId> = of_it.map(|(id, _)| *id).collect();

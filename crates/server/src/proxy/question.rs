@@ -1,6 +1,7 @@
 //! A question whether a server is in order.
 
 use super::reader::AnswerReader;
+use super::upstream::Tried;
 use rhythm_net::Outgoing;
 
 /// A question under way.
@@ -8,8 +9,8 @@ use rhythm_net::Outgoing;
 pub(super) struct Question {
     pub(super) route: u32,
     pub(super) upstream: usize,
-    /// How many places of the server could not be reached.
-    pub(super) places: usize,
+    /// Which places of the server could not be reached.
+    pub(super) places: Tried,
     /// Its connection is open.
     pub(super) is_open: bool,
     /// What is owed of it to the server.

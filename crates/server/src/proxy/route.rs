@@ -21,6 +21,8 @@ pub(super) struct Route {
     /// Requests that wait for a connection: all in one line, or, where each client has a server of
     /// its own, before that.
     lines: Vec<VecDeque<AnswerSlot>>,
+    /// A server is well again: who waits for others as it was not may go to it.
+    pub(super) is_again: bool,
     /// Requests under way, those that wait included.
     pub(super) under_way: usize,
     /// The site has it no more, since a reload.
@@ -50,6 +52,7 @@ impl Route {
                 Balance::Client => vec![VecDeque::new(); made_of.peers.len()],
             },
             made_of: made_of.clone(),
+            is_again: false,
             under_way: 0,
             is_old: false,
             turn: 0,
@@ -114,7 +117,8 @@ impl Route {
     }
 
     /// Takes the first of a line, if it may find a connection: one of the line's servers has one
-    /// that is free, or may have one more, or is not to be waited for, as it is not well.
+    /// that is free, or may have one more, or is not to be waited for, as it is not well; or a
+    /// server is well again, which may be its own.
     pub(super) fn next_waiting(&mut self, line: usize, now: Time) -> Option<AnswerSlot> {
         let most = self.settings().connections_max as usize;
         let its = match self.lines.len() {
@@ -124,7 +128,7 @@ impl Route {
         let may_go = |it: &Upstream| {
             !it.idle.is_empty() || it.connections < most || it.state(now) != State::Well
         };
-        match its.iter().any(may_go) {
+        match self.is_again || its.iter().any(may_go) {
             true => self.lines[line].pop_front(),
             false => None,
         }
@@ -225,7 +229,8 @@ mod tests {
         }
         route.upstreams[0].is_tried(aside, later);
         assert_eq!(route.choose(Client::Unix, 0, later), Some(1));
-        route.upstreams[0].reached(0);
+        let untried = route.upstreams[0].untried();
+        assert!(route.upstreams[0].reached(untried));
         let both: Vec<_> = (0..2)
             .map(|_| route.choose(Client::Unix, 0, later))
             .collect();

@@ -63,10 +63,16 @@ impl Upstream {
         }
     }
 
-    /// Where it is, tried so often before; none, where all of it was.
-    pub(super) fn peer(&self, tried: usize) -> Option<&Peer> {
+    /// None of its places was tried.
+    pub(super) fn untried(&self) -> Tried {
+        let (first, count) = (self.first, 0);
+        Tried { first, count }
+    }
+
+    /// Where it is, beside what was tried before; none, where all of it was.
+    pub(super) fn peer(&self, tried: Tried) -> Option<&Peer> {
         let count = self.peers.len();
-        (tried < count).then(|| &self.peers[(self.first + tried) % count])
+        (tried.count < count).then(|| &self.peers[(tried.first + tried.count) % count])
     }
 
     /// Where it is, for the log.
@@ -75,10 +81,11 @@ impl Upstream {
         places.join(", ")
     }
 
-    /// A connection is open, tried so often before.
-    pub(super) fn reached(&mut self, tried: usize) {
-        self.first = (self.first + tried) % self.peers.len().max(1);
-        (self.failures, self.aside) = (0, None);
+    /// A connection is open, to where it is beside what was tried before. Whether it was aside.
+    pub(super) fn reached(&mut self, tried: Tried) -> bool {
+        self.first = (tried.first + tried.count) % self.peers.len().max(1);
+        self.failures = 0;
+        self.aside.take().is_some()
     }
 
     /// No connection could be opened. Whether it is aside now, and was not before.
@@ -117,6 +124,22 @@ impl Upstream {
         if self.aside.is_some_and(|until| until <= now) {
             self.aside = Some(now + aside);
         }
+    }
+}
+
+/// Which of a server's places were tried: so many, from the one on that was its first then. Who else
+/// reaches it meanwhile may have another be first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tried {
+    first: usize,
+    count: usize,
+}
+
+impl Tried {
+    /// With the next one.
+    pub(super) fn and_next(self) -> Tried {
+        let count = self.count + 1;
+        Tried { count, ..self }
     }
 }
 

@@ -132,9 +132,7 @@ impl PageInfo {
             |carrier: &&Carrier| !matches!(carrier, Carrier::Form | Carrier::Query | Carrier::Json);
         let defaults = (page.params.iter()).filter_map(|param| {
             let default = param.default.as_ref()?.len();
-            let default = default * if is_path(&param.kind) { 3 } else { 1 };
-            // It may stand in each carrier for a value that is empty.
-            Some(default * param.carriers.len().max(1))
+            Some(default * if is_path(&param.kind) { 3 } else { 1 })
         });
         let defaults: usize = defaults.sum();
         let told = (page.params.iter().map(|param| param.told))
@@ -482,24 +480,6 @@ mod tests {
     use super::*;
     use rhythm_engine::compile::compile;
     use rhythm_engine::source::Sources;
-
-    /// A field of a form that was left empty has its default, and then a header before it, too.
-    #[test]
-    fn a_default_has_room_for_each_carrier() {
-        let page = "+++\nroute = \"POST /a\"\n[params]\n\
-            n = { in = [\"query\", \"form\"], type = \"date\", default = \"2026-01-31\" }\n+++\n";
-        let sources = Sources {
-            files: [("service.toml", ""), ("pages/a.html", page)]
-                .map(|(path, text)| (path.to_owned(), text.to_owned()))
-                .into(),
-            ..Sources::default()
-        };
-        let service = compile(&sources, &[]).expect("it is sound");
-        let settings = SiteSettings::of(&service);
-        let statics = Statics::new("/static", Vec::new());
-        let site = Site::new(Arc::new(service), statics, settings).expect("it is sound");
-        assert_eq!(site.pages[0].default_bytes, 20);
-    }
 
     #[test]
     fn names_that_no_head_can_have_are_refused_before_anything_is_served() {
