@@ -223,7 +223,7 @@ fn window(place: SocketAddr, bytes: u64) -> (RemoteMemory, u64) {
     thread::spawn(move || {
         let (mut near, _) = listener.accept().expect("a connection");
         let mut far = TcpStream::connect(place).expect("the donor");
-        far.write_all(b"RVA1\x02\0\0\0").expect("room");
+        far.write_all(b"RVA2\x02\0\0\0").expect("room");
         let (mut near_read, mut far_write) = (near.try_clone(), far.try_clone());
         thread::spawn(move || {
             if let (Ok(from), Ok(to)) = (&mut near_read, &mut far_write) {
@@ -284,9 +284,9 @@ fn garbage_and_cut_connections_cost_others_nothing() {
     for round in 0..60 {
         let mut stream = TcpStream::connect(address).expect("the donor");
         let begins: &[u8] = match round % 4 {
-            0 => b"RVA1\x01\0\0\0",
-            1 => b"RVA1\x02\0\0\0",
-            2 => b"RVA1\x01\0\0\0RVC1\x13\0\0\0",
+            0 => b"RVA2\x01\0\0\0",
+            1 => b"RVA2\x02\0\0\0",
+            2 => b"RVA2\x01\0\0\0RVC1\x13\0\0\0",
             _ => b"GET / HTTP/1.1\r\n\r\n",
         };
         let _ = stream.write_all(begins);
@@ -306,7 +306,7 @@ fn garbage_and_cut_connections_cost_others_nothing() {
         [&5000u64.to_le_bytes()[..], &[1; 9000]].concat(),
     ] {
         let mut stream = TcpStream::connect(address).expect("the donor");
-        stream.write_all(b"RVA1\x01\0\0\0").expect("room");
+        stream.write_all(b"RVA2\x01\0\0\0").expect("room");
         let settings = QueueSettings {
             messages: 4,
             message_bytes: 1 << 16,

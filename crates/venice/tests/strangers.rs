@@ -84,7 +84,7 @@ fn a_key_that_never_comes_is_not_waited_for() {
         .map(|(way, kind)| {
             thread::spawn(move || {
                 let mut said =
-                    [&b"RVA1"[..], &[way, 0, 0, 0], b"RVC1", &kind.to_le_bytes()].concat();
+                    [&b"RVA2"[..], &[way, 0, 0, 0], b"RVC1", &kind.to_le_bytes()].concat();
                 said.extend([0; 16]);
                 said.extend((1u32 << 16).to_le_bytes());
                 let mut stream = TcpStream::connect(address).expect("the donor");

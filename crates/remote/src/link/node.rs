@@ -116,10 +116,11 @@ impl Node {
         is_due && matches!(self.phase, Phase::Used { .. })
     }
 
-    /// Whether there is a service that it may take another time.
-    pub(super) fn says_later(&self) -> bool {
+    /// Whether there is a service that it may take yet, or another time.
+    pub(super) fn may_take(&self) -> bool {
         let mut fits = self.services.values();
-        fits.any(|fit| matches!(fit, Fit::Later(_)))
+        let may = |fit: &Fit| matches!(fit, Fit::Offered(_) | Fit::Sent | Fit::Later(_));
+        matches!(self.phase, Phase::Used { .. }) && fits.any(may)
     }
 
     fn has_room(&self) -> bool {

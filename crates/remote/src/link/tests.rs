@@ -228,6 +228,7 @@ fn what_is_refused_for_now_is_offered_again() {
     assert_eq!(played.done(), 1);
     played.now += LATER_AFTER;
     played.submit(work(&service, 0));
+    assert!(!played.link.has_none(), "it is offered again");
     played.accept(&service, digest);
     played.submit(work(&service, 0));
     assert_eq!(played.said(), [Said::Work(0)]);

@@ -134,7 +134,7 @@ impl Remote {
 
     /// Whether it was said of all nodes why they are not used, and of none that it may be.
     pub(crate) fn has_none(&self) -> bool {
-        self.figures.has_none() && !self.nodes.iter().any(Node::says_later)
+        self.figures.has_none() && !self.nodes.iter().any(Node::may_take)
     }
 
     /// What is known of a service.

@@ -1,6 +1,6 @@
 //! How a connection to a donor of accelerators begins, without I/O.
 //!
-//! First come 8 bytes, `RVA1` and which way to a mailbox this is. The way by windows goes on with
+//! First come 8 bytes, `RVA2` and which way to a mailbox this is. The way by windows goes on with
 //! the channels' own frames, of which the first asks for a window: on the loan that has the number
 //! of the accelerator's kind, as large as the input's capacity. The way by messages goes on with a
 //! QPair: its first message is a [`Hello`], and each further one is 8 bytes that say where in the
@@ -17,7 +17,7 @@ use crate::loan::LoanKey;
 
 /// Bytes that a connection begins with.
 pub(super) const PREFACE_BYTES: usize = 8;
-const MAGIC: [u8; 4] = *b"RVA1";
+const MAGIC: [u8; 4] = *b"RVA2";
 /// Bytes of a [`Hello`].
 pub(super) const HELLO_BYTES: usize = 48;
 /// Bytes of a mailbox that one message carries at most.
@@ -106,7 +106,7 @@ mod tests {
         for sharing in [Sharing::Shared, Sharing::Exclusive] {
             assert_eq!(parse_preface(preface(sharing)), Some(sharing));
         }
-        assert_eq!(parse_preface(*b"RVA1\0\0\0\0"), None);
+        assert_eq!(parse_preface(*b"RVA2\0\0\0\0"), None);
         assert_eq!(parse_preface(*b"GET / HT"), None);
         let hello = Hello::new(Kind::Aes, 1 << 40, &LoanKey([3; 32]));
         let bytes = hello.bytes();

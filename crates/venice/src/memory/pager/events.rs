@@ -107,8 +107,11 @@ impl Pager {
             return true;
         };
         let copied = space.uffd.copy(space.region, &[0; PAGE], false);
-        if copied.error == Some(Errno::AGAIN) {
-            return false;
+        match copied.error {
+            Some(Errno::AGAIN) => return false,
+            // It is gone, and what came of it may be another's by now.
+            Some(Errno::SRCH) => return true,
+            _ => {}
         }
         let found = self.forked.iter().position(|it| it.byte == fault.byte);
         let Some(found) = found.filter(|_| space.library.is_none()) else {
