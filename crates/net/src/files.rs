@@ -39,11 +39,28 @@ pub enum NotPrivate {
 
 /// Opens a regular file that only its owner may do anything with, as one with a secret is to be.
 ///
+/// The service manager hands secrets over in a folder of its own (systemd.exec(5), *CREDENTIALS*),
+/// which are root's, and read by the service's user by an access list: that shows as what the group
+/// may do.
+///
 /// # Errors
 /// [`NotPrivate`].
 pub fn open_private(path: &Path) -> Result<File, NotPrivate> {
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
+    open_private_or_in(path, credentials.as_ref().map(Path::new))
+}
+
+fn open_private_or_in(path: &Path, credentials: Option<&Path>) -> Result<File, NotPrivate> {
     let file = open_regular(path)?;
-    match file.metadata()?.mode() & 0o077 {
+    let is_credential = || {
+        let folder = credentials?.canonicalize().ok()?;
+        Some(path.canonicalize().ok()?.starts_with(folder))
+    };
+    let others = match is_credential() {
+        Some(true) => 0o037,
+        _ => 0o077,
+    };
+    match file.metadata()?.mode() & others {
         0 => Ok(file),
         _ => Err(NotPrivate::Shared),
     }
@@ -74,11 +91,19 @@ mod tests {
         };
         let of_owner = [0o600, 0o400].map(private);
         let of_others = [0o640, 0o604, 0o620].map(private);
+        // What the service manager hands over its group seems to read.
+        let handed_over = |mode, folder| {
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+            open_private_or_in(&file, Some(folder)).is_ok()
+        };
+        let credentials = [0o440, 0o444, 0o460].map(|mode| handed_over(mode, &folder));
+        let elsewhere = handed_over(0o440, Path::new("/proc"));
         let opened = open_regular(&file).is_ok();
         let none = folder.join("none");
         let others = [&*pipe, &folder, Path::new("/dev/zero"), &none].map(open_regular);
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(opened && others.iter().all(Result::is_err), "{others:?}");
         assert_eq!((of_owner, of_others), ([true; 2], [false; 3]));
+        assert_eq!((credentials, elsewhere), ([true, false, false], false));
     }
 }

@@ -82,7 +82,8 @@ export class Chart {
                 line.points.push({ at, number: null });
             }
             line.points.push({ at, number: Number.isFinite(number) ? number : null });
-            while (line.points[0].at < at - SECONDS) {
+            // Of another machine, or before this one began anew, are those that are to come.
+            while (line.points[0].at < at - SECONDS || line.points[0].at > at) {
                 line.points.shift();
             }
         }
