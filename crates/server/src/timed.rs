@@ -1,5 +1,5 @@
-//! Connections that a thread waits for, until a time and no longer; but how long the system looks up
-//! a name is its own.
+//! Connections that a thread waits for, until a time and no longer; but how long the system looks
+//! up a name is its own.
 
 use rhythm_engine::settings::UrlPlace;
 use rustix::io::{Errno, retry_on_intr};

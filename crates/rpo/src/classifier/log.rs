@@ -67,7 +67,8 @@ pub fn line(text: &str) -> Option<Line<'_>> {
 }
 
 /// Whether an answer says that what was asked for is there. Those that lead elsewhere do not: many
-/// servers answer so whatever is asked for; but 303 follows a form, and 304 is of what a client has.
+/// servers answer so whatever is asked for; but 303 follows a form, and 304 is of what a client
+/// has.
 pub(crate) fn is_success(status: u16) -> bool {
     matches!(status, 200..300 | 303 | 304)
 }

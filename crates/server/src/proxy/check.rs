@@ -51,8 +51,8 @@ impl Proxies {
         route.is_some_and(|route| route.upstreams[index].peer(places).is_some())
     }
 
-    /// Asks a server at the first of its places, beside those that were tried, to which a connection
-    /// can be begun. Where there is none, it is not in order.
+    /// Asks a server at the first of its places, beside those that were tried, to which a
+    /// connection can be begun. Where there is none, it is not in order.
     fn question(
         &mut self,
         answers: &mut Answers<'_>,

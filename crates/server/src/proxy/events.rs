@@ -4,6 +4,7 @@ use super::exchange::Phase;
 use super::request::may_upgrade;
 use super::timers::Due;
 use super::told::Cause;
+use super::upstream::Tried;
 use super::{Proxies, SharedProxies, Use};
 use rhythm_http::{AnswerSlot, Answers, Flow, Host, Request};
 use rhythm_net::{ConnectionId, Ended, Time};

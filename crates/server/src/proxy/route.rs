@@ -291,6 +291,12 @@ mod tests {
         // Who waits for one that is not well may go elsewhere.
         route.upstreams[0].is_unwell = true;
         assert_eq!(route.next_waiting(0, now), Some(slot(1)));
+        // And who waits here as its own was not, once that is.
+        route.upstreams[0].is_unwell = false;
+        assert_eq!(route.next_waiting(0, now), None);
+        route.is_again = true;
+        assert_eq!(route.next_waiting(0, now), Some(slot(2)));
+        route.waits(slot(2), 0);
         route.waits_no_more(slot(2), 0);
         assert_eq!(route.waiting(), 0);
     }

@@ -127,8 +127,8 @@ impl Upstream {
     }
 }
 
-/// Which of a server's places were tried: so many, from the one on that was its first then. Who else
-/// reaches it meanwhile may have another be first.
+/// Which of a server's places were tried: so many, from the one on that was its first then. Who
+/// else reaches it meanwhile may have another be first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tried {
     first: usize,
