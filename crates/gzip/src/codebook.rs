@@ -3,7 +3,7 @@
 use crate::bits::{BitText, Bits};
 use crate::crc::Shift;
 use crate::huffman::{Code, Counts};
-use crate::symbols::{DISTANCES, LITERALS, of_distance, of_length};
+use crate::symbols::{DISTANCES, LITERALS, MATCH_BITS_MAX, MATCH_MAX, of_distance, of_length};
 use crate::tokens::{Far, Token, Tokenizer, hash};
 use std::collections::HashMap;
 use std::collections::hash_map::{DefaultHasher, Entry};
@@ -257,7 +257,9 @@ fn prepare(code: &Code, text: &[u8], tokens: &[Token]) -> Prepared {
     Prepared {
         text: text.into(),
         parts,
-        bits_max,
+        // Where it stands again it is matches to itself, which may be more than that: of a text
+        // that repeats itself, a few bits here match what is near.
+        bits_max: bits_max.max(MATCH_BITS_MAX * (text.len() / MATCH_MAX + 1)),
         crc: crc32fast::hash(text),
         shift: Shift::by(text.len()),
     }

@@ -4,6 +4,8 @@
 /// The shortest and the longest match.
 pub(crate) const MATCH_MIN: usize = 3;
 pub(crate) const MATCH_MAX: usize = 258;
+/// Bits of a match at most: two codes, and what stands behind each.
+pub(crate) const MATCH_BITS_MAX: usize = 15 + 5 + 15 + 13;
 /// The farthest.
 pub(crate) const DISTANCE_MAX: u32 = 32_768;
 /// The symbol that ends a block.

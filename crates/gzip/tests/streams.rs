@@ -125,6 +125,22 @@ fn matches_reach_as_far_as_they_may_and_no_farther() {
 }
 
 #[test]
+fn what_repeats_itself_may_stand_again() {
+    for text in [" ".repeat(8000), "<td>&nbsp;</td>".repeat(1066)] {
+        let fragments = [text];
+        let book = book(&fragments);
+        for head in 70..130 {
+            let mut pieces = vec![Piece::Run((0..head).map(|n| format!("{n:x}")).collect())];
+            pieces.extend((0..8).map(|_| Piece::Fragment(0)));
+            let (text, run, parts) = answer(&fragments, &pieces);
+            // Whose memory is as small as may be.
+            let stream = stitch(&mut Stitcher::default(), &book, &run, &parts);
+            assert_eq!(inflate(&stream), text, "{head}");
+        }
+    }
+}
+
+#[test]
 fn rows_of_a_loop_take_little() {
     let fragments = [
         "<!doctype html><title>Catalogue</title><table class=\"items\">".to_owned(),

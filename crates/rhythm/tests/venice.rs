@@ -323,7 +323,12 @@ fn what_the_benchmark_started_ends_with_it() {
     let running = Running(child);
     let start = Instant::now();
     let mut started = Vec::new();
-    while started.is_empty() || folder.path().read_dir().expect("a folder").next().is_none() {
+    // What is made last: before it was told where, the other process knows of no folder.
+    let is_there = || {
+        let mut made = folder.path().read_dir().expect("a folder").flatten();
+        made.any(|it| it.path().join("accelerators").exists())
+    };
+    while started.is_empty() || !is_there() {
         assert!(start.elapsed() < NEVER, "it never starts");
         thread::sleep(Duration::from_millis(5));
         started = peers(running.0.id());
