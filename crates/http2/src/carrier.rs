@@ -1,5 +1,6 @@
 //! One connection that speaks HTTP/2: h2's end of it, and what goes in and out of that.
 
+use crate::figures::Figures;
 use crate::options::Options;
 use crate::pipe::Pipe;
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use rhythm_net::{Client, ConnectionId, Flushed, Key, Outgoing, Port, Role, Time}
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// How many more requests than were answered a peer may take back.
@@ -63,10 +65,17 @@ pub(crate) struct Carrier {
     streams_max: usize,
     /// When it had a stream last, or begun; where bytes are held, when the socket took some.
     pub(crate) since: Time,
+    figures: Arc<Figures>,
 }
 
 impl Carrier {
-    pub(crate) fn new(role: Role, peer: Client, options: &Options, now: Time) -> Carrier {
+    pub(crate) fn new(
+        role: Role,
+        peer: Client,
+        options: &Options,
+        figures: Arc<Figures>,
+        now: Time,
+    ) -> Carrier {
         let pipe = Pipe::default();
         let handshake = Builder::new()
             .max_concurrent_streams(options.streams_max)
@@ -90,6 +99,7 @@ impl Carrier {
             patience: PATIENCE,
             streams_max: options.streams_max as usize,
             since: now,
+            figures,
         }
     }
 
@@ -131,6 +141,7 @@ impl Carrier {
 
     /// The peer has taken a request back; who does so without end is told to stop.
     pub(crate) fn has_reset(&mut self) {
+        self.figures.resets.add(1);
         match (self.patience.checked_sub(1), &mut self.protocol) {
             (Some(patience), _) => self.patience = patience,
             (None, Protocol::Open(connection)) => {

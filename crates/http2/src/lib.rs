@@ -31,6 +31,7 @@
 
 mod answer;
 mod carrier;
+mod figures;
 mod multiplexed;
 mod options;
 mod pipe;
@@ -41,5 +42,6 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use figures::Figures;
 pub use multiplexed::{CARRIER_BYTES, Multiplexed};
 pub use options::Options;

@@ -1,6 +1,7 @@
 //! The handler that a driver sees, and what it tells the one behind.
 
 use crate::carrier::{Carrier, Over, QUEUED_MAX};
+use crate::figures::Figures;
 use crate::options::Options;
 use crate::pipe::OUTPUT_MAX;
 use crate::port::StreamsPort;
@@ -10,10 +11,11 @@ use crate::stream::{Came, SEND_MAX, Stream};
 use h2::Reason;
 use http::Method;
 use rhythm_net::{
-    Accepted, ConnectionId, Datagram, DatagramId, Ended, Flushed, Handler, Key, Port, Time, Token,
-    Worker,
+    Accepted, ConnectionId, Datagram, DatagramId, Ended, Flushed, Handler, Key, Port, Role, Time,
+    Token, Worker,
 };
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::task::{Context, Waker};
 
 /// The first bytes of a connection that speaks HTTP/2 (RFC 9113, section 3.4).
@@ -45,11 +47,14 @@ pub const CARRIER_BYTES: usize =
     (16 + 8 + 8) * 1024 + 2 * 64 * 1024 + QUEUED_MAX + SEND_MAX + 2 * OUTPUT_MAX;
 
 impl<H: Handler> Multiplexed<H> {
-    /// In front of `handler` at `now`.
-    pub fn new(handler: H, options: Options, now: Time) -> Multiplexed<H> {
+    /// In front of `handler` at `now`. What there is of HTTP/2 is counted in `figures`.
+    pub fn new(handler: H, options: Options, figures: Arc<Figures>, now: Time) -> Multiplexed<H> {
+        // Those of a handler before this one, which a panic has ended, are gone.
+        figures.connections.set(0);
+        figures.streams.set(0);
         Multiplexed {
             handler,
-            state: State::new(options, now),
+            state: State::new(options, figures, now),
             owes_idle: false,
             keys: Vec::new(),
             bytes: Vec::new(),
@@ -141,11 +146,12 @@ impl<H: Handler> Multiplexed<H> {
         let now = self.state.now;
         let cx = &mut Context::from_waker(Waker::noop());
         let mut owed = self.state.owed(id);
+        let by_stream = self.state.options.role;
         while owed < OWED_MAX
             && let Some(carrier) = self.state.carrier(id)
             && let Some((request, mut respond)) = carrier.asked.pop_front()
         {
-            let (role, peer) = (carrier.role, carrier.peer);
+            let (role, peer) = (Role(carrier.role.0 | by_stream.0), carrier.peer);
             if respond.poll_reset(cx).is_ready() {
                 carrier.has_reset();
                 self.state.mark(id);
@@ -153,6 +159,7 @@ impl<H: Handler> Multiplexed<H> {
             }
             if self.state.streams >= self.state.options.all_streams_max {
                 respond.send_reset(Reason::REFUSED_STREAM);
+                self.state.figures.refused.add(1);
                 self.state.mark(id);
                 continue;
             }
@@ -312,13 +319,18 @@ impl<H: Handler> Multiplexed<H> {
         let Some(plain) = self.state.forget_plain(id) else {
             return;
         };
-        let mut carrier = Carrier::new(plain.role, plain.peer, &self.state.options, now);
+        let State {
+            options, figures, ..
+        } = &self.state;
+        let mut carrier = Carrier::new(plain.role, plain.peer, options, figures.clone(), now);
         carrier.take_in(PREFACE);
         carrier.take_in(rest);
         self.state
             .outer
             .insert(id, Outer::Carrier(Box::new(carrier)));
         self.state.carriers += 1;
+        let carriers = self.state.carriers as u64;
+        self.state.figures.connections.set(carriers);
         let how = Ended::Failed(ErrorKind::ConnectionReset);
         self.tell(port, |handler, port| {
             handler.ended(port, plain.inner, how, now)

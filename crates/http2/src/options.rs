@@ -1,5 +1,6 @@
 //! What clients that speak HTTP/2 may do.
 
+use rhythm_net::Role;
 use std::time::Duration;
 
 /// What connections of HTTP/2 may do.
@@ -7,6 +8,8 @@ use std::time::Duration;
 pub struct Options {
     /// Whether there are any; if not, all connections go through as they are.
     pub is_on: bool,
+    /// The bits that the role of a stream has beside those of its connection's.
+    pub role: Role,
     /// Most bytes of a request's header fields, as HTTP/2 counts them (RFC 9113, section 6.5.2).
     pub head_bytes_max: u32,
     /// Streams of one connection at one time; more are refused, and come again.

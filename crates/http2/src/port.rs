@@ -183,6 +183,8 @@ impl State {
         let id = stream.carrier;
         let key = self.inner.insert(Inner::Stream(Box::new(stream)));
         self.streams += 1;
+        self.figures.streams.set(self.streams as u64);
+        self.figures.requests.add(1);
         if let Some(carrier) = self.carrier(id) {
             carrier.streams.push(key);
         }

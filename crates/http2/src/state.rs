@@ -1,12 +1,14 @@
 //! What is kept of connections beside the handler: by the driver's names and by the handler's.
 
 use crate::carrier::Carrier;
+use crate::figures::Figures;
 use crate::options::Options;
 use crate::stream::Stream;
 use h2::Reason;
 use rhythm_net::{Client, ConnectionId, ConnectionTable, Key, Role, Slab, Time, TimerWheel};
 use rhythm_protocol::http::client::ResponseHead;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A connection by the driver's name.
@@ -45,6 +47,7 @@ pub(crate) fn key_of(inner: ConnectionId) -> Key {
 /// See the module's text.
 pub(crate) struct State {
     pub(crate) options: Options,
+    pub(crate) figures: Arc<Figures>,
     pub(crate) outer: ConnectionTable<Outer>,
     pub(crate) inner: Slab<Inner>,
     /// How many there are of each.
@@ -64,9 +67,10 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(options: Options, now: Time) -> State {
+    pub(crate) fn new(options: Options, figures: Arc<Figures>, now: Time) -> State {
         State {
             options,
+            figures,
             outer: ConnectionTable::new(),
             inner: Slab::new(),
             carriers: 0,
@@ -162,15 +166,16 @@ impl State {
             return;
         };
         let others = others - carrier.asked_counted;
-        let mut is_refused = false;
+        let mut refused = 0;
         while others + carrier.asked.len() > most
             && let Some((_, mut respond)) = carrier.asked.pop_back()
         {
             respond.send_reset(Reason::REFUSED_STREAM);
-            is_refused = true;
+            refused += 1;
         }
         self.count_asked(id);
-        if is_refused {
+        if refused > 0 {
+            self.figures.refused.add(refused);
             self.mark(id);
         }
     }
@@ -214,6 +219,7 @@ impl State {
             return None;
         };
         self.streams -= 1;
+        self.figures.streams.set(self.streams as u64);
         let (id, now) = (stream.carrier, self.now);
         if let Some(carrier) = self.carrier(id) {
             carrier.streams.retain(|other| *other != key);
@@ -237,6 +243,7 @@ impl State {
             self.asked -= counted;
             self.outer.remove(id);
             self.carriers -= 1;
+            self.figures.connections.set(self.carriers as u64);
             self.timers.clear(id.slot());
         }
     }

@@ -117,6 +117,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         for warning in site.statics().warnings() {
             complain(format_args!("warning: {warning}"));
         }
+        if let Some(warning) = site.certificate_warning() {
+            complain(format_args!("warning: {warning}"));
+        }
     }
     if let Some(device) = args.device {
         let mut ended = ExitCode::SUCCESS;

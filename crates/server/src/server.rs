@@ -24,6 +24,7 @@ use crate::observe::metrics::{DeviceFigures, Metrics, SessionGauge};
 use crate::seal::key_of;
 use crate::server::worker::Command;
 use crate::site::current::Current;
+use crate::site::expiry::Expiries;
 use crate::site::loader::{Loaded, Loader, Reloaded, Reloads};
 use crate::site::names::{BackendNames, Relocated, Resolver};
 use crate::site::{Site, Sites};
@@ -267,21 +268,25 @@ impl Server {
             .transpose()?;
         let worker_options = worker_options(&options);
         let http2 = options.http2;
+        let counts = metrics.clone();
         let make = move |thread: WorkerThread<'_, Command>| factory.make(thread);
         let has_layer =
             acceptor.is_some() || current.sites().all().iter().any(|site| asks_tls(site));
         let started_workers = if has_layer {
             let acceptor = acceptor.clone();
             workers::start(&worker_options, entrances, move |thread| {
-                let tls = Tls::new(https::TLS, acceptor.clone());
+                let figures = counts.worker(thread.index);
+                let tls = Tls::new(https::TLS, acceptor.clone(), figures.tls.clone());
                 let now = clock::monotonic();
-                let inner = make(thread).map(|pipeline| Multiplexed::new(pipeline, http2, now));
+                let inner = make(thread)
+                    .map(|pipeline| Multiplexed::new(pipeline, http2, figures.http2.clone(), now));
                 inner.map(|inner| Layer::new(inner, tls, TLS_LINGER, now))
             })
         } else {
             workers::start(&worker_options, entrances, move |thread| {
                 let now = clock::monotonic();
-                make(thread).map(|pipeline| Multiplexed::new(pipeline, http2, now))
+                let figures = counts.worker(thread.index).http2.clone();
+                make(thread).map(|pipeline| Multiplexed::new(pipeline, http2, figures, now))
             })
         };
         let workers = match started_workers {
@@ -554,11 +559,14 @@ fn start_reloads(
     } = loads;
     let (current, inboxes) = (current.clone(), workers.inboxes().to_vec());
     let (served, told) = (current.clone(), inboxes.clone());
+    let mut expiries = Expiries::default();
+    expiries.tell(&current.sites(), &metrics);
     let meanwhile = move || {
         if served.drain().is_some() {
             return false;
         }
         let sites = served.sites();
+        let has_certificates = expiries.tell(&sites, &metrics);
         let is_failing = |site: usize, backend: &str| metrics.is_failing(site, backend);
         let relocated = names.look_up(sites.all(), is_failing, Instant::now());
         let relocated: Arc<[Relocated]> = relocated.into();
@@ -568,7 +576,7 @@ fn start_reloads(
                 inbox.send(Command::Relocate(relocated.clone()));
             }
         }
-        names.has_any()
+        names.has_any() || has_certificates
     };
     let serve = move |loaded: Loaded| {
         let reloaded = serve(loaded, &current, &inboxes, acceptor.as_deref());

@@ -187,7 +187,7 @@ fn run_as<W: Workload>(
     let started = match is_tls {
         false => workers::start(&worker_options, Vec::new(), make),
         true => workers::start(&worker_options, Vec::new(), move |thread| {
-            let codecs = Tls::new(Role(0), None);
+            let codecs = Tls::new(Role(0), None, Arc::default());
             make(thread).map(|worker| Layer::new(worker, codecs, LINGER, clock::monotonic()))
         }),
     };

@@ -40,6 +40,7 @@ pub enum CertificateError {
 pub struct Certificate {
     pub(super) key: Arc<CertifiedKey>,
     names: Vec<String>,
+    valid: [i64; 2],
 }
 
 impl Certificate {
@@ -55,6 +56,7 @@ impl Certificate {
         let chain = chain.map_err(|_| CertificateError::NoCertificate)?;
         let first = chain.first().ok_or(CertificateError::NoCertificate)?;
         let names = names_of(first)?;
+        let valid = dates_of(first)?;
         let is_encrypted = || {
             let text = String::from_utf8_lossy(key);
             text.contains("ENCRYPTED")
@@ -71,12 +73,18 @@ impl Certificate {
         Ok(Certificate {
             key: Arc::new(key),
             names,
+            valid,
         })
     }
 
     /// The names that it is for, as it has them: `*.example.com` is all one level below.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// From when until when it is good, in seconds since 1970.
+    pub fn valid(&self) -> [i64; 2] {
+        self.valid
     }
 }
 
@@ -93,4 +101,11 @@ fn names_of(certificate: &CertificateDer<'_>) -> Result<Vec<String>, Certificate
     let parsed = webpki::EndEntityCert::try_from(certificate);
     let parsed = parsed.map_err(|why| CertificateError::Unreadable(format!("{why:?}")))?;
     Ok(parsed.valid_dns_names().map(str::to_lowercase).collect())
+}
+
+fn dates_of(certificate: &CertificateDer<'_>) -> Result<[i64; 2], CertificateError> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
+        .map_err(|why| CertificateError::Unreadable(why.to_string()))?;
+    let validity = parsed.validity();
+    Ok([validity.not_before, validity.not_after].map(|date| date.timestamp()))
 }

@@ -5,9 +5,10 @@
 
 use super::acceptor::Acceptor;
 use super::connector::{Begins, Connector, Failure};
+use super::figures::Figures;
 use crate::layer::{Codec, Codecs};
 use crate::port::{Accepted, Peer, Role};
-use rustls::{Connection, ServerConnection};
+use rustls::{Connection, HandshakeKind, ServerConnection};
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 
@@ -31,12 +32,18 @@ pub const CONNECTION_BYTES: usize = STATE_BYTES + GREETING_BYTES + RECORD_MAX + 
 pub struct Tls {
     role: Role,
     acceptor: Option<Arc<Acceptor>>,
+    figures: Arc<Figures>,
 }
 
 impl Tls {
-    /// For clients of the listener that has this role, if there are any.
-    pub fn new(role: Role, acceptor: Option<Arc<Acceptor>>) -> Tls {
-        Tls { role, acceptor }
+    /// For clients of the listener that has this role, if there are any; they are counted in
+    /// `figures`.
+    pub fn new(role: Role, acceptor: Option<Arc<Acceptor>>, figures: Arc<Figures>) -> Tls {
+        Tls {
+            role,
+            acceptor,
+            figures,
+        }
     }
 }
 
@@ -50,7 +57,9 @@ impl Codecs for Tls {
             connection: (ServerConnection::new(acceptor.config()).ok()).map(Connection::Server),
             has_ended: false,
             begins: Begins::AtOnce,
-            connector: None,
+            with: With::Client {
+                counted: Some(self.figures.clone()),
+            },
         })
     }
 
@@ -67,8 +76,17 @@ pub struct TlsCodec {
     has_ended: bool,
     /// What is still to be asked, or answered, before TLS begins.
     begins: Begins,
-    /// Of a connection of ours.
-    connector: Option<Arc<Connector>>,
+    with: With,
+}
+
+/// Who is at the other end.
+#[derive(Debug)]
+enum With {
+    /// A client; as long as its greeting is not over, where that is counted.
+    Client {
+        counted: Option<Arc<Figures>>,
+    },
+    Server(Arc<Connector>),
 }
 
 impl TlsCodec {
@@ -78,7 +96,7 @@ impl TlsCodec {
             connection: connector.begin().map(Connection::Client),
             has_ended: false,
             begins: connector.begins(),
-            connector: Some(connector.clone()),
+            with: With::Server(connector.clone()),
         }
     }
 
@@ -166,10 +184,25 @@ impl Codec for TlsCodec {
         out: &mut Vec<u8>,
     ) -> Result<(), ErrorKind> {
         let opened = self.take_in(input, plain, out);
-        opened.map_err(|why| match &self.connector {
-            Some(connector) => connector.failed(&why),
-            // Clients send what they like.
-            None => ErrorKind::InvalidData,
+        if let With::Client { counted } = &mut self.with
+            && let Some(figures) = counted
+        {
+            let kind = self.connection.as_ref().and_then(|it| it.handshake_kind());
+            let is_over = self
+                .connection
+                .as_ref()
+                .is_some_and(|it| !it.is_handshaking());
+            match &opened {
+                Err(_) if !is_over => figures.has_failed(),
+                _ if is_over => figures.has_greeted(kind == Some(HandshakeKind::Resumed)),
+                _ => return Ok(()),
+            }
+            *counted = None;
+        }
+        opened.map_err(|why| match &self.with {
+            With::Server(connector) => connector.failed(&why),
+            // They send what they like.
+            With::Client { .. } => ErrorKind::InvalidData,
         })
     }
 

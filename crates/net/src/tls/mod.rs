@@ -22,6 +22,7 @@ mod acceptor;
 mod certificate;
 mod codec;
 mod connector;
+mod figures;
 #[cfg(test)]
 mod tests;
 mod trusted;
@@ -30,4 +31,5 @@ pub use acceptor::Acceptor;
 pub use certificate::{Certificate, CertificateError};
 pub use codec::{CONNECTION_BYTES, Tls, TlsCodec};
 pub use connector::{Begins, Connector, Failure};
+pub use figures::Figures;
 pub use trusted::Trusted;

@@ -57,7 +57,7 @@ fn accepted(role: Role) -> Accepted {
 }
 
 fn codec(acceptor: &Arc<Acceptor>) -> TlsCodec {
-    let mut tls = Tls::new(TLS, Some(acceptor.clone()));
+    let mut tls = Tls::new(TLS, Some(acceptor.clone()), Arc::default());
     tls.accepted(&accepted(TLS)).expect("its role")
 }
 
@@ -212,7 +212,7 @@ fn a_name_chooses_the_certificate_and_the_first_is_for_all_others() {
 #[test]
 fn other_listeners_do_not_speak_it() {
     let acceptor = acceptor(&[certificate(&pem(&["localhost"]))]);
-    let mut tls = Tls::new(TLS, Some(acceptor));
+    let mut tls = Tls::new(TLS, Some(acceptor), Arc::default());
     assert!(tls.accepted(&accepted(Role::default())).is_none());
 }
 
@@ -373,7 +373,7 @@ fn what_is_sealed_goes_nowhere_unsealed() {
     let connector = connector("db.test", &pem, Begins::AtOnce);
     let address = "127.0.0.1:1".parse().expect("an address");
     let peer = Peer::tcp("db.test", address).sealed(Some(connector.seal()));
-    let mut tls = Tls::new(TLS, None);
+    let mut tls = Tls::new(TLS, None, Arc::default());
     assert!(tls.connecting(&peer).is_some());
     assert!(tls.connecting(&peer.clone().sealed(None)).is_none());
     assert!(tls.accepted(&accepted(TLS)).is_none());

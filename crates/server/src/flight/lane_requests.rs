@@ -236,17 +236,18 @@ impl LaneRequests {
         self.last().has_flash = true;
     }
 
-    /// Keeps what the access log will say of the last lane's request.
+    /// Keeps what the access log will say of the last lane's request, in this format, and whether
+    /// it came by HTTP/2.
     pub(crate) fn keep_line(
         &mut self,
         peer: Client,
-        format: AccessLogFormat,
+        by: (AccessLogFormat, bool),
         head: &RequestHead,
         bytes: &[u8],
     ) {
         let view = self
             .arena
-            .push_with(|out| LogEntry::write(head, bytes, format, out));
+            .push_with(|out| LogEntry::write(head, bytes, by, out));
         self.last().kept.line = Some((peer, view));
     }
 

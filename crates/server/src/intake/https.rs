@@ -11,12 +11,26 @@ use rhythm_protocol::http::request::RequestHead;
 
 /// The role of listeners whose clients speak TLS.
 pub(crate) const TLS: Role = Role(1);
+/// What is added to the role of who came in where the request came by HTTP/2.
+pub(crate) const HTTP2: Role = Role(2);
+
+/// Whether who came in so speaks TLS with us.
+#[inline]
+pub(crate) fn is_tls(role: Role) -> bool {
+    role.0 & TLS.0 != 0
+}
+
+/// Whether a request that came in so did by HTTP/2.
+#[inline]
+pub(crate) fn is_http2(role: Role) -> bool {
+    role.0 & HTTP2.0 != 0
+}
 
 /// The port of https that who came in so is sent on to, if he is.
 #[inline]
 pub(crate) fn port_for(site: &Site, role: Role, peer: Client) -> Option<u16> {
     let port = site.settings.https_port?;
-    (role != TLS && peer != Client::Unix).then_some(port)
+    (!is_tls(role) && peer != Client::Unix).then_some(port)
 }
 
 /// What sends a request on. `OPTIONS *` is of the server, which has no other place.

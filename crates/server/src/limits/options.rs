@@ -3,6 +3,7 @@
 use crate::drain::DrainOptions;
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::CohortBytes;
+use crate::intake::https::HTTP2;
 use crate::trace::WatchOptions;
 use rhythm_cohort::{Formation, Policy};
 use rhythm_engine::program::Service;
@@ -173,6 +174,7 @@ fn http2_options(
     let all = limits.connections_max as usize;
     rhythm_http2::Options {
         is_on: server.http2,
+        role: HTTP2,
         head_bytes_max: limits.head_bytes_max,
         streams_max: limits.http2_streams_max,
         all_streams_max: all.div_ceil(workers.max(1)),

@@ -172,6 +172,10 @@ pub struct WorkerMetrics {
     pub total_ns: Count,
     /// Times the worker was started again after a panic.
     pub restarts: Count,
+    /// Clients that speak TLS.
+    pub tls: Arc<rhythm_net::tls::Figures>,
+    /// And HTTP/2.
+    pub http2: Arc<rhythm_http2::Figures>,
     /// In the sites' order.
     sites: Mutex<Vec<Arc<SiteMetrics>>>,
 }
@@ -241,6 +245,8 @@ pub struct Metrics {
     pub(crate) device: Option<Arc<dyn DeviceFigures>>,
     /// For each site what it is called, where there are several, and its sessions.
     sites: Vec<(Option<String>, Box<dyn SessionGauge>)>,
+    /// Until when the certificate of each is good, in seconds since 1970; 0: it has none.
+    certificates: Box<[Count]>,
 }
 
 /// Figures of devices on other machines, by whoever has the ways to them.
@@ -319,6 +325,7 @@ impl Metrics {
             log,
             traces: None,
             device: None,
+            certificates: sites.iter().map(|_| Count::default()).collect(),
             sites,
         }
     }
@@ -331,6 +338,11 @@ impl Metrics {
             let backends = backends.unwrap_or_else(PoisonError::into_inner);
             (backends.get(backend)).is_some_and(|figures| figures.circuit_open.get() > 0)
         })
+    }
+
+    /// Until when a site's certificate is good, in seconds since 1970; 0: it has none.
+    pub(crate) fn certificate_until(&self, site: usize, until: u64) {
+        self.certificates[site].set(until);
     }
 
     /// Whether anything was answered yet.

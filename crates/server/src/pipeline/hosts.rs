@@ -63,7 +63,7 @@ impl Pipeline {
                 self.host_path.proxies.aim(Aim {
                     route: epoch.proxies[route as usize],
                     site: epoch.site.clone(),
-                    is_tls: role == https::TLS,
+                    is_tls: https::is_tls(role),
                     origin: self.responder.line_origin(),
                     tells_id: self.responder.tells_ids(),
                 });

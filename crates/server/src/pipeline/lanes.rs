@@ -312,7 +312,7 @@ impl Intake {
             flight.requests.took_flash();
         }
         let mut is_recorded = false;
-        if let Some(origin) = responder.origin((peer, role == https::TLS), head, bytes) {
+        if let Some(origin) = responder.origin((peer, https::is_tls(role)), head, bytes) {
             is_recorded = origin.recorded().is_some();
             flight.requests.keep_origin(origin, states(head, bytes));
             self.made.clear();
@@ -320,7 +320,8 @@ impl Intake {
         }
         let format = responder.log_format();
         if let Some(format) = format.or(is_recorded.then_some(AccessLogFormat::Common)) {
-            flight.requests.keep_line(peer, format, head, bytes);
+            let is_http2 = https::is_http2(role);
+            (flight.requests).keep_line(peer, (format, is_http2), head, bytes);
         }
         if info.has_files {
             (flight.requests).keep_conditions(&Conditions::of(head, bytes));

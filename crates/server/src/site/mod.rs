@@ -8,6 +8,7 @@ pub(crate) mod current;
 pub(crate) mod epoch;
 pub(crate) mod epochs;
 mod error_pages;
+pub(crate) mod expiry;
 pub(crate) mod gzip;
 pub(crate) mod lengths;
 pub(crate) mod loader;

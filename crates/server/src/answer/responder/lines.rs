@@ -44,12 +44,13 @@ impl Responder {
         let Incoming { head, bytes, .. } = request;
         self.line_site = site;
         self.line_is_proxied = false;
-        let peer = (peer, role == https::TLS);
+        let peer = (peer, https::is_tls(role));
         self.line_origin = self.origin(peer, head, bytes).unwrap_or_default();
         self.line.clear();
         if self.log.is_some() || self.slow.is_some() || self.line_origin.recorded().is_some() {
             let format = self.log_format().unwrap_or(AccessLogFormat::Common);
-            LogEntry::write(head, bytes, format, &mut self.line);
+            let by = (format, https::is_http2(role));
+            LogEntry::write(head, bytes, by, &mut self.line);
         }
     }
 

@@ -61,17 +61,22 @@ pub(crate) struct LogEntry<'a> {
 }
 
 impl LogEntry<'_> {
-    /// Appends the text of [`LogEntry::request`] for a request whose head is complete.
+    /// Appends the text of [`LogEntry::request`] for a request whose head is complete, and which
+    /// came by HTTP/2 or not.
     pub(crate) fn write(
         head: &RequestHead,
         bytes: &[u8],
-        format: AccessLogFormat,
+        (format, is_http2): (AccessLogFormat, bool),
         to: &mut Vec<u8>,
     ) {
         to.extend_from_slice(head.method().name().as_bytes());
         to.push(b' ');
         to.extend_from_slice(head.target().of(bytes));
-        let version = if head.is_http10() { "1.0" } else { "1.1" };
+        let version = match is_http2 {
+            true => "2.0",
+            false if head.is_http10() => "1.0",
+            false => "1.1",
+        };
         to.extend_from_slice(b" HTTP/");
         to.extend_from_slice(version.as_bytes());
         if format == AccessLogFormat::Combined {
@@ -236,18 +241,18 @@ pub(super) mod tests {
 
     #[test]
     fn tells_the_request_line() {
-        for (bytes, line) in [
-            (
-                &b"GET /a?b=%20 HTTP/1.1\r\nHost: h\r\n\r\n"[..],
-                "GET /a?b=%20 HTTP/1.1",
-            ),
-            (b"HEAD / HTTP/1.0\r\n\r\n", "HEAD / HTTP/1.0"),
+        let get = b"GET /a?b=%20 HTTP/1.1\r\nHost: h\r\n\r\n";
+        for (bytes, is_http2, line) in [
+            (&get[..], false, "GET /a?b=%20 HTTP/1.1"),
+            (get, true, "GET /a?b=%20 HTTP/2.0"),
+            (b"HEAD / HTTP/1.0\r\n\r\n", false, "HEAD / HTTP/1.0"),
         ] {
             let mut head = RequestHead::new();
             let parsed = parse_head(&mut head, bytes, &HeadLimits::default());
             assert!(matches!(parsed, Ok(Progress::Complete { .. })), "{line}");
             let mut text = Vec::new();
-            LogEntry::write(&head, bytes, AccessLogFormat::Common, &mut text);
+            let by = (AccessLogFormat::Common, is_http2);
+            LogEntry::write(&head, bytes, by, &mut text);
             assert_eq!(String::from_utf8(text).unwrap(), line);
         }
     }
@@ -275,7 +280,8 @@ pub(super) mod tests {
         let parsed = parse_head(&mut head, bytes, &HeadLimits::default());
         assert!(matches!(parsed, Ok(Progress::Complete { .. })));
         let (mut text, mut out) = (Vec::new(), Vec::new());
-        LogEntry::write(&head, bytes, AccessLogFormat::Combined, &mut text);
+        let by = (AccessLogFormat::Combined, false);
+        LogEntry::write(&head, bytes, by, &mut text);
         let mut its = line(LogEntry {
             request: &text,
             id: RequestId::taken(b"id-1"),

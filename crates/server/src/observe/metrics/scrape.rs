@@ -109,6 +109,16 @@ impl Metrics {
             .collect();
         let w = &by_worker;
         clients(w, to)?;
+        protocols(w, to)?;
+        let until = self.certificates.iter().map(Count::get).enumerate();
+        let until = until.filter(|(_, until)| *until > 0);
+        let until = until.map(|(site, until)| (self.service(site), until as f64));
+        let help = "When the certificate that is shown to clients expires (Unix time)";
+        to.gauges(
+            "certificate_expiry_timestamp_seconds",
+            help,
+            until.collect(),
+        )?;
         cohorts(w, to)?;
         self.loops(w, to)?;
         self.sessions(to)?;
@@ -176,6 +186,37 @@ fn clients(w: &ByLabels<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
         "Answers given without a cohort: files and errors",
         host,
     )
+}
+
+/// What they tell of clients that speak TLS or HTTP/2.
+fn protocols(w: &ByLabels<WorkerMetrics>, to: &mut Writer<'_>) -> fmt::Result {
+    let tls = w.iter().map(|(labels, of)| (labels, &of[0].tls));
+    let (mut greeted, mut failed) = (Vec::new(), Vec::new());
+    for (labels, figures) in tls {
+        for (kind, count) in ["full", "resumed"].into_iter().zip(figures.greeted()) {
+            let mut labels = labels.clone();
+            labels.push(("kind", kind.to_owned()));
+            greeted.push((labels, count));
+        }
+        failed.push((labels.clone(), figures.failed()));
+    }
+    let help = "Handshakes of TLS with clients that went well";
+    to.counters("tls_handshakes", help, greeted)?;
+    let help = "Handshakes of TLS with clients that failed";
+    to.counters("tls_handshakes_failed", help, failed)?;
+    let connections = gauges(sums(w, |m| &m.http2.connections), 1.0);
+    let help = "Connections that speak HTTP/2";
+    to.gauges("http2_connections", help, connections)?;
+    let streams = gauges(sums(w, |m| &m.http2.streams), 1.0);
+    to.gauges("http2_streams", "Streams of HTTP/2 under way", streams)?;
+    let requests = sums(w, |m| &m.http2.requests);
+    to.counters("http2_requests", "Requests that came by HTTP/2", requests)?;
+    let refused = sums(w, |m| &m.http2.refused);
+    let help = "Requests by HTTP/2 that were refused because too many were under way";
+    to.counters("http2_refused", help, refused)?;
+    let resets = sums(w, |m| &m.http2.resets);
+    let help = "Requests by HTTP/2 that their clients took back, or left";
+    to.counters("http2_resets", help, resets)
 }
 
 /// What they tell of their cohorts.
