@@ -5,6 +5,7 @@ mod book;
 mod bundle;
 mod deb;
 mod fuzz;
+mod instructions;
 mod kernels;
 mod markdown;
 mod nvcc;
@@ -29,6 +30,7 @@ enum Command {
     Gpu(bundle::Args),
     Fuzz(fuzz::Args),
     Deb(deb::Args),
+    Instructions(instructions::Args),
     Book(book::Args),
     Tidy(tidy::Args),
 }
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Command::Gpu(args) => bundle::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Deb(args) => deb::run(&args),
+        Command::Instructions(args) => instructions::run(&args),
         Command::Book(args) => book::run(&args),
         Command::Tidy(args) => tidy::run(&args),
     };

@@ -12,6 +12,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Execute requests of pages without network or clock, for a profiler: valgrind, perf.
 ///
@@ -64,7 +65,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         );
     }
     let folder = Folder::read(&args.service)?;
-    let service = folder.compile()?;
+    let mut service = folder.compile()?;
+    // What takes as long as there is time is no two times the same.
+    service.config.statics.compress_time = Duration::ZERO;
     let opened = args.device.open(&CudaArgs::default(), &[&service])?;
     if opened.has_kernels() {
         bail!("a profiler of the processor sees nothing of a GPU: take --device scalar or host");
