@@ -19,6 +19,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,9 @@ use std::time::Duration;
 pub const CONNECTIONS_MAX: usize = 64;
 /// A client has this long for its request and for taking the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Requests after which a connection ends, so that who asks again and again without a pause keeps
+/// nobody out: with the pause after which others get its place, it had that for less than a second.
+const REQUESTS_MAX: NonZeroU32 = NonZeroU32::new(16).unwrap();
 /// Most bytes of a request's content, which is of no interest.
 const BODY_MAX: usize = 4096;
 
@@ -178,7 +182,10 @@ impl Admin {
             names: Arc::new(names),
         };
         let make = move |_: WorkerThread<'_, Infallible>| {
-            let limits = ClientLimits::within(TIMEOUT);
+            let limits = ClientLimits {
+                requests_max: Some(REQUESTS_MAX),
+                ..ClientLimits::within(TIMEOUT)
+            };
             let now = clock::monotonic();
             Ok(HostServer::new(teller.clone(), limits, requests, now))
         };
