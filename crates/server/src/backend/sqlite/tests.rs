@@ -340,16 +340,14 @@ fn what_is_stopped_undoes_nothing_of_those_that_came_with_it() {
 fn what_takes_longer_than_its_share_is_done_last_and_alone() {
     let world = World::new("long", "create table t(a integer)");
     // Counting so far takes twice the share, if the machine goes on as it does now.
-    let count = |most: u64| format!("select count(*) from ({ENDLESS} select i from n limit {most})");
-    let (steps, begun) = (200_000, Instant::now());
+    let (steps, begun) = (200_000_i32, Instant::now());
+    let count = format!("select count(*) from ({ENDLESS} select i from n limit {steps})");
     let database = rusqlite::Connection::open_in_memory().unwrap();
-    let counted = database.query_row(&count(steps), [], |row| row.get(0));
-    assert_eq!(counted, Ok(steps as i64));
-    let most = 2 * u128::from(steps) * (HASTE / 8).as_nanos() / begun.elapsed().as_nanos();
-    let long = format!("insert into t {} where count > 0", {
-        format!("select 7 from (select count(*) as count from ({ENDLESS} select i from n \
-                 limit {most}))")
-    });
+    let counted = database.query_row(&count, [], |row| row.get(0));
+    assert_eq!(counted, Ok(i64::from(steps)));
+    let most = 2 * u128::from(steps.unsigned_abs()) * (HASTE / 8).as_nanos() / begun.elapsed().as_nanos();
+    let counts = format!("select count(*) as count from ({ENDLESS} select i from n limit {most})");
+    let long = format!("insert into t select 7 from ({counts}) where count > 0");
     let (writer, queries) = hasty(&world, &long);
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let (ours, now) = (Arc::new(ours), Instant::now());
