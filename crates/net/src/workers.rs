@@ -21,10 +21,13 @@
 
 mod affinity;
 mod inbox;
+pub(crate) mod pulse;
 mod thread;
+mod watch;
 mod worker;
 
 pub use inbox::Inbox;
+pub use watch::{Hanging, Watch};
 pub use worker::{StartError, Worker, WorkerError, WorkerOptions, WorkerThread};
 
 use crate::driver::datagram::DatagramSocket;

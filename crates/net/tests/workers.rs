@@ -1,7 +1,8 @@
 //! Worker threads: their start, commands, panics and end, seen through real sockets.
 
 use rhythm_net::workers::{
-    self, Entrance, Inbox, StartError, Worker, WorkerError, WorkerOptions, WorkerThread,
+    self, Entrance, Hanging, Inbox, StartError, Watch, Worker, WorkerError, WorkerOptions,
+    WorkerThread,
 };
 use rhythm_net::*;
 use std::io::{Read, Write};
@@ -17,6 +18,8 @@ const NEVER: Duration = Duration::from_secs(60);
 enum Command {
     Say(u32),
     Panic,
+    /// Wait until the test lets it go on.
+    Hang,
     /// Leave by itself.
     Finish,
 }
@@ -28,6 +31,7 @@ type Report = (usize, u32, Said);
 enum Said {
     Made(Option<String>),
     Obeyed(u32),
+    Hangs,
     Dropped,
 }
 
@@ -36,6 +40,7 @@ struct Teller {
     index: usize,
     restarts: u32,
     reports: Sender<Report>,
+    gate: Arc<Mutex<()>>,
     finished: bool,
 }
 
@@ -59,6 +64,10 @@ impl Worker for Teller {
         match command {
             Command::Say(what) => self.say(Said::Obeyed(what)),
             Command::Panic => panic!("as the test asked"),
+            Command::Hang => {
+                self.say(Said::Hangs);
+                drop(self.gate.lock().unwrap());
+            }
             Command::Finish => self.finished = true,
         }
     }
@@ -85,6 +94,7 @@ struct Tellers {
     workers: Workers<Command>,
     address: SocketAddr,
     reports: Receiver<Report>,
+    gate: Arc<Mutex<()>>,
 }
 
 fn start(options: WorkerOptions) -> Tellers {
@@ -93,8 +103,11 @@ fn start(options: WorkerOptions) -> Tellers {
         Listener::bind_group(any_port, options.threads, &ListenOptions::default()).unwrap();
     let address = listeners[0].local_address();
     let (sender, reports) = channel();
+    let gate = Arc::new(Mutex::new(()));
+    let its = Arc::clone(&gate);
     let make = move |thread: WorkerThread<'_, Command>| {
         let teller = Teller {
+            gate: Arc::clone(&its),
             index: thread.index,
             restarts: thread.restarts,
             reports: sender.clone(),
@@ -114,6 +127,7 @@ fn start(options: WorkerOptions) -> Tellers {
         workers,
         address,
         reports,
+        gate,
     }
 }
 
@@ -298,6 +312,7 @@ fn where_one_cannot_be_made_none_runs() {
             index => Ok(Teller {
                 index,
                 restarts: 0,
+                gate: Arc::default(),
                 reports: sender.lock().unwrap().clone(),
                 finished: false,
             }),
@@ -377,6 +392,42 @@ fn a_thread_that_panics_after_each_start_ails() {
         !inbox.is_ailing(now + Duration::from_secs(3600)),
         "it is well again"
     );
+    tellers.workers.stop();
+    tellers.workers.join().expect("it ended in order");
+}
+
+#[test]
+fn a_worker_that_does_not_turn_is_seen_to_hang_until_it_does() {
+    const INTERVALS: u32 = 2;
+    let options = WorkerOptions {
+        threads: 2,
+        ..WorkerOptions::default()
+    };
+    let tellers = start(options);
+    let inboxes = tellers.workers.inboxes();
+    let mut watch = Watch::default();
+    let mut hanging = |looks| {
+        (0..looks).for_each(|_| watch.look(inboxes));
+        watch.hanging(inboxes, INTERVALS)
+    };
+    // They wait for something to do, which they may for ever.
+    let begun = clock::monotonic();
+    while inboxes.iter().any(|inbox| inbox.turn_began().is_some()) {
+        assert!(clock::monotonic().since(begun) < NEVER);
+    }
+    assert_eq!(hanging(9), None);
+    let held = tellers.gate.lock().unwrap();
+    inboxes[1].send(Command::Hang);
+    while tellers.next() != (1, 0, Said::Hangs) {}
+    assert_eq!(hanging(INTERVALS), None);
+    let since = inboxes[1].turn_began().expect("it is at a turn");
+    assert!(since >= begun && inboxes[0].turn_began().is_none());
+    assert_eq!(hanging(1), Some(Hanging { worker: 1, since }));
+    drop(held);
+    while inboxes[1].turn_began().is_some() {
+        assert!(clock::monotonic().since(begun) < NEVER);
+    }
+    assert_eq!(hanging(0), None);
     tellers.workers.stop();
     tellers.workers.join().expect("it ended in order");
 }

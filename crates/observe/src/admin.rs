@@ -12,13 +12,14 @@ use rhythm_http::{Answers, ClientLimits, Host, HostServer, Request, RequestLimit
 use rhythm_net::workers::{
     self, Entrance, Inbox, StartError, WorkerOptions, WorkerThread, Workers,
 };
-use rhythm_net::{DriverOptions, Listener, Role, clock};
+use rhythm_net::{DriverOptions, Listener, Role, Time, clock};
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,9 @@ use std::time::Duration;
 pub const CONNECTIONS_MAX: usize = 64;
 /// A client has this long for its request and for taking the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Requests after which a connection ends, so that who asks again and again without a pause keeps
+/// nobody out: with the pause after which others get its place, it had that for less than a second.
+const REQUESTS_MAX: NonZeroU32 = NonZeroU32::new(16).unwrap();
 /// Most bytes of a request's content, which is of no interest.
 const BODY_MAX: usize = 4096;
 
@@ -36,6 +40,13 @@ pub trait Observed: Send + Sync + 'static {
 
     /// What is told at a path, if anything is.
     fn tell(&self, path: &[u8]) -> Option<Told>;
+
+    /// How often it [looks](Observed::look), if it does.
+    const LOOKS_EVERY: Option<Duration> = None;
+
+    /// Looks after what it tells of, on the admin listener's thread. Looks that are late are not
+    /// made up for.
+    fn look(&self) {}
 }
 
 /// What is told.
@@ -176,9 +187,13 @@ impl Admin {
         let teller = Teller {
             observed: Arc::new(observed),
             names: Arc::new(names),
+            looks_at: Time::ZERO,
         };
         let make = move |_: WorkerThread<'_, Infallible>| {
-            let limits = ClientLimits::within(TIMEOUT);
+            let limits = ClientLimits {
+                requests_max: Some(REQUESTS_MAX),
+                ..ClientLimits::within(TIMEOUT)
+            };
             let now = clock::monotonic();
             Ok(HostServer::new(teller.clone(), limits, requests, now))
         };
@@ -214,6 +229,7 @@ impl Admin {
 struct Teller<O> {
     observed: Arc<O>,
     names: Arc<Names>,
+    looks_at: Time,
 }
 
 impl<O> Clone for Teller<O> {
@@ -221,6 +237,7 @@ impl<O> Clone for Teller<O> {
         Teller {
             observed: Arc::clone(&self.observed),
             names: Arc::clone(&self.names),
+            looks_at: self.looks_at,
         }
     }
 }
@@ -258,6 +275,18 @@ impl<O: Observed> Host for Teller<O> {
         };
         let body = told.body.as_bytes();
         answers.answer(request.slot, request.shape, told.status, body, fields);
+    }
+
+    fn tick(&mut self, _: &mut Answers<'_>) {
+        if let Some(every) = O::LOOKS_EVERY {
+            self.observed.look();
+            // Not from the time up to which all is told: that may lie long ago.
+            self.looks_at = clock::monotonic() + every;
+        }
+    }
+
+    fn wake_at(&self) -> Option<Time> {
+        O::LOOKS_EVERY.map(|_| self.looks_at)
     }
 }
 

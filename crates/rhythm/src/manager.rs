@@ -6,6 +6,7 @@
 //! has a thread of its own waits for a manager that does not read: a stop never does.
 
 use rhythm_net::clock;
+use rhythm_net::workers::Watch;
 use rhythm_server::Control;
 use std::env;
 use std::ffi::OsStr;
@@ -83,18 +84,15 @@ impl Manager {
     fn watch(&self, control: &Control, limit: Duration) {
         // What is shorter than anybody can be heard within is not tried without a pause.
         let quarter = (limit / 4).max(WATCH_MIN);
+        let mut watch = Watch::default();
         loop {
-            // Of a server that leaves, workers end one after the other; its stop has a limit.
-            if control.is_draining() || control.answers_within(quarter) {
-                self.say("WATCHDOG=1");
-                thread::sleep(quarter);
-            } else {
-                tracing::error!(
-                    seconds = quarter.as_secs_f64(),
-                    "a worker does not answer: where that goes on, the service manager ends this \
-                     process (WatchdogSec)"
-                );
+            match control.ailment(&mut watch) {
+                None => self.say("WATCHDOG=1"),
+                Some(why) => tracing::error!(
+                    "{why}: where that goes on, the service manager ends this process (WatchdogSec)"
+                ),
             }
+            thread::sleep(quarter);
         }
     }
 

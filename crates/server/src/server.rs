@@ -16,6 +16,7 @@ use self::listeners::{Entrances, Places};
 use crate::answer::sessions::Visitors;
 use crate::host::admin::{self, PageServer};
 use crate::host::disk::Readers;
+use crate::host::hangs::Hangs;
 use crate::intake::https;
 use crate::limits::open_files;
 use crate::limits::options::ServerOptions;
@@ -258,6 +259,7 @@ impl Server {
         let observed = PageServer {
             current: current.clone(),
             workers: started.clone(),
+            hangs: Hangs::default(),
             metrics: metrics.clone(),
             options: options.clone(),
             places: places.to_string(),

@@ -36,6 +36,7 @@ use crate::driver::sockets::{Sockets, kind};
 use crate::driver::waker::Waker;
 use crate::port::{ConnectionId, DatagramId, Ended, Handler, Port, Role, TURN_MAX, Time, Token};
 use crate::sparse::Sparse;
+use crate::workers::pulse::Pulse;
 use heard::Heard;
 use patient::{Patient, ROOM_MIN, Share};
 use rustix::buffer::spare_capacity;
@@ -148,6 +149,8 @@ pub struct Driver {
     /// What time-outs are compared with.
     heard: Heard,
     patient: Patient,
+    /// Where others see whether the loop turns.
+    pulse: Pulse,
     /// The listeners at which clients wait.
     ready_listeners: Vec<u32>,
 }
@@ -182,6 +185,7 @@ impl Driver {
             busy_until: Time::ZERO,
             heard: Heard::default(),
             patient: Patient::new(),
+            pulse: Pulse::default(),
             ready_listeners: Vec::new(),
         })
     }
@@ -256,6 +260,11 @@ impl Driver {
         Ok(())
     }
 
+    /// Has the loop's turns be seen there.
+    pub(crate) fn beat(&mut self, pulse: &Pulse) {
+        self.pulse = pulse.clone();
+    }
+
     /// What was added until now stays when the driver [begins anew](Driver::begin_anew).
     pub(crate) fn keep(&mut self) {
         self.kept = (self.listeners.len(), self.datagram_roles.len());
@@ -318,8 +327,11 @@ impl Driver {
             handler.ended(sockets, id, Ended::Failed(kind(errno)), now)
         });
         self.listen_or_not()?;
-        self.wait(handler.wake_at(), events)?;
+        let wake_at = handler.wake_at();
+        self.pulse.waits();
+        self.wait(wake_at, events)?;
         let began = self.sockets.now;
+        self.pulse.turns(began);
         let (mut left, mut told, mut is_long) = (0, 0, false);
         for index in 0..events.len() {
             let Event { data, flags, .. } = events[index];

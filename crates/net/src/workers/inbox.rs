@@ -1,6 +1,7 @@
 //! What other threads send a worker, and ask of its thread.
 
 use super::affinity::{cores_of, keep_on};
+use super::pulse::Pulse;
 use crate::driver::waker::Waker;
 use crate::port::Time;
 use rustix::thread::Pid;
@@ -23,6 +24,7 @@ struct Shared<C> {
     /// In nanoseconds.
     ails_until: AtomicU64,
     waker: Waker,
+    pulse: Pulse,
     thread: OnceLock<Thread>,
 }
 
@@ -56,6 +58,7 @@ impl<C> Inbox<C> {
                 has_ended: AtomicBool::new(false),
                 ails_until: AtomicU64::new(0),
                 waker: Waker::new()?,
+                pulse: Pulse::default(),
                 thread: OnceLock::new(),
             }),
         })
@@ -131,6 +134,16 @@ impl<C> Inbox<C> {
     /// not help it.
     pub fn is_ailing(&self, now: Time) -> bool {
         now.as_nanos() < self.shared.ails_until.load(Ordering::Acquire)
+    }
+
+    /// When the worker began the turn of its loop that it is at; none while it waits for something
+    /// to do, or has ended. One that panicked is at that turn until it has started anew.
+    pub fn turn_began(&self) -> Option<Time> {
+        self.shared.pulse.turn_began().filter(|_| !self.has_ended())
+    }
+
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.shared.pulse
     }
 
     pub(super) fn ails_until(&self, until: Time) {

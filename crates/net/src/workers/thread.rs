@@ -93,6 +93,7 @@ impl<C: Send + 'static> Seat<C> {
             }
         }
         driver.keep();
+        driver.beat(self.inbox.pulse());
         driver.add_waker(Token::COMMANDS, self.inbox.waker())?;
         let worker = make(self.thread(&mut driver, 0)).map_err(StartError::Handler)?;
         Ok((driver, worker))

@@ -6,15 +6,18 @@
 
 use crate::host::config;
 use crate::host::dashboard::{self, Shown};
+use crate::host::hangs::{self, Hangs};
 use crate::limits::options::ServerOptions;
 use crate::observe::metrics::Metrics;
 use crate::site::current::Current;
 use rhythm_net::workers::Inbox;
 use rhythm_observe::admin::{self, Observed, Told};
 use rhythm_observe::dashboard::{self as page, Dashboard};
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-/// The inboxes of the workers, once these serve: they tell which have ended.
+/// The inboxes of the workers, once these serve: they tell which have ended, and which hang.
 pub(crate) type Started<C> = Arc<OnceLock<Vec<Inbox<C>>>>;
 
 /// A page server, as the admin listener sees it.
@@ -22,6 +25,7 @@ pub(crate) type Started<C> = Arc<OnceLock<Vec<Inbox<C>>>>;
 pub(crate) struct PageServer<C> {
     pub(crate) current: Arc<Current>,
     pub(crate) workers: Started<C>,
+    pub(crate) hangs: Hangs,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) options: ServerOptions,
     /// Where clients connect.
@@ -33,11 +37,17 @@ pub(crate) struct PageServer<C> {
 impl<C> PageServer<C> {
     /// What a new start would mend. Of a server that drains, workers end when they have no more to
     /// do.
-    fn ailment(&self) -> Option<&'static str> {
+    fn ailment(&self) -> Option<Cow<'static, str>> {
         if self.current.drain().is_some() {
             return None;
         }
-        admin::ailment(self.workers.get().map_or(&[][..], Vec::as_slice))
+        let workers = self.workers();
+        let hangs = || self.hangs.ailment(workers).map(Cow::Owned);
+        admin::ailment(workers).map(Cow::Borrowed).or_else(hangs)
+    }
+
+    fn workers(&self) -> &[Inbox<C>] {
+        self.workers.get().map_or(&[], Vec::as_slice)
     }
 
     /// Why requests should go elsewhere.
@@ -63,13 +73,18 @@ impl<C> PageServer<C> {
 
 impl<C: Send + 'static> Observed for PageServer<C> {
     const PATHS: &str = "/ (the dashboard), /healthz, /readyz, /metrics or /config";
+    const LOOKS_EVERY: Option<Duration> = Some(hangs::LOOKS_EVERY);
+
+    fn look(&self) {
+        self.hangs.look(self.workers());
+    }
 
     fn tell(&self, path: &[u8]) -> Option<Told> {
         match path {
-            b"/healthz" => Some(Told::health(self.ailment())),
+            b"/healthz" => Some(Told::health(self.ailment().as_deref())),
             b"/readyz" => {
-                let why = self.ailment().or_else(|| self.absence());
-                Some(Told::health(why))
+                let why = self.ailment().or_else(|| self.absence().map(Cow::Borrowed));
+                Some(Told::health(why.as_deref()))
             }
             b"/metrics" => Some(Told::figures(self.metrics.encode())),
             b"/config" => {

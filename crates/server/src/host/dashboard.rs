@@ -5,11 +5,12 @@ use crate::limits::options::ServerOptions;
 use crate::observe::metrics::{Bounds, Metrics};
 use crate::site::Sites;
 use rhythm_observe::dashboard::Dashboard;
+use std::borrow::Cow;
 
 /// A page server, as the dashboard sees it.
 pub(super) struct Shown<'a> {
     /// What a new start would mend.
-    pub(super) ailment: Option<&'static str>,
+    pub(super) ailment: Option<Cow<'static, str>>,
     /// Why requests should go elsewhere.
     pub(super) absence: Option<&'static str>,
     pub(super) sites: &'a Sites,
@@ -21,13 +22,13 @@ pub(super) struct Shown<'a> {
 
 /// Makes it, of all that there is now.
 pub(super) fn of(server: &Shown<'_>) -> Dashboard {
-    let state = match (server.ailment, server.absence) {
+    let state = match (&server.ailment, server.absence) {
         (Some(_), _) => "ailing",
         (None, Some(why)) => why,
         (None, None) => "serving",
     };
     let mut board = Dashboard::new("rhythm serve", env!("CARGO_PKG_VERSION"), state);
-    if let Some(ailment) = server.ailment {
+    if let Some(ailment) = &server.ailment {
         board.alarm(format!("{ailment}: see the log"));
     }
     let memory = Memory::of_sites(server.sites, server.options);

@@ -1,19 +1,19 @@
 //! Control: what any thread may ask of a server that runs.
 
 use crate::drain::DrainOptions;
+use crate::host::hangs;
 use crate::server::worker::Command;
 use crate::site::Sites;
 use crate::site::current::Current;
 use crate::site::loader::Reloads;
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_net::clock;
-use rhythm_net::workers::Inbox;
+use rhythm_net::workers::{Inbox, Watch};
+use rhythm_observe::admin;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
-use std::time::{Duration, Instant};
 
 /// What a server shares with those who control it.
 pub(super) struct Shared {
@@ -102,19 +102,17 @@ impl Control {
         self.shared.inboxes.len()
     }
 
-    /// Whether the loops of all workers turn: each answers, at the end of its turn, within this
-    /// time. Waits for as long.
-    pub fn answers_within(&self, limit: Duration) -> bool {
-        let until = Instant::now() + limit;
-        let (asked, answers) = sync_channel(self.workers());
-        for inbox in &self.shared.inboxes {
-            inbox.send(Command::Answer(asked.clone()));
+    /// What a new start would mend, if anything: a worker has ended, panics again and again, or
+    /// hangs: it is at the same turn of its loop as it was at the look before. Of a server that
+    /// shuts down workers end when they have no more to do.
+    pub fn ailment(&self, watch: &mut Watch) -> Option<String> {
+        let workers = &self.shared.inboxes;
+        watch.look(workers);
+        if self.is_draining() {
+            return None;
         }
-        let mut all = self.shared.inboxes.iter();
-        all.all(|_| {
-            let left = until.saturating_duration_since(Instant::now());
-            answers.recv_timeout(left).is_ok()
-        })
+        let hangs = || watch.hanging(workers, 1).map(hangs::in_words);
+        admin::ailment(workers).map(str::to_owned).or_else(hangs)
     }
 
     /// Whether a shutdown has begun.

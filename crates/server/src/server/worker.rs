@@ -7,7 +7,6 @@ use crate::site::Sites;
 use crate::site::names::Relocated;
 use rhythm_net::{Port, Time, Token};
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 
 /// The waker of the device.
 pub(crate) const DEVICE: Token = Token(1);
@@ -24,8 +23,6 @@ pub enum Command {
     Relocate(Arc<[Relocated]>),
     /// Finish what is under way, and end.
     Drain(Drain),
-    /// Say that its loop turns.
-    Answer(SyncSender<()>),
 }
 
 impl rhythm_net::Worker for Pipeline {
@@ -36,10 +33,6 @@ impl rhythm_net::Worker for Pipeline {
             Command::Reload(sites) => self.reload(sites),
             Command::Relocate(relocated) => self.relocate(&relocated),
             Command::Drain(drain) => self.drain(port, now, drain),
-            Command::Answer(asked) => {
-                // Who asked may have given up.
-                let _ = asked.try_send(());
-            }
         }
     }
 }

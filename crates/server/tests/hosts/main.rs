@@ -16,7 +16,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use toy::*;
 
 /// A server with both beside the pages of [`PAGES`], and what is seen of the first.
@@ -350,4 +350,33 @@ fn answers_of_hosts_are_counted_and_logged() {
         assert_eq!(text.matches(line).count(), 1, "{line} in {text}");
     }
     assert_eq!(text.lines().count(), 4);
+}
+
+#[test]
+fn a_worker_that_hangs_is_told_of_until_it_goes_on() {
+    let (server, seen) = serve(None, |options| options.admin = Some(any_port()));
+    let admin = server.admin_addr().expect("an admin listener");
+    let ask = |path: &str| {
+        let answer = Client::new(admin).get(path);
+        (answer.status, answer.text().to_owned())
+    };
+    // For longer than it may hang it has nothing to do.
+    std::thread::sleep(Duration::from_secs(12));
+    assert_eq!(ask("/healthz"), (200, "ok\n".to_owned()));
+    let held = seen.gate.lock().expect("nobody panicked");
+    let mut culprit = client(&server);
+    culprit.send(get("/app/hang"));
+    let began = Instant::now();
+    eventually("it is told", || ask("/healthz").0 == 503);
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(9), "{took:?}");
+    for path in ["/healthz", "/readyz"] {
+        let (status, why) = ask(path);
+        let is_named = why.starts_with("worker 0 hangs: it is at one turn of its loop for 1");
+        assert!(status == 503 && is_named, "{path}: {why}");
+    }
+    drop(held);
+    assert_eq!(culprit.response(false).text(), "at last");
+    eventually("it is well", || ask("/healthz").0 == 200);
+    stop(server);
 }

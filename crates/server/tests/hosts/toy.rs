@@ -5,7 +5,7 @@ use rhythm_net::{Time, Token, Waker};
 use rhythm_protocol::http::request::RequestHead;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// Bytes of a piece of a stream.
@@ -21,6 +21,8 @@ pub(crate) struct Seen {
     pub(crate) later: AtomicU64,
     /// Requests that wait may be answered.
     pub(crate) go: AtomicBool,
+    /// Held by a test for as long as a worker is to hang.
+    pub(crate) gate: Mutex<()>,
     pub(crate) waker: OnceLock<Waker>,
 }
 
@@ -74,6 +76,10 @@ impl Host for Toy {
             ("/app/later", _) => {
                 self.later.push((slot, shape));
                 self.seen.later.fetch_add(1, Ordering::Relaxed);
+            }
+            ("/app/hang", _) => {
+                drop(self.seen.gate.lock());
+                answers.answer(slot, shape, 200, b"at last", |_| {});
             }
             ("/app/upload", Content::Pieces) => drop(self.uploads.insert(slot, (shape, 0))),
             ("/app/whole" | "/app/upload", Content::Whole(content)) => {

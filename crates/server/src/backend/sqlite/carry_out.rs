@@ -42,12 +42,13 @@ impl Words {
 }
 
 /// When the statement under way is stopped.
-#[derive(Clone)]
 pub(super) struct Deadline {
     begun: Instant,
     timeout: Duration,
     /// In nanoseconds since `begun`.
     at: Arc<AtomicU64>,
+    /// Where it is stopped then, its time is not over.
+    gives_way: std::cell::Cell<bool>,
 }
 
 /// So many steps of SQLite's machine are taken between two looks at the clock: a few rows, each of
@@ -71,6 +72,7 @@ impl Deadline {
             // not waited there for long before.
             timeout: timeout - timeout / 16,
             at: Arc::new(AtomicU64::new(u64::MAX)),
+            gives_way: std::cell::Cell::new(false),
         };
         let (at, begun) = (deadline.at.clone(), deadline.begun);
         let mut looked = Duration::ZERO;
@@ -92,10 +94,28 @@ impl Deadline {
         self.begun.elapsed() >= self.until(came)
     }
 
+    /// How much of its time what came then has left.
+    pub(super) fn left(&self, came: Instant) -> Duration {
+        self.until(came).saturating_sub(self.begun.elapsed())
+    }
+
     /// A statement begins that is to end as what came at this time is to.
     pub(super) fn begin(&self, came: Instant) {
-        let until = self.until(came).as_nanos() as u64;
-        self.at.store(until, Ordering::Relaxed);
+        self.begin_within(came, Duration::MAX);
+    }
+
+    /// As [`Deadline::begin`], of one that gives way to others after so long.
+    pub(super) fn begin_within(&self, came: Instant, most: Duration) {
+        let until = self.until(came);
+        let gives_way_at = self.begun.elapsed().saturating_add(most);
+        self.gives_way.set(gives_way_at < until);
+        let at = until.min(gives_way_at).as_nanos() as u64;
+        self.at.store(at, Ordering::Relaxed);
+    }
+
+    /// Whether the statement that began last is stopped for the sake of others: it is not late.
+    pub(super) fn gives_way(&self) -> bool {
+        self.gives_way.get()
     }
 
     fn until(&self, came: Instant) -> Duration {
@@ -119,8 +139,15 @@ pub(super) fn outcome_of(answer: &[u8]) -> Option<Outcome> {
     Outcome::read(frame).map(|(outcome, _)| outcome)
 }
 
-/// Carries a query out, and appends its answer.
-pub(super) fn answer(connection: &Connection, query: &Query<'_>, words: &Words, out: &mut Vec<u8>) {
+/// Carries a query out by its deadline, which has begun, and appends its answer. Of one that has
+/// given way the log is told nothing.
+pub(super) fn answer(
+    connection: &Connection,
+    query: &Query<'_>,
+    deadline: &Deadline,
+    words: &Words,
+    out: &mut Vec<u8>,
+) {
     let start = out.len();
     let answered = match query.asked {
         Asked::Statement(text) => (connection.prepare_cached(text).map_err(Wrong::from))
@@ -134,6 +161,7 @@ pub(super) fn answer(connection: &Connection, query: &Query<'_>, words: &Words, 
         return;
     };
     let outcome = match wrong {
+        Wrong::Sqlite(why) if deadline.gives_way() && is_stop(&why) => Outcome::Late,
         Wrong::Sqlite(why) => {
             let outcome = words.failed(statement, &why);
             if outcome == Outcome::Broken && !query.has_name {
@@ -150,6 +178,10 @@ pub(super) fn answer(connection: &Connection, query: &Query<'_>, words: &Words, 
     };
     out.truncate(start);
     answer_failed(outcome, out);
+}
+
+fn is_stop(why: &Error) -> bool {
+    why.sqlite_error_code() == Some(ErrorCode::OperationInterrupted)
 }
 
 /// Carries a statement out, and appends its rows. Of one that returns nothing the one row is the

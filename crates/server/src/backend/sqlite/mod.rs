@@ -17,6 +17,7 @@ mod database;
 mod frames;
 mod opened;
 mod query;
+mod slow;
 mod statement;
 #[cfg(test)]
 mod tests;

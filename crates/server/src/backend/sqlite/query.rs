@@ -20,7 +20,7 @@ pub(super) struct Query<'a> {
 }
 
 /// What a query asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(super) enum Asked<'a> {
     /// One statement.
     Statement(&'a str),

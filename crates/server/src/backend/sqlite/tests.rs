@@ -301,12 +301,15 @@ fn what_nobody_waits_for_is_not_done() {
 /// Numbers without an end.
 const ENDLESS: &str = "with recursive n(i) as (select 1 union all select i + 1 from n)";
 
+/// How long a statement may take where one has no end.
+const HASTE: Duration = Duration::from_secs(2);
+
 /// Who writes to the database of a world, where a statement has little time; and what is asked of
-/// it: to insert 1, something without an end, and to insert 2.
-fn hasty(world: &World, endless: &str) -> (Writer, [Vec<u8>; 3]) {
-    let writer = Writer::new(world.path.clone(), Duration::from_millis(400));
+/// it: to insert 1, something that takes long, and to insert 2.
+fn hasty(world: &World, long: &str) -> (Writer, [Vec<u8>; 3]) {
+    let writer = Writer::new(world.path.clone(), HASTE);
     let one = |number| exec(&["insert into t values (", ")"], &[number]);
-    (writer, [one(1), exec(&[endless], &[]), one(2)])
+    (writer, [one(1), exec(&[long], &[]), one(2)])
 }
 
 #[test]
@@ -316,14 +319,46 @@ fn what_is_stopped_undoes_nothing_of_those_that_came_with_it() {
     let (writer, queries) = hasty(&world, &endless);
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let (ours, now) = (Arc::new(ours), Instant::now());
-    // The others have time.
-    let later = now + Duration::from_secs(60);
-    let asked = [(0, later), (1, now), (2, later)];
-    let asked = asked.map(|(query, came)| (&queries[query][4..], came, &ours));
-    let outcomes = writer.carry_out_together(&asked, &world.words);
-    let expected = [Outcome::Rows, Outcome::Late, Outcome::Rows].map(Some);
-    assert_eq!(outcomes, expected);
-    assert_eq!(world.all(), [1, 2]);
+    // All have the same time: it is the endless one's that it takes. The second time it is known.
+    for (round, order) in [[0, 1, 2], [1, 0, 2]].into_iter().enumerate() {
+        let asked = order.map(|query| (&queries[query][4..], now + HASTE, &ours));
+        let asked = match round {
+            0 => asked.map(|(query, _, ours)| (query, now, ours)),
+            _ => asked,
+        };
+        let outcomes = writer.carry_out_together(&asked, &world.words);
+        let expected = order.map(|query| match query {
+            1 => Some(Outcome::Late),
+            _ => Some(Outcome::Rows),
+        });
+        assert_eq!(outcomes, expected, "{order:?}");
+    }
+    assert_eq!(world.all(), [1, 1, 2, 2]);
+}
+
+#[test]
+fn what_takes_longer_than_its_share_is_done_last_and_alone() {
+    let world = World::new("long", "create table t(a integer)");
+    // Counting so far takes twice the share, if the machine goes on as it does now.
+    let (steps, begun) = (200_000_i32, Instant::now());
+    let count = format!("select count(*) from ({ENDLESS} select i from n limit {steps})");
+    let database = rusqlite::Connection::open_in_memory().unwrap();
+    let counted = database.query_row(&count, [], |row| row.get(0));
+    assert_eq!(counted, Ok(i64::from(steps)));
+    let most = 2 * u128::from(steps.unsigned_abs()) * (HASTE / 8).as_nanos() / begun.elapsed().as_nanos();
+    let counts = format!("select count(*) as count from ({ENDLESS} select i from n limit {most})");
+    let long = format!("insert into t select 7 from ({counts}) where count > 0");
+    let (writer, queries) = hasty(&world, &long);
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let (ours, now) = (Arc::new(ours), Instant::now());
+    let order = [0, 1, 2].map(|query| (&queries[query][4..], now, &ours));
+    let outcomes = writer.carry_out_together(&order, &world.words);
+    assert_eq!(outcomes, [Some(Outcome::Rows); 3]);
+    let database = database::open(&world.path, HASTE).unwrap();
+    let mut all = database.prepare("select a from t order by rowid").unwrap();
+    let all = all.query_map([], |row| row.get(0)).unwrap();
+    let all: Vec<i64> = all.map(Result::unwrap).collect();
+    assert_eq!(all, [1, 2, 7]);
 }
 
 #[test]
@@ -333,13 +368,12 @@ fn what_was_given_up_before_the_commit_is_not_done() {
     let (writer, queries) = hasty(&world, &format!("{ENDLESS} select count(*) from n"));
     let [(first, first_asks), (ours, _theirs)] = [(); 2].map(|()| UnixStream::pair().unwrap());
     let (first, ours, now) = (Arc::new(first), Arc::new(ours), Instant::now());
-    let later = now + Duration::from_secs(60);
-    let asked = [(0, now, &first), (2, later, &ours), (1, now, &ours)];
-    let asked = asked.map(|(query, came, asker)| (&queries[query][4..], came, asker));
+    let asked = [(0, &first), (2, &ours), (1, &ours)];
+    let asked = asked.map(|(query, asker)| (&queries[query][4..], now, asker));
     let outcomes = thread::scope(|scope| {
         // By then it is done, and waits for what has no end.
         scope.spawn(|| {
-            thread::sleep(Duration::from_millis(100));
+            thread::sleep(HASTE / 16);
             drop(first_asks);
         });
         writer.carry_out_together(&asked, &world.words)

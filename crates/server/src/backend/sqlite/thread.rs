@@ -101,7 +101,7 @@ fn answer_all(
         match deadline.is_over(came) {
             // Those that came with it took all of its time.
             true => answer_failed(Outcome::Late, out),
-            false => answer(connection, &query, &shared.words, out),
+            false => answer(connection, &query, deadline, &shared.words, out),
         }
         deadline.end();
     }

@@ -6,14 +6,26 @@
 //! transaction (since it is stopped, or the disk is full) fails, and the others are done again
 //! without it. So they are where one who asked has given up before the commit: nothing is done that
 //! he was told is not.
+//!
+//! ```text
+//!   a   b   c (long)   d        c is stopped after its share of the time, which undoes a and b
+//!   a   b   commit              they took little, and are answered
+//!   d   commit
+//!   c   commit                  last and alone, with the time that it has left
+//! ```
+//!
+//! No statement of several runs for so long that those before it could not be done again in their
+//! time. What took long once is put off the next time without being tried (`slow.rs`).
 
 use super::carry_out::{Deadline, answer, answer_failed, outcome_of};
 use super::database;
 use super::frames::Outcome;
 use super::query::Query;
+use super::slow::Slow;
 use crate::backend::words::Words;
 use rhythm_net::local;
 use rusqlite::{Connection, Error};
+use std::collections::VecDeque;
 use std::mem;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -58,6 +70,25 @@ pub(super) struct Writer {
 struct AtWork {
     connection: Connection,
     deadline: Deadline,
+    /// How long a statement may run while others wait.
+    share: Duration,
+    slow: Slow,
+}
+
+/// What of the timeout a statement may run for while others wait.
+const SHARE: u32 = 8;
+
+/// What of its share a statement is begun with at least behind others: most need far less. With
+/// less, these are committed, and it begins another transaction.
+const SHARE_LEFT: u32 = 32;
+
+/// What a transaction leaves to be done.
+#[derive(Default)]
+struct Rest<'j> {
+    /// Next, one after the other, each of these together.
+    next: Vec<Vec<&'j Job>>,
+    /// Behind all others, each alone.
+    slow: Vec<&'j Job>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -116,15 +147,24 @@ impl Writer {
 
     /// Carries out jobs, in as few transactions as may be, and tells of each.
     fn carry_out_all(&self, jobs: &[Job], at_work: &mut Option<AtWork>, words: &Words) {
-        let mut left: Vec<&Job> = jobs.iter().collect();
-        while !left.is_empty() {
+        let mut left = VecDeque::from([jobs.iter().collect::<Vec<&Job>>()]);
+        while let Some(together) = left.pop_front() {
             let opened = match at_work.take() {
                 Some(opened) => Ok(opened),
                 None => AtWork::open(&self.path, self.timeout),
             };
             match opened {
-                Ok(opened) => left = at_work.insert(opened).transact(&left, words),
-                Err(why) => return fail_all(&left, words.failed("", &why)),
+                Ok(opened) => {
+                    let Rest { next, slow } = at_work.insert(opened).transact(&together, words);
+                    let next = next.into_iter().filter(|jobs| !jobs.is_empty());
+                    next.rev().for_each(|jobs| left.push_front(jobs));
+                    left.extend(slow.into_iter().map(|job| vec![job]));
+                }
+                Err(why) => {
+                    let outcome = words.failed("", &why);
+                    let all = together.iter().chain(left.iter().flatten());
+                    return all.for_each(|job| job.tell(failed(outcome)));
+                }
             }
             // Opened anew, it is at nothing.
             *at_work = at_work
@@ -141,72 +181,103 @@ impl AtWork {
         Ok(AtWork {
             connection,
             deadline,
+            share: timeout / SHARE,
+            slow: Slow::default(),
         })
     }
 
-    /// Carries out jobs in one transaction, and tells of those that are over with it. It gives
-    /// those that are to be done in another, which are fewer: one that stood in their way is over.
-    fn transact<'j>(&self, jobs: &[&'j Job], words: &Words) -> Vec<&'j Job> {
+    /// Carries out jobs in one transaction, and tells of those that are over with it. What it
+    /// leaves is fewer, or in smaller lists: one that stood in the way of others is over, or alone.
+    fn transact<'j>(&mut self, jobs: &[&'j Job], words: &Words) -> Rest<'j> {
         let AtWork {
             connection,
             deadline,
+            share,
+            slow,
         } = self;
+        let share = *share;
+        let is_alone = jobs.len() == 1;
+        let mut rest = Rest::default();
         let mut done: Vec<(&Job, Vec<u8>)> = Vec::new();
-        // When the first of them came: none is stopped, or begun, later than that one can wait.
+        // When the first of those came that are done, and when they were begun.
         let mut first: Option<Instant> = None;
+        let mut begun = Instant::now();
         let mut left = jobs;
-        while let Some((&job, rest)) = left.split_first() {
-            let begun = match connection.is_autocommit() {
+        while let Some((&job, behind)) = left.split_first() {
+            let query = match Query::read(&job.query) {
                 _ if deadline.is_over(job.came) || job.is_given_up() => Err(Outcome::Late),
-                true => (connection.execute_batch("begin immediate"))
-                    .map_err(|why| words.failed("begin", &why)),
-                false => Ok(()),
+                None => Err(Outcome::Failed),
+                Some(query) if !is_alone && slow.knows(&query.asked) => {
+                    rest.slow.push(job);
+                    left = behind;
+                    continue;
+                }
+                Some(query) if connection.is_autocommit() => {
+                    let is_begun = begin(connection, words);
+                    begun = Instant::now();
+                    match is_begun {
+                        // It waited for another program.
+                        Ok(()) if deadline.is_over(job.came) => Err(Outcome::Late),
+                        is_begun => is_begun.map(|()| query),
+                    }
+                }
+                Some(query) => Ok(query),
             };
-            let query = begun.and_then(|()| match Query::read(&job.query) {
-                _ if deadline.is_over(job.came) => Err(Outcome::Late),
-                query => query.ok_or(Outcome::Failed),
-            });
             let query = match query {
                 Ok(query) => query,
                 Err(outcome) => {
                     job.tell(failed(outcome));
-                    left = rest;
+                    left = behind;
                     continue;
                 }
             };
-            let came = first.map_or(job.came, |first| first.min(job.came));
-            if deadline.is_over(came) {
+            let most = match first {
+                _ if is_alone => Duration::MAX,
+                None => share,
+                // Where it is stopped those before it are done again, which takes as long as they
+                // took, and are committed in the rest.
+                Some(first) => {
+                    let spare = deadline.left(first).saturating_sub(begun.elapsed());
+                    share.min(spare / 2)
+                }
+            };
+            if most < share / SHARE_LEFT {
                 break;
             }
-            let mut bytes = Vec::new();
-            deadline.begin(came);
-            alone(connection, &query, words, &mut bytes);
-            deadline.end();
-            // It was stopped for another's sake.
-            let is_late = outcome_of(&bytes) == Some(Outcome::Late);
-            let is_put_off = is_late && came < job.came && deadline.is_over(came);
-            if !is_put_off {
-                done.push((job, bytes));
-                left = rest;
-                first = Some(came);
+            let (mut bytes, begins) = (Vec::new(), Instant::now());
+            let within = (&*deadline, job.came, most);
+            alone(connection, &query, within, words, &mut bytes);
+            slow.note(&query.asked, begins.elapsed() >= share);
+            let is_put_off = deadline.gives_way() && outcome_of(&bytes) == Some(Outcome::Late);
+            left = behind;
+            match is_put_off {
+                true => rest.slow.push(job),
+                false => {
+                    done.push((job, bytes));
+                    first = Some(first.map_or(job.came, |first| first.min(job.came)));
+                }
             }
             if connection.is_autocommit() {
                 // What was done so far is undone with it.
                 if !is_put_off && let Some((job, bytes)) = done.pop() {
                     job.tell(bytes);
                 }
-                return [jobs_of(&done), left.to_vec()].concat();
+                rest.next = vec![jobs_of(&done), left.to_vec()];
+                return rest;
             }
             if is_put_off {
                 break;
             }
         }
-        [self.commit(done, words), left.to_vec()].concat()
+        rest.next = self.commit(done, words);
+        rest.next.push(left.to_vec());
+        rest
     }
 
     /// Commits what was done, and tells of it; or undoes it, where one of those who asked has gone,
-    /// who is told that it was not done. It gives those that are to be done again.
-    fn commit<'j>(&self, mut done: Vec<(&'j Job, Vec<u8>)>, words: &Words) -> Vec<&'j Job> {
+    /// who is told that it was not done. It gives those that are to be done again, each of them
+    /// together.
+    fn commit<'j>(&self, mut done: Vec<(&'j Job, Vec<u8>)>, words: &Words) -> Vec<Vec<&'j Job>> {
         let connection = &self.connection;
         // It fails where there is nothing to be undone.
         let undo = || drop(connection.execute_batch("rollback"));
@@ -215,7 +286,7 @@ impl AtWork {
         };
         if done.iter().any(has_gone) {
             undo();
-            return jobs_of(&done);
+            return vec![jobs_of(&done)];
         }
         let committed = match connection.is_autocommit() {
             // Nothing was begun.
@@ -224,12 +295,9 @@ impl AtWork {
         };
         if let Err(why) = committed {
             undo();
-            if done.len() > 1 && connection.is_autocommit() {
+            if done.len() > 1 {
                 // Whose doing it is shows where each is alone.
-                let alone = done
-                    .iter()
-                    .flat_map(|(job, _)| self.transact(&[*job], words));
-                return alone.collect();
+                return done.iter().map(|(job, _)| vec![*job]).collect();
             }
             let outcome = words.failed("commit", &why);
             for (_, bytes) in &mut done {
@@ -269,15 +337,28 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Carries a query out, in a transaction of several: where it is not answered with its rows, what
-/// it has changed is undone.
-fn alone(connection: &Connection, query: &Query<'_>, words: &Words, out: &mut Vec<u8>) {
+fn begin(connection: &Connection, words: &Words) -> Result<(), Outcome> {
+    (connection.execute_batch("begin immediate")).map_err(|why| words.failed("begin", &why))
+}
+
+/// Carries a query out that came then, for so long at most, in a transaction of several: where it
+/// is not answered with its rows, what it has changed is undone.
+fn alone(
+    connection: &Connection,
+    query: &Query<'_>,
+    (deadline, came, most): (&Deadline, Instant, Duration),
+    words: &Words,
+    out: &mut Vec<u8>,
+) {
     let statement = |text| connection.prepare_cached(text)?.execute([]).map(drop);
     if let Err(why) = statement("savepoint one") {
         return answer_failed(words.failed("savepoint", &why), out);
     }
     let start = out.len();
-    answer(connection, query, words, out);
+    deadline.begin_within(came, most);
+    answer(connection, query, deadline, words, out);
+    // What undoes it is not stopped.
+    deadline.end();
     let is_done = outcome_of(&out[start..]) == Some(Outcome::Rows);
     let undone = match is_done || connection.is_autocommit() {
         true => Ok(()),
@@ -300,12 +381,6 @@ fn failed(outcome: Outcome) -> Vec<u8> {
     let mut bytes = Vec::new();
     answer_failed(outcome, &mut bytes);
     bytes
-}
-
-fn fail_all(jobs: &[&Job], outcome: Outcome) {
-    for job in jobs {
-        job.tell(failed(outcome));
-    }
 }
 
 fn jobs_of<'j>(done: &[(&'j Job, Vec<u8>)]) -> Vec<&'j Job> {
