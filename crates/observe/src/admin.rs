@@ -25,8 +25,12 @@ use std::time::Duration;
 
 /// Clients at a time.
 pub const CONNECTIONS_MAX: usize = 64;
-/// A client has this long for its request and for taking the answer.
+/// A client has this long for its request.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// And this long for taking an answer, beside what its bytes take at such a rate: whoever asks and
+/// does not read keeps a place from those who look whether all is well.
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
+const RATE_MIN: u64 = 256 << 10;
 /// Requests after which a connection ends, so that who asks again and again without a pause keeps
 /// nobody out: with the pause after which others get its place, it had that for less than a second.
 const REQUESTS_MAX: NonZeroU32 = NonZeroU32::new(16).unwrap();
@@ -192,6 +196,9 @@ impl Admin {
         let make = move |_: WorkerThread<'_, Infallible>| {
             let limits = ClientLimits {
                 requests_max: Some(REQUESTS_MAX),
+                pipelined_max: 1,
+                send_timeout: SEND_TIMEOUT,
+                rate_min: RATE_MIN,
                 ..ClientLimits::within(TIMEOUT)
             };
             let now = clock::monotonic();
