@@ -71,6 +71,32 @@ impl Node {
         is_here && self.view.is_elsewhere(range, || self.looked_at)
     }
 
+    /// Whether a node takes commands: what it has not answered it has to keep, acknowledged or not.
+    fn takes(&self, node: usize) -> bool {
+        let most = self.options.queue_max;
+        self.peers[node].link.held() <= most && self.forwards.under_way(node) <= most
+    }
+
+    /// The ranges whose commands are to wait with their clients, a bit each. From `queue_max` on
+    /// those of whose commands some wait here, or would: others go on. Beyond twice as much, which
+    /// takes one range after the other that turns ill, all of them: so much is all that waits.
+    pub(super) fn crowded(&self) -> u64 {
+        let (held, most) = (self.forwards.held_cost(), self.options.queue_max);
+        if held <= most {
+            return 0;
+        }
+        if held > 2 * most {
+            return u64::MAX;
+        }
+        let would_wait = |range: &usize| match self.end_of(Road::to_server(*range)) {
+            Some(node) => node != self.me && !self.takes(node),
+            None => true,
+        };
+        let held = self.forwards.held_ranges();
+        let ill = (0..self.ranges()).filter(would_wait);
+        ill.fold(held, |ranges, range| ranges | 1 << range)
+    }
+
     /// Sends one, unless it has to wait: then it is false.
     fn dispatch(&mut self, number: u64, now: Time, out: &mut Effects) -> bool {
         let Some(forward) = self.forwards.all.get(&number) else {
@@ -79,11 +105,7 @@ impl Node {
         let road = forward.road;
         let end = self.end_of(road);
         let serves = self.view.route(road.range) == Some(self.me);
-        // What another has not answered it has to keep, acknowledged or not.
-        let most = self.options.queue_max;
-        let takes = end.is_some_and(|node| {
-            self.peers[node].link.held() <= most && self.forwards.under_way(node) <= most
-        });
+        let takes = end.is_some_and(|node| self.takes(node));
         let Some(forward) = self.forwards.all.get_mut(&number) else {
             return true;
         };
@@ -157,7 +179,7 @@ impl Node {
             && let Some(came) = self.forwards.came.front()
             && self.peers[came.from].link.held() <= most
             && self.answers_held <= most
-            && !self.view.is_full()
+            && self.has_room(came.of)
             && !self.is_undecided(came.of)
             && let Some(came) = self.forwards.came.pop_front()
         {
@@ -165,6 +187,12 @@ impl Node {
                 self.take(came, out);
             }
         }
+    }
+
+    /// Whether the targets of a range take what is written of it.
+    fn has_room(&self, of: Of) -> bool {
+        let range = usize::from(of.range);
+        range >= self.ranges() || self.view.full() & 1 << range == 0
     }
 
     /// Whether it is not said yet who will serve a range: this node hands it over, and may not come

@@ -86,6 +86,12 @@ impl Forwards {
         self.held.keys().copied().collect()
     }
 
+    /// The ranges of those that wait, a bit each.
+    pub(super) fn held_ranges(&self) -> u64 {
+        let roads = self.held.keys();
+        roads.fold(0, |ranges, road| ranges | 1 << road.range)
+    }
+
     /// The first that waits to take a road.
     pub(super) fn first(&self, road: Road) -> Option<u64> {
         self.held.get(&road)?.front().copied()

@@ -36,8 +36,9 @@
 //! roster, and claims a range, was let go.
 //!
 //! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
-//! says that writes are to wait; one that takes nothing at all for too long is taken for dead. As
-//! much may wait of commands that go elsewhere before the view says that others are to.
+//! says that writes which they are to have are to wait; one that takes nothing at all for too long
+//! is taken for dead. As much may wait of commands that go elsewhere before the view says that
+//! those of ranges that are not served now are to, and twice as much before it says so of all.
 
 mod chain;
 mod chains;
@@ -530,7 +531,6 @@ impl Node {
         self.tell_reads();
         self.release(now, out);
         out.frames.resize_with(self.peers.len(), Vec::new);
-        let mut fullest = 0;
         let stay = self.stay();
         for node in self.others() {
             let peer = &mut self.peers[node];
@@ -574,12 +574,25 @@ impl Node {
             }
             peer.sent_bytes += (frames.len() - before) as u64;
             self.claims = head.claims;
-            fullest = fullest.max(peer.link.held());
         }
-        let fullest = fullest.max(self.chained_bytes());
-        self.view.set_full(fullest > self.options.queue_max);
-        let is_crowded = self.forwards.held_cost() > self.options.queue_max;
-        self.view.set_crowded(is_crowded);
+        self.view.set_full(self.full());
+        self.view.set_crowded(self.crowded());
+    }
+
+    /// The ranges whose writes are to wait, a bit each: of those that are to have a copy one does
+    /// not take what it is sent.
+    fn full(&self) -> u64 {
+        let most = self.options.queue_max;
+        if self.chained_bytes() > most {
+            return u64::MAX;
+        }
+        let slow = (self.others()).filter(|node| self.peers[*node].link.held() > most);
+        let slow = slow.fold(0, |set, node| set | 1_u64 << node);
+        if slow == 0 {
+            return 0;
+        }
+        let waits = (0..self.ranges()).filter(|range| self.targets[*range] & slow != 0);
+        waits.fold(0, |ranges, range| ranges | 1 << range)
     }
 
     /// When [`tick`](Self::tick) is to be called at the latest. It follows from when it was: what
