@@ -112,4 +112,13 @@ fn writes_wait_for_a_copy_that_is_not_taken_and_others_do_not() {
     ring.nodes[0].ask(&[(0, Op::Set(4711), well)], now);
     ring.pass(50, Some(2), |nodes| assert_eq!(nodes[0].view.full(), by_2));
     assert_eq!(ring.value(1, well), Some(4711));
+    // Nor do those that another node passes on, behind one that waits.
+    let now = ring.time();
+    ring.done.clear();
+    ring.nodes[1].ask(&[(1, Op::Set(4712), ill), (2, Op::Set(4713), well)], now);
+    ring.pass(50, Some(2), |nodes| assert_eq!(nodes[0].view.full(), by_2));
+    assert_eq!(ring.done, [(2, Ok(None))]);
+    ring.pass(5000, None, |_| {});
+    assert!(ring.done.contains(&(1, Ok(None))));
+    assert_eq!(ring.value(0, ill), Some(4712));
 }

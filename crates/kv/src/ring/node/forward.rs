@@ -8,8 +8,9 @@ use super::super::local::Local;
 use super::super::road::Road;
 use super::super::wire::{Message, Of, Stay};
 use super::super::written::Written;
+use super::came::Came;
 use super::effects::{Effects, Execute, Origin, Ticket};
-use super::forwards::{Came, Forward, Sent};
+use super::forwards::{Forward, Sent};
 use super::{Node, Waiter};
 use rhythm_net::Time;
 use std::time::Duration;
@@ -159,7 +160,7 @@ impl Node {
     ) {
         let losses = self.peers[from].losses;
         let command = command.to_vec();
-        self.forwards.came.push_back(Came {
+        self.forwards.came.add(Came {
             of,
             reads,
             from,
@@ -174,19 +175,24 @@ impl Node {
     /// written: one command after the other, since nobody knows how long an answer is before it
     /// is there.
     pub(super) fn take_on(&mut self, out: &mut Effects) {
-        let most = self.options.queue_max;
+        let mut all = std::mem::take(&mut self.forwards.came);
         while out.executes.is_empty()
-            && let Some(came) = self.forwards.came.front()
-            && self.peers[came.from].link.held() <= most
-            && self.answers_held <= most
-            && self.has_room(came.of)
-            && !self.is_undecided(came.of)
-            && let Some(came) = self.forwards.came.pop_front()
+            && self.answers_held <= self.options.queue_max
+            && let Some(came) = all.take(|came| self.may_take_on(came))
         {
             if self.peers[came.from].losses == came.losses {
                 self.take(came, out);
             }
         }
+        self.forwards.came = all;
+    }
+
+    /// Whether there is room for a command, and it is said who serves its range; or nobody waits
+    /// for it any more.
+    fn may_take_on(&self, came: &Came) -> bool {
+        let peer = &self.peers[came.from];
+        let has_room = || peer.link.held() <= self.options.queue_max && self.has_room(came.of);
+        peer.losses != came.losses || has_room() && !self.is_undecided(came.of)
     }
 
     /// Whether the targets of a range take what is written of it.
