@@ -10,7 +10,7 @@ use rhythm_kv::membership::{Membership, Transport};
 use rhythm_kv::ring::{Member, NODES_MAX};
 use rhythm_kv::shared::{Listen, Settings};
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::ToSocketAddrs;
 use std::path::Path;
