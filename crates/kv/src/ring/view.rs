@@ -5,7 +5,7 @@ use super::wire::Claim;
 use super::{Member, Placement};
 use rhythm_net::Time;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -68,8 +68,9 @@ pub struct View {
     /// Of each range that another node serves, until when its copy here may be read, in
     /// nanoseconds.
     reads_until: Box<[AtomicU64]>,
-    is_full: AtomicBool,
-    is_crowded: AtomicBool,
+    /// A bit for each range, as well as the next.
+    full: AtomicU64,
+    crowded: AtomicU64,
     /// In nanoseconds, as well as the next.
     may_write_until: AtomicU64,
     /// Until when nobody else can serve what this node does.
@@ -88,8 +89,8 @@ impl View {
             reads_until: (0..placement.ranges()).map(|_| AtomicU64::new(0)).collect(),
             placement,
             me: me as u8,
-            is_full: AtomicBool::new(false),
-            is_crowded: AtomicBool::new(false),
+            full: AtomicU64::new(0),
+            crowded: AtomicU64::new(0),
             may_write_until: AtomicU64::new(u64::MAX),
             serves_until: AtomicU64::new(u64::MAX),
             status: Mutex::default(),
@@ -123,7 +124,7 @@ impl View {
         (node != NOBODY).then_some(node.into())
     }
 
-    pub(super) fn set_route(&self, range: usize, node: Option<usize>) {
+    pub(crate) fn set_route(&self, range: usize, node: Option<usize>) {
         let node = node.map_or(NOBODY, |node| node as u8);
         self.routes[range].store(node, Ordering::Release);
     }
@@ -138,24 +139,25 @@ impl View {
         self.reads_until[range].store(until.as_nanos(), Ordering::Release);
     }
 
-    /// Neighbors take less than is written: writes are to wait.
+    /// The ranges, a bit each, of which neighbors take less than is written: writes are to wait.
     #[inline]
-    pub fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+    pub fn full(&self) -> u64 {
+        self.full.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_full(&self, is_full: bool) {
-        self.is_full.store(is_full, Ordering::Relaxed);
+    pub(crate) fn set_full(&self, ranges: u64) {
+        self.full.store(ranges, Ordering::Relaxed);
     }
 
-    /// Many commands wait here until it is known who serves their keys, or until he takes them:
-    /// others that would are to wait with their clients.
-    pub fn is_crowded(&self) -> bool {
-        self.is_crowded.load(Ordering::Relaxed)
+    /// The ranges, a bit each, whose commands are to wait with their clients: many wait here until
+    /// it is known who serves their keys, or until he takes them, and those of these ranges would.
+    #[inline]
+    pub fn crowded(&self) -> u64 {
+        self.crowded.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_crowded(&self, is_crowded: bool) {
-        self.is_crowded.store(is_crowded, Ordering::Relaxed);
+    pub(crate) fn set_crowded(&self, ranges: u64) {
+        self.crowded.store(ranges, Ordering::Relaxed);
     }
 
     /// Whether this node may write: it has its lease, or needs none.

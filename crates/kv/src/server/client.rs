@@ -27,7 +27,7 @@ pub(super) struct Client {
     pub(super) in_cohort: bool,
     /// Its input waits until its answers are taken, and no more is read.
     pub(super) is_stalled: bool,
-    /// Its input waits until the ring takes writes again.
+    /// Its input waits until the ring takes commands of a range again.
     pub(super) waits_for_room: bool,
     /// It is among those whose input goes on.
     pub(super) is_resumed: bool,

@@ -10,6 +10,7 @@
 
 mod chain;
 mod cluster;
+mod crowded;
 mod cut_off;
 mod disputed;
 mod flush;

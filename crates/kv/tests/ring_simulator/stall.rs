@@ -7,11 +7,13 @@ use rhythm_kv::ring::{Effects, Lease, Options, Placement, Roster};
 use rhythm_net::Time;
 
 pub(crate) const NODES: usize = 3;
+const NAMES: [&str; NODES] = ["a", "b", "c"];
 /// A step, in milliseconds: what is said in one comes in the next.
 const STEP: u64 = 10;
 
 pub(crate) struct Ring {
     pub(crate) placement: Placement,
+    roster: Roster,
     options: Options,
     /// In milliseconds.
     now: u64,
@@ -32,9 +34,23 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
+    /// Nodes of a file, that have a range of their own each.
     pub(crate) fn new(options: Options) -> Ring {
+        let placement = Placement::new(NAMES.map(|name| (name, 4711)));
+        Ring::of(placement, Roster::round(NODES, NODES), options)
+    }
+
+    /// Nodes with slots, each of which the others have copies of.
+    pub(crate) fn with_slots(options: Options) -> Ring {
+        let placement = Placement::slots();
+        let roster = Roster::ranked(NAMES.into_iter().enumerate(), placement.ranges());
+        Ring::of(placement, roster, options)
+    }
+
+    fn of(placement: Placement, roster: Roster, options: Options) -> Ring {
         let mut ring = Ring {
-            placement: Placement::new(["a", "b", "c"].map(|name| (name, 4711))),
+            placement,
+            roster,
             options,
             now: 0,
             nodes: Vec::new(),
@@ -55,10 +71,10 @@ impl Ring {
     }
 
     fn live(&self, me: usize) -> Live {
-        let (roster, session, now) = (Roster::round(NODES, NODES), self.now + 1, self.time());
+        let (session, now) = (self.now + 1, self.time());
         Live::new(
             &self.placement,
-            &roster,
+            &self.roster,
             me,
             &self.options,
             session,

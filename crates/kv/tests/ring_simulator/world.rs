@@ -551,9 +551,11 @@ impl World {
         let each = self.keys.len() / self.clients;
         let key = client * each + self.random.below(each as u64) as usize;
         let burst = 1 + self.random.below(3);
+        let range = self.placement.range(crate::cluster::key(key).as_bytes());
+        let has_room = |live: &Live| (live.view.full() | live.view.crowded()) & 1 << range == 0;
         let Some(live) = self.nodes[node]
             .as_mut()
-            .filter(|live| !live.view.is_full() && !live.node.has_left(now))
+            .filter(|live| has_room(live) && !live.node.has_left(now))
             .filter(|_| self.stopped[node] <= self.now)
         else {
             let after = 1000 + self.random.below(20_000);
@@ -575,7 +577,6 @@ impl World {
                 self.keys[key].sent(write, matches!(op, Op::Delete(_)));
             }
             self.commands += 1;
-            let range = self.placement.range(crate::cluster::key(key).as_bytes());
             let claim = live.node.claim(range);
             let asked = Asked {
                 client,

@@ -19,9 +19,9 @@ use rhythm_net::resource;
 use rhythm_net::signal::{self, Signal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Sender, SyncSender};
 use std::sync::{Arc, OnceLock};
-use std::{env, fs};
+use std::{env, fs, io, thread};
 
 /// Where the ports go that the server listens on, as memcached's own tests ask for them.
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
@@ -48,12 +48,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let (ending, endings) = mpsc::channel();
     let by_client = ending.clone();
     let started = Arc::new(OnceLock::<Handle>::new());
-    let _watch = signal::watch(on_signal(
-        ending,
-        settings.auth_file.clone(),
-        Arc::clone(&started),
-    ))
-    .context("cannot watch for signals")?;
+    let users = settings.auth_file.clone();
+    let users = users.map(|file| users_reader(file, Arc::clone(&started)));
+    let users = users.transpose().context("cannot start a thread")?;
+    let _watch = signal::watch(on_signal(ending, users)).context("cannot watch for signals")?;
     logs::start(LogFormat::Text)?;
     if args.verbose > 0 {
         remarks.iter().for_each(|remark| tracing::info!("{remark}"));
@@ -109,7 +107,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     if let Some(at) = server.admin_address() {
         tracing::info!(address = %at, "health and figures are told over HTTP");
     }
-    std::thread::Builder::new()
+    thread::Builder::new()
         .name("ending".into())
         .spawn(move || {
             let graceful = endings.recv();
@@ -134,21 +132,30 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What signals do, before the server is `started` and from then on.
-fn on_signal(
-    ending: Sender<bool>,
-    auth_file: Option<PathBuf>,
-    started: Arc<OnceLock<Handle>>,
-) -> impl FnMut(Signal) {
+/// What signals do. Nothing that waits is done on their thread: a stop works whatever else hangs.
+fn on_signal(ending: Sender<bool>, users: Option<SyncSender<()>>) -> impl FnMut(Signal) {
     move |signal| match signal {
         Signal::Terminate | Signal::Interrupt => drop(ending.send(false)),
         Signal::User1 => drop(ending.send(true)),
         Signal::Reload => {
+            if let Some(users) = &users {
+                // Where it is full, the file will be read after this all the same.
+                let _ = users.try_send(());
+            }
+        }
+    }
+}
+
+/// A thread that reads the file of users whenever it is asked to, once the server has `started`.
+fn users_reader(file: PathBuf, started: Arc<OnceLock<Handle>>) -> io::Result<SyncSender<()>> {
+    let (ask, asked) = mpsc::sync_channel(1);
+    let read = move || {
+        for () in asked {
             // What it starts with was read just before.
-            let (Some(file), Some(handle)) = (&auth_file, started.get()) else {
-                return;
+            let Some(handle) = started.get() else {
+                continue;
             };
-            match settings::users(file) {
+            match settings::users(&file) {
                 Ok(read) => {
                     handle.set_users(Arc::new(read));
                     tracing::info!(file = %file.display(), "the users were read again");
@@ -156,7 +163,9 @@ fn on_signal(
                 Err(error) => tracing::warn!("the users stay as they were: {error:#}"),
             }
         }
-    }
+    };
+    thread::Builder::new().name("users".into()).spawn(read)?;
+    Ok(ask)
 }
 
 /// Writes a line for each port, in memcached's form. The file has them all when it appears.

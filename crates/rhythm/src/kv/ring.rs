@@ -1,4 +1,6 @@
-//! Where the nodes of a ring are known, a file or etcd; and how the ring is.
+//! Where the nodes of a ring are known, a file or etcd.
+
+mod status;
 
 use super::args::{Args, RingTool};
 use crate::output::print_line;
@@ -8,10 +10,9 @@ use rhythm_kv::membership::{Membership, Transport};
 use rhythm_kv::ring::{Member, NODES_MAX};
 use rhythm_kv::shared::{Listen, Settings};
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
@@ -23,13 +24,13 @@ const ETCD: &str = "etcd://";
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The length of a lease in etcd, in seconds, unless it is said.
 const LEASE: u8 = 3;
-/// How long a node may take to say how it sees the ring.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest name of a node.
+const NAME_MAX: usize = 64;
 
 /// Does what is asked of a ring.
 pub(super) fn run(tool: &RingTool) -> Result<ExitCode> {
     match tool {
-        RingTool::Status { of } => status(of),
+        RingTool::Status { of } => status::tell_of(of),
         RingTool::Add {
             of,
             name,
@@ -102,7 +103,7 @@ fn member(node: &Node) -> Result<Member> {
     let name = &node.name;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     ensure!(
-        !name.is_empty() && name.len() <= 64 && name.bytes().all(plain),
+        !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(plain),
         "{name:?} is no name: letters, digits, \"-\", \"_\" and \".\""
     );
     let (host, port) =
@@ -291,139 +292,6 @@ fn write(file: &Path, nodes: Vec<Node>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks the nodes of a ring, or one, how they see it, and shows that. The status tells whether all
-/// is well.
-fn status(of: &str) -> Result<ExitCode> {
-    let file = Path::new(of);
-    let known = match of.strip_prefix(ETCD) {
-        Some(place) => Some(Etcd::new(place)?.members()?),
-        None if file.is_file() => Some(members(file)?),
-        None => None,
-    };
-    ensure!(
-        known.is_some() || host_and_port(of).is_ok() && of.contains(':'),
-        "there is no file {of}; give the file that the nodes are started with (--ring), \
-         etcd://HOST:PORT/PREFIX, or HOST:PORT of a node"
-    );
-    let asked: Vec<(String, String)> = match known {
-        Some(members) => (members.into_iter())
-            .map(|member| {
-                let at = match member.host.contains(':') {
-                    true => format!("[{}]:{}", member.host, member.port),
-                    false => format!("{}:{}", member.host, member.port),
-                };
-                (member.name, at)
-            })
-            .collect(),
-        None => vec![(of.to_owned(), of.to_owned())],
-    };
-    ensure!(!asked.is_empty(), "no node is registered at {of}");
-    let mut is_well = true;
-    for (name, at) in asked {
-        let said = ask(&at).and_then(|stats| tell(&stats));
-        match said {
-            Ok((text, is_whole)) => {
-                is_well &= is_whole;
-                print_line(text)?;
-            }
-            Err(error) => {
-                is_well = false;
-                print_line(format_args!("{name} ({at}): {error:#}"))?;
-            }
-        }
-    }
-    Ok(match is_well {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
-}
-
-/// What a server says of its ring.
-fn ask(at: &str) -> Result<BTreeMap<String, String>> {
-    let address = at.to_socket_addrs()?.next().context("it has no address")?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(b"stats ring\r\n")?;
-    let mut stats = BTreeMap::new();
-    for line in BufReader::new(stream).lines() {
-        let line = line?;
-        let mut words = line.splitn(3, ' ');
-        match (words.next(), words.next(), words.next()) {
-            (Some("STAT"), Some(name), value) => {
-                stats.insert(name.to_owned(), value.unwrap_or("").to_owned());
-            }
-            (Some("END"), ..) => return Ok(stats),
-            _ => bail!("it is no node of a ring"),
-        }
-    }
-    bail!("it said no more")
-}
-
-/// What a node says, as a line for it and each of the others; and whether all are there, all
-/// ranges at home, and copied.
-fn tell(stats: &BTreeMap<String, String>) -> Result<(String, bool)> {
-    let of = |name: &str| stats.get(name).map_or("", String::as_str);
-    let (me, mut is_whole) = (of("node"), true);
-    let replicas: usize = of("replicas").parse().context("it is no node of a ring")?;
-    let (scheme, replicate) = (of("scheme"), of("replicate"));
-    let mut text = format!("{me}: {scheme}, {replicas} copies, {replicate}");
-    let is_ranked = stats.contains_key("ranges");
-    if is_ranked {
-        let (away, missing) = (of("ranges_away"), of("ranges_without_copies"));
-        is_whole &= away == "0" && missing == "0";
-        let ranges = of("ranges");
-        text.push_str(&format!(
-            "; of {ranges} ranges {away} are not where they are to be, and of its own {missing} \
-             have too few copies"
-        ));
-    }
-    for name in stats.keys().filter_map(|name| name.strip_suffix(":alive")) {
-        let of = |what: &str| of(&format!("{name}:{what}"));
-        let is_there = of("alive") == "1";
-        let there = match is_there {
-            true => "there",
-            false if of("refused") == "1" => "not there: it was told something else (see the log)",
-            false => "not there",
-        };
-        let behind = match of("unacknowledged") {
-            "0" => String::new(),
-            bytes => format!(", {bytes} bytes and {} ms behind", of("lag_ms")),
-        };
-        if is_ranked {
-            is_whole &= is_there;
-            text.push_str(&format!("\n  {name}: {there}, serves {}", of("serves")));
-            for (what, count) in [("has", of("copies")), ("is being given", of("copying"))] {
-                if !matches!(count, "" | "0") {
-                    text.push_str(&format!(", {what} copies of {count} of {me}'s"));
-                }
-            }
-            text.push_str(&behind);
-            continue;
-        }
-        let server = of("server");
-        is_whole &= is_there && server == name;
-        if server == me {
-            let copies = of("copies").split(',').filter(|name| !name.is_empty());
-            is_whole &= of("copying").is_empty() && copies.count() == replicas;
-        }
-        text.push_str(&format!(
-            "\n  {name}: {there}, its range is served by {}",
-            if server.is_empty() { "nobody" } else { server },
-        ));
-        if server == me {
-            for (what, whom) in [("copied", of("copies")), ("being copied", of("copying"))] {
-                if !whom.is_empty() {
-                    text.push_str(&format!(", {what} to {whom}"));
-                }
-            }
-        } else if of("complete") == "1" {
-            text.push_str(", copied here");
-        }
-        text.push_str(&behind);
-    }
-    Ok((text, is_whole))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -452,45 +320,6 @@ mod tests {
             .iter()
             .map(|member| (member.host.as_str(), member.port));
         assert_eq!(places.collect::<Vec<_>>(), [("cache-1", 11211), ("::1", 7)]);
-    }
-
-    #[test]
-    fn a_node_that_serves_tells_who_has_copies() {
-        let stats = [
-            ("node", "a"),
-            ("scheme", "primary"),
-            ("replicas", "2"),
-            ("replicate", "acked"),
-            ("ranges", "1"),
-            ("ranges_away", "0"),
-            ("ranges_without_copies", "1"),
-            ("a:alive", "1"),
-            ("a:serves", "1"),
-            ("a:copies", "0"),
-            ("b:alive", "1"),
-            ("b:serves", "0"),
-            ("b:copies", "1"),
-            ("b:copying", "0"),
-            ("c:alive", "1"),
-            ("c:serves", "0"),
-            ("c:copies", "0"),
-            ("c:copying", "1"),
-        ];
-        let stats = stats.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let mut stats = BTreeMap::from(stats);
-        let nodes = ["a", "b", "c"].map(|node| format!("{node}:unacknowledged"));
-        stats.extend(nodes.map(|name| (name, "0".to_owned())));
-        let (text, is_whole) = tell(&stats).unwrap();
-        let lines: Vec<&str> = text.lines().skip(1).collect();
-        assert_eq!(
-            lines,
-            [
-                "  a: there, serves 1",
-                "  b: there, serves 0, has copies of 1 of a's",
-                "  c: there, serves 0, is being given copies of 1 of a's",
-            ]
-        );
-        assert!(!is_whole, "a copy is missing");
     }
 
     #[test]

@@ -7,13 +7,16 @@ use anyhow::{Context, Result, bail};
 use rhythm_kv::ring::Scheme;
 use rhythm_kv::shared::{Listen, MEMORY_GROWTH, Settings};
 use rhythm_kv::wire::{Protocol, Users};
-use std::fs;
+use rhythm_net::files::open_regular;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The most users, and the longest line of one, as in memcached.
 const USERS_MAX: usize = 8;
 const USER_LINE_MAX: usize = 256;
+/// Their file has no more bytes than that.
+const USERS_FILE_MAX: u64 = 64 << 10;
 
 /// The settings, and remarks on what was typed and means nothing here.
 pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
@@ -168,9 +171,19 @@ fn parse_listen(place: &str) -> Result<Listen> {
     })
 }
 
-/// The users in a file: a line `USER:PASSWORD` each.
+/// The users in a file: a line `USER:PASSWORD` each. It is read when the server is asked to, too,
+/// whatever is there by then: what may have no end, or never begin, is refused.
 pub(super) fn users(file: &Path) -> Result<Users> {
-    let text = fs::read(file).with_context(|| format!("-Y: cannot read {}", file.display()))?;
+    let mut text = Vec::new();
+    open_regular(file)
+        .and_then(|opened| opened.take(USERS_FILE_MAX + 1).read_to_end(&mut text))
+        .with_context(|| format!("-Y: cannot read {}", file.display()))?;
+    if text.len() as u64 > USERS_FILE_MAX {
+        bail!(
+            "-Y {}: it is longer than {USERS_FILE_MAX} bytes",
+            file.display()
+        );
+    }
     let lines = text.split(|byte| matches!(byte, b'\n' | b'\r'));
     let mut users = Users::new();
     for line in lines.filter(|line| !line.is_empty()) {

@@ -1,12 +1,14 @@
 //! `rhythm kv` as a process: in the background, and ended at any time.
 
 use crate::server::{Client, NEVER};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -178,4 +180,47 @@ fn memory_of_values_that_never_came_whole_goes_back_to_the_system() {
     until("little is left", || resident(server.id()) < all / 4);
     kill_process(Pid::from_child(&server), Signal::TERM).expect("it is there");
     assert!(server.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_file_of_users_that_never_ends_keeps_no_signal_waiting() {
+    let folder = folder("kv-users");
+    let (ports, users) = (folder.join("ports"), folder.join("users"));
+    for file in [&ports, &users] {
+        let _ = fs::remove_file(file);
+    }
+    fs::write(&users, "a:secret\n").expect("a file");
+    let path = users.to_str().expect("a path");
+    let mut command = kv(&["-p", "-1", "-Y", path]);
+    command.env("MEMCACHED_PORT_FILENAME", &ports);
+    let mut server = command.stderr(Stdio::piped()).spawn().expect("it starts");
+    let said = BufReader::new(server.stderr.take().expect("it is piped"));
+    let (say, lines) = mpsc::channel();
+    thread::spawn(move || {
+        let mut said = said.lines().map_while(Result::ok);
+        said.all(|line| say.send(line).is_ok())
+    });
+    let hears = |what: &str| {
+        let mut said = std::iter::from_fn(|| lines.recv_timeout(NEVER).ok());
+        said.any(|line| line.contains(what))
+    };
+    assert!(hears("serving over TCP"));
+    let id = Pid::from_child(&server);
+    let again = |how: &str| {
+        kill_process(id, Signal::HUP).expect("it is there");
+        assert!(hears(how), "{how}");
+    };
+    fs::write(&users, "b:secret\n").expect("a file");
+    again("read again");
+    fs::remove_file(&users).expect("it is there");
+    mknodat(CWD, &users, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a FIFO");
+    again("no regular file");
+    fs::remove_file(&users).expect("it is there");
+    fs::write(&users, "\n".repeat(1 << 20)).expect("a file");
+    again("longer than");
+    kill_process(id, Signal::TERM).expect("it is there");
+    until("it ends", || {
+        server.try_wait().expect("it is ours").is_some()
+    });
+    fs::remove_dir_all(&folder).expect("it is there");
 }

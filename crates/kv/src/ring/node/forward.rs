@@ -8,8 +8,9 @@ use super::super::local::Local;
 use super::super::road::Road;
 use super::super::wire::{Message, Of, Stay};
 use super::super::written::Written;
+use super::came::Came;
 use super::effects::{Effects, Execute, Origin, Ticket};
-use super::forwards::{Came, Forward, Sent};
+use super::forwards::{Forward, Sent};
 use super::{Node, Waiter};
 use rhythm_net::Time;
 use std::time::Duration;
@@ -71,6 +72,32 @@ impl Node {
         is_here && self.view.is_elsewhere(range, || self.looked_at)
     }
 
+    /// Whether a node takes commands: what it has not answered it has to keep, acknowledged or not.
+    fn takes(&self, node: usize) -> bool {
+        let most = self.options.queue_max;
+        self.peers[node].link.held() <= most && self.forwards.under_way(node) <= most
+    }
+
+    /// The ranges whose commands are to wait with their clients, a bit each. From `queue_max` on
+    /// those of whose commands some wait here, or would: others go on. Beyond twice as much, which
+    /// takes one range after the other that turns ill, all of them: so much is all that waits.
+    pub(super) fn crowded(&self) -> u64 {
+        let (held, most) = (self.forwards.held_cost(), self.options.queue_max);
+        if held <= most {
+            return 0;
+        }
+        if held > 2 * most {
+            return u64::MAX;
+        }
+        let would_wait = |range: &usize| match self.end_of(Road::to_server(*range)) {
+            Some(node) => node != self.me && !self.takes(node),
+            None => true,
+        };
+        let held = self.forwards.held_ranges();
+        let ill = (0..self.ranges()).filter(would_wait);
+        ill.fold(held, |ranges, range| ranges | 1 << range)
+    }
+
     /// Sends one, unless it has to wait: then it is false.
     fn dispatch(&mut self, number: u64, now: Time, out: &mut Effects) -> bool {
         let Some(forward) = self.forwards.all.get(&number) else {
@@ -79,11 +106,7 @@ impl Node {
         let road = forward.road;
         let end = self.end_of(road);
         let serves = self.view.route(road.range) == Some(self.me);
-        // What another has not answered it has to keep, acknowledged or not.
-        let most = self.options.queue_max;
-        let takes = end.is_some_and(|node| {
-            self.peers[node].link.held() <= most && self.forwards.under_way(node) <= most
-        });
+        let takes = end.is_some_and(|node| self.takes(node));
         let Some(forward) = self.forwards.all.get_mut(&number) else {
             return true;
         };
@@ -137,7 +160,7 @@ impl Node {
     ) {
         let losses = self.peers[from].losses;
         let command = command.to_vec();
-        self.forwards.came.push_back(Came {
+        self.forwards.came.add(Came {
             of,
             reads,
             from,
@@ -152,19 +175,30 @@ impl Node {
     /// written: one command after the other, since nobody knows how long an answer is before it
     /// is there.
     pub(super) fn take_on(&mut self, out: &mut Effects) {
-        let most = self.options.queue_max;
+        let mut all = std::mem::take(&mut self.forwards.came);
         while out.executes.is_empty()
-            && let Some(came) = self.forwards.came.front()
-            && self.peers[came.from].link.held() <= most
-            && self.answers_held <= most
-            && !self.view.is_full()
-            && !self.is_undecided(came.of)
-            && let Some(came) = self.forwards.came.pop_front()
+            && self.answers_held <= self.options.queue_max
+            && let Some(came) = all.take(|came| self.may_take_on(came))
         {
             if self.peers[came.from].losses == came.losses {
                 self.take(came, out);
             }
         }
+        self.forwards.came = all;
+    }
+
+    /// Whether there is room for a command, and it is said who serves its range; or nobody waits
+    /// for it any more.
+    fn may_take_on(&self, came: &Came) -> bool {
+        let peer = &self.peers[came.from];
+        let has_room = || peer.link.held() <= self.options.queue_max && self.has_room(came.of);
+        peer.losses != came.losses || has_room() && !self.is_undecided(came.of)
+    }
+
+    /// Whether the targets of a range take what is written of it.
+    fn has_room(&self, of: Of) -> bool {
+        let range = usize::from(of.range);
+        range >= self.ranges() || self.view.full() & 1 << range == 0
     }
 
     /// Whether it is not said yet who will serve a range: this node hands it over, and may not come

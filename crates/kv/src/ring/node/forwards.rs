@@ -1,7 +1,7 @@
 //! Commands on their way to other nodes, and from them.
 
 use super::super::road::Road;
-use super::super::wire::Of;
+use super::came::AllThatCame;
 use super::effects::{Effects, Ticket, Unanswered};
 use rhythm_net::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -46,18 +46,6 @@ pub(super) struct Sent {
     pub(super) place: u64,
 }
 
-/// A command that came from another node.
-#[derive(Debug)]
-pub(super) struct Came {
-    pub(super) of: Of,
-    /// It only reads, and who reads the range may execute it.
-    pub(super) reads: bool,
-    pub(super) from: usize,
-    pub(super) losses: u64,
-    pub(super) number: u64,
-    pub(super) command: Vec<u8>,
-}
-
 /// Those that are not answered.
 #[derive(Debug, Default)]
 pub(super) struct Forwards {
@@ -73,7 +61,7 @@ pub(super) struct Forwards {
     under_way: BTreeMap<usize, usize>,
     pub(super) last: u64,
     /// Of other nodes' clients: what waits for room.
-    pub(super) came: VecDeque<Came>,
+    pub(super) came: AllThatCame,
 }
 
 impl Forwards {
@@ -84,6 +72,12 @@ impl Forwards {
     /// The roads of those that wait.
     pub(super) fn roads(&self) -> Vec<Road> {
         self.held.keys().copied().collect()
+    }
+
+    /// The ranges of those that wait, a bit each.
+    pub(super) fn held_ranges(&self) -> u64 {
+        let roads = self.held.keys();
+        roads.fold(0, |ranges, road| ranges | 1 << road.range)
     }
 
     /// The first that waits to take a road.

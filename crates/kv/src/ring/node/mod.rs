@@ -36,19 +36,24 @@
 //! roster, and claims a range, was let go.
 //!
 //! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
-//! says that writes are to wait; one that takes nothing at all for too long is taken for dead. As
-//! much may wait of commands that go elsewhere before the view says that others are to.
+//! says that writes which they are to have are to wait; one that takes nothing at all for too long
+//! is taken for dead. As much may wait of commands that go elsewhere before the view says that
+//! those of ranges that are not served now are to, and twice as much before it says so of all.
 
+mod came;
 mod chain;
 mod chains;
+mod confirm;
 mod effects;
 mod flush;
 mod flushes;
 mod forward;
 mod forwards;
+mod frames;
 mod lease;
 mod leave;
 mod options;
+mod peer;
 mod presence;
 mod progress;
 mod ranges;
@@ -56,64 +61,25 @@ mod reads;
 mod status;
 mod sync;
 
-use super::link::Link;
 use super::local::Local;
 use super::roster::Roster;
 use super::terms::Terms;
 use super::view::View;
-use super::wire::{self, Claim, Head, Message, Messages, Stay};
-use super::written::Written;
+use super::wire::{self, Claim, Message, Messages, Stay};
 use chains::Chain;
 pub use effects::{Effects, Execute, Ticket, Unanswered};
 use flushes::Flushes;
 use forwards::Forwards;
 pub use options::Options;
+use peer::Peer;
 use progress::{Handing, Incoming, OwnLease, Pass, Refused, Sync, Waiter, Waiting};
 use rhythm_net::Time;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How often something is done where there is something to do bit by bit.
 const STEP: Duration = Duration::from_millis(1);
-
-/// Another node, as this one knows it.
-#[derive(Debug)]
-struct Peer {
-    /// Its session; 0: it is not there, as far as is known.
-    session: u64,
-    /// Its last one: what comes of an earlier one is late.
-    last_session: u64,
-    /// Ours with it.
-    mine: u64,
-    /// How often what was under way with it was lost.
-    losses: u64,
-    heard: Time,
-    /// How many frames it had sent when it said what is known of it.
-    count: u64,
-    /// How many it was sent.
-    sent: u64,
-    /// When it is sent the next, if nothing else is.
-    beat_at: Time,
-    complete: u64,
-    /// The epoch of each range's claim that it knew of when it said so.
-    epochs: Vec<u64>,
-    link: Link,
-    /// How often bytes of a frame of its came that was not whole yet, and how often it had some of
-    /// ours, when it last said so.
-    parts: u16,
-    took_parts: u16,
-    /// A frame that it was sent, its count and when, until it says that it heard that.
-    probe: Option<(u64, Time)>,
-    /// When the last was sent that it said so of; and the same, or when it was met, in whichever
-    /// session.
-    heard_me: Time,
-    knew_me: Time,
-    /// Frames that were sent again on links before this one.
-    resent: u64,
-    /// Bytes of frames that it was sent.
-    sent_bytes: u64,
-}
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -191,26 +157,6 @@ impl Node {
     ) -> Node {
         let (nodes, ranges) = (roster.places(), view.placement().ranges());
         let chains = (0..ranges).map(|_| Chain::default());
-        let peer = || Peer {
-            session: 0,
-            last_session: 0,
-            mine: session,
-            losses: 0,
-            heard: now,
-            count: 0,
-            sent: 0,
-            beat_at: now,
-            complete: 0,
-            epochs: vec![0; ranges],
-            link: Link::new(now),
-            parts: 0,
-            took_parts: 0,
-            probe: None,
-            heard_me: Time::ZERO,
-            knew_me: now,
-            resent: 0,
-            sent_bytes: 0,
-        };
         Node {
             me: view.me(),
             terms,
@@ -226,7 +172,9 @@ impl Node {
             left_at: now,
             is_gone: false,
             lease: OwnLease::none(),
-            peers: (0..nodes).map(|_| peer()).collect(),
+            peers: (0..nodes)
+                .map(|_| Peer::new(session, ranges, now))
+                .collect(),
             claims: vec![Claim::default(); ranges],
             complete: 0,
             reads: 0,
@@ -415,60 +363,6 @@ impl Node {
         self.take_on(out);
     }
 
-    /// A worker wrote this in ranges that it may write. Under `acked` the ticket is released when
-    /// the targets have it.
-    pub fn written(&mut self, ticket: Ticket, written: &Written, local: &Local<'_, '_>) {
-        let (batch, ranges) = self.replicate(written, local);
-        if self.options.acked {
-            self.await_copies(batch, ranges | written.shown(), Waiter::Worker(ticket));
-        }
-    }
-
-    fn await_copies(&mut self, batch: u64, ranges: u64, waiter: Waiter) {
-        self.waiting.push_back(Waiting {
-            batch,
-            ranges,
-            waiter,
-        });
-    }
-
-    /// Sends the targets what was written, as a batch: its number, and the ranges that it is of.
-    fn replicate(&mut self, written: &Written, local: &Local<'_, '_>) -> (u64, u64) {
-        let (mut reached, mut ranges) = (0_u64, 0_u64);
-        if let Some(seconds) = written.flushed() {
-            reached |= self.flush_all(seconds, local);
-        }
-        let mut passed: BTreeMap<usize, BTreeSet<&[u8]>> = BTreeMap::new();
-        for key in written.keys() {
-            let range = self.view.placement().range(key);
-            ranges |= 1 << range;
-            if !self.serves(range) {
-                // Another does since.
-                self.disputed |= 1 << range;
-                continue;
-            }
-            if self.is_straight_now(range) {
-                reached |= self.targets[range];
-            }
-            if self.options.scheme.is_chain() {
-                passed.entry(range).or_default().insert(key);
-                continue;
-            }
-            let of = self.of(range);
-            for node in bits(self.targets[range]) {
-                (self.peers[node].link).write(|out| local.tell(of, key, out));
-            }
-        }
-        self.batch += 1;
-        for (range, keys) in passed {
-            self.pass_on(range, &keys, self.batch, local);
-        }
-        for node in bits(reached) {
-            self.peers[node].link.mark(self.batch);
-        }
-        (self.batch, ranges)
-    }
-
     fn others(&self) -> impl Iterator<Item = usize> + use<> {
         bits(self.roster.members() & !(1 << self.me))
     }
@@ -479,107 +373,6 @@ impl Node {
 
     fn is_member(&self, node: usize) -> bool {
         node < self.peers.len() && self.roster.members() & 1 << node != 0
-    }
-
-    /// Whether a node has all of a batch that it is to have.
-    fn has(&self, node: usize, batch: u64) -> bool {
-        (self.peers[node].link.confirmed()).is_none_or(|confirmed| confirmed >= batch)
-    }
-
-    fn release(&mut self, now: Time, out: &mut Effects) {
-        let disputed = std::mem::take(&mut self.disputed);
-        if disputed != 0 {
-            self.give_up(disputed, out);
-        }
-        if now >= self.may_write_until() || self.holds_back(now) {
-            return;
-        }
-        self.forget_confirmed();
-        let confirmed = self.confirmed();
-        while self.waiting.front().is_some_and(|of| of.batch <= confirmed)
-            && let Some(Waiting { waiter, .. }) = self.waiting.pop_front()
-        {
-            match waiter {
-                Waiter::Worker(ticket) => out.released.push(ticket),
-                Waiter::Answer(origin, answer) => {
-                    self.answers_held -= answer.len();
-                    self.answer(origin, answer, out);
-                }
-            }
-        }
-    }
-
-    /// What waits of these ranges is not confirmed any more.
-    fn give_up(&mut self, ranges: u64, out: &mut Effects) {
-        for waiting in std::mem::take(&mut self.waiting) {
-            match (waiting.ranges & ranges, waiting.waiter) {
-                (0, waiter) => self.waiting.push_back(Waiting { waiter, ..waiting }),
-                (_, Waiter::Worker(ticket)) => out.broken.push(ticket),
-                (_, Waiter::Answer(origin, answer)) => {
-                    self.answers_held -= answer.len();
-                    self.lose_answer(origin, out);
-                }
-            }
-        }
-    }
-
-    /// Appends the frames that may be sent now, and says who is released.
-    pub fn flush(&mut self, now: Time, out: &mut Effects) {
-        self.view.set_may_write_until(self.may_write_until());
-        self.view.set_serves_until(self.serves_until());
-        self.tell_reads();
-        self.release(now, out);
-        out.frames.resize_with(self.peers.len(), Vec::new);
-        let mut fullest = 0;
-        let stay = self.stay();
-        for node in self.others() {
-            let peer = &mut self.peers[node];
-            let mut head = Head {
-                from: self.me as u8,
-                ring: self.terms.digest(),
-                session: peer.mine,
-                peer: peer.session,
-                count: peer.sent,
-                seq: 0,
-                ack: peer.link.received(),
-                heard: peer.count,
-                credit: self.options.window,
-                gap: peer.link.take_gap(),
-                parts: peer.parts,
-                stay,
-                complete: self.complete,
-                claims: std::mem::take(&mut self.claims),
-            };
-            let frames = &mut out.frames[node];
-            let before = frames.len();
-            let mut send = |seq: u64, messages: &[u8]| {
-                head.count += 1;
-                head.seq = seq;
-                wire::write(&head, messages, frames);
-            };
-            if peer.session != 0 {
-                (peer.link).flush(self.options.again_after, now, &mut send);
-            }
-            if peer.beat_at <= now {
-                // Who is not known yet is told what this node was told.
-                let greeting = match peer.session {
-                    0 => self.terms.text(usize::MAX),
-                    _ => &[],
-                };
-                send(0, greeting);
-            }
-            if head.count > peer.sent {
-                (peer.sent, peer.beat_at) = (head.count, now + self.options.heartbeat);
-                peer.probe.get_or_insert((head.count, now));
-            }
-            peer.sent_bytes += (frames.len() - before) as u64;
-            self.claims = head.claims;
-            fullest = fullest.max(peer.link.held());
-        }
-        let fullest = fullest.max(self.chained_bytes());
-        self.view.set_full(fullest > self.options.queue_max);
-        let is_crowded = self.forwards.held_cost() > self.options.queue_max;
-        self.view.set_crowded(is_crowded);
     }
 
     /// When [`tick`](Self::tick) is to be called at the latest. It follows from when it was: what

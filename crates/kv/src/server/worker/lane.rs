@@ -3,11 +3,11 @@
 use super::super::client::Client;
 use super::super::held::Until;
 use super::ring::{Ring, Way};
-use crate::cohort::Cohort;
+use crate::cohort::{Cohort, Part as Brought};
 use crate::execute::{Then, Turn};
 use crate::ring::{Road, Written};
 use crate::store::{Large, Store};
-use crate::wire::{Commands, Kind, What};
+use crate::wire::{Command, Commands, Kind, What};
 use rhythm_net::{ConnectionId, Flushed, Part, Port, Shared, Time};
 use std::sync::Arc;
 
@@ -80,21 +80,16 @@ impl Lane<'_> {
                 }
                 *self.stats += 1;
             }
+            if let Some(range) = self.lacks_room(cohort, index, at) {
+                cut = Some(at);
+                self.wait_for_room(range);
+                break;
+            }
             cohort.prepare(at, store, turn);
             let part = cohort.part(index);
             let command = &cohort.commands().list[at];
-            let awaits = self.has_written || self.client.held.awaits_release();
-            let way = self.ring.as_ref().map_or(Way::Here, |ring| {
-                let asks_by = |road| self.client.held.asks_by(road);
-                ring.way(cohort, part, command, awaits, asks_by)
-            });
-            match way {
+            match self.way(cohort, part, command) {
                 Way::Here => {}
-                Way::There(_) if self.is_crowded() && cohort.can_leave(index, at) => {
-                    cut = Some(at);
-                    self.wait_for_room();
-                    break;
-                }
                 Way::There(road) => {
                     if !self.pass_on(road, cohort, index, at) {
                         return false;
@@ -111,14 +106,9 @@ impl Lane<'_> {
                     }
                     continue;
                 }
-                Way::Wait(_) if cohort.can_leave(index, at) => {
-                    cut = Some(at);
-                    self.wait_for_room();
-                    break;
-                }
-                // What one request became is not parted: that much more finds room.
-                Way::Wait(None) => awaited = true,
-                Way::HereConfirmed(range) | Way::Wait(Some(range)) => {
+                // It is begun, and not parted: that much more finds room.
+                Way::Wait { shows: false, .. } => awaited = true,
+                Way::HereConfirmed(range) | Way::Wait { range, shows: true } => {
                     awaited = true;
                     if let Some(ring) = &mut self.ring {
                         ring.shows(range);
@@ -219,16 +209,39 @@ impl Lane<'_> {
         true
     }
 
-    /// Whether the ring keeps as much as it may of what is to be passed on.
-    fn is_crowded(&self) -> bool {
-        self.ring.as_ref().is_some_and(|ring| ring.is_crowded())
+    /// Where a command is executed.
+    fn way(&self, cohort: &Cohort, part: &Brought, command: &Command) -> Way {
+        let Some(ring) = &self.ring else {
+            return Way::Here;
+        };
+        let held = &self.client.held;
+        let awaits = self.has_written || held.awaits_release();
+        ring.way(cohort, part, command, awaits, |road| held.asks_by(road))
     }
 
-    /// Commands wait until the ring takes them.
-    fn wait_for_room(&mut self) {
+    /// A range without room for what begins here, if there is one: the commands that are not parted
+    /// wait for all of their ranges.
+    fn lacks_room(&self, cohort: &Cohort, index: usize, at: usize) -> Option<usize> {
+        let ring = self.ring.as_ref()?;
+        if ring.has_room() || !cohort.can_leave(index, at) {
+            return None;
+        }
+        let part = cohort.part(index);
+        let commands = &cohort.commands().list[at..part.commands.end];
+        let request = (commands.iter()).take_while(|of| of.start == commands[0].start);
+        let mut ways = request.map(|command| self.way(cohort, part, command));
+        ways.find_map(|way| match way {
+            Way::There(Road { range, .. }) => ring.is_crowded(range).then_some(range),
+            Way::Wait { range, .. } => Some(range),
+            _ => None,
+        })
+    }
+
+    /// Commands wait until the ring takes those of a range.
+    fn wait_for_room(&mut self, range: usize) {
         self.client.waits_for_room = true;
         if let Some(ring) = &mut self.ring {
-            ring.stalls(self.id, self.now);
+            ring.stalls(self.id, range, self.now);
         }
     }
 

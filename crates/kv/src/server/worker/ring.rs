@@ -30,9 +30,9 @@ pub(super) enum Way {
     There(Road),
     /// Likewise, when reads before it are answered.
     Behind(Road),
-    /// Nowhere yet: there is no room for writes. Were it executed here, it would be answered when
-    /// all of this range is confirmed, if it says one.
-    Wait(Option<usize>),
+    /// Nowhere yet: there is no room for writes of this range. Were it executed here, it would be
+    /// answered when all of the range is confirmed, if it `shows` that.
+    Wait { range: usize, shows: bool },
 }
 
 /// See the head of this file.
@@ -55,8 +55,7 @@ pub(crate) struct Ring {
     /// Connections that wait for a ticket, or for the answer under a number.
     waiting: VecDeque<(u64, ConnectionId)>,
     asking: HashMap<u64, ConnectionId>,
-    /// Connections whose commands wait for room.
-    stalled: Vec<ConnectionId>,
+    stalled: Stalled,
     look_at: Option<Time>,
 }
 
@@ -84,7 +83,7 @@ impl Ring {
             hand_at: None,
             waiting: VecDeque::new(),
             asking: HashMap::new(),
-            stalled: Vec::new(),
+            stalled: Stalled::default(),
             look_at: None,
         }
     }
@@ -118,48 +117,49 @@ impl Ring {
             }
             _ => false,
         };
-        let mut shows = None;
-        if has_key {
-            let range = self.view.placement().range(key);
-            // What others show (CAS ids) or change (wins) is only the server's own.
-            let is_plain = matches!(
-                command.kind,
-                Kind::Get {
-                    with_cas: false,
-                    touch: None,
-                    ..
-                }
-            );
-            let road = Road::to_server(range);
-            if asks_by(road) {
-                return Way::There(road);
-            }
-            // By the clock, as in `may_write`.
-            let is_elsewhere = self.view.is_elsewhere(range, clock::monotonic);
-            let is_copy =
-                is_plain && is_elsewhere && self.view.may_read_copy(range, clock::monotonic());
-            if self.scheme.is_chain() {
-                let reading = Road { range, reads: true };
-                let is_reading = asks_by(reading);
-                match is_plain {
-                    true if is_copy && !is_reading => return Way::Here,
-                    true if is_elsewhere || !awaits => return Way::There(reading),
-                    false if is_reading => return Way::Behind(road),
-                    false if is_elsewhere => return Way::There(road),
-                    _ => shows = Some(range),
-                }
-            } else if is_elsewhere {
-                return match is_copy {
-                    true => Way::Here,
-                    false => Way::There(road),
-                };
-            }
+        if !has_key {
+            return Way::Here;
         }
-        let reads = matches!(command.kind, Kind::Get { touch: None, .. }) || !has_key;
-        match (self.view.is_full() && !reads, shows) {
-            (true, shows) => Way::Wait(shows),
-            (false, Some(range)) => Way::HereConfirmed(range),
-            (false, None) => Way::Here,
+        let range = self.view.placement().range(key);
+        // What others show (CAS ids) or change (wins) is only the server's own.
+        let is_plain = matches!(
+            command.kind,
+            Kind::Get {
+                with_cas: false,
+                touch: None,
+                ..
+            }
+        );
+        let road = Road::to_server(range);
+        if asks_by(road) {
+            return Way::There(road);
+        }
+        // By the clock, as in `may_write`.
+        let is_elsewhere = self.view.is_elsewhere(range, clock::monotonic);
+        let is_copy =
+            is_plain && is_elsewhere && self.view.may_read_copy(range, clock::monotonic());
+        let shows = self.scheme.is_chain();
+        if shows {
+            let reading = Road { range, reads: true };
+            let is_reading = asks_by(reading);
+            match is_plain {
+                true if is_copy && !is_reading => return Way::Here,
+                true if is_elsewhere || !awaits => return Way::There(reading),
+                false if is_reading => return Way::Behind(road),
+                false if is_elsewhere => return Way::There(road),
+                _ => {}
+            }
+        } else if is_elsewhere {
+            return match is_copy {
+                true => Way::Here,
+                false => Way::There(road),
+            };
+        }
+        let reads = matches!(command.kind, Kind::Get { touch: None, .. });
+        match !reads && self.view.full() & 1 << range != 0 {
+            true => Way::Wait { range, shows },
+            false if shows => Way::HereConfirmed(range),
+            false => Way::Here,
         }
     }
 
@@ -186,9 +186,14 @@ impl Ring {
         (number, asked, bytes)
     }
 
-    /// Whether what would be passed on is to wait.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.view.is_crowded()
+    /// Whether there is room for commands of all ranges.
+    pub(super) fn has_room(&self) -> bool {
+        self.view.full() | self.view.crowded() == 0
+    }
+
+    /// Whether what would be passed on of a range is to wait.
+    pub(super) fn is_crowded(&self, range: usize) -> bool {
+        self.view.crowded() & 1 << range != 0
     }
 
     /// Something of a range is shown that may not be confirmed.
@@ -205,9 +210,9 @@ impl Ring {
         Until::Released(self.ticket)
     }
 
-    /// A connection's commands wait for room.
-    pub(super) fn stalls(&mut self, id: ConnectionId, now: Time) {
-        self.stalled.push(id);
+    /// A connection's commands wait until there is room for those of a range.
+    pub(super) fn stalls(&mut self, id: ConnectionId, range: usize, now: Time) {
+        self.stalled.add(id, range);
         self.look_at.get_or_insert(now + ROOM_EVERY);
     }
 
@@ -251,7 +256,7 @@ impl Ring {
         self.ticket += 1;
     }
 
-    /// What falls due; the connections for whose writes there is room again.
+    /// What falls due; the connections for whose commands there is room again.
     pub(super) fn tick(&mut self, now: Time) -> Vec<ConnectionId> {
         if self.hand_at.is_some_and(|at| at <= now) {
             self.hand_over();
@@ -259,12 +264,9 @@ impl Ring {
         if self.look_at.is_none_or(|at| at > now) {
             return Vec::new();
         }
-        let has_room = !self.view.is_full() && !self.view.is_crowded();
-        self.look_at = (!has_room).then_some(now + ROOM_EVERY);
-        match self.look_at {
-            Some(_) => Vec::new(),
-            None => std::mem::take(&mut self.stalled),
-        }
+        let go_on = self.stalled.take(!(self.view.full() | self.view.crowded()));
+        self.look_at = (!self.stalled.is_empty()).then_some(now + ROOM_EVERY);
+        go_on
     }
 
     /// A fence was asked for.
@@ -296,6 +298,26 @@ impl Ring {
 
     pub(super) fn wake_at(&self) -> Option<Time> {
         [self.hand_at, self.look_at].into_iter().flatten().min()
+    }
+}
+
+/// Connections whose commands wait for room, each for that of one range.
+#[derive(Debug, Default)]
+struct Stalled(Vec<(ConnectionId, usize)>);
+
+impl Stalled {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn add(&mut self, id: ConnectionId, range: usize) {
+        self.0.push((id, range));
+    }
+
+    /// Those that waited for one of these ranges, a bit each, in their order.
+    fn take(&mut self, ranges: u64) -> Vec<ConnectionId> {
+        let taken = (self.0).extract_if(.., |(_, range)| ranges & 1 << *range != 0);
+        taken.map(|(id, _)| id).collect()
     }
 }
 
@@ -397,6 +419,19 @@ mod tests {
             assert_eq!(command.key.of(bytes, b""), key);
             assert_eq!(commands.binary[0].what, What::Delete);
         }
+    }
+
+    #[test]
+    fn who_waits_for_one_range_is_not_held_up_by_another() {
+        let mut stalled = Stalled::default();
+        let ids = [0, 1, 2].map(|slot| ConnectionId::new(slot, 0));
+        for (id, range) in ids.into_iter().zip([63, 0, 63]) {
+            stalled.add(id, range);
+        }
+        assert_eq!(stalled.take(!(1 | 1 << 63)), []);
+        assert_eq!(stalled.take(1 << 63), [ids[0], ids[2]]);
+        assert_eq!(stalled.take(!0), [ids[1]]);
+        assert!(stalled.is_empty());
     }
 
     #[test]

@@ -1,9 +1,11 @@
+use super::super::orders::RingOrder;
 use super::*;
+use crate::ring::{Placement, Scheme, View};
 use crate::shared::{Settings, Start};
 use crate::store::{Store, StoreOptions};
 use lane::STATS_MAX;
-use rhythm_net::Role;
 use rhythm_net::testing::TestPort;
+use rhythm_net::{Role, WorkerOptions, Workers, workers};
 use std::net::SocketAddr;
 
 /// A worker, without a driver.
@@ -120,4 +122,82 @@ fn values_that_slow_readers_have_not_taken_leave_room_for_others() {
     }
     let dropped = alone.port.aborted.len();
     assert!((50..99).contains(&dropped), "{dropped}");
+}
+
+/// The thread of a ring to which nothing is done.
+struct Deaf;
+
+impl Handler for Deaf {}
+
+impl rhythm_net::Worker for Deaf {
+    type Command = RingOrder;
+}
+
+#[test]
+fn what_is_for_a_range_without_room_waits_and_what_is_for_others_does_not() {
+    let options = WorkerOptions::default();
+    let make = |_: workers::WorkerThread<'_, RingOrder>| Ok::<_, String>(Deaf);
+    let backbone: Workers<RingOrder> = workers::start(&options, Vec::new(), make).expect("one");
+    let placement = Placement::new([1, 2].map(|port| ("host", port)));
+    let key_of = |range| {
+        let mut keys = (0..).map(|number| format!("key{number}"));
+        let key = keys.find(|key| placement.range(key.as_bytes()) == range);
+        key.expect("there are keys of both")
+    };
+    let [well, ill] = [0, 1].map(key_of);
+    let view = Arc::new(View::new(placement.clone(), 0));
+    let inbox = backbone.inboxes()[0].clone();
+    let mut alone = Alone::new(1 << 20);
+    let ring = Ring::new(
+        Arc::clone(&view),
+        inbox,
+        0,
+        (Scheme::Ring, false),
+        alone.now,
+    );
+    alone.worker.ring = Some(ring);
+    view.set_route(0, Some(0));
+    view.set_route(1, Some(1));
+    view.set_crowded(1 << 1);
+    let asks = |alone: &Alone, id| {
+        let client = alone.worker.clients.get(id).expect("it is there");
+        (client.waits_for_room, client.held.is_empty())
+    };
+    // What is well is answered, and what is ill waits, with all that is not parted from it.
+    let ids = [0, 1, 2, 3].map(|slot| alone.connect(slot, usize::MAX));
+    let get = |keys: &str| format!("get {keys}\r\n");
+    let value = format!("VALUE {well} 0 1\r\nx\r\n");
+    let set = format!("set {well} 0 0 1\r\nx\r\n");
+    for (id, asked, answer) in [
+        (ids[1], get(&format!("{well} {ill}")), &*value),
+        (ids[2], get(&format!("{ill} {well}")), ""),
+        // Keys before a mistake.
+        (
+            ids[3],
+            format!("gat 1 {well} {ill} {}\r\n", "x".repeat(251)),
+            "",
+        ),
+    ] {
+        let said = alone.turn(id, format!("{set}{asked}").as_bytes());
+        let said = String::from_utf8_lossy(&said);
+        assert_eq!(said, format!("STORED\r\n{answer}"), "{asked}");
+        assert_eq!(asks(&alone, id), (true, true), "{asked}");
+    }
+    let found = format!("{value}END\r\n");
+    assert_eq!(alone.turn(ids[0], get(&well).as_bytes()), found.as_bytes());
+    // There is room again.
+    view.set_crowded(0);
+    alone.now += Duration::from_millis(10);
+    alone.turn(ids[0], b"");
+    assert_eq!(
+        [1, 2, 3].map(|at| asks(&alone, ids[at])),
+        [(false, false); 3]
+    );
+    // And none for writes: whoever reads goes on.
+    view.set_full(1 << 0);
+    assert_eq!(alone.turn(ids[0], get(&well).as_bytes()), found.as_bytes());
+    alone.turn(ids[0], format!("delete {well}\r\n").as_bytes());
+    assert_eq!(asks(&alone, ids[0]), (true, true));
+    backbone.stop();
+    backbone.join().expect("it is told to");
 }

@@ -1,0 +1,301 @@
+//! What nodes tell each other: messages <-> bytes.
+
+use super::reader::Reader;
+
+/// An item as it travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy<'a> {
+    /// The key, up to 255 bytes.
+    pub key: &'a [u8],
+    /// The client's flags.
+    pub flags: u32,
+    /// Seconds that it has left; 0: it does not expire.
+    pub left: u32,
+    /// What is noted of it: `STALE`, `WON`, `FETCHED`, `ENCODED`.
+    pub marks: u8,
+    /// The value.
+    pub value: &'a [u8],
+}
+
+/// It was invalidated.
+pub(crate) const STALE: u8 = 1;
+/// A client has won the right to renew it.
+pub(crate) const WON: u8 = 2;
+/// It was fetched.
+pub(crate) const FETCHED: u8 = 4;
+/// Its key came in base64.
+pub(crate) const ENCODED: u8 = 8;
+
+/// What nodes tell each other, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// The key has this item now.
+    Put(Of, Copy<'a>),
+    /// The key has none now.
+    Drop(Of, &'a [u8]),
+    /// All items are gone. Who hears of one for the first time says it to all others, too.
+    Flush(Flush),
+    /// All items of the range follow, when the receiver is ready: what it has, and does not get
+    /// between that and `End`, is not there any more. Its number is another each time.
+    Begin(Of, u32),
+    /// Answers the `Begin` of this number.
+    Ready(Of, u32),
+    /// These were all items of the range.
+    End(Of),
+    /// Answers `End`: the receiver has the range complete.
+    Complete(Of),
+    /// The receiver gets no more of the range.
+    Leave(Of),
+    /// The receiver serves the range from now on, under this claim; these nodes, a bit each, have
+    /// it complete.
+    Serve(Of, u64),
+    /// A client's command about a key of the range, which the receiver is to execute.
+    Forward(Of, u64, &'a [u8]),
+    /// The answer to the command of this number.
+    Answer(u64, &'a [u8]),
+    /// The command of this number was not executed: the range is served elsewhere.
+    Refused(u64),
+    /// The receiver has the range complete, and may read it, as long as it hears the sender.
+    Reads(Of),
+    /// Nobody knows what becomes of what the command of this number wrote.
+    Unknown(u64),
+    /// What was written, on its way from one node to the next.
+    Pass(Pass<'a>),
+    /// Of a range, all up to this batch has passed.
+    Passed(Of, u64),
+    /// In this view of a range's chain this node may read, or none but its server.
+    Tail(Of, u32, Option<u8>),
+    /// As `Forward`, but the command only reads: who reads the range may execute it.
+    Read(Of, u64, &'a [u8]),
+}
+
+/// All items are to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    /// At which node a client said so, and in which life of it.
+    pub by: u8,
+    /// The session with which that life began.
+    pub life: u64,
+    /// The how manieth there.
+    pub number: u32,
+    /// In so many seconds; 0: now.
+    pub seconds: u32,
+}
+
+/// What was written of a range in a batch, or a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass<'a> {
+    /// The range.
+    pub of: Of,
+    /// Who serves it.
+    pub head: u8,
+    /// How often its chain has changed.
+    pub view: u32,
+    /// The how manieth in this view; 0: it comes of the head, and goes no further.
+    pub place: u64,
+    /// Which batch of the head's.
+    pub batch: u64,
+    /// All of its batches up to this one are confirmed.
+    pub done: u64,
+    /// The head is to be told when it has come to the last node.
+    pub is_last: bool,
+    /// The nodes behind the receiver, in their order.
+    pub rest: &'a [u8],
+    /// `Put`s and `Drop`s.
+    pub write: &'a [u8],
+}
+
+/// No node.
+const NOBODY: u8 = u8::MAX;
+
+/// A range under an epoch of its claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Of {
+    /// Which.
+    pub range: u8,
+    /// The epoch of the claim under which it is said.
+    pub epoch: u64,
+}
+
+impl Message<'_> {
+    /// Appends it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mut of = |tag: u8, of: Of| {
+            out.extend_from_slice(&[tag, of.range]);
+            out.extend_from_slice(&of.epoch.to_le_bytes());
+        };
+        match *self {
+            Message::Put(at, copy) => {
+                of(1, at);
+                out.extend_from_slice(&copy.flags.to_le_bytes());
+                out.extend_from_slice(&copy.left.to_le_bytes());
+                out.extend_from_slice(&[copy.marks, copy.key.len() as u8]);
+                out.extend_from_slice(copy.key);
+                bytes(copy.value, out);
+            }
+            Message::Drop(at, key) => {
+                of(2, at);
+                out.push(key.len() as u8);
+                out.extend_from_slice(key);
+            }
+            Message::Flush(flush) => {
+                out.extend_from_slice(&[3, flush.by]);
+                out.extend_from_slice(&flush.life.to_le_bytes());
+                out.extend_from_slice(&flush.number.to_le_bytes());
+                out.extend_from_slice(&flush.seconds.to_le_bytes());
+            }
+            Message::Begin(at, number) => {
+                of(4, at);
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+            Message::Ready(at, number) => {
+                of(5, at);
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+            Message::End(at) => of(6, at),
+            Message::Complete(at) => of(7, at),
+            Message::Leave(at) => of(8, at),
+            Message::Serve(at, complete) => {
+                of(9, at);
+                out.extend_from_slice(&complete.to_le_bytes());
+            }
+            Message::Forward(at, number, command) => {
+                of(10, at);
+                out.extend_from_slice(&number.to_le_bytes());
+                bytes(command, out);
+            }
+            Message::Answer(number, answer) => {
+                out.push(11);
+                out.extend_from_slice(&number.to_le_bytes());
+                bytes(answer, out);
+            }
+            Message::Refused(number) => {
+                out.push(12);
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+            Message::Reads(at) => of(13, at),
+            Message::Unknown(number) => {
+                out.push(14);
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+            Message::Pass(pass) => {
+                of(15, pass.of);
+                out.push(pass.head);
+                out.extend_from_slice(&pass.view.to_le_bytes());
+                out.extend_from_slice(&pass.place.to_le_bytes());
+                out.extend_from_slice(&pass.batch.to_le_bytes());
+                out.extend_from_slice(&pass.done.to_le_bytes());
+                out.extend_from_slice(&[u8::from(pass.is_last), pass.rest.len() as u8]);
+                out.extend_from_slice(pass.rest);
+                bytes(pass.write, out);
+            }
+            Message::Passed(at, batch) => {
+                of(16, at);
+                out.extend_from_slice(&batch.to_le_bytes());
+            }
+            Message::Tail(at, view, tail) => {
+                of(17, at);
+                out.extend_from_slice(&view.to_le_bytes());
+                out.push(tail.unwrap_or(NOBODY));
+            }
+            Message::Read(at, number, command) => {
+                of(18, at);
+                out.extend_from_slice(&number.to_le_bytes());
+                bytes(command, out);
+            }
+        }
+    }
+}
+
+fn bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// The messages of a frame, one by one. Bytes that are none end them.
+pub struct Messages<'a>(Reader<'a>);
+
+impl<'a> Messages<'a> {
+    /// Those in these bytes.
+    pub fn new(messages: &'a [u8]) -> Messages<'a> {
+        Messages(Reader(messages))
+    }
+
+    /// Whether all bytes were understood so far.
+    pub fn is_at_end(&self) -> bool {
+        self.0.0.is_empty()
+    }
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Message<'a>;
+
+    fn next(&mut self) -> Option<Message<'a>> {
+        let mut ahead = Reader(self.0.0);
+        let message = ahead.message()?;
+        self.0 = ahead;
+        Some(message)
+    }
+}
+
+impl<'a> Reader<'a> {
+    fn of(&mut self) -> Option<Of> {
+        let (range, epoch) = (self.byte()?, self.u64()?);
+        Some(Of { range, epoch })
+    }
+
+    fn message(&mut self) -> Option<Message<'a>> {
+        Some(match self.byte()? {
+            1 => {
+                let of = self.of()?;
+                let (flags, left, marks) = (self.u32()?, self.u32()?, self.byte()?);
+                let (key, value) = (self.key()?, self.bytes()?);
+                let copy = Copy {
+                    key,
+                    flags,
+                    left,
+                    marks,
+                    value,
+                };
+                Message::Put(of, copy)
+            }
+            2 => Message::Drop(self.of()?, self.key()?),
+            3 => Message::Flush(Flush {
+                by: self.byte()?,
+                life: self.u64()?,
+                number: self.u32()?,
+                seconds: self.u32()?,
+            }),
+            4 => Message::Begin(self.of()?, self.u32()?),
+            5 => Message::Ready(self.of()?, self.u32()?),
+            6 => Message::End(self.of()?),
+            7 => Message::Complete(self.of()?),
+            8 => Message::Leave(self.of()?),
+            9 => Message::Serve(self.of()?, self.u64()?),
+            10 => Message::Forward(self.of()?, self.u64()?, self.bytes()?),
+            11 => Message::Answer(self.u64()?, self.bytes()?),
+            12 => Message::Refused(self.u64()?),
+            13 => Message::Reads(self.of()?),
+            14 => Message::Unknown(self.u64()?),
+            15 => Message::Pass(Pass {
+                of: self.of()?,
+                head: self.byte()?,
+                view: self.u32()?,
+                place: self.u64()?,
+                batch: self.u64()?,
+                done: self.u64()?,
+                is_last: self.byte()? != 0,
+                // A length and so many bytes, as a key.
+                rest: self.key()?,
+                write: self.bytes()?,
+            }),
+            16 => Message::Passed(self.of()?, self.u64()?),
+            17 => {
+                let (of, view, tail) = (self.of()?, self.u32()?, self.byte()?);
+                Message::Tail(of, view, (tail != NOBODY).then_some(tail))
+            }
+            18 => Message::Read(self.of()?, self.u64()?, self.bytes()?),
+            _ => return None,
+        })
+    }
+}
