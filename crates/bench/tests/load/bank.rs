@@ -33,6 +33,8 @@ pub(crate) enum Flaw {
     Unavailable,
     ClosesAlways,
     Hangs,
+    /// Each page takes 700 ms.
+    Slow,
     Restarts,
 }
 
@@ -173,6 +175,9 @@ pub(crate) fn answer(
     }
     if flaw == Flaw::Hangs && name == "bill_pay" {
         std::thread::sleep(Duration::from_secs(60));
+    }
+    if flaw == Flaw::Slow {
+        std::thread::sleep(Duration::from_millis(700));
     }
     if name == "login" && method == "POST" {
         let user: u32 = field("userid").parse().unwrap();

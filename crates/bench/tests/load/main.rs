@@ -209,6 +209,27 @@ fn a_stalling_server_is_charged_for_those_who_had_to_wait() {
     // Logins are answered at once, but users wait for one of two sessions.
     let login = &report.by_page[Page::Login as usize];
     assert!(login.latency.max > 200_000.0, "{report}");
+    // Most never had one, and have waited until the end.
+    assert!(report.never_served > 20, "{report}");
+}
+
+#[test]
+fn what_was_due_in_the_measurement_counts_though_it_is_answered_later() {
+    let options = LoadOptions {
+        arrivals_per_s: Some(40.0),
+        sessions: 64,
+        duration: Duration::from_millis(600),
+        ..brief()
+    };
+    let users = Banking {
+        refusals: false,
+        ..users()
+    };
+    let report = load_by(Flaw::Slow, options, users);
+    assert!(report.passed() && report.visits > 5, "{report}");
+    let login = &report.by_page[Page::Login as usize];
+    assert_eq!(login.count, report.visits, "{report}");
+    assert!(login.latency.p50 > 600_000.0, "{report}");
 }
 
 #[test]
@@ -260,6 +281,14 @@ fn options_that_make_no_sense_are_refused() {
         },
         LoadOptions {
             arrivals_per_s: Some(-1.0),
+            ..brief()
+        },
+        LoadOptions {
+            arrivals_per_s: Some(1e-30),
+            ..brief()
+        },
+        LoadOptions {
+            arrivals_per_s: Some(1e12),
             ..brief()
         },
         LoadOptions {

@@ -45,6 +45,10 @@ pub(crate) fn judge(
     if let Some(token) = page.after(b"name=\"csrf_token\" value=\"") {
         visit.token = token.to_vec();
     }
+    if ask == Ask::Token && visit.token.is_empty() {
+        // What it is for would ask for it again, and without end.
+        return Err(Fault::invalid("no token on a page with a form"));
+    }
     visit.listed = match interaction {
         Interaction::ProductDetail | Interaction::AdminRequest => Vec::new(),
         _ => page.items().map(|(item, _)| item).collect(),
