@@ -28,6 +28,8 @@ pub(crate) enum Flaw {
     RowMissing,
     LogoutForgotten,
     WrongImage,
+    /// Images of static files are style sheets.
+    WrongFile,
     AnyPassword,
     NeverUnchanged,
     Unavailable,
@@ -154,7 +156,7 @@ pub(crate) fn answer(
             200
         };
         return match file.rsplit('.').next() {
-            Some("png") => (
+            Some("png") if flaw != Flaw::WrongFile => (
                 status,
                 format!("Content-Type: image/png\r\n{validators}"),
                 image(file).to_vec(),

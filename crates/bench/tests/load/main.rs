@@ -273,6 +273,24 @@ fn one_page_again_and_again() {
 }
 
 #[test]
+fn a_file_that_is_never_right_is_not_asked_for_without_end() {
+    let options = LoadOptions {
+        duration: Duration::from_millis(300),
+        ..brief()
+    };
+    let users = Banking {
+        page: Some(Page::CheckDetailImage),
+        ..users()
+    };
+    let report = load_by(Flaw::WrongFile, options, users);
+    // Once for each user and file, and images besides.
+    assert!(
+        report.invalid > 0 && report.invalid < report.pages,
+        "{report}"
+    );
+}
+
+#[test]
 fn options_that_make_no_sense_are_refused() {
     for options in [
         LoadOptions {

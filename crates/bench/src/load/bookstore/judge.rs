@@ -468,6 +468,18 @@ mod tests {
     }
 
     #[test]
+    fn a_page_that_is_asked_for_its_token_has_one() {
+        let (catalog, mut visit) = (catalog(), Visit::new(Path::Shopping));
+        let mut judged = |content: &str| {
+            let page = document(Interaction::CustomerRegistration.short(), content);
+            of_page(&page, Ask::Token, &mut visit, &catalog)
+        };
+        let without = judged("");
+        assert_eq!(without, Err("no token on a page with a form".to_owned()));
+        assert_eq!(judged("<input name=\"csrf_token\" value=\"a\">"), Ok(()));
+    }
+
+    #[test]
     fn lists_must_have_what_belongs_there_and_nothing_else() {
         let catalog = catalog();
         let mut visit = Visit::new(Path::Shopping);
