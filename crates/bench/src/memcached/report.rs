@@ -4,6 +4,7 @@ mod text;
 
 use super::options::MemcachedOptions;
 use crate::load::{Latency, entry, latency_histogram, nanos};
+use crate::median::median;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -150,14 +151,6 @@ impl MemcachedReport {
             ratios,
         }
     }
-}
-
-/// The middle one; of an even number the mean of the two.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
-    Some((values[low] + values[high]) / 2.0)
 }
 
 /// What a worker counts in a slice, and what a server's workers and slices add up to.
