@@ -3,8 +3,8 @@
 //! One request a millisecond on a connection that is kept. Those that fall due before the answer
 //! to the one before has come are not sent, and count all the same, each as if its answer had come
 //! with that one (no coordinated omission; they would otherwise queue up behind each other, which
-//! is not the server's doing). A wait counts from sending: that the victim's thread is let run late,
-//! beside an attack's, is not the server's doing either. Who gets no answer, or another than is
+//! is not the server's doing). A wait counts from sending: that the victim's thread is let run
+//! late, beside an attack's, is not the server's doing either. Who gets no answer, or another than is
 //! due, waits on until there is one: a server that answers nobody is not a fast one.
 
 use super::options::{AttackError, AttackOptions};
