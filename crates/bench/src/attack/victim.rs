@@ -1,11 +1,11 @@
 //! A client that has nothing to do with an attack, and what it feels of it.
 //!
-//! One request a millisecond on a connection that is kept. Those that fall due before the answer
-//! to the one before has come are not sent, and count all the same, each as if its answer had come
+//! One request a millisecond on a connection that is kept. Those that fall due before the answer to
+//! the one before has come are not sent, and count all the same, each as if its answer had come
 //! with that one (no coordinated omission; they would otherwise queue up behind each other, which
 //! is not the server's doing). A wait counts from sending: that the victim's thread is let run
-//! late, beside an attack's, is not the server's doing either. Who gets no answer, or another than is
-//! due, waits on until there is one: a server that answers nobody is not a fast one.
+//! late, beside an attack's, is not the server's doing either. Who gets no answer, or another than
+//! is due, waits on until there is one: a server that answers nobody is not a fast one.
 
 use super::options::{AttackError, AttackOptions};
 use super::priority::go_first;
