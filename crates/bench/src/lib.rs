@@ -8,5 +8,6 @@ pub mod attack;
 pub mod emulate;
 pub mod limit;
 pub mod load;
+mod median;
 pub mod memcached;
 pub mod reproduce;

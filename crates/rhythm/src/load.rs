@@ -6,7 +6,7 @@ mod memcached;
 use crate::output::{print, print_line};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use rhythm_bench::load::{self, Banking, Bookstore, LoadOptions, Mix, Page, Visitors};
+use rhythm_bench::load::{self, Banking, Bookstore, LoadOptions, Mix, Page, RATES, Visitors};
 use rhythm_bench::memcached::{MemcachedOptions, SCHEME};
 use rhythm_engine::settings::duration;
 use std::fmt::Display;
@@ -211,8 +211,8 @@ impl BookstoreArgs {
 
 fn parse_rate(text: &str) -> Result<f64, &'static str> {
     let rate = text.parse().ok();
-    let rate = rate.filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
-    rate.ok_or("a number above 0")
+    let rate = rate.filter(|rate| RATES.contains(rate));
+    rate.ok_or("a number from 0.001 to 10000000")
 }
 
 pub(crate) fn parse_page(name: &str) -> Result<Page, String> {

@@ -38,7 +38,7 @@ fn flags_that_mean_nothing_are_refused_with_what_would_be_right() {
         ),
         (
             &["load", "http://127.0.0.1:1", "--rate", "0"],
-            "a number above 0",
+            "a number from 0.001 to 10000000",
         ),
         (
             &["load", "http://127.0.0.1:1/bank/login.php"],

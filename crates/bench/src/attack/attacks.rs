@@ -143,13 +143,13 @@ fn big_pages(crowd: &mut Crowd, aims: &Aims) {
     unread(crowd, &get(target, 64));
 }
 
-/// Again and again on each connection, whether or not all is taken.
+/// Again and again on each connection, as fast as it is taken.
 fn repeated(crowd: &mut Crowd, requests: &[u8]) {
     while !crowd.is_over() {
         crowd.gather(None, requests);
         for index in 0..crowd.count {
             crowd.read(index);
-            crowd.send(index, requests);
+            crowd.begin(index, requests);
         }
     }
 }
@@ -169,7 +169,7 @@ fn byte_by_byte(crowd: &mut Crowd, first: &[u8]) {
     while !crowd.is_over() {
         crowd.gather(None, first);
         for index in 0..crowd.count {
-            crowd.send(index, b"x");
+            crowd.begin(index, b"x");
         }
     }
 }
@@ -186,13 +186,16 @@ fn slow_bodies(crowd: &mut Crowd, aims: &Aims) {
 fn half_requests(crowd: &mut Crowd, aims: &Aims) {
     let requests = get(&aims.page, 3);
     let (first, second) = requests.split_at(requests.len() * 3 / 5);
+    let mut begun = vec![false; crowd.count];
     while !crowd.is_over() {
         crowd.gather(None, b"");
-        for index in 0..crowd.count {
-            crowd.send(index, first);
+        for (index, begun) in begun.iter_mut().enumerate() {
+            *begun = crowd.begin(index, first);
         }
-        for index in 0..crowd.count {
-            crowd.send(index, second);
+        for (index, begun) in begun.iter().enumerate() {
+            if *begun {
+                crowd.go_on(index, second);
+            }
             crowd.read(index);
         }
     }
@@ -203,33 +206,32 @@ fn expectations(crowd: &mut Crowd, aims: &Aims) {
     while !crowd.is_over() {
         crowd.gather(None, b"");
         for index in 0..crowd.count {
-            crowd.send(index, head.as_bytes());
+            let is_begun = crowd.begin(index, head.as_bytes());
             crowd.read(index);
-            crowd.send(index, b"a");
+            if is_begun {
+                crowd.go_on(index, b"a");
+            }
         }
+    }
+}
+
+/// Connections that say this and are closed at once, again and again.
+fn come_and_go(crowd: &mut Crowd, bytes: &[u8]) {
+    while !crowd.is_over() {
+        crowd.gather(None, bytes);
+        (0..crowd.count).for_each(|index| crowd.close(index));
     }
 }
 
 fn garbage(crowd: &mut Crowd, _: &Aims) {
     let words = (0..500).flat_map(|n| mix64(n).to_le_bytes());
-    let garbage: Vec<u8> = words.collect();
-    while !crowd.is_over() {
-        crowd.gather(None, &garbage);
-        (0..crowd.count).for_each(|index| crowd.close(index));
-    }
+    come_and_go(crowd, &words.collect::<Vec<u8>>());
 }
 
 fn churn(crowd: &mut Crowd, aims: &Aims) {
-    let request = get(&aims.page, 1);
-    while !crowd.is_over() {
-        crowd.gather(None, &request);
-        (0..crowd.count).for_each(|index| crowd.close(index));
-    }
+    come_and_go(crowd, &get(&aims.page, 1));
 }
 
 fn crowds(crowd: &mut Crowd, _: &Aims) {
-    while !crowd.is_over() {
-        crowd.gather(None, b"");
-        (0..crowd.count).for_each(|index| crowd.close(index));
-    }
+    come_and_go(crowd, b"");
 }

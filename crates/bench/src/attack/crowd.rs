@@ -14,6 +14,11 @@ use std::time::{Duration, Instant};
 const CONNECT_MAX: Duration = Duration::from_millis(250);
 /// Bytes that are read at a time, of answers that are read.
 const READ_BYTES: usize = 256 * 1024;
+/// So often in a row at most, lest one connection holds up all others.
+const READS_MAX: usize = 16;
+
+/// How often a crowd that waits tries to send the rest of what it began.
+const PUSH_EVERY: Duration = Duration::from_millis(10);
 
 /// What a client has room for, in bytes, where it does not want to read: the least there is.
 pub(super) const NO_ROOM: Option<usize> = Some(4096);
@@ -25,10 +30,18 @@ pub(super) struct Crowd {
     /// How many connections it is.
     pub(super) count: usize,
     until: Instant,
-    members: Vec<Option<TcpStream>>,
+    members: Vec<Option<Member>>,
     buffer: Vec<u8>,
     actions: u64,
     refused: u64,
+}
+
+/// A connection.
+#[derive(Debug)]
+struct Member {
+    stream: TcpStream,
+    /// What is to be sent before anything else: the server did not take it at once.
+    unsent: Vec<u8>,
 }
 
 impl Crowd {
@@ -49,9 +62,13 @@ impl Crowd {
         Instant::now() >= self.until
     }
 
-    /// Does nothing until the time is up.
-    pub(super) fn wait(&self) {
-        thread::sleep(self.until.saturating_duration_since(Instant::now()));
+    /// Begins nothing more until the time is up; only what was begun goes on.
+    pub(super) fn wait(&mut self) {
+        while !self.is_over() {
+            (0..self.count).for_each(|index| self.push(index));
+            let left = self.until.saturating_duration_since(Instant::now());
+            thread::sleep(left.min(PUSH_EVERY));
+        }
     }
 
     /// Opens all of its connections that are not open, with so much room for what comes (or as
@@ -61,7 +78,7 @@ impl Crowd {
         for index in 0..self.count {
             if self.members[index].is_none() && !self.is_over() {
                 self.open(index, room);
-                self.send(index, bytes);
+                self.begin(index, bytes);
             }
         }
     }
@@ -71,34 +88,67 @@ impl Crowd {
         if index >= self.members.len() {
             self.members.resize_with(index + 1, || None);
         }
-        self.members[index] = connect(self.server, room).ok();
+        let stream = connect(self.server, room).ok();
+        self.members[index] = stream.map(|stream| Member {
+            stream,
+            unsent: Vec::new(),
+        });
         match self.members[index] {
             Some(_) => self.actions += 1,
             None => self.refused += 1,
         }
     }
 
-    /// Sends what is taken at once.
-    pub(super) fn send(&mut self, index: usize, bytes: &[u8]) {
-        let Some(Some(stream)) = self.members.get_mut(index) else {
+    /// Sends what is taken at once; the rest is sent before anything else is begun. Whether these
+    /// bytes were: not as long as there is a rest of others.
+    pub(super) fn begin(&mut self, index: usize, bytes: &[u8]) -> bool {
+        self.push(index);
+        let is_free = |member: &Member| member.unsent.is_empty();
+        let begins = matches!(self.members.get(index), Some(Some(member)) if is_free(member));
+        if begins {
+            self.go_on(index, bytes);
+        }
+        begins
+    }
+
+    /// Sends these behind what was begun, whether or not all of that is taken.
+    pub(super) fn go_on(&mut self, index: usize, bytes: &[u8]) {
+        if let Some(Some(member)) = self.members.get_mut(index) {
+            member.unsent.extend_from_slice(bytes);
+            self.push(index);
+        }
+    }
+
+    /// Sends of the rest what is taken.
+    pub(super) fn push(&mut self, index: usize) {
+        let Some(Some(member)) = self.members.get_mut(index) else {
             return;
         };
-        match stream.write(bytes) {
-            Ok(taken) => self.actions += u64::from(taken > 0),
+        if member.unsent.is_empty() {
+            return;
+        }
+        match member.stream.write(&member.unsent) {
+            Ok(taken) => {
+                self.actions += u64::from(taken > 0);
+                member.unsent.drain(..taken);
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(_) => self.members[index] = None,
         }
     }
 
-    /// Reads what has come, a buffer at most.
+    /// Reads what has come, some buffers at most.
     pub(super) fn read(&mut self, index: usize) {
-        let Some(Some(stream)) = self.members.get_mut(index) else {
-            return;
-        };
-        match stream.read(&mut self.buffer) {
-            Ok(1..) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Ok(0) | Err(_) => self.members[index] = None,
+        for _ in 0..READS_MAX {
+            let Some(Some(member)) = self.members.get_mut(index) else {
+                return;
+            };
+            match member.stream.read(&mut self.buffer) {
+                Ok(length @ 1..) if length == self.buffer.len() => {}
+                Ok(1..) => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Ok(0) | Err(_) => self.members[index] = None,
+            }
         }
     }
 
@@ -131,4 +181,34 @@ fn connect(server: SocketAddr, room: Option<usize>) -> rustix::io::Result<TcpStr
     net::connect(&socket, &server)?;
     rustix::io::ioctl_fionbio(&socket, true)?;
     Ok(TcpStream::from(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn what_is_begun_is_sent_whole_before_anything_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let server = listener.local_addr().expect("it is bound");
+        let until = Instant::now() + Duration::from_secs(30);
+        let mut crowd = Crowd::new(server, 1, until);
+        crowd.open(0, None);
+        let (mut peer, _) = listener.accept().expect("it was opened");
+        // More than sockets hold, so that no write takes it whole.
+        let request: Vec<u8> = (0..16 << 20_u32).map(|at| (at % 251) as u8).collect();
+        assert!(crowd.begin(0, &request));
+        assert!(!crowd.begin(0, b"another"));
+        crowd.go_on(0, b"its end");
+        let reader = thread::spawn(move || {
+            let mut all = Vec::new();
+            peer.read_to_end(&mut all).expect("it is closed in the end");
+            all
+        });
+        while !crowd.begin(0, b"the next") && !crowd.is_over() {}
+        crowd.close(0);
+        let all = reader.join().expect("it reads");
+        assert!(all == [&request[..], b"its end", b"the next"].concat());
+    }
 }

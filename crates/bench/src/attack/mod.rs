@@ -20,7 +20,7 @@ mod victim;
 
 pub use attacks::{ATTACKS, Attack};
 pub use options::{Aims, AttackError, AttackOptions};
-pub use report::{Felt, Row, Waits};
+pub use report::{Felt, Peak, Row, Waits};
 
 use crowd::Crowd;
 use rhythm_net::resource::raise_open_files;
@@ -46,10 +46,10 @@ pub fn run(attack: &'static Attack, options: &AttackOptions) -> Result<Row, Atta
     }
     // Where it fails, so will connections beyond the limit.
     let _ = raise_open_files();
+    let memory = options.pid.map(Memory::watch).transpose()?;
     let targets = [&options.aims.page, &options.aims.file];
     let victims = targets.map(|target| Victim::start(target, options));
     let victims: Vec<Victim> = victims.into_iter().collect::<Result<_, _>>()?;
-    let memory = options.pid.map(Memory::watch).transpose()?;
     thread::sleep(options.duration);
     let are_well = victims.iter().all(Victim::is_well);
     let mut done = None;
@@ -61,14 +61,14 @@ pub fn run(attack: &'static Attack, options: &AttackOptions) -> Result<Row, Atta
     let felt = victims.into_iter().map(Victim::stop);
     let felt = felt.collect::<Result<Vec<_>, _>>()?;
     let (actions, refused) = done.transpose()?.unwrap_or_default();
-    let peak_bytes = memory.map(|memory| memory.peak_bytes()).transpose()?;
+    let peak = memory.map(|memory| memory.peak()).transpose()?;
     thread::sleep(PAUSE);
     Ok(Row {
         attack: attack.name,
         felt,
         actions,
         refused,
-        peak_bytes,
+        peak,
     })
 }
 
@@ -100,13 +100,15 @@ impl Memory {
         Ok(Memory { pid })
     }
 
-    fn peak_bytes(&self) -> Result<u64, AttackError> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid));
-        let status = status.map_err(|error| AttackError::Memory(self.pid, error))?;
+    fn peak(&self) -> Result<Peak, AttackError> {
+        let status = match fs::read_to_string(format!("/proc/{}/status", self.pid)) {
+            Ok(status) => status,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Peak::Gone),
+            Err(error) => return Err(AttackError::Memory(self.pid, error)),
+        };
         let line = (status.lines()).find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        let unknown = || io::Error::other("no VmHWM");
-        kib.map(|kib| kib * 1024)
-            .ok_or_else(|| AttackError::Memory(self.pid, unknown()))
+        // What has ended, and was not waited for, has no memory any more.
+        Ok(kib.map_or(Peak::Gone, |kib| Peak::Bytes(kib * 1024)))
     }
 }

@@ -3,7 +3,8 @@
 use crate::load::Micros;
 use std::fmt;
 
-/// How long a victim waited for its answers, in a phase; in microseconds.
+/// How long a victim waited in a phase, for answers of status 200 and for those that did not come;
+/// in microseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waits {
     /// Answers of status 200.
@@ -32,10 +33,24 @@ pub struct Felt {
 }
 
 impl Felt {
-    /// How many times its quiet p99 is its p99 beside the attack.
-    pub fn ratio(&self) -> f64 {
-        self.beside.p99 / self.quiet.p99
+    /// How many times its quiet p99 is its p99 beside the attack: infinite where nothing was
+    /// answered beside it, and `None` where nothing was while it was quiet.
+    pub fn ratio(&self) -> Option<f64> {
+        match (self.quiet.answers, self.beside.answers) {
+            (0, _) => None,
+            (_, 0) => Some(f64::INFINITY),
+            _ => Some(self.beside.p99 / self.quiet.p99),
+        }
     }
+}
+
+/// What became of the server's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peak {
+    /// The most memory that it had resident, in bytes.
+    Bytes(u64),
+    /// It has ended.
+    Gone,
 }
 
 /// One attack, and what was felt of it: some rows of a table.
@@ -49,8 +64,8 @@ pub struct Row {
     pub actions: u64,
     /// Connections that it could not open.
     pub refused: u64,
-    /// The most memory that the server had resident meanwhile, where its process is known.
-    pub peak_bytes: Option<u64>,
+    /// What became of the server meanwhile, where its process is known.
+    pub peak: Option<Peak>,
 }
 
 impl Row {
@@ -77,10 +92,16 @@ impl fmt::Display for Row {
                     write!(f, "{:>10}", Micros(value))?;
                 }
             }
-            write!(f, "{:>9.2}", felt.ratio())?;
-            if let Some(bytes) = self.peak_bytes.filter(|_| index == 0) {
+            match felt.ratio() {
+                Some(ratio) => write!(f, "{ratio:>9.2}")?,
+                None => write!(f, "{:>9}", "-")?,
+            }
+            if let (Some(Peak::Bytes(bytes)), 0) = (self.peak, index) {
                 write!(f, "  {} MB", bytes / 1_000_000)?;
             }
+        }
+        if self.peak == Some(Peak::Gone) {
+            f.write_str("\n  the server's process is gone")?;
         }
         match self.refused {
             0 => {}
@@ -133,11 +154,12 @@ mod tests {
             felt: vec![felt],
             actions: 12_345_678,
             refused: 1,
-            peak_bytes: None,
+            peak: Some(Peak::Gone),
         };
         let text = format!("{}\n{row}", Row::HEAD);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[3], "  1 connection was not let in");
+        assert_eq!(lines[3], "  the server's process is gone");
+        assert_eq!(lines[4], "  1 connection was not let in");
         // Each value ends where the head of its column does.
         for (head, value) in [("actions", "12345678"), ("ratio", "1028.80")] {
             let ends = |line: &str, word: &str| line.find(word).map(|at| at + word.len());

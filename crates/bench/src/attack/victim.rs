@@ -1,9 +1,11 @@
 //! A client that has nothing to do with an attack, and what it feels of it.
 //!
-//! One request a millisecond on a connection that is kept. Those that fall due before the answer
-//! to the one before has come are not sent, and count all the same, each as if its answer had come
+//! One request a millisecond on a connection that is kept. Those that fall due before the answer to
+//! the one before has come are not sent, and count all the same, each as if its answer had come
 //! with that one (no coordinated omission; they would otherwise queue up behind each other, which
-//! is not the server's doing).
+//! is not the server's doing). A wait counts from sending: that the victim's thread is let run
+//! late, beside an attack's, is not the server's doing either. Who gets no answer, or another than
+//! is due, waits on until there is one: a server that answers nobody is not a fast one.
 
 use super::options::{AttackError, AttackOptions};
 use super::priority::go_first;
@@ -41,7 +43,15 @@ pub(super) enum Phase {
 pub(super) struct Victim {
     target: String,
     phase: Arc<AtomicUsize>,
-    thread: JoinHandle<Result<[Told; 2], AttackError>>,
+    /// Until it is stopped.
+    thread: Option<JoinHandle<Result<[Told; 2], AttackError>>>,
+}
+
+impl Drop for Victim {
+    /// Where others could not begin, it does not go on for ever.
+    fn drop(&mut self) {
+        self.enter(Phase::Over);
+    }
 }
 
 impl Victim {
@@ -67,7 +77,7 @@ impl Victim {
         Ok(Victim {
             target: target.to_owned(),
             phase,
-            thread,
+            thread: Some(thread),
         })
     }
 
@@ -78,15 +88,16 @@ impl Victim {
 
     /// Whether it still asks; it stops only for want of a priority, which [`Victim::stop`] tells.
     pub(super) fn is_well(&self) -> bool {
-        !self.thread.is_finished()
+        (self.thread.as_ref()).is_some_and(|thread| !thread.is_finished())
     }
 
     /// Has it stop, and tells what it felt.
-    pub(super) fn stop(self) -> Result<Felt, AttackError> {
+    pub(super) fn stop(mut self) -> Result<Felt, AttackError> {
         self.enter(Phase::Over);
-        let [quiet, beside] = self.thread.join().expect("a victim does not panic")?;
+        let thread = self.thread.take().expect("it is stopped once");
+        let [quiet, beside] = thread.join().expect("a victim does not panic")?;
         Ok(Felt {
-            target: self.target,
+            target: std::mem::take(&mut self.target),
             quiet: quiet.waits(),
             beside: beside.waits(),
         })
@@ -97,17 +108,29 @@ impl Victim {
 fn ask(mut client: Client, phase: &AtomicUsize) -> [Told; 2] {
     let mut told = [Told::new(), Told::new()];
     let mut due = Instant::now();
+    let mut current = Phase::Quiet as usize;
+    // Since when it asks in vain.
+    let mut since = None;
     loop {
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        let Some(told) = told.get_mut(phase.load(Ordering::Relaxed)) else {
+        let sent = Instant::now();
+        let before = std::mem::replace(&mut current, phase.load(Ordering::Relaxed));
+        if before != current
+            && let Some(since) = since.take()
+        {
+            told[before].waited(sent - since);
+        }
+        let Some(told) = told.get_mut(current) else {
             return told;
         };
-        let sent = Instant::now();
         let outcome = client.answer();
         let now = Instant::now();
         match outcome {
-            Ok(()) => told.answered(now - sent),
-            Err(error) => told.fail(error),
+            Ok(()) => told.answered(now - since.take().unwrap_or(sent)),
+            Err(error) => {
+                since.get_or_insert(sent);
+                told.fail(error);
+            }
         }
         due += EVERY;
         if now > due {
@@ -124,6 +147,7 @@ fn ask(mut client: Client, phase: &AtomicUsize) -> [Told; 2] {
 #[derive(Debug)]
 struct Told {
     nanos: Histogram<u64>,
+    answers: u64,
     failed: u64,
     failure: Option<String>,
 }
@@ -132,6 +156,7 @@ impl Told {
     fn new() -> Told {
         Told {
             nanos: latency_histogram(),
+            answers: 0,
             failed: 0,
             failure: None,
         }
@@ -139,6 +164,12 @@ impl Told {
 
     /// An answer came after so long, and with it those to the requests that fell due meanwhile.
     fn answered(&mut self, waited: Duration) {
+        self.answers += 1;
+        self.waited(waited);
+    }
+
+    /// So long it waited, and so did those whose requests fell due meanwhile.
+    fn waited(&mut self, waited: Duration) {
         let [waited, every] = [waited, EVERY].map(|time| time.as_nanos() as u64);
         // What is longer than can be told of is told of as the longest.
         let waited = waited.min(self.nanos.high());
@@ -154,7 +185,7 @@ impl Told {
     fn waits(self) -> Waits {
         let micros = |nanos| nanos as f64 / 1e3;
         Waits {
-            answers: self.nanos.len(),
+            answers: self.answers,
             failed: self.failed,
             failure: self.failure,
             p50: micros(self.nanos.value_at_quantile(0.5)),
@@ -193,11 +224,16 @@ impl Client {
             None => connect(self.server)?,
         };
         self.reader.clear();
+        // A server that says a little now and then has not answered.
+        let until = Instant::now() + ANSWER_MAX;
         stream.write_all(&self.request)?;
         loop {
             let length = stream.read(&mut self.buffer)?;
             if length == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if Instant::now() > until {
+                return Err(io::ErrorKind::TimedOut.into());
             }
             let mut data = std::mem::take(&mut self.reader.stored);
             data.extend_from_slice(&self.buffer[..length]);
@@ -221,5 +257,55 @@ fn connect(server: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&server, ANSWER_MAX)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(ANSWER_MAX))?;
+    stream.set_write_timeout(Some(ANSWER_MAX))?;
     Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Answers so many requests with status 200, and all others with 503.
+    fn serve(listener: &TcpListener, rightly: usize) {
+        let mut answered = 0;
+        for mut stream in listener.incoming().flatten() {
+            let mut buffer = [0; 4096];
+            while let Ok(1..) = stream.read(&mut buffer) {
+                let status = if answered < rightly { 200 } else { 503 };
+                answered += 1;
+                let answer = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n");
+                if stream.write_all(answer.as_bytes()).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_refuses_everybody_has_let_them_wait() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let server = listener.local_addr().expect("it is bound");
+        thread::spawn(move || serve(&listener, 1));
+        let client = Client::connect("/", server).expect("it listens");
+        let phase = AtomicUsize::new(Phase::Quiet as usize);
+        let [quiet, beside] = thread::scope(|scope| {
+            let asking = scope.spawn(|| ask(client, &phase));
+            thread::sleep(Duration::from_millis(50));
+            phase.store(Phase::Beside as usize, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(200));
+            phase.store(Phase::Over as usize, Ordering::Relaxed);
+            asking.join().expect("it does not panic").map(Told::waits)
+        });
+        assert_eq!(quiet.answers, 1, "{quiet:?}");
+        assert!(beside.answers == 0 && beside.failed > 1, "{beside:?}");
+        assert!(beside.max > 150_000.0, "{beside:?}");
+        let target = String::new();
+        let felt = Felt {
+            target,
+            quiet,
+            beside,
+        };
+        assert_eq!(felt.ratio(), Some(f64::INFINITY));
+    }
 }

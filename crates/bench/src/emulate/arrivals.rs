@@ -6,7 +6,8 @@
 //! is told is the latency of a server with a core of its own and no network.
 
 use super::{
-    EmulationError, EmulationOptions, MakeExecutor, Output, Stage, Users, bank_of, cpu_ns, write_ns,
+    EmulationError, EmulationOptions, MakeExecutor, Output, SIGN_INS, Stage, Users, bank_of,
+    cpu_ns, write_ns,
 };
 use crate::load::{Latency, Page, Rng, latency_histogram};
 use rhythm_net::Handler;
@@ -61,7 +62,7 @@ pub(crate) fn at_rate(
         pages: Vec::new(),
     };
     let made = make().map_err(EmulationError::NoExecutor)?;
-    let mut stage = Stage::without_clients(site, &options, made);
+    let mut stage = Stage::without_clients(site, &options, made, SIGN_INS)?;
     // A user for each request, so that nobody logs out who asks again.
     let mut users = Users::new(requests, bank_of(site));
     stage.log_in(&mut users);

@@ -21,19 +21,21 @@ mod replay;
 mod report;
 mod runs;
 mod users;
+mod witness;
 
 pub(crate) use arrivals::at_rate;
 pub use output::Output;
 pub use replay::{ReplayOptions, replay};
 pub use report::{Executed, PageResult, PaperRow, Report, TABLE_3, mix14};
 pub use users::Users;
+pub use witness::Witness;
 
 use crate::load::Page;
+use crate::median::median;
 use perf_event::events::Hardware;
 use port::MemoryPort;
 use rhythm_besim::Bank;
 use rhythm_engine::device::Executor;
-use rhythm_engine::device::scalar::ScalarExecutor;
 use rhythm_engine::session::{SessionArray, SignInRules, SignIns};
 use rhythm_net::{Accepted, ConnectionId, Handler, Role, Time};
 use rhythm_protocol::scan::Ring;
@@ -80,6 +82,12 @@ impl std::fmt::Debug for EmulationOptions {
     }
 }
 
+/// Sessions of a run at most: gigabytes of memory.
+const SESSIONS_MAX: usize = 1 << 24;
+/// Rounds in which every client may sign in, unless the login is what is measured: the first, and
+/// two for what is asked then.
+const SIGN_INS: usize = 3;
+
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum EmulationError {
@@ -96,6 +104,12 @@ pub enum EmulationError {
     /// An executor cannot be made.
     #[error("{0}")]
     NoExecutor(String),
+    /// Each request of the login makes a session, and all of them are there at once.
+    #[error(
+        "so many requests of login make more than {SESSIONS_MAX} sessions: fewer of them, or \
+             fewer repeats, can be measured"
+    )]
+    TooManySessions,
 }
 
 /// Processor time of this thread, in nanoseconds: on a machine with other things to do it is what a
@@ -129,7 +143,7 @@ impl Stage {
         options: &EmulationOptions,
         executor: Box<dyn Executor>,
         page: Page,
-    ) -> Stage {
+    ) -> Result<Stage, EmulationError> {
         Stage::of_users(
             site,
             options,
@@ -146,12 +160,19 @@ impl Stage {
         executor: Box<dyn Executor>,
         page: Page,
         users: usize,
-    ) -> Stage {
-        let mut stage = Stage::without_clients(site, options, executor);
+    ) -> Result<Stage, EmulationError> {
+        let rounds = rounds(options.requests, options.cohort_size * options.in_flight);
+        let sign_ins = match page {
+            // Once the array is full, a login is a refusal and its figure means nothing.
+            Page::Login => options.repeats.max(1).saturating_mul(rounds),
+            _ => 0,
+        };
+        let sign_ins = sign_ins.saturating_add(SIGN_INS);
+        let mut stage = Stage::without_clients(site, options, executor, sign_ins)?;
         let mut users = Users::new(users, bank_of(site));
         stage.log_in(&mut users);
         stage.requests = users.requests(page);
-        stage
+        Ok(stage)
     }
 
     /// Takes the users behind the first so many out: their connections and requests.
@@ -164,16 +185,18 @@ impl Stage {
         (self.connections, self.requests) = (connections, requests);
     }
 
+    /// With room for the sessions of so many rounds of sign-ins.
     fn without_clients(
         site: &Arc<Site>,
         options: &EmulationOptions,
         executor: Box<dyn Executor>,
-    ) -> Stage {
+        sign_ins: usize,
+    ) -> Result<Stage, EmulationError> {
         let clients = options.cohort_size * options.in_flight;
-        // A session for every login there will be, those of the rounds that are looked at too: once
-        // the array is full, a login is a refusal and its figure means nothing.
-        let rounds = 2 + options.repeats.max(1) * rounds(options.requests, clients);
-        let sessions = clients * rounds + 1024;
+        let sessions = clients.saturating_mul(sign_ins).saturating_add(1024);
+        if sessions > SESSIONS_MAX {
+            return Err(EmulationError::TooManySessions);
+        }
         let service = site.service();
         let bank = bank_of(site);
         let mut seed = 1u128;
@@ -204,13 +227,13 @@ impl Stage {
             rhythm_server::ServerOptions::of(service).pipeline;
         pipeline_options.formation.lanes_max = options.cohort_size;
         pipeline_options.contexts = pipeline_options.contexts.max(options.in_flight);
-        Stage {
+        Ok(Stage {
             pipeline: Pipeline::new(parts, pipeline_options),
             port: MemoryPort::new(options.ring_bytes),
             connections: Vec::new(),
             requests: Vec::new(),
             now: Time::ZERO,
-        }
+        })
     }
 
     /// Opens the connections, and logs a user in on each.
@@ -359,55 +382,6 @@ fn bank_of(site: &Site) -> Bank {
     Bank::new(u32::try_from(users).unwrap_or(u32::MAX))
 }
 
-/// What the server answers, through the reference executor: what the answers of a device that has
-/// the whole pipeline are compared with.
-pub struct Witness {
-    stage: Stage,
-    users: Users,
-}
-
-impl std::fmt::Debug for Witness {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Witness").finish_non_exhaustive()
-    }
-}
-
-impl Witness {
-    /// The server with so many users who are logged in.
-    #[must_use]
-    pub fn new(site: &Arc<Site>, users: usize) -> Witness {
-        let options = EmulationOptions {
-            executors: Vec::new(),
-            cohort_size: 256.min(users.max(1)),
-            in_flight: users.div_ceil(256).max(1),
-            requests: users,
-            repeats: 0,
-            ring_bytes: 1 << 20,
-            output: Output::Pages,
-            pages: Vec::new(),
-        };
-        let executor = Box::new(ScalarExecutor::default());
-        let mut stage = Stage::without_clients(site, &options, executor);
-        let mut users = Users::new(users, bank_of(site));
-        stage.log_in(&mut users);
-        Witness { stage, users }
-    }
-
-    /// The answers to a request for a page of each user: the requests that [`Users::requests`]
-    /// gives after a login.
-    pub fn answers(&mut self, page: Page) -> Vec<Vec<u8>> {
-        self.stage.requests = self.users.requests(page);
-        let answers = self.stage.answers();
-        if page == Page::Login {
-            // A sign-in ends the session that there was.
-            for (user, answer) in answers.iter().enumerate() {
-                self.users.logged_in(user, answer);
-            }
-        }
-        answers
-    }
-}
-
 /// Nanoseconds for writing `bytes` from the cache to memory that is written round and round: the
 /// limit of materializing.
 fn write_ns(bytes: usize, ring: &mut Ring, write: fn(&mut Ring, &[u8])) -> f64 {
@@ -421,9 +395,8 @@ fn write_ns(bytes: usize, ring: &mut Ring, write: fn(&mut Ring, &[u8])) -> f64 {
     (cpu_ns() - start) as f64 / copies as f64
 }
 
-fn median(runs: &mut [f64]) -> f64 {
-    runs.sort_by(f64::total_cmp);
-    runs.get(runs.len() / 2).copied().unwrap_or(f64::NAN)
+fn middle(runs: impl Iterator<Item = f64>) -> f64 {
+    median(runs).unwrap_or(f64::NAN)
 }
 
 /// Measures a site; `progress` is told what is being measured.
@@ -444,10 +417,10 @@ pub fn run(
         let mut stages = Vec::new();
         for (name, make) in &options.executors {
             let make = || make().map_err(EmulationError::NoExecutor);
-            let mut stage = Stage::new(site, options, make()?, page);
+            let mut stage = Stage::new(site, options, make()?, page)?;
             stage.check(page, name)?;
             if options.output == Output::Runs {
-                stage = Stage::new(site, options, Box::new(RunsOnly(make()?)), page);
+                stage = Stage::new(site, options, Box::new(RunsOnly(make()?)), page)?;
             }
             stages.push((name, stage, Vec::new()));
         }
@@ -464,11 +437,9 @@ pub fn run(
         }
         let bytes =
             (stages.first().and_then(|(_, _, runs)| runs.first())).map_or(0.0, |run| run.bytes);
-        let copy = median(&mut copies);
+        let copy = middle(copies.into_iter());
         let executed = stages.iter().map(|(name, _, runs)| {
-            let of = |value: fn(&Measured) -> f64| {
-                median(&mut runs.iter().map(value).collect::<Vec<_>>())
-            };
+            let of = |value: fn(&Measured) -> f64| middle(runs.iter().map(value));
             let instructions = runs.iter().all(|run| run.instructions.is_some());
             Executed::new(
                 name,
@@ -484,7 +455,7 @@ pub fn run(
             mix16_percent: page.mix(),
             bytes,
             copy_ns: copy,
-            stream_ns: median(&mut streams),
+            stream_ns: middle(streams.into_iter()),
             executed: executed.collect(),
         });
     }

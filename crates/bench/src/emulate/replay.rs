@@ -60,7 +60,7 @@ pub fn replay(
     };
     for &page in &options.pages {
         let executor = (options.make)().map_err(EmulationError::NoExecutor)?;
-        let mut stage = Stage::of_users(site, &stage_options, executor, page, 2 * users);
+        let mut stage = Stage::of_users(site, &stage_options, executor, page, 2 * users)?;
         let counted = stage.split(users);
         stage.check(page, &options.executor)?;
         stage.become_of(counted);

@@ -14,7 +14,8 @@
 //! In *closed loop*, a number of users are always there: one who leaves is followed by another at
 //! once. In *open loop* (a rate of arrivals) users come whether or not the server keeps up, and
 //! latency is measured from when a request was due, so that a server that stalls is charged for all
-//! it kept waiting (no coordinated omission).
+//! it kept waiting (no coordinated omission): answers that come after the measurement count, too,
+//! and users who found no session free until its end as having waited until then.
 
 mod banking;
 mod bookstore;
@@ -31,10 +32,10 @@ mod worker;
 pub use banking::{Banking, Page};
 pub(crate) use banking::{Expected, Visit};
 pub use bookstore::{Bookstore, Mix};
-pub use options::LoadOptions;
+pub use options::{LoadOptions, RATES};
 pub(crate) use reader::AnswerReader;
 pub use report::{Failure, FileReport, Latency, PageReport, Quality, Report};
-pub(crate) use report::{Micros, latency_histogram};
+pub(crate) use report::{Micros, entry, latency_histogram, nanos};
 pub(crate) use rng::Rng;
 pub use target::{Target, TargetError};
 pub use tls::TlsError;
@@ -235,7 +236,7 @@ fn check<W: Workload>(options: &LoadOptions, workload: &W) -> Result<(), LoadErr
         LoadOptions {
             arrivals_per_s: Some(rate),
             ..
-        } if !(*rate > 0.0 && rate.is_finite()) => "the rate of arrivals must be positive",
+        } if !RATES.contains(rate) => "the rate of arrivals is 0.001 to 10000000 a second",
         LoadOptions {
             duration: Duration::ZERO,
             ..

@@ -1,8 +1,13 @@
 //! How a server is loaded, whoever its users are.
 
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Rates of open loops, a second: what is rarer outlasts any run, and what is more frequent is more
+/// than a machine sends; times between two must neither overflow nor be none.
+pub const RATES: RangeInclusive<f64> = 1e-3..=1e7;
 
 /// How to load a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

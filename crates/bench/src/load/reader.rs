@@ -99,6 +99,9 @@ impl AnswerReader {
                     body: Some(head_len..total),
                 })
             }
+            ResponseFraming::UntilClose if content as u64 > BODY_MAX => {
+                return Err("response too large".to_owned());
+            }
             ResponseFraming::UntilClose => ended.then_some(Whole {
                 total: data.len(),
                 body: Some(head_len..data.len()),
@@ -219,5 +222,10 @@ mod tests {
             body: Some(19..22),
         };
         assert_eq!(reader.next(data, false, true), Ok(Some(whole)));
+        // Not, though, for as long as the server likes.
+        let mut endless = data.to_vec();
+        endless.resize(20 + BODY_MAX as usize, b'x');
+        let mut reader = AnswerReader::default();
+        assert!(reader.next(&endless, false, false).is_err());
     }
 }

@@ -10,6 +10,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Different errors and faults that are told apart.
+const KINDS_MAX: usize = 20;
+
 /// Failures of which an excerpt is kept.
 const FAILURES_MAX: usize = 20;
 
@@ -35,7 +38,7 @@ pub struct Report {
     pub arrivals_per_s: Option<f64>,
     /// The length of the measurement, in seconds.
     pub seconds: f64,
-    /// Dynamic pages answered in the measurement.
+    /// Dynamic pages asked for (in open loop: due) in the measurement, and answered.
     pub pages: u64,
     /// The same a second.
     pub pages_per_s: f64,
@@ -45,7 +48,7 @@ pub struct Report {
     pub requests_per_s: f64,
     /// Bytes received, heads included.
     pub bytes: u64,
-    /// Latency of all pages.
+    /// Latency of all pages, with the waits of users who were never served.
     pub latency: Latency,
     /// Each page, in the order of the workload's table.
     pub by_page: Vec<PageReport>,
@@ -58,6 +61,8 @@ pub struct Report {
     pub files: FileReport,
     /// Visits begun.
     pub visits: u64,
+    /// Users of an open loop who were due and found no session free until the end.
+    pub never_served: u64,
     /// Requests that had to be refused and were: old cookies, wrong passwords, unknown checks.
     pub refusals: u64,
     /// Logouts behind the scenes, for users who left without one.
@@ -166,6 +171,19 @@ pub(crate) fn latency_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(64, LATENCY_MAX, 3).expect("the bounds are right")
 }
 
+/// How long something took, as it is counted.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What is counted under this name, or, once there are many names, under one for the rest: servers
+/// choose some of the names.
+pub(crate) fn entry<'a, T: Default>(counts: &'a mut BTreeMap<String, T>, kind: &str) -> &'a mut T {
+    let is_told_apart = counts.len() < KINDS_MAX || counts.contains_key(kind);
+    let kind = if is_told_apart { kind } else { "others" };
+    counts.entry(kind.to_owned()).or_default()
+}
+
 /// Counts of a page.
 #[derive(Clone, Debug)]
 struct PageCounts {
@@ -178,6 +196,8 @@ struct PageCounts {
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
     pages: Vec<PageCounts>,
+    /// How long users had waited at the end who were never served.
+    unserved: Histogram<u64>,
     pub(crate) requests: u64,
     pub(crate) bytes: u64,
     pub(crate) files: FileReport,
@@ -201,10 +221,11 @@ impl Counts {
                 PageCounts {
                     count: 0,
                     bytes: 0,
-                    latency
+                    latency: latency.clone(),
                 };
                 pages
             ],
+            unserved: latency,
             requests: 0,
             bytes: 0,
             files: FileReport::default(),
@@ -224,15 +245,16 @@ impl Counts {
         let counts = &mut self.pages[page];
         counts.count += 1;
         counts.bytes += bytes as u64;
-        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        counts.latency.saturating_record(nanos);
+        counts.latency.saturating_record(nanos(latency));
+    }
+
+    /// A user was due so long before the end, and no session was free.
+    pub(crate) fn never_served(&mut self, waited: Duration) {
+        self.unserved.saturating_record(nanos(waited));
     }
 
     pub(crate) fn error(&mut self, kind: &str) {
-        match self.errors.get_mut(kind) {
-            Some(count) => *count += 1,
-            None => drop(self.errors.insert(kind.to_owned(), 1)),
-        }
+        *entry(&mut self.errors, kind) += 1;
     }
 
     /// Notes an invalid answer; the excerpt is kept if it is the first of its kind.
@@ -264,6 +286,8 @@ impl Counts {
                 .add(&more.latency)
                 .expect("all have the same bounds");
         }
+        let unserved = self.unserved.add(&other.unserved);
+        unserved.expect("all have the same bounds");
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.files.whole += other.files.whole;
@@ -277,7 +301,7 @@ impl Counts {
         self.retries += other.retries;
         self.invalid += other.invalid;
         for (kind, count) in other.errors {
-            *self.errors.entry(kind).or_default() += count;
+            *entry(&mut self.errors, &kind) += count;
         }
         other
             .failures
@@ -290,11 +314,13 @@ impl Counts {
         let seconds = measured.as_secs_f64().max(f64::MIN_POSITIVE);
         let pages: u64 = self.pages.iter().map(|page| page.count).sum();
         let percent = |count: u64| 100.0 * count as f64 / pages.max(1) as f64;
-        let mut all = self.pages[0].latency.clone();
-        for page in &self.pages[1..] {
+        let mut all = self.unserved.clone();
+        for page in &self.pages {
             all.add(&page.latency).expect("all have the same bounds");
         }
-        let within = |bound: Duration| percent(all.count_between(0, bound.as_nanos() as u64));
+        // Who was never served has waited for a page, too.
+        let of_all = |count: u64| 100.0 * count as f64 / all.len().max(1) as f64;
+        let within = |bound: Duration| of_all(all.count_between(0, nanos(bound)));
         let (good, tolerable) = (within(GOOD), within(TOLERABLE));
         let by_page: Vec<PageReport> = (shares.iter())
             .zip(&self.pages)
@@ -333,6 +359,7 @@ impl Counts {
             },
             files: self.files,
             visits: self.visits,
+            never_served: self.unserved.len(),
             refusals: self.refusals,
             sign_outs: self.sign_outs,
             connections: self.connections,
@@ -406,6 +433,20 @@ mod tests {
             text.contains("50 pages/s") && text.ends_with("passed"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn who_was_never_served_has_waited_and_got_no_page() {
+        let mut all = counts(LOGIN, 90, Duration::from_millis(1));
+        (0..10).for_each(|_| all.never_served(Duration::from_secs(3)));
+        let report = all.report(Duration::from_secs(2), &PAGES, true);
+        assert_eq!((report.pages, report.never_served), (90, 10));
+        assert!((report.latency.max - 3e6).abs() < 1e4);
+        assert_eq!(
+            (report.quality.good, report.quality.tolerable),
+            (90.0, 100.0)
+        );
+        assert!(report.to_string().contains("10 users found no session"));
     }
 
     #[test]

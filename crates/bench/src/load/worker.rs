@@ -21,7 +21,6 @@ use super::walk::{Next, Walk};
 use rhythm_net::clock::monotonic;
 use rhythm_net::tls::Connector;
 use rhythm_net::{ConnectionId, DriverOptions, Flushed, Peer, Port, Time, TimerWheel};
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,9 +80,9 @@ pub(crate) struct Worker<W: Walk> {
     rng: Rng,
     /// Seconds between two arrivals of this worker's users, on average; open loop only.
     arrival_mean: Option<Duration>,
+    /// When the user is due who arrives next: one for whom there is no session stays due.
     next_arrival: Time,
-    /// When users arrived for whom there was no session.
-    waiting: VecDeque<Time>,
+    /// Sessions in which nobody is; open loop only.
     idle: Vec<u32>,
     started: usize,
     next_start: Time,
@@ -149,7 +148,6 @@ impl<W: Walk> Worker<W> {
             next_arrival: arrival_mean.map_or(Time::NEVER, |mean| now + rng.exponential(mean)),
             rng,
             arrival_mean,
-            waiting: VecDeque::new(),
             next_start: now,
             next_scan: now + SCAN,
             measure_from: now + options.warmup,
@@ -249,10 +247,7 @@ impl<W: Walk> Worker<W> {
             // Not a call: users who leave at once would nest without end.
             return self.wait(index, None, due);
         }
-        match self.waiting.pop_front() {
-            Some(arrived) => self.arrive(port, index, arrived),
-            None => self.idle.push(index as u32),
-        }
+        self.idle.push(index as u32);
     }
 
     /// The session is over for good.
@@ -282,7 +277,8 @@ impl<W: Walk> Worker<W> {
         (0..requests).for_each(|_| self.error(reason));
         if self.is_stopping {
             self.finish(port, index);
-        } else {
+        } else if !matches!(self.clients[index].phase, Phase::Idle) {
+            // Where nobody is, nobody leaves: the session is among the idle ones already.
             self.wait(index, None, monotonic() + PAUSE);
         }
     }

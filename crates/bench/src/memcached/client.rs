@@ -27,6 +27,8 @@ pub(super) struct Asked {
     pub(super) answered: usize,
     /// Of these, those that had a value.
     pub(super) hits: usize,
+    /// The server did not do it, or not all of it.
+    pub(super) is_refused: bool,
     /// Sent, or due in open loop.
     pub(super) started: Time,
     /// Sent; what the time-out counts from.

@@ -112,6 +112,10 @@ pub fn run(
     let salt = mix64(options.seed ^ now.map_or(0, |now| now.as_nanos() as u64));
     let items = Items::new(&options, salt);
     let items = items.ok_or(MemcachedError::Options("Zipf's law has no such exponent"))?;
+    if options.of_first && !targets.iter().all(|target| owns_some(target, &items)) {
+        let fault = "the first node of a ring owns none of so few keys";
+        return Err(MemcachedError::Options(fault));
+    }
     // Where it fails, so will the connections, each with its error.
     let _ = raise_open_files();
     let mut subjects = Vec::new();
@@ -157,6 +161,16 @@ pub fn run(
         .map(|(subject, tally)| tally.report(subject.target.name, subject.version))
         .collect();
     Ok(MemcachedReport::new(options, reports))
+}
+
+/// Whether there is a key that the first node owns.
+fn owns_some(target: &Target, items: &Items) -> bool {
+    let mut key = Vec::new();
+    (0..items.count).any(|number| {
+        key.clear();
+        items.write_key(number, &mut key);
+        target.node(&key) == 0
+    })
 }
 
 /// What these processes have run, together; `None` where none is known.

@@ -1,6 +1,7 @@
 //! How memcached servers are loaded.
 
 use super::sizes::Sizes;
+use crate::load::RATES;
 use serde::{Serialize, Serializer};
 use std::time::Duration;
 
@@ -148,8 +149,8 @@ impl MemcachedOptions {
             MemcachedOptions { zipf: Some(by), .. } if !(*by > 0.0 && *by <= 10.0) => {
                 "the exponent of Zipf's law must be above 0 and at most 10"
             }
-            MemcachedOptions { rate: Some(by), .. } if !(*by > 0.0 && by.is_finite()) => {
-                "the rate of requests must be positive"
+            MemcachedOptions { rate: Some(by), .. } if !RATES.contains(by) => {
+                "the rate of requests is 0.001 to 10000000 a second"
             }
             MemcachedOptions {
                 batch,

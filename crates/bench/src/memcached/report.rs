@@ -3,14 +3,12 @@
 mod text;
 
 use super::options::MemcachedOptions;
-use crate::load::{Latency, latency_histogram};
+use crate::load::{Latency, entry, latency_histogram, nanos};
+use crate::median::median;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// Different errors and faults that are told apart.
-const KINDS_MAX: usize = 20;
 
 /// The result of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -155,14 +153,6 @@ impl MemcachedReport {
     }
 }
 
-/// The middle one; of an even number the mean of the two.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
-    Some((values[low] + values[high]) / 2.0)
-}
-
 /// What a worker counts in a slice, and what a server's workers and slices add up to.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
@@ -177,10 +167,6 @@ pub(super) struct Counts {
     never_sent: u64,
     wrong: BTreeMap<String, Wrong>,
     errors: BTreeMap<String, u64>,
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Counts {
@@ -274,11 +260,16 @@ impl Counts {
         }
     }
 
+    /// Requests that were answered.
+    fn answered(&self) -> u64 {
+        self.read.len() + self.write.len() - self.never_sent
+    }
+
     /// A slice of this length, in which the server took so much CPU time.
     fn slice(&self, measured: Duration, cpu: Option<Duration>) -> Slice {
         let operations = self.hits + self.misses + self.writes;
         let seconds = measured.as_secs_f64().max(f64::MIN_POSITIVE);
-        let answered = self.read.len() + self.write.len() - self.never_sent;
+        let answered = self.answered();
         let mut all = self.read.clone();
         all.add(&self.write).expect("all have the same bounds");
         let cpu = cpu.filter(|_| operations > 0);
@@ -291,13 +282,6 @@ impl Counts {
             cpu_us: cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / operations as f64),
         }
     }
-}
-
-/// What is counted under this name, or, once there are many names, under one for the rest.
-fn entry<'a, T: Default>(counts: &'a mut BTreeMap<String, T>, kind: &str) -> &'a mut T {
-    let is_told_apart = counts.len() < KINDS_MAX || counts.contains_key(kind);
-    let kind = if is_told_apart { kind } else { "others" };
-    counts.entry(kind.to_owned()).or_default()
 }
 
 /// A server's slices as they come.
@@ -320,6 +304,10 @@ impl Tally {
 
     pub(super) fn add(&mut self, counts: &Counts, measured: Duration, cpu: Option<Duration>) {
         self.sums.add_sums(counts);
+        if counts.lost > 0 && counts.answered() == 0 {
+            // Some are lost on any network; a server that answers none does not serve.
+            self.sums.error("a slice in which no datagram was answered");
+        }
         self.slices.push(counts.slice(measured, cpu));
     }
 
@@ -424,7 +412,7 @@ mod tests {
         let mut counts = Counts::new();
         (0..100).for_each(|kind| counts.error(&format!("kind {kind}")));
         assert_eq!(counts.errors(), 100);
-        assert_eq!(counts.errors.len(), KINDS_MAX + 1);
+        assert_eq!(counts.errors.len(), 21);
         assert_eq!(counts.errors["others"], 80);
     }
 }

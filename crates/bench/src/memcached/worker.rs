@@ -37,6 +37,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 const FILL_DEPTH: usize = 16;
 /// So many errors end a filling: the server cannot be filled.
 const FILL_ERRORS_MAX: u64 = 1000;
+/// So many datagrams lost, and none answered between them, end it, too.
+const FILL_LOST_MAX: u64 = 200;
 /// Datagrams handed to the port at once.
 const DATAGRAMS: usize = 64;
 /// Keys tried for one that nobody writes, before it is left.
@@ -98,6 +100,8 @@ pub(super) struct Worker {
     /// Where the search for a free client goes on.
     turn: usize,
     under_way: usize,
+    /// Datagrams lost since one was answered.
+    lost_in_row: u64,
     /// Open loop: something is due, and no client is free.
     is_full: bool,
     has_begun: bool,
@@ -169,6 +173,7 @@ impl Worker {
             rng,
             turn: 0,
             under_way: 0,
+            lost_in_row: 0,
             is_full: false,
             has_begun: false,
             measure_from,
@@ -281,6 +286,7 @@ impl Worker {
         asked.keys.clear();
         asked.input.clear();
         (asked.answered, asked.hits, asked.part) = (0, 0, (0, 0));
+        asked.is_refused = false;
         let write = match setup.task {
             Task::Fill => {
                 let keys = &self.keys;

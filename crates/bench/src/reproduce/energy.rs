@@ -30,12 +30,17 @@ impl Meter {
     fn of(powercap: &Path) -> Option<Meter> {
         let mut packages = Vec::new();
         for zone in fs::read_dir(powercap).ok()?.flatten() {
-            // `intel-rapl:0` is a package (of AMD's processors, too), `intel-rapl:0:0` a part.
+            // `intel-rapl:0` may be a package (of AMD's processors, too), `intel-rapl:0:0` a part.
             let name = zone.file_name();
             let number = name
                 .to_str()
                 .and_then(|name| name.strip_prefix("intel-rapl:"));
             if number.is_none_or(|number| number.contains(':')) {
+                continue;
+            }
+            // `psys` is the whole machine, and has the packages in it.
+            let name = fs::read_to_string(zone.path().join("name"));
+            if !name.is_ok_and(|name| name.starts_with("package")) {
                 continue;
             }
             packages.push(Package {
@@ -76,19 +81,22 @@ mod tests {
     #[test]
     fn counters_of_packages_are_added_and_go_round() {
         let folder = std::env::temp_dir().join(format!("rhythm-rapl-{}", std::process::id()));
-        let set = |zone: &str, energy: u64| {
+        let set = |zone: &str, name: &str, energy: u64| {
             fs::create_dir_all(folder.join(zone)).unwrap();
+            fs::write(folder.join(zone).join("name"), format!("{name}\n")).unwrap();
             fs::write(folder.join(zone).join("max_energy_range_uj"), "9000000\n").unwrap();
             fs::write(folder.join(zone).join("energy_uj"), format!("{energy}\n")).unwrap();
         };
         assert!(Meter::of(&folder).is_none());
-        set("intel-rapl:0", 8_000_000);
-        set("intel-rapl:0:0", 1);
-        set("intel-rapl:1", 1_000_000);
+        set("intel-rapl:0", "package-0", 8_000_000);
+        set("intel-rapl:0:0", "core", 1);
+        set("intel-rapl:1", "package-1", 1_000_000);
+        set("intel-rapl:2", "psys", 0);
         let meter = Meter::of(&folder).unwrap();
         let from = meter.read().unwrap();
-        set("intel-rapl:0", 1_000_000);
-        set("intel-rapl:1", 1_500_000);
+        set("intel-rapl:0", "package-0", 1_000_000);
+        set("intel-rapl:1", "package-1", 1_500_000);
+        set("intel-rapl:2", "psys", 7_000_000);
         let to = meter.read().unwrap();
         assert!((meter.joules(&from, &to) - 2.5).abs() < 1e-9);
         fs::remove_dir_all(&folder).unwrap();

@@ -19,6 +19,7 @@
 //! The paper's future work, other ways to replicate, is compared by itself (`schemes`).
 
 mod charts;
+mod children;
 mod energy;
 mod error;
 mod figures;
@@ -35,6 +36,7 @@ mod schemes;
 mod servers;
 mod table;
 
+pub use children::leave;
 pub use error::ReproduceError;
 pub use options::ReproduceOptions;
 pub use progress::ReproduceProgress;

@@ -203,7 +203,7 @@ pub(super) const OFFERED: f64 = 20_000.0;
 
 /// The paper's mix at one rate, of keys that one node owns: what the copies cost it is to be seen.
 pub(super) fn copies(keys: u32, duration: Duration, slices: usize) -> MemcachedOptions {
-    warm(MemcachedOptions {
+    let options = warm(MemcachedOptions {
         connections: CLIENTS,
         rate: Some(OFFERED),
         of_first: true,
@@ -212,7 +212,12 @@ pub(super) fn copies(keys: u32, duration: Duration, slices: usize) -> MemcachedO
         slices,
         warmup: warmup(duration),
         ..MemcachedOptions::default()
-    })
+    });
+    MemcachedOptions {
+        // Twice: of two nodes without a ring, each gets half of what is written.
+        fills: options.fills.saturating_mul(2),
+        ..options
+    }
 }
 
 /// Percent of writes in the paper's mix.
@@ -277,5 +282,9 @@ mod tests {
             let written = stored * u64::from(options.fills);
             assert_eq!(written >= memory, options.writes > 0.0, "{}", point.name());
         }
+        // Where copies are, a node without a ring gets half.
+        let copies = copies(100_000, Duration::from_secs(3), 3);
+        let written = stored_bytes(&copies) * u64::from(copies.fills);
+        assert!(written / 2 >= memory_mib(&copies) << 20);
     }
 }

@@ -5,6 +5,7 @@ mod cluster;
 
 pub(super) use cluster::Cluster;
 
+use super::children::{Folder, Process};
 use super::error::ReproduceError;
 use super::figures::{self, Turns};
 use super::options::ReproduceOptions;
@@ -15,8 +16,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,22 +50,16 @@ pub(super) struct Servers {
     program: PathBuf,
     memcached: Option<PathBuf>,
     pub(super) processors: Processors,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Servers {
     pub(super) fn new(options: &ReproduceOptions) -> Result<Servers, ReproduceError> {
-        // One of each run in this process.
-        static RUNS: AtomicU32 = AtomicU32::new(0);
-        let run = RUNS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("rhythm-reproduce-{}-{run}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir(&folder).map_err(ReproduceError::file(&folder))?;
         Ok(Servers {
             program: options.program.clone(),
             memcached: options.memcached.clone(),
             processors: Processors::here(),
-            folder,
+            folder: Folder::new()?,
         })
     }
 
@@ -159,7 +153,7 @@ impl Servers {
         name: &str,
         number: usize,
     ) -> Result<Node, ReproduceError> {
-        let log = self.folder.join(name);
+        let log = self.folder.path().join(name);
         let server = command_name(&command);
         let failed = |said: io::Error| ReproduceError::Server {
             server,
@@ -167,16 +161,10 @@ impl Servers {
         };
         let stderr = File::create(&log).map_err(ReproduceError::file(&log))?;
         self.processors.of_server(number);
-        let spawned = command.stdout(Stdio::null()).stderr(stderr).spawn();
+        let spawned = Process::start(command.stdout(Stdio::null()).stderr(stderr));
         self.processors.of_load();
         let process = spawned.map_err(failed)?;
         Ok(Node { process, log })
-    }
-}
-
-impl Drop for Servers {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -210,14 +198,14 @@ fn free_ports() -> io::Result<[u16; 3]> {
 /// A process that ends when it is dropped.
 #[derive(Debug)]
 struct Node {
-    process: Child,
+    process: Process,
     log: PathBuf,
 }
 
 impl Node {
     fn has_ended(&self) -> bool {
         // What has ended, and was not waited for, has no threads any more.
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id()));
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.0.id()));
         let state = stat.map(|stat| stat.rsplit(") ").next().map(|rest| rest.starts_with('Z')));
         state.ok().flatten().unwrap_or(true)
     }
@@ -226,20 +214,6 @@ impl Node {
     fn said(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         text.trim_end().lines().next_back().unwrap_or("").to_owned()
-    }
-}
-
-impl Node {
-    fn kill(&mut self) {
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 
@@ -260,7 +234,7 @@ impl Running {
         let pids = |running: &&Running| {
             let counted = if of_first { 1 } else { running.nodes.len() };
             let nodes = running.nodes.iter().take(counted);
-            nodes.map(|node| node.process.id()).collect()
+            nodes.map(|node| node.process.0.id()).collect()
         };
         (
             format!("{SCHEME}{}", urls.join(",")),
@@ -292,6 +266,6 @@ impl Running {
 
     /// A node dies.
     pub(super) fn kill(&mut self, node: usize) {
-        self.nodes[node].kill();
+        self.nodes[node].process.end();
     }
 }

@@ -28,11 +28,15 @@ pub(crate) enum Flaw {
     RowMissing,
     LogoutForgotten,
     WrongImage,
+    /// Images of static files are style sheets.
+    WrongFile,
     AnyPassword,
     NeverUnchanged,
     Unavailable,
     ClosesAlways,
     Hangs,
+    /// Each page takes 700 ms.
+    Slow,
     Restarts,
 }
 
@@ -152,7 +156,7 @@ pub(crate) fn answer(
             200
         };
         return match file.rsplit('.').next() {
-            Some("png") => (
+            Some("png") if flaw != Flaw::WrongFile => (
                 status,
                 format!("Content-Type: image/png\r\n{validators}"),
                 image(file).to_vec(),
@@ -173,6 +177,9 @@ pub(crate) fn answer(
     }
     if flaw == Flaw::Hangs && name == "bill_pay" {
         std::thread::sleep(Duration::from_secs(60));
+    }
+    if flaw == Flaw::Slow {
+        std::thread::sleep(Duration::from_millis(700));
     }
     if name == "login" && method == "POST" {
         let user: u32 = field("userid").parse().unwrap();

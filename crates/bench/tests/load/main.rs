@@ -209,6 +209,27 @@ fn a_stalling_server_is_charged_for_those_who_had_to_wait() {
     // Logins are answered at once, but users wait for one of two sessions.
     let login = &report.by_page[Page::Login as usize];
     assert!(login.latency.max > 200_000.0, "{report}");
+    // Most never had one, and have waited until the end.
+    assert!(report.never_served > 20, "{report}");
+}
+
+#[test]
+fn what_was_due_in_the_measurement_counts_though_it_is_answered_later() {
+    let options = LoadOptions {
+        arrivals_per_s: Some(40.0),
+        sessions: 64,
+        duration: Duration::from_millis(600),
+        ..brief()
+    };
+    let users = Banking {
+        refusals: false,
+        ..users()
+    };
+    let report = load_by(Flaw::Slow, options, users);
+    assert!(report.passed() && report.visits > 5, "{report}");
+    let login = &report.by_page[Page::Login as usize];
+    assert_eq!(login.count, report.visits, "{report}");
+    assert!(login.latency.p50 > 600_000.0, "{report}");
 }
 
 #[test]
@@ -252,6 +273,24 @@ fn one_page_again_and_again() {
 }
 
 #[test]
+fn a_file_that_is_never_right_is_not_asked_for_without_end() {
+    let options = LoadOptions {
+        duration: Duration::from_millis(300),
+        ..brief()
+    };
+    let users = Banking {
+        page: Some(Page::CheckDetailImage),
+        ..users()
+    };
+    let report = load_by(Flaw::WrongFile, options, users);
+    // Once for each user and file, and images besides.
+    assert!(
+        report.invalid > 0 && report.invalid < report.pages,
+        "{report}"
+    );
+}
+
+#[test]
 fn options_that_make_no_sense_are_refused() {
     for options in [
         LoadOptions {
@@ -260,6 +299,14 @@ fn options_that_make_no_sense_are_refused() {
         },
         LoadOptions {
             arrivals_per_s: Some(-1.0),
+            ..brief()
+        },
+        LoadOptions {
+            arrivals_per_s: Some(1e-30),
+            ..brief()
+        },
+        LoadOptions {
+            arrivals_per_s: Some(1e12),
             ..brief()
         },
         LoadOptions {

@@ -1,4 +1,5 @@
-//! A small memcached that tells one kind of lie now and then: `get` of a key, `set` and `version`.
+//! A small memcached that tells one kind of lie now and then: `get` of a key, `set` and `version`,
+//! and the meta commands `mg`, `mn` and `ms`.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -73,7 +74,7 @@ fn serve(mut stream: &TcpStream, lie: Lie, store: &Store) -> std::io::Result<()>
         let lies = lie != Lie::None && count > HONEST && count.is_multiple_of(EVERY);
         let mut answer = match words[..] {
             ["version"] => b"VERSION lies\r\n".to_vec(),
-            ["set", key, _, _, length] => {
+            ["set", key, _, _, length] | ["ms", key, length] => {
                 let mut value = vec![0; length.parse::<usize>().unwrap_or(0) + 2];
                 input.read_exact(&mut value)?;
                 value.truncate(value.len() - 2);
@@ -81,9 +82,26 @@ fn serve(mut stream: &TcpStream, lie: Lie, store: &Store) -> std::io::Result<()>
                 let before = items.remove(key).map(|(value, _)| value);
                 let before = before.unwrap_or_else(|| value.clone());
                 items.insert(key.to_owned(), (value, before));
-                b"STORED\r\n".to_vec()
+                let stored: &[u8] = if words[0] == "ms" {
+                    b"HD\r\n"
+                } else {
+                    b"STORED\r\n"
+                };
+                stored.to_vec()
             }
             ["get", key] => get(key, lie, lies, store),
+            ["mg", ..] if lie == Lie::Refuses && lies => {
+                b"SERVER_ERROR out of memory writing a value\r\n".to_vec()
+            }
+            ["mg", key, ..] => {
+                let items = store.items.lock().expect("nobody panics");
+                // Quiet: of what is not there nothing is said.
+                items.get(key).map_or(Vec::new(), |(value, _)| {
+                    let head = format!("VA {} k{key}\r\n", value.len());
+                    [head.as_bytes(), value, b"\r\n"].concat()
+                })
+            }
+            ["mn"] => b"MN\r\n".to_vec(),
             _ => b"ERROR\r\n".to_vec(),
         };
         match lie {

@@ -10,7 +10,7 @@ use rhythm_bench::memcached::{
 };
 use servers::{Memcached, Ours};
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::time::Duration;
 
 fn brief() -> MemcachedOptions {
@@ -253,11 +253,85 @@ fn nonsense_and_refusals_are_errors_in_the_servers_words() {
 }
 
 #[test]
+fn a_refusal_of_one_key_of_several_is_no_answer_to_another_request() {
+    let report = load(MemcachedOptions {
+        url: start(Lie::Refuses),
+        words: Words::Meta,
+        batch: 4,
+        depth: 4,
+        ..brief()
+    });
+    let server = &report.servers[0];
+    let errors: Vec<&str> = server.errors.keys().map(String::as_str).collect();
+    assert_eq!(
+        errors,
+        ["SERVER_ERROR out of memory writing a value"],
+        "{report}"
+    );
+    assert!(server.hits > 0 && server.wrong.is_empty(), "{report}");
+}
+
+#[test]
+fn a_server_that_answers_no_datagram_is_given_up_and_failed() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        // It says who it is, and no more.
+        let mut buffer = [0; 2048];
+        while let Ok((length, peer)) = socket.recv_from(&mut buffer) {
+            if buffer[..length].ends_with(b"version\r\n") {
+                let answer = [&buffer[..2], &[0, 0, 0, 1, 0, 0], b"VERSION 1\r\n"].concat();
+                let _ = socket.send_to(&answer, peer);
+            }
+        }
+    });
+    let report = load(MemcachedOptions {
+        url: format!("memcached://{at}"),
+        udp: true,
+        keys: 100_000,
+        timeout: Some(Duration::from_millis(5)),
+        ..brief()
+    });
+    let server = &report.servers[0];
+    assert!(!report.passed() && server.lost < 10_000, "{report}");
+    let kinds = [
+        "a slice in which no datagram was answered",
+        "no datagram is answered: the keys are not stored",
+    ];
+    assert!(server.errors.keys().eq(kinds), "{report}");
+}
+
+#[test]
+fn keys_of_a_node_that_owns_none_are_not_sought_for_ever() {
+    let nodes = [Ours::start(), Ours::start()].map(|node| (node.tcp.to_string(), node));
+    let of_first = |first: usize, second: usize| {
+        run(
+            MemcachedOptions {
+                url: format!("memcached://{}+{}", nodes[first].0, nodes[second].0),
+                keys: 1,
+                of_first: true,
+                ..brief()
+            },
+            &mut |_| {},
+        )
+    };
+    let both = [of_first(0, 1), of_first(1, 0)];
+    let refused = both.iter().filter_map(|run| run.as_ref().err());
+    let refused: Vec<String> = refused.map(ToString::to_string).collect();
+    assert_eq!(
+        refused,
+        ["the first node of a ring owns none of so few keys"]
+    );
+}
+
+#[test]
 fn an_open_loop_charges_a_server_for_what_it_kept_waiting() {
     // Each of the 4 clients waits 20 ms for each answer: 200 a second, and 2000 are due.
     let report = load(MemcachedOptions {
         url: start(Lie::Slow),
         rate: Some(2000.0),
+        // What fell due before the measurement would be answered first, and take all of it.
+        warmup: Duration::ZERO,
         ..brief()
     });
     let server = &report.servers[0];
@@ -317,6 +391,20 @@ fn who_is_not_there_or_no_memcached_is_said_clearly() {
                 ..brief()
             },
             "too few for so many",
+        ),
+        (
+            MemcachedOptions {
+                rate: Some(1e-30),
+                ..brief()
+            },
+            "0.001 to",
+        ),
+        (
+            MemcachedOptions {
+                rate: Some(1e12),
+                ..brief()
+            },
+            "0.001 to",
         ),
         (
             MemcachedOptions {

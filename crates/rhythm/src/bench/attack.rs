@@ -14,8 +14,9 @@ use std::time::Duration;
 /// with the attack.
 ///
 /// Two victims ask for a page and a file once a millisecond, on a kept connection each: first while
-/// nothing else happens, then beside the attack, which one thread makes as fast as it can. Waits
-/// are counted from when a request was due. The ratio is that of the p99. Unless flags say
+/// nothing else happens, then beside the attack, which one thread makes as fast as it can. A wait
+/// is counted from when a request was sent until it is answered with status 200, and what falls due
+/// meanwhile waits with it; who is refused waits on. The ratio is that of the p99. Unless flags say
 /// otherwise, what is asked for is services/banking's.
 ///
 /// On a machine of two cores, give server and attack one each, and the victims a priority, so that

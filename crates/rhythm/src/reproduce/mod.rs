@@ -6,7 +6,9 @@ mod progress;
 mod rhythm;
 mod rpo;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use rhythm_bench::reproduce;
+use rhythm_net::signal::{self, Signal};
 use std::process::ExitCode;
 
 /// Make a paper's charts and tables, with the paper's figures beside.
@@ -24,6 +26,14 @@ enum Paper {
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    // Servers and folders are not left behind by a signal.
+    let _watch = signal::watch(|signal| match signal {
+        Signal::Terminate => reproduce::leave(128 + 15),
+        Signal::Interrupt => reproduce::leave(128 + 2),
+        Signal::Reload => reproduce::leave(128 + 1),
+        Signal::User1 => {}
+    })
+    .context("cannot watch for signals")?;
     match args.paper {
         Paper::Kv(args) => kv::run(args),
         Paper::Rhythm(args) => rhythm::run(args),

@@ -1,8 +1,11 @@
 //! `rhythm reproduce`: all of it, as small as can be.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 #[test]
 fn charts_tables_and_data_are_made() {
@@ -56,6 +59,50 @@ fn charts_tables_and_data_are_made() {
     let ratios: Vec<Option<f64>> = ratios.collect();
     assert!(matches!(ratios[..], [None, Some(_), Some(_)]), "{ratios:?}");
     assert!(report["loopback_gbit_s"].as_f64().expect("a number") > 0.0);
+}
+
+#[test]
+fn a_signal_leaves_no_server_and_no_folder_behind() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reproduced-not");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rhythm"));
+    command.args(["reproduce", "kv", "--quick", "--out"]);
+    command.arg(folder.join("out")).env("TMPDIR", &folder);
+    let mut running = command.spawn().expect("it starts");
+    let pid = running.id();
+    let servers = || {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.expect("it runs");
+        (children.split_whitespace().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let until = Instant::now() + Duration::from_secs(30);
+    while servers().is_empty() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let servers = servers();
+    let told = kill_process(Pid::from_child(&running), Signal::TERM);
+    told.expect("it can be told");
+    let status = running.wait().expect("it ends");
+    assert_eq!(status.code(), Some(128 + 15));
+    assert!(!servers.is_empty());
+    for server in servers {
+        let end = || !Path::new(&format!("/proc/{server}")).exists() || is_dead(&server);
+        while !end() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert!(end(), "{server}");
+    }
+    let left = fs::read_dir(&folder).expect("it is there").flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["out"]);
+}
+
+/// Whether a process has ended and nobody has asked how.
+fn is_dead(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next();
+    state.is_some_and(|state| state.starts_with('Z'))
 }
 
 #[test]

@@ -187,7 +187,9 @@ impl Walk for Users {
         };
         // An image is compared with the file, so that must be known.
         let is_unknown = |file: &u16| self.judge.files.get(*file).bytes.is_none();
-        if let Some(file) = expected.file.filter(is_unknown) {
+        let unknown = expected.file.filter(is_unknown);
+        if let Some(file) = unknown.filter(|_| unknown != visit.compared) {
+            visit.compared = unknown;
             return Err(Ask::Static(file));
         }
         expected.is_conditional = false;

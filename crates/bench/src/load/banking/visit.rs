@@ -59,6 +59,9 @@ pub(crate) struct Visit {
     /// The check looked at.
     pub(crate) check: u32,
     pub(crate) side: Side,
+    /// The file asked for last to compare a check's image with: once for each image, or a server
+    /// whose file is wrong would be asked for it without end.
+    pub(crate) compared: Option<u16>,
     /// A browser that has nothing in its cache.
     pub(crate) fresh: bool,
     /// The static files already asked for, a bit each.
@@ -82,6 +85,7 @@ impl Visit {
             last: Page::Login,
             check: 0,
             side: Side::Back,
+            compared: None,
             fresh,
             seen: 0,
         }

@@ -45,6 +45,10 @@ pub(crate) fn judge(
     if let Some(token) = page.after(b"name=\"csrf_token\" value=\"") {
         visit.token = token.to_vec();
     }
+    if ask == Ask::Token && visit.token.is_empty() {
+        // What it is for would ask for it again, and without end.
+        return Err(Fault::invalid("no token on a page with a form"));
+    }
     visit.listed = match interaction {
         Interaction::ProductDetail | Interaction::AdminRequest => Vec::new(),
         _ => page.items().map(|(item, _)| item).collect(),
@@ -461,6 +465,18 @@ mod tests {
             )
         };
         numbers.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_page_that_is_asked_for_its_token_has_one() {
+        let (catalog, mut visit) = (catalog(), Visit::new(Path::Shopping));
+        let mut judged = |content: &str| {
+            let page = document(Interaction::CustomerRegistration.short(), content);
+            of_page(&page, Ask::Token, &mut visit, &catalog)
+        };
+        let without = judged("");
+        assert_eq!(without, Err("no token on a page with a form".to_owned()));
+        assert_eq!(judged("<input name=\"csrf_token\" value=\"a\">"), Ok(()));
     }
 
     #[test]

@@ -83,6 +83,13 @@ impl fmt::Display for Report {
             self.sign_outs,
             self.retries,
         )?;
+        if self.never_served > 0 {
+            let never = self.never_served;
+            writeln!(
+                f,
+                "never served   {never} users found no session free until the end"
+            )?;
+        }
         writeln!(f, "invalid        {}", self.invalid)?;
         writeln!(f, "errors         {}", self.errors.values().sum::<u64>())?;
         for (kind, count) in &self.errors {

@@ -97,7 +97,9 @@ impl<W: Walk> Worker<W> {
             return;
         };
         let now = monotonic();
-        let measuring = self.is_measuring(now);
+        // What was asked for (in open loop: due) in the measurement counts whenever it is answered:
+        // else the longest waits, those that outlast it, would be in no figure.
+        let measuring = self.is_measuring(pending.started);
         if measuring {
             self.counts.requests += 1;
             self.counts.bytes += total as u64;

@@ -10,7 +10,13 @@ impl<W: Walk> Worker<W> {
     /// The end has come: no user arrives any more, and those who think or have not begun are done.
     fn stop(&mut self, port: &mut dyn Port) {
         self.is_stopping = true;
-        self.waiting.clear();
+        // Who was due and found no session has waited until now at least.
+        while let Some(mean) = self.arrival_mean.filter(|_| self.next_arrival < self.end) {
+            if self.is_measuring(self.next_arrival) {
+                (self.counts).never_served(self.end.since(self.next_arrival));
+            }
+            self.next_arrival += self.rng.exponential(mean);
+        }
         for index in 0..self.clients.len() {
             if matches!(self.clients[index].phase, Phase::Idle | Phase::Waiting(_)) {
                 self.timers.clear(index as u32);
@@ -97,18 +103,15 @@ impl<W: Walk> Handler for Worker<W> {
             let all = self.started == self.clients.len();
             self.next_start = if all { Time::NEVER } else { now + START_EVERY };
         }
-        while !self.is_stopping && now >= self.next_arrival {
+        while !self.is_stopping
+            && now >= self.next_arrival
+            && let Some(mean) = self.arrival_mean
+            && let Some(index) = self.idle.pop()
+        {
             let due = self.next_arrival;
-            if let Some(mean) = self.arrival_mean {
-                self.next_arrival = due + self.rng.exponential(mean);
-            }
-            match self.idle.pop() {
-                Some(index) => {
-                    self.arrive(port, index as usize, due);
-                    self.flush(port, index as usize);
-                }
-                None => self.waiting.push_back(due),
-            }
+            self.next_arrival = due + self.rng.exponential(mean);
+            self.arrive(port, index as usize, due);
+            self.flush(port, index as usize);
         }
         let mut due = Vec::new();
         self.timers.expire(now, |index| due.push(index as usize));
@@ -142,7 +145,12 @@ impl<W: Walk> Handler for Worker<W> {
             return Some(own);
         }
         let timers = self.timers.wake_at().unwrap_or(Time::NEVER);
-        Some(own.min(self.next_arrival).min(timers).min(self.end))
+        let own = own.min(timers).min(self.end);
+        // Who is due waits where there is no session.
+        Some(match self.idle.is_empty() {
+            true => own,
+            false => own.min(self.next_arrival),
+        })
     }
 
     fn finished(&self) -> bool {

@@ -4,7 +4,7 @@ use super::super::answers;
 use super::super::client::{Asked, FRAME, judge};
 use super::super::options::Words;
 use super::super::piece::Piece;
-use super::{Task, Worker};
+use super::{FILL_LOST_MAX, Task, Worker};
 use rhythm_net::Port;
 use rhythm_net::clock::monotonic;
 use std::sync::atomic::Ordering;
@@ -110,6 +110,12 @@ impl Worker {
             // A write may yet come about: its key is left as it is.
             self.counts.lost();
             self.spare.push(asked);
+            self.lost_in_row += 1;
+            let is_fill = matches!(self.setup.task, Task::Fill) && !self.fill.is_empty();
+            if is_fill && self.lost_in_row >= FILL_LOST_MAX {
+                self.error("no datagram is answered: the keys are not stored");
+                self.fill = 0..0;
+            }
         }
     }
 
@@ -160,9 +166,14 @@ impl Worker {
                 if asked.is_write && self.nodes == 1 {
                     versions.settle(asked.keys[0].0, false);
                 }
+                // Of several keys by these words each has an answer of its own, and an end follows.
+                let has_end = match options.words {
+                    Words::Meta | Words::Binary => !asked.is_write && asked.keys.len() > 1,
+                    Words::Ascii => false,
+                };
+                asked.is_refused = true;
                 self.error(&reason);
-                asked.keys.clear();
-                Next::Done
+                if has_end { Next::More } else { Next::Done }
             }
         }
     }
@@ -170,10 +181,10 @@ impl Worker {
     /// A request is answered: counts it.
     fn done(&mut self, asked: Asked) {
         self.under_way -= 1;
+        self.lost_in_row = 0;
         self.live.fetch_add(1, Ordering::Relaxed);
-        let is_refused = asked.keys.is_empty();
         let is_fill = matches!(self.setup.task, Task::Fill);
-        if self.is_measuring(asked.started) && !is_refused && !is_fill {
+        if self.is_measuring(asked.started) && !asked.is_refused && !is_fill {
             let took = monotonic().since(asked.started);
             match asked.is_write {
                 true => self.counts.written(took),

@@ -48,7 +48,7 @@ struct Mean {
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-struct Layout {
+pub(super) struct Layout {
     layout: String,
     cohort: usize,
     in_flight: usize,
@@ -124,18 +124,24 @@ impl DeviceReport {
         format!("layout {}, {}{titan}", layout.layout, self.report.gpu.name)
     }
 
-    /// Its layouts, as far as the mix was measured.
-    pub(super) fn rates(&self) -> Vec<Rate> {
+    /// Its layouts with their rates, as far as the paper's mix was measured: a report of some of
+    /// the pages has a mean of these alone.
+    pub(super) fn rates(&self) -> Vec<(&Layout, Rate)> {
         let layouts = self.report.layouts.iter().filter_map(|layout| {
+            let has = |name: &str| layout.pages.iter().any(|page| page.page == name);
+            if !paper::PAGES.iter().all(|paper| has(paper.page.name())) {
+                return None;
+            }
             let rate = layout.requests_per_s.mix14?;
             let watts = |of: &Option<Mean>| of.as_ref().and_then(|of| of.mix14).map(|of| rate / of);
-            Some(Rate {
+            let rate = Rate {
                 name: self.name(layout),
                 requests_per_s: rate,
                 watts: watts(&layout.requests_per_joule),
                 dynamic_watts: watts(&layout.requests_per_dynamic_joule),
                 in_flight: (layout.cohort * layout.in_flight) as f64,
-            })
+            };
+            Some((layout, rate))
         });
         layouts.collect()
     }
@@ -164,7 +170,7 @@ impl DeviceReport {
                 column("p99, ms", Measured),
             ],
         );
-        for (layout, rate) in self.report.layouts.iter().zip(self.rates()) {
+        for (layout, rate) in self.rates() {
             let titan = paper::titan(&layout.layout);
             let of = |value: fn(&paper::Platform) -> f64| titan.map(value);
             let latency = layout.latency.iter().find(|of| of.page == LATENCY_PAGE);
@@ -186,12 +192,16 @@ impl DeviceReport {
             .iter()
             .flat_map(|layout| &layout.latency);
         let lanes = lanes.map(|of| of.cohort).next().unwrap_or(0);
+        let idle = self.report.idle_watts;
+        let idle = idle.map_or(String::new(), |watts| format!(" ({watts:.0} idle)"));
         section.note(format!(
-            "Watts are the board's ({:.0} idle), without its machine, which the paper's have in \
+            "Watts are the board's{idle}, without its machine, which the paper's have in \
              them. Latency is the median of a cohort of {lanes} of {LATENCY_PAGE} on the device \
-             alone, without its formation; the paper's is a mean with it",
-            self.report.idle_watts.unwrap_or(f64::NAN)
+             alone, without its formation; the paper's is a mean with it"
         ));
+        if self.report.layouts.len() > self.rates().len() {
+            section.note("Absent: layouts of which not all of the paper's pages were measured");
+        }
         self.note(&mut section);
         section
     }
@@ -342,4 +352,52 @@ pub(super) fn absent(number: &'static str, title: &'static str) -> Section {
          shows it here",
     );
     section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A report of one layout for each rate, with so many of the paper's pages.
+    fn report(rates: &[Option<f64>], pages: usize) -> DeviceReport {
+        let page = |paper: &paper::PaperPage| {
+            json!({
+                "page": paper.page.name(), "requests_per_s": 1.0, "answer_bytes": 1.0,
+                "crossed_bytes": [1.0, 1.0], "of_crossing_bandwidth": 0.5, "watts": null,
+            })
+        };
+        let pages: Vec<_> = paper::PAGES.iter().take(pages).map(page).collect();
+        let layout = |(name, rate): (&str, &Option<f64>)| {
+            json!({
+                "layout": name, "cohort": 1, "in_flight": 1, "tried": [],
+                "requests_per_s": { "mix14": rate }, "requests_per_joule": null,
+                "requests_per_dynamic_joule": null, "pages": pages.clone(), "latency": [],
+            })
+        };
+        let layouts: Vec<_> = ["a", "b", "c"].into_iter().zip(rates).map(layout).collect();
+        let report = json!({
+            "machine": "m", "command": "c",
+            "report": {
+                "gpu": { "name": "g" }, "bandwidth": null, "layouts": layouts,
+                "idle_watts": null,
+            },
+        });
+        serde_json::from_value(report).expect("a report")
+    }
+
+    #[test]
+    fn rates_are_of_their_layouts_and_of_all_pages() {
+        let all = report(&[None, Some(5.0)], paper::PAGES.len());
+        let rates = all.rates();
+        assert_eq!(rates.len(), 1);
+        assert_eq!(
+            (rates[0].0.layout.as_str(), rates[0].1.requests_per_s),
+            ("b", 5.0)
+        );
+        let mut text = String::new();
+        all.table_3().write(&mut text);
+        assert!(!text.contains("NaN"), "{text}");
+        assert!(report(&[Some(5.0)], 1).rates().is_empty());
+    }
 }

@@ -25,6 +25,7 @@ pub use options::{Effort, RhythmOptions};
 pub use section::Section;
 pub use valgrind::{BEGIN, END};
 
+use super::children::Folder;
 use super::error::ReproduceError;
 use super::files::write;
 use super::progress::ReproduceProgress;
@@ -69,12 +70,15 @@ pub fn run_rhythm(
     let gpus: Vec<DeviceReport> = reports
         .map(|path| DeviceReport::read(path))
         .collect::<Result<_, _>>()?;
-    let rates: Vec<gpu::Rate> = gpus.iter().flat_map(DeviceReport::rates).collect();
+    let rates = gpus.iter().flat_map(DeviceReport::rates);
+    let rates: Vec<gpu::Rate> = rates.map(|(_, rate)| rate).collect();
+    // Not where the report goes, in which others may have files of any name.
+    let folder = Folder::new()?;
     let found = Valgrind::new(
         &options.valgrind,
         &options.program,
         &options.service,
-        &options.out,
+        folder.path(),
     );
     let of = STEPS
         + match &found {

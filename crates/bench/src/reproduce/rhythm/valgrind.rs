@@ -2,11 +2,12 @@
 //! the superblocks that they execute, in order. Both execute our own program, which marks where a
 //! request begins and ends.
 
+use crate::reproduce::children::Process;
 use crate::reproduce::error::ReproduceError;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// The line that stands before a request's superblocks, among those of valgrind.
 pub const BEGIN: &[u8] = b"rhythm: begin\n";
@@ -28,7 +29,7 @@ pub(super) struct Valgrind {
     /// Our program.
     program: PathBuf,
     service: PathBuf,
-    /// Where it leaves its counts.
+    /// Where it leaves its counts, for a while.
     folder: PathBuf,
 }
 
@@ -91,12 +92,9 @@ impl Valgrind {
         let (mut command, counts) = self.counting();
         command.arg(&self.program).args(["bench", "replay"]);
         command.arg("--service").arg(&self.service).args(arguments);
-        let output = command
-            .output()
-            .map_err(ReproduceError::file(&self.valgrind))?;
-        if !output.status.success() {
-            return Err(ended(&String::from_utf8_lossy(&output.stderr)));
-        }
+        let (log, stderr) = self.log()?;
+        let mut child = self.start(command.stderr(stderr))?;
+        self.until_end(&mut child, &log)?;
         read_counts(&counts)
     }
 
@@ -110,27 +108,38 @@ impl Valgrind {
         let (mut command, counts) = self.counting();
         command.arg(&self.program).arg("serve").arg(&self.service);
         command.args(["--workers", "1", "--device", "scalar", "--listen", address]);
-        let log = self.folder.join("log");
-        command.stderr(File::create(&log).map_err(ReproduceError::file(&log))?);
-        let spawned = command.spawn();
-        let mut child = Killed(spawned.map_err(ReproduceError::file(&self.valgrind))?);
+        let (log, stderr) = self.log()?;
+        let mut child = self.start(command.stderr(stderr))?;
         let mut runs = || matches!(child.0.try_wait(), Ok(None));
         load(&mut runs)?;
-        let said = || ended(&fs::read_to_string(&log).unwrap_or_default());
         if !runs() {
-            return Err(said());
+            return Err(said(&log));
         }
         let pid = rustix::process::Pid::from_child(&child.0);
         // Who has ended already is found out below.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let status = child
-            .0
-            .wait()
-            .map_err(ReproduceError::file(&self.valgrind))?;
-        if !status.success() {
-            return Err(said());
-        }
+        self.until_end(&mut child, &log)?;
         read_counts(&counts)
+    }
+
+    /// A file for what a child says.
+    fn log(&self) -> Result<(PathBuf, File), ReproduceError> {
+        let log = self.folder.join("log");
+        let file = File::create(&log).map_err(ReproduceError::file(&log))?;
+        Ok((log, file))
+    }
+
+    fn start(&self, command: &mut Command) -> Result<Process, ReproduceError> {
+        Process::start(command).map_err(ReproduceError::file(&self.valgrind))
+    }
+
+    /// Waits for a child, which must end well.
+    fn until_end(&self, child: &mut Process, log: &Path) -> Result<(), ReproduceError> {
+        let status = child.0.wait();
+        match status.map_err(ReproduceError::file(&self.valgrind))? {
+            status if status.success() => Ok(()),
+            _ => Err(said(log)),
+        }
     }
 
     /// The superblocks of each of so many requests of these pages, each by itself, page by page.
@@ -149,8 +158,7 @@ impl Valgrind {
         let requests = requests.to_string();
         command.args(["--users", &requests, "--requests", &requests]);
         command.args(pages.iter().flat_map(|page| ["--page", page]));
-        let spawned = command.stderr(Stdio::piped()).spawn();
-        let mut child = Killed(spawned.map_err(ReproduceError::file(&self.valgrind))?);
+        let mut child = self.start(command.stderr(Stdio::piped()))?;
         let Some(stderr) = child.0.stderr.take() else {
             return Err(ended("it has no standard error"));
         };
@@ -243,6 +251,11 @@ fn counts(text: &str) -> Option<Counts> {
     })
 }
 
+/// What a child said at last.
+fn said(log: &Path) -> ReproduceError {
+    ended(&fs::read_to_string(log).unwrap_or_default())
+}
+
 fn ended(said: &str) -> ReproduceError {
     let said = said.trim_end();
     let mut from = said.len().saturating_sub(SAID_MAX);
@@ -250,17 +263,6 @@ fn ended(said: &str) -> ReproduceError {
         from += 1;
     }
     ReproduceError::Profiler(said[from..].to_owned())
-}
-
-/// A process that ends when it is dropped.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::setup::Setup;
 use crate::load::Latency;
+use crate::median::median;
 use crate::memcached::{OLDER, ServerReport};
 use crate::reproduce::options::ReproduceOptions;
 use serde::Serialize;
@@ -107,9 +108,7 @@ impl SchemeReport {
 
     /// The middle one of what each death says.
     pub(super) fn middle(&self, of: fn(&Death) -> f64) -> Option<f64> {
-        let mut all: Vec<f64> = self.deaths.iter().map(of).collect();
-        all.sort_by(f64::total_cmp);
-        all.get(all.len() / 2).copied()
+        median(self.deaths.iter().map(of))
     }
 }
 

@@ -82,7 +82,7 @@ impl Servers {
             .collect::<Result<_, _>>()
             .map_err(ReproduceError::file(Path::new("a free port")))?;
         // Another cluster may be there.
-        let folder = self.folder.join(ports[0][0].to_string());
+        let folder = self.folder.path().join(ports[0][0].to_string());
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).map_err(ReproduceError::file(&folder))?;
         let file = folder.join("nodes.toml");

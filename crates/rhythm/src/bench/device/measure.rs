@@ -222,7 +222,7 @@ impl Bench {
 
     /// Each page's answers must be the server's: a figure for others would mean nothing.
     pub(super) fn compare(&self, layout: Layout) -> Result<()> {
-        let mut witness = Witness::new(&self.site, COMPARED);
+        let mut witness = Witness::new(&self.site, COMPARED)?;
         let mut resident = self.resident(self.options(layout, COMPARED, 1))?;
         let mut users = self.log_in(&mut resident, COMPARED, 1)?;
         let every = Page::ALL

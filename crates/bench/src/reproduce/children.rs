@@ -1,0 +1,136 @@
+//! Processes that end, and temporary folders that go, with what made them: when they are dropped,
+//! and where a signal ends this program, which drops nothing ([`leave`]).
+
+use super::error::ReproduceError;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Folders that may be left of programs that were killed and had the same number.
+const LEFT_MAX: u32 = 1000;
+
+/// What is there now.
+struct Now {
+    /// By their numbers; another process may have a number later, but none is another's file.
+    processes: BTreeMap<u32, OwnedFd>,
+    folders: BTreeSet<PathBuf>,
+}
+
+static NOW: Mutex<Now> = Mutex::new(Now {
+    processes: BTreeMap::new(),
+    folders: BTreeSet::new(),
+});
+
+fn now() -> MutexGuard<'static, Now> {
+    NOW.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends this program with this code, and before it all processes that it has started to reproduce
+/// something; their folders go, too. For signals.
+pub fn leave(code: i32) -> ! {
+    // Held to the end: no thread starts another.
+    let now = now();
+    for process in now.processes.values() {
+        // It may have ended by itself.
+        let _ = pidfd_send_signal(process, Signal::KILL);
+    }
+    for folder in &now.folders {
+        let _ = fs::remove_dir_all(folder);
+    }
+    std::process::exit(code)
+}
+
+/// A process that ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Process(pub(super) Child);
+
+impl Process {
+    pub(super) fn start(command: &mut Command) -> io::Result<Process> {
+        let mut now = now();
+        let mut child = command.spawn()?;
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(file) => {
+                now.processes.insert(child.id(), file);
+                Ok(Process(child))
+            }
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error.into())
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+        now().processes.remove(&self.0.id());
+    }
+}
+
+/// A temporary folder that goes when it is dropped.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new() -> Result<Folder, ReproduceError> {
+        let mut now = now();
+        let mut number = 0;
+        loop {
+            let name = format!("rhythm-reproduce-{}-{number}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            match fs::create_dir(&path) {
+                Ok(()) => {
+                    now.folders.insert(path.clone());
+                    return Ok(Folder(path));
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < LEFT_MAX => {
+                    number += 1;
+                }
+                Err(error) => return Err(ReproduceError::file(&path)(error)),
+            }
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+        now().folders.remove(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_and_processes_go_and_none_is_in_the_way_of_another() {
+        let [one, two] = [Folder::new(), Folder::new()].map(|folder| folder.expect("a folder"));
+        assert!(one.path() != two.path() && two.path().is_dir());
+        let mut sleep = Command::new("sleep");
+        let process = Process::start(sleep.arg("60")).expect("there is sleep");
+        let pid = process.0.id();
+        assert!(now().processes.contains_key(&pid));
+        let path = two.path().to_owned();
+        drop((process, one, two));
+        assert!(!path.exists() && !now().processes.contains_key(&pid));
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+}
