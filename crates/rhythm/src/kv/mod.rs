@@ -134,13 +134,18 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What signals do, before the server is `started` and from then on.
+/// What signals do, before the server is `started` and from then on. One that is to end before is
+/// not waited for, as a ring may have it wait for long: it serves nobody.
 fn on_signal(
     ending: Sender<bool>,
     auth_file: Option<PathBuf>,
     started: Arc<OnceLock<Handle>>,
 ) -> impl FnMut(Signal) {
     move |signal| match signal {
+        Signal::Terminate | Signal::Interrupt | Signal::User1 if started.get().is_none() => {
+            logs::finish();
+            std::process::exit(0);
+        }
         Signal::Terminate | Signal::Interrupt => drop(ending.send(false)),
         Signal::User1 => drop(ending.send(true)),
         Signal::Reload => {
