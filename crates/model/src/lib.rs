@@ -30,7 +30,7 @@ pub use settings::{Backend, Costs, Mistake, Settings};
 /// The settings make no sense, or describe more requests than are simulated.
 pub fn run(settings: &Settings) -> Result<Figures, Mistake> {
     settings.check()?;
-    let mut seen = figures::Seen::default();
+    let mut seen = figures::Seen::new(settings.duration);
     for index in 0..settings.workers {
         let arrivals = arrivals::Arrivals::of_worker(settings, index);
         worker::Worker::new(settings, arrivals).run(&mut seen);

@@ -151,7 +151,7 @@ impl Worker {
         let lanes = self.pool.cohort(id);
         seen.launched(reason, lanes.len());
         for lane in lanes {
-            seen.waited(self.now - lane.arrived, self.now - lane.read);
+            seen.waited(lane.arrived, lane.read, self.now);
         }
         let calls = self.backend.map_or(0, |backend| backend.calls);
         self.stage(id, calls, seen);

@@ -147,6 +147,41 @@ fn what_is_too_much_is_answered_as_fast_as_it_goes() {
     near(figures.answers_per_s, 100.0 / 0.0011, 0.01);
     near(figures.full, 1.0, 0.01);
     near(figures.utilization, 1.0, 0.01);
+    assert!(!figures.keeps_up);
+}
+
+/// Answers that are still to come when the last request has arrived are no sign of too much.
+#[test]
+fn a_slow_backend_is_no_lack_of_workers() {
+    for latency in [5 * MS, 50 * MS] {
+        let mut settings = settings();
+        settings.costs = Costs::MEASURED;
+        settings.formation.policy = Policy::WorkConserving;
+        settings.duration = Duration::from_millis(200);
+        settings.backend = Some(Backend { calls: 1, latency });
+        let figures = run(&settings);
+        assert!(figures.answers_per_s < 0.98 * settings.rate);
+        assert!(figures.keeps_up, "{latency:?}");
+        settings.rate = 1e6;
+        assert!(!run(&settings).keeps_up, "{latency:?}");
+    }
+}
+
+/// A worker that is done early has nothing to do until all are.
+#[test]
+fn cores_are_busy_for_their_share_of_the_whole_time() {
+    let mut settings = settings();
+    settings.workers = 16;
+    settings.rate = 100.0;
+    settings.duration = MS * 100;
+    settings.costs.answer = MS;
+    let figures = run(&settings);
+    let time = 16.0 * figures.requests as f64 / figures.answers_per_s;
+    near(
+        figures.utilization,
+        figures.requests as f64 * 1e-3 / time,
+        1e-6,
+    );
 }
 
 /// Each call adds its time and nothing else, as long as there are contexts; where there is one, a

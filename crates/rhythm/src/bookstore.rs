@@ -5,7 +5,9 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use rusqlite::Connection;
-use std::fs;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -79,17 +81,33 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a database in a file; none is left where that fails.
+/// Makes a database in a file, which is there when it is whole, and not before.
 fn make(path: &Path, scale: &str) -> Result<()> {
     let shown = path.display();
     if path.exists() {
         bail!("{shown} is there already: give another file, or remove it");
     }
-    let made = fill(path, scale);
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = Path::new(&beside);
+    File::create_new(beside).with_context(|| {
+        let beside = beside.display();
+        format!("cannot make {beside}; where one that was interrupted left it, remove it")
+    })?;
+    let made = fill(beside, scale).and_then(|()| name(beside, path));
     if made.is_err() {
-        let _ = fs::remove_file(path);
+        let _ = fs::remove_file(beside);
     }
     made.with_context(|| format!("cannot make {shown}"))
+}
+
+/// Gives a file its name, unless another one has it by now.
+fn name(file: &Path, name: &Path) -> Result<()> {
+    match renameat_with(CWD, file, CWD, name, RenameFlags::NOREPLACE) {
+        // Not all file systems can say that.
+        Err(Errno::INVAL | Errno::NOSYS) if !name.exists() => Ok(fs::rename(file, name)?),
+        renamed => Ok(renamed?),
+    }
 }
 
 fn fill(path: &Path, scale: &str) -> Result<()> {
@@ -127,6 +145,28 @@ fn statements(text: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_there_when_it_is_whole_and_takes_no_others_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, beside] = ["shop.db", "shop.db.new"].map(|name| folder.path().join(name));
+        // What an interruption left is told, and stays.
+        fs::write(&beside, "half").unwrap();
+        let error = format!("{:#}", make(&file, "no statement;\n").unwrap_err());
+        assert!(error.contains("shop.db.new"), "{error}");
+        assert_eq!(fs::read_to_string(&beside).unwrap(), "half");
+        fs::remove_file(&beside).unwrap();
+        assert!(make(&file, "no statement;\n").is_err());
+        assert!(!file.exists() && !beside.exists());
+        for (path, text) in [(&file, "another"), (&beside, "whole")] {
+            fs::write(path, text).unwrap();
+        }
+        assert!(name(&beside, &file).is_err());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "another");
+        fs::remove_file(&file).unwrap();
+        name(&beside, &file).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "whole");
+    }
 
     #[test]
     fn statements_end_where_sqlite_has_them_end() {

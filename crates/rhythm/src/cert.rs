@@ -50,9 +50,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let shown = folder.display();
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {shown}"))?;
     let [certificate_file, key_file] = ["cert.pem", "key.pem"].map(|name| folder.join(name));
-    // The key first: without it the certificate is no use.
-    write(&key_file, 0o600, &key)?;
-    write(&certificate_file, 0o644, &certificate)?;
+    write(&[
+        (&key_file, 0o600, &key),
+        (&certificate_file, 0o644, &certificate),
+    ])?;
     output::print(format_args!(
         "{} and {}: for {}, for {} days\n\
          rhythm serve DIR --tls-listen 127.0.0.1:8443 --tls-certificate {} --tls-key {}\n",
@@ -84,10 +85,22 @@ fn make(names: &[String], days: u32) -> Result<(String, String)> {
     Ok((certificate.pem(), key.serialize_pem()))
 }
 
-/// Writes a file that is not there yet.
-fn write(path: &Path, mode: u32, text: &str) -> Result<()> {
-    let mut new = OpenOptions::new();
-    let opened = new.write(true).create_new(true).mode(mode).open(path);
-    let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.with_context(|| format!("cannot write {}", path.display()))
+/// Writes files that are not there yet: all of them, or none.
+fn write(files: &[(&Path, u32, &str)]) -> Result<()> {
+    let mut made = Vec::new();
+    let written = files.iter().try_for_each(|(path, mode, text)| {
+        let mut new = OpenOptions::new();
+        let new = new.write(true).create_new(true).mode(*mode).open(path);
+        let written = new.and_then(|mut file| {
+            made.push(path);
+            file.write_all(text.as_bytes())
+        });
+        written.with_context(|| format!("cannot write {}", path.display()))
+    });
+    if written.is_err() {
+        for path in made {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    written
 }

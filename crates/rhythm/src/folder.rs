@@ -12,7 +12,7 @@ use regular::{Found, RegularFile, Unfit};
 use rhythm_engine::compile::compile;
 use rhythm_engine::diagnostic::{Diagnostic, Severity};
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::{Mistake, Outside, StaticSettings};
+use rhythm_engine::settings::{Mistake, Outside, ServiceConfig, StaticSettings};
 use rhythm_engine::source::Sources;
 use rhythm_server::backend::kinds;
 use rhythm_server::{FileContent, Site, SiteSettings, StaticFile, Statics};
@@ -57,22 +57,11 @@ impl Folder {
                 folder.display()
             );
         }
-        let mut sources = Sources {
-            folder: folder.to_owned(),
-            outside: Outside {
-                variable: |name| match std::env::var(name) {
-                    Ok(value) => Ok(value),
-                    Err(VarError::NotPresent) => Err("is not set".to_owned()),
-                    Err(VarError::NotUnicode(_)) => Err("is no UTF-8".to_owned()),
-                },
-                first_line: rhythm_server::backend::first_line,
-            },
-            ..Sources::default()
-        };
+        let mut sources = no_sources(folder);
         let mut text_bytes = 0;
-        let mut read = |path: &Path, sources: &mut Sources| {
+        let mut read = |path: &Path, found: Result<Found>, sources: &mut Sources| {
             let name = relative(folder, path)?;
-            match read_text(path, &mut text_bytes) {
+            match found.and_then(|found| read_text(path, found, &mut text_bytes)) {
                 Ok(text) => drop(sources.files.insert(name, text)),
                 // What comes after it is too much, too.
                 Err(why) if text_bytes > TEXT_BYTES_MAX => return Err(why),
@@ -81,22 +70,20 @@ impl Folder {
             Ok::<_, anyhow::Error>(())
         };
         if has_service_file {
-            read(&service_file, &mut sources)?;
+            read(&service_file, Found::find(&service_file), &mut sources)?;
         }
         let settings = sources.config(&kinds()).statics;
-        let walk = Walk {
-            outside: settings.outside_links,
-            files_max: settings.files_max as usize,
-        };
+        let walk = Walk::of(&settings);
         let mut refused = BTreeMap::new();
         let mut refuse = |path: &Path, why| {
             refused.insert(relative(folder, path)?, unread(&why));
             Ok(())
         };
         for below in ["pages", "templates"] {
-            for path in walk.through(&folder.join(below), &mut refuse)? {
+            let below = folder.join(below);
+            for path in walk.through(&below, &mut refuse)? {
                 match path.extension().is_some_and(|ending| ending == "html") {
-                    true => read(&path, &mut sources)?,
+                    true => read(&path, walk.find(&path, &below), &mut sources)?,
                     false => drop(sources.others.insert(relative(folder, &path)?)),
                 }
             }
@@ -143,11 +130,12 @@ impl Folder {
     /// What cannot be read, or is more than the settings allow.
     pub(crate) fn static_files(&self, settings: &StaticSettings) -> Result<Vec<StaticFile>> {
         let names = &self.sources.static_files;
+        let walk = Walk::of(settings);
         let (mut kept, mut streamed) = (0, 0);
         let mut files = Vec::with_capacity(names.len());
         for name in names {
             let path = self.statics.join(name);
-            let file = Found::find(&path)?.open()?;
+            let file = walk.find(&path, &self.statics)?.open()?;
             let modified = file.modified();
             let content = if file.version.length <= u64::from(settings.kept_bytes_max) {
                 kept += file.version.length;
@@ -315,9 +303,36 @@ fn unread(why: &anyhow::Error) -> Mistake {
     }
 }
 
+/// A service's folder of which nothing is read yet.
+fn no_sources(folder: &Path) -> Sources {
+    Sources {
+        folder: folder.to_owned(),
+        outside: Outside {
+            variable: |name| match std::env::var(name) {
+                Ok(value) => Ok(value),
+                Err(VarError::NotPresent) => Err("is not set".to_owned()),
+                Err(VarError::NotUnicode(_)) => Err("is no UTF-8".to_owned()),
+            },
+            first_line: rhythm_server::backend::first_line,
+        },
+        ..Sources::default()
+    }
+}
+
+/// What service.toml of a folder says, as far as it can be read; nothing else is.
+pub(crate) fn settings(folder: &Path) -> ServiceConfig {
+    let file = folder.join("service.toml");
+    let mut sources = no_sources(folder);
+    // What is wrong with it is told when all of the folder is read.
+    if let Ok(text) = Found::find(&file).and_then(|found| read_text(&file, found, &mut 0)) {
+        sources.files.insert("service.toml".to_owned(), text);
+    }
+    sources.config(&kinds())
+}
+
 /// Reads a text, which is counted with those before.
-fn read_text(path: &Path, text_bytes: &mut u64) -> Result<String> {
-    let file = Found::find(path)?.open()?;
+fn read_text(path: &Path, found: Found, text_bytes: &mut u64) -> Result<String> {
+    let file = found.open()?;
     *text_bytes += file.version.length;
     let read = || {
         if *text_bytes > TEXT_BYTES_MAX {

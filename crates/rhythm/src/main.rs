@@ -5,6 +5,7 @@
 //! causes, and ends with exit code 1; wrong flags end with 2.
 #![deny(unsafe_code)]
 
+mod admin;
 mod allocator;
 mod backends;
 mod bench;
@@ -27,6 +28,7 @@ mod manager;
 mod model;
 mod new;
 mod output;
+mod passed;
 mod remote;
 mod reproduce;
 mod rpo;

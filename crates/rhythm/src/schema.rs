@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use rhythm_engine::program::ERROR_STATUSES;
 use rhythm_engine::settings::{
-    BackendKey, Definition, NONE, PoolSettings, ServiceConfig, Setting, SettingKind, Value,
+    BackendKey, Definition, NONE, PoolSettings, ProxySettings, ServiceConfig, Setting, SettingKind,
+    Value,
 };
 use rhythm_server::backend::kinds;
 use serde_json::{Map, Value as Json, json};
@@ -71,6 +72,7 @@ fn service() -> Json {
         tables.insert(section.name().to_owned(), table(section.about(), keys));
     }
     tables.insert("backend".to_owned(), backends());
+    tables.insert("proxy".to_owned(), proxies());
     let statuses = ERROR_STATUSES.iter().map(u16::to_string);
     let page = json!({ "type": "string", "description": "A page file without a route." });
     let errors = statuses.chain(["default".to_owned()]);
@@ -121,6 +123,28 @@ fn backends() -> Json {
         "type": "object",
         "description": "What pages ask, by name.",
         "additionalProperties": { "oneOf": of_kinds },
+    })
+}
+
+/// The routes that other servers answer.
+fn proxies() -> Json {
+    let one_or_more = |about: &str| {
+        let text = json!({ "type": "string" });
+        let list = json!({ "type": "array", "items": text, "minItems": 1 });
+        json!({ "description": about, "anyOf": [text, list] })
+    };
+    let of_settings = ProxySettings::DEFINITIONS.iter().map(setting);
+    let mut keys: Map<String, Json> = of_settings.collect();
+    let paths = "The paths that go there, such as \"/app/**\".";
+    keys.insert("match".to_owned(), one_or_more(paths));
+    let servers = "The servers, such as \"http://127.0.0.1:3000\".";
+    keys.insert("to".to_owned(), one_or_more(servers));
+    let mut route = table("A route that another server answers.", keys);
+    route["required"] = json!(["match", "to"]);
+    json!({
+        "type": "array",
+        "description": "What no page and no file answers, and another server does.",
+        "items": route,
     })
 }
 
@@ -196,17 +220,23 @@ fn page() -> Result<Json> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhythm_engine::source::{page_keys, param_keys, param_types, step_keys};
+    use rhythm_engine::source::{
+        page_keys, param_keys, param_types, proxy_keys, service_tables, step_keys,
+    };
     use std::collections::BTreeSet;
+
+    fn keys(of: &Json) -> BTreeSet<String> {
+        let keys = of["properties"].as_object().expect("a table").keys();
+        keys.cloned().collect()
+    }
+
+    fn known(keys: Vec<&str>) -> BTreeSet<String> {
+        keys.into_iter().map(str::to_owned).collect()
+    }
 
     #[test]
     fn the_schema_of_pages_has_their_keys_and_no_others() {
         let schema = page().expect("it is JSON");
-        let keys = |of: &Json| -> BTreeSet<String> {
-            let keys = of["properties"].as_object().expect("a table").keys();
-            keys.cloned().collect()
-        };
-        let known = |keys: Vec<&str>| keys.into_iter().map(str::to_owned).collect();
         assert_eq!(keys(&schema), known(page_keys()));
         let definitions = &schema["definitions"];
         assert_eq!(keys(&definitions["param"]), known(param_keys()));
@@ -223,7 +253,11 @@ mod tests {
     #[test]
     fn the_schema_of_services_has_their_tables() {
         let schema = service();
+        assert_eq!(keys(&schema), known(service_tables()));
         let tables = &schema["properties"];
+        let settings = ProxySettings::DEFINITIONS.iter();
+        let of_proxy = settings.map(|it| it.key).chain(proxy_keys()).collect();
+        assert_eq!(keys(&tables["proxy"]["items"]), known(of_proxy));
         assert_eq!(tables["session"]["properties"]["csrf"]["type"], "boolean");
         assert!(tables["session"]["properties"]["missing"].is_object());
         assert!(tables["errors"]["properties"]["404"].is_object());

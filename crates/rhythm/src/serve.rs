@@ -5,30 +5,29 @@ use crate::backends::BackendArgs;
 use crate::device::{CudaArgs, take_all_queues};
 use crate::ending::{ENDING_MAX, exit_after};
 use crate::flags::Overrides;
-use crate::folder::{Folder, told_once};
+use crate::folder::{self, Folder, told_once};
 use crate::logs::{self, simd_mistake};
 use crate::manager::{Manager, Told};
+use crate::passed;
 use crate::remote::{ChoiceParser, DeviceChoice, Nodes, RemoteArgs};
 use crate::rpo::own::{self, OwnArgs};
 use crate::services::{self, Compiled};
-use crate::watch;
+use crate::watch::{self, Watched};
 use anyhow::{Context, Result, bail};
-use listenfd::ListenFd;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::program::Service;
-use rhythm_engine::settings::{BackendConfig, ServiceConfig, UrlPlace};
+use rhythm_engine::settings::{BackendConfig, LogFormat, Origin, ServiceConfig, UrlPlace};
+use rhythm_net::Waker;
 use rhythm_net::signal::{self, Signal};
-use rhythm_net::{ListenOptions, Listener, Waker};
 use rhythm_protocol::scan::Level;
 use rhythm_server::backend::{self, Backend};
 use rhythm_server::{
-    Control, DeviceFigures, Inherited, Loader, LogOpener, Server, ServerOptions, ServerParts, Site,
-    Sites, system_resolver,
+    Control, DeviceFigures, Loader, LogOpener, Server, ServerOptions, ServerParts, Site, Sites,
+    system_resolver,
 };
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,17 +77,23 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     take_all_queues(args.device.here());
     let nodes = args.remote.open(&args.device)?;
     // It takes what is said of them out of the environment: before there is another thread.
-    let inherited = inherited()?;
+    let inherited = passed::inherited()?;
     let signals = Arc::<Mutex<Signals>>::default();
     let told = signals.clone();
     let watch = signal::watch(move |signal| lock(&told).tell(signal));
     let watch = watch.context("cannot watch for signals")?;
+    // Before anything is loaded, which may have something to tell.
+    logs::start(log_format(&args)).context("cannot log")?;
+    // What changes while it is loaded is loaded again.
+    let watched: Vec<Watched> = match args.watch {
+        true => args.folders.iter().map(|at| Watched::new(at)).collect(),
+        false => Vec::new(),
+    };
     let (all, mistakes) = first(&args, nodes.as_ref())?;
     let sites = Sites::new(all.clone()).map_err(anyhow::Error::msg)?;
     let services: Vec<&Service> = all.iter().map(|site| &**site.service()).collect();
     // What is the whole server's is the same in all.
     let config = &services[0].config;
-    logs::start(config.server.log_format).context("cannot log")?;
     for mistake in mistakes {
         tracing::error!("{mistake}");
     }
@@ -135,12 +140,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     // Before anybody is told that it serves, and may tell it to stop.
     lock(&signals).started(obey(server.control(), told.clone()));
     let rpo = own::start(&args.rpo, server.control(), server.metrics().clone())?;
-    if args.watch {
-        for folder in args.folders {
-            let control = server.control();
-            let begun = watch::begin(folder, move || control.ask_reload());
-            begun.context("cannot watch the folder")?;
-        }
+    for folder in watched {
+        let control = server.control();
+        let begun = folder.begin(move || control.ask_reload());
+        begun.context("cannot watch the folder")?;
     }
     let names = services.iter().map(|service| &*service.config.service.name);
     let names: Vec<&str> = names.collect();
@@ -174,43 +177,14 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The sockets that whoever started this process passed to it (sd_listen_fds(3)).
-fn inherited() -> Result<Inherited> {
-    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-    let mut names = names.split(':');
-    let mut passed = ListenFd::from_env();
-    let mut inherited = Inherited::default();
-    for index in 0..passed.len() {
-        let name = names.next().unwrap_or_default();
-        let listener = take_listener(&mut passed, index).with_context(|| {
-            format!("socket {index} of those passed (LISTEN_FDS) cannot be listened on")
-        })?;
-        match name {
-            "admin" if inherited.admin.is_some() => {
-                bail!("two of the sockets passed (LISTEN_FDNAMES) are named admin: name one so")
-            }
-            "admin" => inherited.admin = listener,
-            "tls" => inherited.tls.extend(listener),
-            _ => inherited.clients.extend(listener),
-        }
-    }
-    Ok(inherited)
-}
-
-/// A socket that was passed, TCP or Unix, unless it was taken before.
-fn take_listener(passed: &mut ListenFd, index: usize) -> io::Result<Option<Listener>> {
-    let tcp = passed.take_tcp_listener(index);
-    let socket: Option<OwnedFd> = match tcp {
-        Ok(socket) => socket.map(OwnedFd::from),
-        Err(no_tcp) => match passed.take_unix_listener(index) {
-            Ok(socket) => socket.map(OwnedFd::from),
-            Err(_) => return Err(no_tcp),
-        },
-    };
-    let nodelay = ListenOptions::default().nodelay;
-    socket
-        .map(|socket| Listener::inherited(socket, nodelay))
-        .transpose()
+/// What flags say of the log's form, or the first service.toml that does: all that do agree, or
+/// nothing is served.
+fn log_format(args: &Args) -> LogFormat {
+    let says = |config: &ServiceConfig| config.origin("server", "log_format") != Origin::Default;
+    let mut configs = args.folders.iter().map(|at| folder::settings(at));
+    let mut config = configs.find(says).unwrap_or_default();
+    args.overrides.apply(&mut config);
+    config.server.log_format
 }
 
 fn lock(signals: &Mutex<Signals>) -> MutexGuard<'_, Signals> {
@@ -289,8 +263,8 @@ fn loader(args: Args, first: Vec<Arc<Site>>, nodes: Option<Nodes>) -> Loader {
     let mut last = first;
     Box::new(move || {
         let all = load(&args, &last, nodes.as_ref());
-        let all = all.into_iter().zip(&mut last);
-        all.map(|(loaded, last)| match loaded {
+        let all = all.into_iter().zip(&mut last).zip(&args.folders);
+        all.map(|((loaded, last), folder)| match loaded {
             Ok(site) => {
                 warn(&site);
                 *last = Arc::clone(&site);
@@ -300,7 +274,7 @@ fn loader(args: Args, first: Vec<Arc<Site>>, nodes: Option<Nodes>) -> Loader {
                 let message = format!("{error:#}");
                 tracing::error!("{message}");
                 let (config, label) = (&last.service().config, &last.settings().label);
-                watch::site_of_mistakes(&message, config.clone(), label.clone())
+                watch::site_of_mistakes(&message, folder, config.clone(), label.clone())
                     .map_err(|why| format!("{why:#}"))
             }
             Err(error) => Err(format!("{error:#}")),
@@ -344,7 +318,7 @@ fn first_of_mistakes(args: &Args, folder: &Path, message: &str) -> Option<Arc<Si
     if let Some(label) = &label {
         config.service.name.clone_from(label);
     }
-    watch::site_of_mistakes(message, config, label).ok()
+    watch::site_of_mistakes(message, folder, config, label).ok()
 }
 
 /// Reads and compiles the folders, with the flags that override their service.toml. Of services

@@ -12,6 +12,7 @@ use rhythm_engine::source::Sources;
 use rhythm_server::backend::kinds;
 use rhythm_server::{Site, SiteSettings};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -20,49 +21,69 @@ use std::{fs, io, thread};
 /// How often the folder is looked through.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// So many files are looked at, and folders so deep: what a service has.
+/// So many files and folders are looked at, and folders so deep: what a service has.
 const FILES_MAX: usize = 20_000;
 const DEPTH_MAX: usize = 16;
 
-/// Calls `changed` after each change of a service's files, for as long as the process lives.
-///
-/// # Errors
-/// No thread can be begun.
-pub(crate) fn begin(folder: PathBuf, changed: impl Fn() + Send + 'static) -> io::Result<()> {
-    let mut known = state(&folder);
-    let watch = move || {
-        let mut last = known;
-        loop {
-            thread::sleep(EVERY);
-            let now = state(&folder);
-            if now == last && now != known {
-                known = now;
-                changed();
-            }
-            last = now;
-        }
-    };
-    thread::Builder::new()
-        .name("watch".to_owned())
-        .spawn(watch)?;
-    Ok(())
+/// A service's folder, as it was before its files were read.
+pub(crate) struct Watched {
+    folder: PathBuf,
+    known: u64,
 }
 
-/// A number that is another one where a file is.
-fn state(folder: &Path) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let mut left = FILES_MAX;
-    for below in ["pages", "templates", "static"] {
-        look(&folder.join(below), DEPTH_MAX, &mut left, &mut hasher);
+impl Watched {
+    pub(crate) fn new(folder: &Path) -> Watched {
+        Watched {
+            folder: folder.to_owned(),
+            known: state(folder),
+        }
     }
+
+    /// Calls `changed` after each change of the service's files since then, for as long as the
+    /// process lives.
+    ///
+    /// # Errors
+    /// No thread can be begun.
+    pub(crate) fn begin(self, changed: impl Fn() + Send + 'static) -> io::Result<()> {
+        let Watched { folder, mut known } = self;
+        let watch = move || {
+            let mut last = known;
+            loop {
+                thread::sleep(EVERY);
+                let now = state(&folder);
+                if now == last && now != known {
+                    known = now;
+                    changed();
+                }
+                last = now;
+            }
+        };
+        thread::Builder::new()
+            .name("watch".to_owned())
+            .spawn(watch)?;
+        Ok(())
+    }
+}
+
+/// A number that is another one where a file is. Static files come last: however many there are,
+/// what pages are made of is looked at.
+fn state(folder: &Path) -> u64 {
+    let mut look = Look {
+        hasher: DefaultHasher::new(),
+        left: FILES_MAX,
+        above: Vec::new(),
+    };
     // Beside service.toml what tables are made of, but no databases, which change by being used.
     for entry in entries(folder) {
         let ending = entry.extension().unwrap_or_default();
         if ["toml", "sql"].iter().any(|known| ending == *known) {
-            look(&entry, 0, &mut left, &mut hasher);
+            look.at(&entry);
         }
     }
-    hasher.finish()
+    for below in ["pages", "templates", "static"] {
+        look.at(&folder.join(below));
+    }
+    look.hasher.finish()
 }
 
 /// What stands in a folder, in order.
@@ -73,34 +94,53 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn look(path: &Path, depth: usize, left: &mut usize, hasher: &mut DefaultHasher) {
-    let Ok(metadata) = fs::metadata(path) else {
-        return;
-    };
-    if metadata.is_dir() {
-        if depth > 0 {
-            for entry in entries(path) {
-                look(&entry, depth - 1, left, hasher);
-            }
+/// One look at a folder.
+struct Look {
+    hasher: DefaultHasher,
+    /// So many files and folders more are looked at.
+    left: usize,
+    /// The folders that it is in now: a link may lead back to one.
+    above: Vec<(u64, u64)>,
+}
+
+impl Look {
+    fn at(&mut self, path: &Path) {
+        let Some(left) = self.left.checked_sub(1) else {
+            return;
+        };
+        let Ok(metadata) = fs::metadata(path) else {
+            return;
+        };
+        self.left = left;
+        if !metadata.is_dir() {
+            let written = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            (path, metadata.len(), written).hash(&mut self.hasher);
+            return;
         }
-    } else if *left > 0 {
-        *left -= 1;
-        let written = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        (path, metadata.len(), written).hash(hasher);
+        let identity = (metadata.dev(), metadata.ino());
+        if self.above.len() < DEPTH_MAX && !self.above.contains(&identity) {
+            self.above.push(identity);
+            entries(path).iter().for_each(|entry| self.at(entry));
+            self.above.pop();
+        }
     }
 }
 
-/// A site in place of one that cannot be compiled, with these settings and what it is called among
-/// others: every page says what is wrong, and asks again soon.
+/// A site in place of one that cannot be compiled, with these settings, its folder's certificate
+/// and what it is called among others: every page says what is wrong, and asks again soon.
 ///
 /// # Errors
 /// It cannot be made.
 pub(crate) fn site_of_mistakes(
     message: &str,
+    folder: &Path,
     config: ServiceConfig,
     label: Option<String>,
 ) -> Result<Arc<Site>> {
-    let mut sources = Sources::default();
+    let mut sources = Sources {
+        folder: folder.to_owned(),
+        ..Sources::default()
+    };
     let mut file = |name: &str, text: String| sources.files.insert(name.to_owned(), text);
     file(
         "service.toml",
@@ -148,6 +188,28 @@ mod tests {
     fn what_is_said_is_a_text_of_the_page() {
         let page = page_of("a<b & {{ c }} {% d %} +++");
         assert!(page.contains("<pre>a&lt;b &amp; &#123;&#123; c }} &#123;% d %} +++</pre>"));
+    }
+
+    #[test]
+    fn links_that_lead_back_and_many_files_hide_no_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        for below in ["pages", "static"] {
+            fs::create_dir(folder.join(below)).unwrap();
+        }
+        for number in 0..FILES_MAX {
+            fs::write(folder.join(format!("static/{number}")), "").unwrap();
+        }
+        for link in 0..8 {
+            let link = folder.join(format!("pages/a{link}"));
+            std::os::unix::fs::symlink(folder.join("pages"), link).unwrap();
+        }
+        let before = state(folder);
+        fs::write(folder.join("pages/b.html"), "").unwrap();
+        let with_page = state(folder);
+        assert_ne!(with_page, before);
+        fs::write(folder.join("service.toml"), "").unwrap();
+        assert_ne!(state(folder), with_page);
     }
 
     #[test]

@@ -19,6 +19,17 @@ use toml::de::{DeTable, DeValue};
 const URL: &str = "url";
 const URL_FILE: &str = "url_file";
 
+/// The tables of `service.toml` that are no settings.
+const OTHERS: [&str; 3] = ["backend", "errors", "proxy"];
+
+/// The tables that `service.toml` may have.
+pub(super) fn tables() -> Vec<&'static str> {
+    let config = ServiceConfig::default();
+    let sections = config.sections();
+    let settings = sections.iter().map(|section| section.name());
+    settings.chain(OTHERS).collect()
+}
+
 /// Where `service.toml` is: what its files are relative to, and its variables' values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'f> {
@@ -100,9 +111,6 @@ pub(crate) fn read<'a>(
     };
     let defaults = ServiceConfig::default();
     let sections = defaults.sections();
-    let known: Vec<&str> = (sections.iter().map(|section| section.name()))
-        .chain(["backend", "errors", "proxy"])
-        .collect();
     let elsewhere = |key: &str| {
         let is = |setting: &&Definition| setting.key == key || setting.rule.was == Some(key);
         let found = sections.iter().filter_map(|section| {
@@ -112,7 +120,7 @@ pub(crate) fn read<'a>(
         let found: Vec<String> = found.collect();
         (!found.is_empty()).then(|| format!("is it {}?", found.join(" or ")))
     };
-    let root = Keys::named(toml, &table, 0, &known, elsewhere, report);
+    let root = Keys::named(toml, &table, 0, &tables(), elsewhere, report);
     let config = &mut service.config;
     for section in sections {
         let Some((table, offset)) = root.table(section.name(), "...", report) else {

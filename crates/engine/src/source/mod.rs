@@ -33,6 +33,16 @@ use crate::settings::{BackendConfig, Mistake, Outside, ServiceConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+/// The tables of `service.toml`.
+pub fn service_tables() -> Vec<&'static str> {
+    config::tables()
+}
+
+/// The keys of a `[[proxy]]` that are no settings.
+pub fn proxy_keys() -> Vec<&'static str> {
+    proxy::OTHERS.to_vec()
+}
+
 /// The keys of a page's header.
 pub fn page_keys() -> Vec<&'static str> {
     declaration::PAGE_KEYS.to_vec()

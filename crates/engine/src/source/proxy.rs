@@ -6,7 +6,7 @@ use crate::settings::{BackendUrl, ProxyConfig, ProxyPattern, ProxySettings, Sect
 use toml::de::{DeTable, DeValue};
 
 /// The keys that are no settings.
-const OTHERS: [&str; 2] = ["match", "to"];
+pub(super) const OTHERS: [&str; 2] = ["match", "to"];
 
 /// What a route looks like.
 const FORM: &str = "[[proxy]], and below it match = \"/app/**\" and to = \"http://127.0.0.1:3000\"";

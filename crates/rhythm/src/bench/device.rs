@@ -242,7 +242,10 @@ fn measure_layouts(
             found.map_err(|error| anyhow!("layout {layout}: {error}"))
         });
         match measured {
-            Ok(result) => report.layouts.insert(0, result),
+            Ok(result) => {
+                report.notes.extend(result.unknown_power(report.idle_watts));
+                report.layouts.insert(0, result);
+            }
             Err(error) => {
                 failed += 1;
                 bench

@@ -4,6 +4,7 @@ use super::system::System;
 use rhythm_engine_cuda::gpu::driver::Driver;
 use rhythm_protocol::scan::Level;
 use rustix::process::{Resource, getrlimit};
+use rustix::thread::sched_getaffinity;
 use serde::Serialize;
 
 /// The oldest kernel that a server runs on: epoll_pwait2(2).
@@ -94,8 +95,8 @@ fn kernel(system: &System) -> Option<Finding> {
 
 /// CPUs, and what control groups leave of their time.
 fn cpus(system: &System) -> Finding {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let found = good("CPUs", format!("{cpus}: as many workers without --workers"));
+    // Those that this process may have. (The standard library's number is of both already.)
+    let cpus = sched_getaffinity(None).map_or(1, |cpus| cpus.count().max(1));
     // "QUOTA PERIOD", in microseconds; "max" where there is none.
     let share = |text: String| -> Option<f64> {
         let (quota, period) = text.split_once(' ')?;
@@ -103,15 +104,22 @@ fn cpus(system: &System) -> Finding {
     };
     let shares = system.of_control_groups("cpu.max").into_iter();
     match shares.filter_map(share).reduce(f64::min) {
-        Some(share) if share < cpus as f64 => {
+        Some(share) if share < f64::from(cpus) => {
             let workers = share.floor().max(1.0);
-            let means = format!(
-                "a control group (cpu.max) leaves the time of {share:.1}: more workers than that \
-                 are stopped for a while again and again;\ngive --workers {workers:.0}"
+            let found = format!(
+                "{cpus}, and a control group (cpu.max) leaves the time of {share:.1}: {workers:.0} \
+                 without --workers"
             );
-            found.but(State::Remark, means)
+            let found = good("CPUs", found);
+            match share < 1.0 {
+                true => found.but(
+                    State::Remark,
+                    "a worker is stopped for a while again and again: a whole CPU is the least",
+                ),
+                false => found,
+            }
         }
-        _ => found,
+        _ => good("CPUs", format!("{cpus}: as many workers without --workers")),
     }
 }
 
@@ -352,12 +360,13 @@ mod tests {
                 ("sys/fs/cgroup/outer/memory.max", "1073741824\n"),
             ],
         );
-        let cpus = cpus(&system);
-        assert_eq!(cpus.state, State::Remark);
-        assert!(
-            cpus.means
-                .is_some_and(|means| means.contains("--workers 1"))
-        );
+        let found = cpus(&system);
+        assert_eq!(found.state, State::Remark);
+        assert!(found.found.contains("time of 0.5: 1 without"), "{found:?}");
+        // As many as the server takes by itself are no mistake.
+        let file = ("sys/fs/cgroup/cpu.max", "100000 100000\n");
+        let found = cpus(&super::tests::system("group", &[file]));
+        assert_eq!(found.state, State::Good, "{found:?}");
         let limit = memory_limit(&system).expect("there is one");
         assert!(limit.found.starts_with("1.0 GiB"), "{limit:?}");
     }

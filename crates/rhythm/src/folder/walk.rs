@@ -2,6 +2,7 @@
 
 use super::regular::{Found, Identity, Unfit};
 use anyhow::{Context, Error, Result, bail};
+use rhythm_engine::settings::StaticSettings;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,34 @@ struct Step {
 }
 
 impl Walk {
+    /// As these settings say.
+    pub(super) fn of(settings: &StaticSettings) -> Walk {
+        Walk {
+            outside: settings.outside_links,
+            files_max: settings.files_max as usize,
+        }
+    }
+
+    /// Finds again what [`through`](Walk::through) found below a folder, to be read: whoever may
+    /// write there may have put a link in its place, or in that of a folder that it is in.
+    pub(super) fn find(&self, path: &Path, folder: &Path) -> Result<Found> {
+        let found = Found::find(path)?;
+        if !self.outside {
+            let root = self.root(folder, &Found::find(folder)?)?;
+            self.check(path, &found.real_path()?, &root)?;
+        }
+        Ok(found)
+    }
+
+    /// Where a folder is, that may be a link as what is in it may.
+    fn root(&self, folder: &Path, found: &Found) -> Result<PathBuf> {
+        let root = found.real_path()?;
+        if let Some(parent) = folder.parent() {
+            self.check(folder, &root, &Found::find(parent)?.real_path()?)?;
+        }
+        Ok(root)
+    }
+
     /// Everything below a folder that is no folder, sorted; nothing where that does not exist.
     /// Hidden files and editors' backups are left out, and what cannot be taken is given to
     /// `refused`, with why.
@@ -37,10 +66,7 @@ impl Walk {
         if !found.is_folder() {
             bail!("{} is to be a folder", folder.display());
         }
-        let root = found.real_path()?;
-        if let Some(parent) = folder.parent() {
-            self.check(folder, &root, &Found::find(parent)?.real_path()?)?;
-        }
+        let root = self.root(folder, &found)?;
         let mut steps = vec![Step {
             path: folder.to_owned(),
             ancestors: vec![found.identity()],
@@ -115,5 +141,46 @@ impl Step {
             path: path.to_owned(),
             ancestors,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_put_in_the_place_of_what_was_found_is_not_read() {
+        let (service, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = service.path().join("static");
+        for root in [other.path(), &folder] {
+            fs::create_dir_all(root.join("below")).unwrap();
+            fs::write(root.join("below/a"), "").unwrap();
+        }
+        let mut walk = Walk {
+            outside: false,
+            files_max: 10,
+        };
+        let found = walk.through(&folder, |_, why| Err(why)).unwrap();
+        assert!(walk.find(&found[0], &folder).is_ok());
+        // Of the file, of a folder that it is in, of all of them.
+        for (replaced, by) in [
+            (&found[0], "below/a"),
+            (&folder.join("below"), "below"),
+            (&folder, ""),
+        ] {
+            fs::rename(replaced, service.path().join("away")).unwrap();
+            symlink(other.path().join(by), replaced).unwrap();
+            assert!(
+                walk.find(&found[0], &folder).is_err(),
+                "{}",
+                replaced.display()
+            );
+            walk.outside = true;
+            assert!(walk.find(&found[0], &folder).is_ok());
+            walk.outside = false;
+            fs::remove_file(replaced).unwrap();
+            fs::rename(service.path().join("away"), replaced).unwrap();
+        }
     }
 }

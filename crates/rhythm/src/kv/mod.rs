@@ -51,7 +51,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let users = settings.auth_file.clone();
     let users = users.map(|file| users_reader(file, Arc::clone(&started)));
     let users = users.transpose().context("cannot start a thread")?;
-    let _watch = signal::watch(on_signal(ending, users)).context("cannot watch for signals")?;
+    let on_signal = on_signal(ending, users, Arc::clone(&started));
+    let _watch = signal::watch(on_signal).context("cannot watch for signals")?;
     logs::start(LogFormat::Text)?;
     if args.verbose > 0 {
         remarks.iter().for_each(|remark| tracing::info!("{remark}"));
@@ -132,9 +133,19 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What signals do. Nothing that waits is done on their thread: a stop works whatever else hangs.
-fn on_signal(ending: Sender<bool>, users: Option<SyncSender<()>>) -> impl FnMut(Signal) {
+/// What signals do, before the server is `started` and from then on. Nothing that waits is done on
+/// their thread: a stop works whatever else hangs. One that is to end before is not waited for, as
+/// a ring may have it wait for long: it serves nobody.
+fn on_signal(
+    ending: Sender<bool>,
+    users: Option<SyncSender<()>>,
+    started: Arc<OnceLock<Handle>>,
+) -> impl FnMut(Signal) {
     move |signal| match signal {
+        Signal::Terminate | Signal::Interrupt | Signal::User1 if started.get().is_none() => {
+            logs::finish();
+            std::process::exit(0);
+        }
         Signal::Terminate | Signal::Interrupt => drop(ending.send(false)),
         Signal::User1 => drop(ending.send(true)),
         Signal::Reload => {

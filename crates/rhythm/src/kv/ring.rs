@@ -2,6 +2,8 @@
 
 mod status;
 
+mod edit;
+
 use super::args::{Args, RingTool};
 use crate::output::print_line;
 use anyhow::{Context, Result, bail, ensure};
@@ -56,17 +58,17 @@ struct Node {
     backbone: String,
 }
 
-/// The nodes in a file, as they stand there.
-fn nodes(file: &Path) -> Result<Vec<Node>> {
-    let shown = file.display();
-    let text = fs::read_to_string(file).with_context(|| format!("--ring: cannot read {shown}"))?;
-    let ring: Ring = toml::from_str(&text).with_context(|| format!("--ring {shown}"))?;
-    Ok(ring.node)
+/// The nodes of a file, as they stand in its text.
+fn nodes(text: &str) -> Result<Vec<Node>> {
+    Ok(toml::from_str::<Ring>(text)?.node)
 }
 
 /// The nodes in a file.
 fn members(file: &Path) -> Result<Vec<Member>> {
-    checked(nodes(file)?).with_context(|| format!("--ring {}", file.display()))
+    let shown = file.display();
+    let text = fs::read_to_string(file).with_context(|| format!("--ring: cannot read {shown}"))?;
+    let nodes = nodes(&text).and_then(checked);
+    nodes.with_context(|| format!("--ring {shown}"))
 }
 
 /// Nodes that can be a ring.
@@ -241,14 +243,12 @@ fn add(of: &str, [name, client, backbone]: [String; 3]) -> Result<ExitCode> {
         !of.starts_with(ETCD),
         "a node adds itself: start it with --ring {of} --node {name}"
     );
-    let file = Path::new(of);
-    let mut all = nodes(file)?;
-    all.push(Node {
-        name,
-        client,
-        backbone,
-    });
-    write(file, all)
+    let node = [
+        ("name", &*name),
+        ("client", &*client),
+        ("backbone", &*backbone),
+    ];
+    write(Path::new(of), |text| edit::with(text, &node))
 }
 
 /// Removes a node from a file, or has it leave.
@@ -263,29 +263,25 @@ fn remove(of: &str, name: &str) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let file = Path::new(of);
-    let mut all = nodes(file)?;
-    let before = all.len();
-    all.retain(|node| node.name != name);
-    ensure!(all.len() < before, "{of} has no node called {name}");
-    write(file, all)
+    write(Path::new(of), |text| {
+        let mut nodes = nodes(text)?.into_iter();
+        let index = nodes.position(|node| node.name == name);
+        edit::without(
+            text,
+            index.with_context(|| format!("it has no node called {name}"))?,
+        )
+    })
 }
 
-/// Writes a file of a ring, which is whole at any time.
-fn write(file: &Path, nodes: Vec<Node>) -> Result<ExitCode> {
-    let node = |Node {
-                    name,
-                    client,
-                    backbone,
-                }: &Node| {
-        format!("[[node]]\nname = {name:?}\nclient = {client:?}\nbackbone = {backbone:?}\n")
-    };
-    let text: String = nodes.iter().map(node).collect();
-    checked(nodes)?;
-    let beside = file.with_extension("new");
+/// Has a file of a ring say what is a ring, too.
+fn write(file: &Path, change: impl FnOnce(&str) -> Result<String>) -> Result<ExitCode> {
     let shown = file.display();
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
-    written.with_context(|| format!("cannot write {shown}"))?;
+    edit::change(file, |text| {
+        let text = change(text)?;
+        checked(nodes(&text)?)?;
+        Ok(text)
+    })
+    .with_context(|| format!("--ring {shown}"))?;
     print_line(format_args!(
         "{shown} is written; its nodes know of it when all of them were started anew"
     ))?;

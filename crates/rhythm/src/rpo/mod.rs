@@ -17,13 +17,17 @@ use rhythm_rpo::daemon::{self, Hardware, Parts, State};
 use rhythm_rpo::probe::{Probed, probe};
 use rhythm_rpo::switcher::Switcher;
 use rhythm_rpo::topology::{SYSFS, Topology};
-use std::fs;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// Most bytes of a line of an access log: more than servers take as a request's.
+const LINE_MAX: u64 = 64 << 10;
 
 /// What a command ends with that finds nothing to gain.
 const NOTHING_TO_GAIN: u8 = 3;
@@ -277,13 +281,35 @@ fn show_probe(processes: usize, rounds: usize) -> Result<ExitCode> {
     })
 }
 
+/// The lines of a log, as long as it can be read; of a longer one what a line may have.
+fn lines(mut log: impl BufRead, read: &mut io::Result<()>) -> impl Iterator<Item = String> {
+    let mut next = move || -> io::Result<Option<String>> {
+        let mut line = Vec::new();
+        log.by_ref().take(LINE_MAX).read_until(b'\n', &mut line)?;
+        if !line.is_empty() && !line.ends_with(b"\n") {
+            log.skip_until(b'\n')?;
+        }
+        let text = String::from_utf8_lossy(&line);
+        Ok((!line.is_empty()).then(|| text.trim_end().to_owned()))
+    };
+    std::iter::from_fn(move || {
+        next().unwrap_or_else(|error| {
+            *read = Err(error);
+            None
+        })
+    })
+}
+
 /// Prints classes as a file for `--config` has them.
 fn classify(all_threads: &Path, one_per_core: &Path) -> Result<ExitCode> {
     let mut classifier = rhythm_rpo::classifier::Classifier::default();
     let mut counted = |path: &Path| -> Result<log::Counts> {
-        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let text = String::from_utf8_lossy(&bytes);
-        let counts = log::count(text.lines(), &mut classifier);
+        let cannot = || format!("cannot read {}", path.display());
+        let file = File::open(path).with_context(cannot)?;
+        let mut read = Ok(());
+        let lines = lines(BufReader::new(file), &mut read);
+        let counts = log::count(lines, &mut classifier);
+        read.with_context(cannot)?;
         ensure!(
             counts.total() > 0,
             "{}: no line of an access log",
@@ -322,4 +348,21 @@ fn classify(all_threads: &Path, one_per_core: &Path) -> Result<ExitCode> {
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_any_length_are_read_one_at_a_time() {
+        let long = "x".repeat(3 * LINE_MAX as usize);
+        let log = format!("a\n{long}\n\nb\r\nc");
+        let mut read = Ok(());
+        let lines: Vec<String> = lines(log.as_bytes(), &mut read).collect();
+        assert!(read.is_ok());
+        let lengths: Vec<usize> = lines.iter().map(String::len).collect();
+        assert_eq!(lengths, [1, LINE_MAX as usize, 0, 1, 1]);
+        assert_eq!(lines[3..], ["b", "c"]);
+    }
 }

@@ -5,9 +5,9 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -121,21 +121,31 @@ fn what_fails_in_the_background_is_said_and_told_by_the_status() {
 #[test]
 fn a_signal_counts_from_when_it_is_watched_for() {
     for _ in 0..5 {
-        let mut command = kv(&["-p", "-1"]);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut server = command.spawn().expect("it starts");
-        let status = format!("/proc/{}/status", server.id());
-        let caught = || {
-            let text = fs::read_to_string(&status).unwrap_or_default();
-            let line = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-            let caught = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-            caught.unwrap_or(0) & 1 << 14 != 0
-        };
-        until("it watches for SIGTERM", caught);
-        let id = Pid::from_child(&server);
-        kill_process(id, Signal::TERM).expect("it is there");
-        assert!(server.wait().expect("it ends").success());
+        assert!(told_to_end(&mut kv(&["-p", "-1"])).success());
     }
+    // One that waits for others before it starts.
+    let mute = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let ring = format!("etcd://{}/ring", mute.local_addr().expect("a port"));
+    let node = ["--node", "a", "--client", "localhost:1"];
+    let node = [&["--ring", &ring, "--backbone", "127.0.0.1:1"], &node[..]].concat();
+    assert!(told_to_end(&mut kv(&node)).success());
+}
+
+/// How a server ends that is told to as soon as it watches for that.
+fn told_to_end(command: &mut Command) -> ExitStatus {
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut server = command.spawn().expect("it starts");
+    let status = format!("/proc/{}/status", server.id());
+    let caught = || {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        caught.unwrap_or(0) & 1 << 14 != 0
+    };
+    until("it watches for SIGTERM", caught);
+    let id = Pid::from_child(&server);
+    kill_process(id, Signal::TERM).expect("it is there");
+    server.wait().expect("it ends")
 }
 
 /// Memory of a process, as it is resident.

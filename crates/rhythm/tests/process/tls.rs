@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A new certificate for these names, in a folder below that of a service; its file.
 pub(crate) fn make(folder: &Path, name: &str, names: &[&str]) -> PathBuf {
@@ -29,6 +30,12 @@ pub(crate) fn make(folder: &Path, name: &str, names: &[&str]) -> PathBuf {
         !command.output().expect("it runs").status.success(),
         "it overwrites one"
     );
+    // No key without a certificate is left, which were in the way of the next try.
+    fs::remove_file(into.join("key.pem")).expect("it is there");
+    assert!(!command.output().expect("it runs").status.success());
+    assert!(!into.join("key.pem").exists());
+    fs::remove_file(into.join("cert.pem")).expect("it is there");
+    assert!(command.output().expect("it runs").status.success());
     into.join("cert.pem")
 }
 
@@ -185,6 +192,30 @@ fn a_reload_shows_another_certificate_and_keeps_one_that_is_good() {
         "{said}"
     );
     assert!(greeted(tls, "localhost", &fresh).is_ok());
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+}
+
+#[test]
+fn mistakes_are_shown_over_tls_with_the_certificate_of_the_folder() {
+    let (folder, trusted) = service_of("tls_mistakes", "", &["localhost"]);
+    let page = folder.join("pages/hello.html");
+    let right = fs::read_to_string(&page).expect("a page");
+    fs::write(&page, format!("{right}{{% esle %}}")).expect("a file");
+    let server = Server::start(&folder, &["--watch", LISTEN[0], LISTEN[1]]);
+    let mut client = client(server.places()[1], &trusted);
+    let until = |client: &mut Client, status| {
+        let start = Instant::now();
+        while client.ask("GET", "/hello", "").expect("an answer").status != status {
+            assert!(start.elapsed() < NEVER, "never {status}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    until(&mut client, 500);
+    fs::write(&page, &right).expect("a file");
+    until(&mut client, 200);
+    fs::write(&page, format!("{right}{{% esle %}}")).expect("a file");
+    until(&mut client, 500);
     server.signal(Signal::TERM);
     assert!(server.ended().success());
 }

@@ -108,6 +108,24 @@ fn a_log_that_cannot_be_written_names_its_setting() {
 }
 
 #[test]
+fn what_is_told_of_the_first_load_is_logged() {
+    // So short that nothing is compressed.
+    let toml = "[server]\nlog_format = \"json\"\n[static]\ncompress_time = \"1ns\"\n";
+    let folder = service("log-load", toml);
+    write(&folder.join("static/long.css"), "body {}\n".repeat(10_000));
+    // It ends when all is loaded.
+    let output = rhythm(&folder, "serve")
+        .args(["--listen", "127.0.0.1:0", "--admin", "none"])
+        .args(["--access-log", "/nowhere/log"])
+        .output()
+        .expect("it is built");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let mut lines = said.lines();
+    let told = lines.find(|line| line.contains("compress_time"));
+    assert!(told.is_some_and(|line| line.starts_with('{')), "{said}");
+}
+
+#[test]
 fn nobody_reads_the_log_and_the_server_goes_on() {
     let folder = service("stderr", "");
     let (reader, writer) = std::io::pipe().expect("a pipe");

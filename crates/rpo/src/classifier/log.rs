@@ -74,9 +74,13 @@ pub(crate) fn is_success(status: u16) -> bool {
 }
 
 /// Counts the lines of a log by class.
-pub fn count<'a>(lines: impl Iterator<Item = &'a str>, classifier: &mut Classifier) -> Counts {
+pub fn count(lines: impl Iterator<Item = impl AsRef<str>>, classifier: &mut Classifier) -> Counts {
     let mut counts = Counts::default();
-    for text in lines.filter(|text| !text.trim().is_empty()) {
+    for text in lines {
+        let text = text.as_ref();
+        if text.trim().is_empty() {
+            continue;
+        }
         let Some(line) = line(text) else {
             counts.unreadable += 1;
             continue;

@@ -4,7 +4,7 @@ use super::affinity::Affinity;
 use super::cgroup::write;
 use super::error::SwitchError;
 use super::restore::Restore;
-use super::unit::set_property;
+use super::unit::{is_there, set_property};
 use super::way::Switcher;
 
 /// Puts this back. What is gone needs nothing put back.
@@ -29,7 +29,10 @@ pub fn put_back(restore: &Restore) -> Result<(), SwitchError> {
             systemctl,
             unit,
             cpus,
-        } => set_property(systemctl, unit, cpus),
+        } => match set_property(systemctl, unit, cpus) {
+            Err(_) if !is_there(systemctl, unit) => Ok(()),
+            result => result,
+        },
     }
 }
 

@@ -123,6 +123,15 @@ pub(super) fn set_property(systemctl: &Path, unit: &str, cpus: &str) -> Result<(
     )))
 }
 
+/// Whether systemd has a unit of this name; it has where that cannot be told.
+pub(super) fn is_there(systemctl: &Path, unit: &str) -> bool {
+    let output = (Command::new(systemctl))
+        .args(["show", "--property=LoadState", "--value", "--", unit])
+        .stdin(Stdio::null())
+        .output();
+    !output.is_ok_and(|output| output.stdout.trim_ascii() == b"not-found")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +179,26 @@ mod tests {
         // Where it is on already, systemd is not asked to.
         let group = open_in(dir.path(), &systemctl, "web.service").expect("a unit");
         assert_eq!(group.restores().len(), 1);
+    }
+
+    #[test]
+    fn a_unit_that_is_gone_needs_nothing_put_back() {
+        let (dir, systemctl) = system();
+        let script = |state: &str| {
+            let script = format!("#!/bin/sh\n[ $1 = show ] || exit 1\necho {state}\n");
+            fs::write(&systemctl, script).expect("a file");
+        };
+        let restore = Restore::Unit {
+            systemctl: systemctl.clone(),
+            unit: "web.service".to_owned(),
+            cpus: "0-3".to_owned(),
+        };
+        script("not-found");
+        assert!(put_back(&restore).is_ok());
+        script("loaded");
+        assert!(put_back(&restore).is_err());
+        drop(dir);
+        assert!(put_back(&restore).is_err());
     }
 
     #[test]

@@ -200,6 +200,14 @@ impl LayoutResult {
             / sum(&|page| 1.0 / page.requests_per_s);
     }
 
+    /// Why there is nothing for each joule above idle, where power is measured.
+    pub(super) fn unknown_power(&self, idle_watts: Option<f64>) -> Option<String> {
+        let why = "requests for each joule above idle are not known: a page's power is not, or is \
+                   no more than that";
+        let is_unknown = idle_watts.is_some() && self.requests_per_dynamic_joule.is_none();
+        is_unknown.then(|| format!("layout {}: {why}", self.layout))
+    }
+
     fn fmt_rates(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -283,12 +291,12 @@ impl LayoutResult {
         sums
     }
 
-    /// Requests for each joule above so many watts, where all pages' power is known.
+    /// Requests for each joule above so many watts, where all pages' power is known, and above.
     fn per_joule(&self, above: f64) -> Option<Mean> {
-        let known = self
-            .pages
-            .iter()
-            .map(|page| Some((page.kind, page.requests_per_s / (page.watts? - above))));
+        let known = self.pages.iter().map(|page| {
+            let watts = Some(page.watts? - above).filter(|watts| *watts > 0.0);
+            Some((page.kind, page.requests_per_s / watts?))
+        });
         let known: Vec<_> = known.collect::<Option<_>>()?;
         Some(Mean::of(&known))
     }
