@@ -21,8 +21,6 @@ pub(crate) struct Job {
     pub(crate) launched: usize,
     /// Lanes that the host must run.
     pub(crate) host: Vec<u32>,
-    /// How many headers the cohort had before.
-    pub(crate) headers_from: usize,
     pub(crate) room: Room,
     pub(crate) limits: LaneLimits,
     /// Its service on the device.

@@ -187,7 +187,6 @@ impl CudaExecutor {
             pending,
             launched: 0,
             host: Vec::new(),
-            headers_from: work.cohort.output.headers.len(),
             room,
             limits: self.shared.options.limits,
             service: known.device.clone(),

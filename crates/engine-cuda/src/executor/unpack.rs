@@ -253,9 +253,13 @@ pub(crate) fn finish(mut job: Job, host: &mut HostExecutor, bank: Option<&Bank>)
         // have their answers.
         work.cohort.stage = job.first + 1;
     }
-    // Of lanes launched later, or run by the host, they may have come out of order.
+    // Of lanes launched later, or run by the host, they may have come out of order; and headers of
+    // lanes that ended in an earlier stage lie before all of them.
     work.cohort.queries.sort_from(0);
-    work.cohort.output.headers[job.headers_from..].sort_by_key(|header| header.0);
+    let headers = &mut work.cohort.output.headers;
+    if !headers.is_sorted_by_key(|(lane, ..)| *lane) {
+        headers.sort_by_key(|(lane, ..)| *lane);
+    }
     work
 }
 
