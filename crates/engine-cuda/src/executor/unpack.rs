@@ -5,6 +5,7 @@ use super::slot::Delivered;
 use crate::abi::layout::PAD;
 use crate::abi::{LaneResult, NO_TEXT, Outcome, SESSION_CREATE, SESSION_DESTROY};
 use crate::besim::answer_queries;
+use crate::cohort::room::step;
 use crate::layout::Layout;
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Arena, Cohort, LaneError, LaneState, View};
@@ -41,7 +42,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
     }
     let mut again = Vec::new();
     let launched_with = job.room;
-    let appends = job.appends();
+    let doubted = job.doubted();
     for (index, &lane) in launched.iter().enumerate() {
         let result = delivered.result(index);
         let cohort = &mut *job.work.cohort;
@@ -57,7 +58,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
                 to.push(lane);
             }
             Outcome::Host => job.host.push(lane),
-            Outcome::Failed(LaneError::TooMuchText) if appends => job.host.push(lane),
+            Outcome::Failed(error) if doubted.contains(&Some(error)) => job.host.push(lane),
             Outcome::Failed(error) => cohort.fail(lane as usize, error),
             // A stage that is not the last of its launch leaves no lane active.
             Outcome::Active => {
@@ -97,7 +98,7 @@ fn enough_room(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) -> bool
     let mut enough = true;
     let mut fit = |room: &mut u32, needed: u32| {
         if needed > *room {
-            *room = needed.next_power_of_two();
+            *room = step(needed);
             enough = false;
         }
     };
