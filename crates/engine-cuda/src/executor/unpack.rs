@@ -8,7 +8,7 @@ use crate::besim::answer_queries;
 use crate::cohort::room::step;
 use crate::layout::Layout;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Arena, Cohort, LaneError, LaneState, View};
+use rhythm_engine::cohort::{Arena, Cohort, LaneState, View};
 use rhythm_engine::cohort::{LaneOutput, Output, SessionChange};
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, Work};
@@ -64,7 +64,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
             Outcome::Active => {
                 let texts = Texts::of(&result, delivered, index);
                 if texts.take(cohort, lane, delivered, form).is_none() {
-                    cohort.fail_without_room(lane as usize);
+                    cohort.leave_without_room(lane as usize);
                 }
             }
             Outcome::Finished => {
@@ -76,7 +76,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
                 }
                 let texts = Texts::of(&result, delivered, index);
                 match texts.take(cohort, lane, delivered, form) {
-                    None => cohort.fail_without_room(lane as usize),
+                    None => cohort.leave_without_room(lane as usize),
                     Some(file) => {
                         cohort.lanes[lane as usize] = LaneState::Finished;
                         let answer =
@@ -265,7 +265,8 @@ pub(crate) fn finish(mut job: Job, host: &mut HostExecutor, bank: Option<&Bank>)
 }
 
 /// Runs some lanes of a cohort on the host, up to stage `last`; the others are kept out of it.
-/// Where that is more than a stage, no others have asked: all that is asked is these lanes'.
+/// Where that is more than a stage, no others have asked: all that is asked is these lanes'. Those
+/// that the host leaves to another pass stay out of the stages after it.
 fn run_on_host(
     mut work: Work,
     lanes: &[u32],
@@ -279,7 +280,7 @@ fn run_on_host(
     for &lane in lanes {
         cohort.lanes[lane as usize] = LaneState::Active;
     }
-    let first = cohort.stage;
+    let (first, mut yields) = (cohort.stage, false);
     while work.cohort.stage <= last {
         // Only with the backend on the device is there more than one stage.
         if work.cohort.stage > first
@@ -293,12 +294,10 @@ fn run_on_host(
         let mut done = Vec::new();
         host.poll(&mut done);
         work = done.pop().expect("the host executor is done at once");
+        yields |= work.cohort.yields;
     }
+    work.cohort.yields = yields;
     for &lane in lanes {
-        // The others have gone through several stages: it cannot be run again by itself.
-        if work.cohort.lanes[lane as usize] == LaneState::Later {
-            work.cohort.fail(lane as usize, LaneError::MemoryShort);
-        }
         states[lane as usize] = work.cohort.lanes[lane as usize];
     }
     work.cohort.lanes = states;

@@ -42,9 +42,8 @@ impl Seen {
             stage: cohort.stage,
             lanes: cohort.lanes.clone(),
             queries: asked(program, cohort),
-            // Those of lanes that go on are set anew, and may be left out.
             headers: (cohort.output.headers.iter())
-                .filter(|(lane, ..)| cohort.lanes[*lane as usize] != LaneState::Active)
+                .filter(|(lane, ..)| cohort.lanes[*lane as usize] == LaneState::Finished)
                 .map(|&(lane, name, value)| (lane, name, text(value)))
                 .collect(),
             answers: cohort.lanes.iter().enumerate().map(answer).collect(),
