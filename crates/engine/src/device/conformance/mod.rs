@@ -385,9 +385,9 @@ fn compare(
                 text(&cohort.arena, *value),
             )
         };
-        // Of lanes that go on, whoever made them may leave them out: the next stage sets them anew.
+        // Of others there may be some or none: lanes that go on set them anew.
         let headers = cohort.output.headers.iter();
-        let kept = headers.filter(|(lane, ..)| cohort.lanes[*lane as usize] != LaneState::Active);
+        let kept = headers.filter(|(lane, ..)| cohort.lanes[*lane as usize] == LaneState::Finished);
         kept.map(own).collect()
     };
     if headers(theirs) != headers(ours) {
