@@ -50,12 +50,7 @@ struct DecodeArgs {
 // 0x80 in each byte of `word` that is a control character, '&', or not ASCII: what a plain cell has
 // none of.
 DEVICE u64 special_bytes(u64 word) {
-    const u64 ones = 0x0101010101010101ull, highs = 0x8080808080808080ull;
-    u64 low = word & ~highs;
-    // Below 0x20: adding 0x60 does not reach the high bit. 0x7f: adding 1 does.
-    u64 control = ~(low + 0x60 * ones) | (low + ones);
-    u64 ampersand = ~((low ^ 0x26 * ones) + 0x7f * ones);
-    return (control | ampersand | word) & highs;
+    return (~bytes_within(word, ' ', '~') | equal_bytes(word, '&')) & BYTES_HIGH;
 }
 
 // "<pre>\n0\n", with which nearly all answers begin, and "</pre>", with which rows end.

@@ -50,6 +50,18 @@ DEVICE_CALL u64 length_replaced(const u8* text, u32 length, const u8* old, u32 o
     return replaced_length(text, length, old, old_length, by_length);
 }
 
+// Texts one after the other, whose registers these are: once they are too much, no more of them, or
+// they could be more than can be counted.
+DEVICE_CALL Writer make_joined(Writer made, const u8* arena, const u64* registers,
+                               const u16* parts, u32 count, u32 most) {
+#pragma unroll 1
+    for (u32 part = 0; part < count && made.length() <= most; ++part) {
+        u64 text = registers[parts[part] * WARP];
+        made.text(arena + u32(text), u32(text >> 32) & ~TEXT_PLAIN);
+    }
+    return made;
+}
+
 DEVICE_CALL Writer make_float(Writer made, double value) {
     print_float(made, value);
     return made;
@@ -256,17 +268,13 @@ template <bool SPILLED> DEVICE void write(Lane<SPILLED>& lane, const Instruction
             to = make_replaced(to, text, length, old, old_length, lane.text(op.d), by_length);
             break;
         }
-        default: {
-            // A concatenation is of parts as they are; a function, of one operand.
-            bool joins = op.code == CODE_CONCAT;
-            u32 function = joins ? TEXT_ESCAPE + ESCAPE_NONE : puts ? op.a : op.d;
-            u32 parts = joins ? op.e : 1;
-#pragma unroll 1
-            for (u32 part = 0; part < parts; ++part) {
-                u32 from = joins ? args.parts[op.d + part] : op.b;
-                to = make_text(to, function, lane.text(from), lane.length(from), args.case_tables);
-            }
-        }
+        case CODE_CONCAT:
+            to = make_joined(to, args.arena, &lane.reg(0), args.parts + op.d, op.e,
+                             lane.left().text);
+            break;
+        default:
+            to = make_text(to, puts ? op.a : op.d, lane.text(op.b), lane.length(op.b),
+                           args.case_tables);
     }
     if (puts)
         lane.put(to);
@@ -321,8 +329,12 @@ template <bool SPILLED> DEVICE void execute(Lane<SPILLED>& lane, const Instructi
             lane.reg(op.a) = negates ? 0 - value : value;
             break;
         }
-        case CODE_NEGATE_FLOAT: lane.reg(op.a) = lane.reg(op.b) ^ 1ull << 63; break;
-        case CODE_ABSOLUTE_FLOAT: lane.reg(op.a) = lane.reg(op.b) & ~(1ull << 63); break;
+        case CODE_NEGATE_FLOAT:
+            lane.reg(op.a) = bits_of_float(float_negate(lane.real(op.b)));
+            break;
+        case CODE_ABSOLUTE_FLOAT:
+            lane.reg(op.a) = bits_of_float(float_absolute(lane.real(op.b)));
+            break;
         case CODE_COMPARE_TEXT: {
             i32 order = order_of_texts(lane.text(op.b), lane.length(op.b), lane.text(op.c),
                                        lane.length(op.c));

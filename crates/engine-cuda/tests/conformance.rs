@@ -173,6 +173,42 @@ fn every_call_has_its_own_answers_on_the_device() {
     }
 }
 
+/// A page whose loops have filters, and whose bodies read what these come to.
+const KEPT: &str = r#"+++
+route = "GET /kept"
+
+[params]
+user = { in = "query", type = "int" }
+
+[[step]]
+call    = "besim"
+request = "1&2&{{ user % 500 + 500 }}"
+rows    = "accounts(account, kind, balance)"
++++
+{% for a in accounts if a.account != a.kind %}{{ a.account }}{{ ", " if not loop.last }}
+{%- for b in accounts if b.account == a.account or b.kind %} {{ loop.revindex }} of
+{{ loop.length }}: {{ b.balance }}{% endfor %} {{ loop.revindex0 }} of {{ loop.length }}
+{% endfor %}
+"#;
+
+#[test]
+fn loops_with_filters_know_their_length_to_their_end() {
+    let mut sources = Sources::default();
+    let toml = "[service]\nname = \"kept\"\n[backend.besim]\nkind = \"besim\"\n";
+    let files = [("service.toml", toml), ("pages/kept.html", KEPT)];
+    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    sources.files.extend(files);
+    let service = Arc::new(compile(&sources, BESIM).expect("it compiles"));
+    for layout in Layout::ALL {
+        let mut executor = emulated(ORDERS[0], *layout, LIMITS);
+        for seed in 0..4 {
+            check(&mut executor, &service, 0, 33, seed, LIMITS)
+                .unwrap_or_else(|difference| panic!("{layout}: {difference}"));
+        }
+        assert_on_device(&executor, 0);
+    }
+}
+
 /// `spare`: registers of every stage that nothing uses.
 fn programs(seeds: std::ops::Range<u64>, limits: LaneLimits, spare: usize) {
     for (layout, order) in Layout::ALL.iter().zip(ORDERS.iter().cycle()) {

@@ -7,7 +7,7 @@ use common::flight::{Bell, Filling, Flight, fly};
 use common::wasteful::wasteful;
 use common::{ORDERS, banking};
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Argument, Budget, Cohort, LaneError, LaneState, Share};
+use rhythm_engine::cohort::{Argument, Budget, Cohort, LaneState, Share};
 use rhythm_engine::device::conformance::{
     Dice, check, check_with_backend, make_cohort, make_service,
 };
@@ -205,6 +205,30 @@ fn a_service_without_room_is_the_hosts_and_the_device_goes_on() {
     );
 }
 
+#[test]
+fn a_service_without_room_finds_some_later() {
+    const MIB: usize = 1 << 20;
+    let gpu = Emulation {
+        memory: 40 * MIB,
+        ..DEFERRED
+    };
+    let (mut executor, bell) = start(gpu, options(Layout::Row, 1));
+    let mut fly_some = |service: &Arc<Service>, flights: u64| {
+        let flights = (0..flights).map(|token| Flight::made(service, (0, 1, token), LIMITS, token));
+        fly(&mut executor, &bell, 1, flights, &mut Dice::new(2));
+        executor.statistics()
+    };
+    let (first, second) = (heavy(4, 16 * MIB), heavy(4, 16 * MIB));
+    let before = fly_some(&first, 1);
+    assert!(before.launches > 0);
+    let refused = fly_some(&second, 1);
+    assert_eq!(refused.launches, before.launches);
+    // Now there is, which nobody looks for at each of its cohorts.
+    drop(first);
+    assert_eq!(fly_some(&second, 20).launches, before.launches);
+    assert!(fly_some(&second, 1200).launches > before.launches);
+}
+
 /// Every launch fails once: what was in flight, and all that comes later, is as the reference has
 /// it.
 fn any_launch_fails(layout: Layout, deferred: bool) {
@@ -382,10 +406,10 @@ fn what_lanes_ask_is_of_their_cohorts_share() {
     };
     assert_eq!(run_with(1 << 20), [LaneState::Active; LANES]);
     let short = run_with(8 << 10);
-    let failed = |state: &&LaneState| **state == LaneState::Failed(LaneError::MemoryShort);
-    let failed = short.iter().filter(failed).count();
+    let later = |state: &&LaneState| **state == LaneState::Later;
+    let later = short.iter().filter(later).count();
     let active = (short.iter()).filter(|state| **state == LaneState::Active);
-    assert!(failed > 0 && active.count() == LANES - failed, "{short:?}");
+    assert!(later > 0 && active.count() == LANES - later, "{short:?}");
 }
 
 #[test]

@@ -8,13 +8,13 @@ use common::wasteful::wasteful;
 use common::{ORDERS, banking};
 use rhythm_besim::Bank;
 use rhythm_engine::cohort::{Arena, Budget, Cohort, LaneState, Pass, Share};
-use rhythm_engine::device::conformance::{Dice, make_cohort};
+use rhythm_engine::device::conformance::{Dice, check_passes, make_cohort, make_service};
 use rhythm_engine::device::scalar::ScalarExecutor;
-use rhythm_engine::device::{Executor, LaneLimits, Work};
+use rhythm_engine::device::{Executor, LaneLimits, Refusal, Work};
 use rhythm_engine::program::Service;
 use rhythm_engine_cuda::besim::answer_queries;
 use rhythm_engine_cuda::executor::{CudaExecutor, Options};
-use rhythm_engine_cuda::gpu::emulated::Emulated;
+use rhythm_engine_cuda::gpu::emulated::{Emulated, Options as Emulation};
 use rhythm_engine_cuda::layout::Layout;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -157,15 +157,64 @@ fn answers_without_room_are_made_when_the_others_are_answered() {
     }
 }
 
-/// Of a page all of whose stages are one launch, the lanes go through all of them again.
+/// An executor that is polled until something is done.
+struct Patient(CudaExecutor);
+
+impl Executor for Patient {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn submit(&mut self, work: Work) -> Result<(), Refusal> {
+        self.0.submit(work)
+    }
+
+    fn poll(&mut self, done: &mut Vec<Work>) {
+        while done.is_empty() {
+            self.0.poll(done);
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.in_flight()
+    }
+}
+
+/// What is left to the host ends a pass when it has done enough, and what finds no room in the
+/// cohort's memory is for another one.
 #[test]
-fn pages_that_are_one_launch_are_made_again_from_their_first_stage() {
+fn what_is_left_to_the_host_is_run_in_passes() {
+    let limits = LaneLimits::default();
+    for layout in [Layout::Runs, Layout::A] {
+        let options = Options {
+            layout,
+            limits,
+            in_flight: 1,
+            pass_work_max: 1,
+            ..Options::default()
+        };
+        let bell = Arc::new(Bell::default());
+        let device = CudaExecutor::new(Emulated::new(ORDERS[0]), options, bell.wake());
+        let mut device = Patient(device.expect("an emulated GPU has room"));
+        let mut passes = [0; 2];
+        for seed in 0..40 {
+            let more = check_passes(&mut device, limits, &make_service(seed), seed);
+            passes = [passes[0] + more[0], passes[1] + more[1]];
+        }
+        let device = device.0;
+        assert!(device.lost().is_none() && device.statistics().on_host > 0);
+        assert!(passes[0] > 100 && passes[1] > 0, "{layout}: {passes:?}");
+    }
+}
+
+/// A page all of whose stages are one launch.
+fn one_launch() -> Case {
     let service = banking();
     let page = (service.pages.iter()).position(|page| page.name == "account_summary");
     let page = page.expect("it is there");
     let program = service.pages[page].clone();
     let of_cohorts = program.clone();
-    let case = Case {
+    Case {
         filling: Filling {
             cohort: Box::new(move || make_cohort(&of_cohorts, LANES, &mut Dice::new(3))),
             answer: Box::new(move |_, cohort| {
@@ -174,14 +223,45 @@ fn pages_that_are_one_launch_are_made_again_from_their_first_stage() {
         },
         page,
         service,
-    };
+    }
+}
+
+/// The lanes go through all of its stages again.
+#[test]
+fn pages_that_are_one_launch_are_made_again_from_their_first_stage() {
     let options = Options {
         layout: Layout::B,
         besim_users: Some(1000),
         in_flight: 1,
         ..Options::default()
     };
-    assert!(case.compare(options) > 0);
+    assert!(one_launch().compare(options) > 0);
+}
+
+/// Of such a page, too, when the device fails and the host runs it.
+#[test]
+fn pages_that_are_one_launch_are_run_in_passes_by_the_host() {
+    let case = one_launch();
+    let options = Options {
+        layout: Layout::B,
+        besim_users: Some(1000),
+        in_flight: 1,
+        pass_work_max: 1,
+        ..Options::default()
+    };
+    let mut reference = ScalarExecutor::new(options.limits);
+    let expected = case.run(&mut reference, (case.filling.cohort)(), None);
+    let gpu = Emulation {
+        fail_launch: Some(0),
+        ..Emulation::default()
+    };
+    let bell = Arc::new(Bell::default());
+    let device = CudaExecutor::new(Emulated::with(gpu), options, bell.wake());
+    let mut device = device.expect("an emulated GPU has room");
+    let made = case.run(&mut device, (case.filling.cohort)(), None);
+    assert!(device.lost().is_some());
+    assert!(made.passes > 1, "{}", made.passes);
+    assert!(made.answers == expected.answers);
 }
 
 /// Of a server with little memory for cohorts, what comes back comes in more launches than one, and

@@ -227,4 +227,13 @@ fn a_stopwatch_tells_of_each_launch_while_it_runs() {
     // It does not run any more.
     device.resident.run(&trace, 1).expect("they are run");
     assert_eq!(stopwatch.stop(), Ok(Vec::new()));
+    // And it keeps its marks for when it does again.
+    let made = gpu.mark().expect("it is made").0;
+    stopwatch.start();
+    device.resident.run(&trace, 2).expect("they are run");
+    assert_eq!(
+        stopwatch.stop().map(|again| again.len()),
+        Ok(launches.len())
+    );
+    assert_eq!(gpu.mark().map(|mark| mark.0), Ok(made + 1));
 }

@@ -184,6 +184,7 @@ impl Cuda {
     fn server_options(&self, limits: LaneLimits) -> Options {
         Options {
             delivered_bytes: self.answers_bytes_max,
+            pass_work_max: PASS_WORK_MAX,
             ..self.options(limits, self.besim_users)
         }
     }

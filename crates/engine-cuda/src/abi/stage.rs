@@ -200,6 +200,13 @@ impl Regions<'_> {
     }
 }
 
+/// Most bytes of a lane's body, of the texts that it makes, and of those that its cohort has. What
+/// comes of one of them, six times as much where it is escaped, is counted in 32 bits with what was
+/// there before; and a run is a stretch.
+pub(crate) const LANE_BYTES_MAX: usize = 1 << 29;
+const _: () = assert!(7 * LANE_BYTES_MAX <= u32::MAX as usize);
+const _: () = assert!(LANE_BYTES_MAX <= STRETCH_BYTES_MAX as usize);
+
 /// Of a stretch's length: its bytes.
 pub(crate) const STRETCH_BYTES_MAX: u32 = (1 << 30) - 1;
 /// One of the lane's run.

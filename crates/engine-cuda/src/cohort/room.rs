@@ -20,6 +20,12 @@ pub(crate) struct Shares {
     pub(crate) headers: u32,
 }
 
+/// The room for so much: in steps of powers of two, so that a page settles after a few cohorts, up
+/// to the largest that there is.
+pub(crate) fn step(needed: u32) -> u32 {
+    needed.checked_next_power_of_two().unwrap_or(1 << 31)
+}
+
 /// How much room each lane gets in a launch. What is too small is found out on the device, made
 /// larger and remembered, so that the next cohort of the page has it from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,10 +91,9 @@ impl Room {
 
     /// Grows what was too small for a lane.
     pub(crate) fn grow(&mut self, result: &LaneResult) {
-        // In steps of powers of two, so that a page settles after a few cohorts.
         let fit = |room: &mut u32, needed: u32| {
             if needed > *room {
-                *room = needed.next_power_of_two();
+                *room = step(needed);
             }
         };
         let shares = &mut self.shares;
@@ -99,10 +104,8 @@ impl Room {
         // A lane stops at the first text without room, so what it used says little of what it
         // needs.
         if result.text_used > shares.text {
-            shares.text = result
-                .text_used
-                .next_power_of_two()
-                .max(shares.text * 4)
+            shares.text = step(result.text_used)
+                .max(step(shares.text.saturating_mul(4)))
                 .max(64);
         }
     }
@@ -127,6 +130,24 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plain::read;
+
+    #[test]
+    fn room_grows_as_far_as_can_be_said() {
+        let mut room = Room::guess(std::iter::empty(), Layout::Row);
+        let most = LaneResult {
+            run_length: u32::MAX,
+            text_used: u32::MAX,
+            ..read(&[0; size_of::<LaneResult>()])
+        };
+        room.shares.text = 1 << 30;
+        room.grow(&most);
+        assert_eq!([room.shares.run, room.shares.text], [1 << 31; 2]);
+        // No more helps: its lane is the host's.
+        let before = room;
+        room.grow(&most);
+        assert_eq!(room, before);
+    }
 
     #[test]
     fn what_is_remembered_grows_within_bounds() {

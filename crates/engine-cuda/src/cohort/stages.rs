@@ -5,7 +5,7 @@ mod tests;
 
 use super::regions::LaneRegions;
 use crate::abi::Columns;
-use crate::abi::stage::{DecodeArgs, NO_SLOT, Regions, StageArgs, shared_code};
+use crate::abi::stage::{DecodeArgs, LANE_BYTES_MAX, NO_SLOT, Regions, StageArgs, shared_code};
 use crate::besim::{ANSWER_BYTES, BesimCohort, BesimTables};
 use crate::gpu::{GpuError, Queue, Slice};
 use crate::program::Form;
@@ -112,7 +112,7 @@ impl<'m> DeviceCohort<'m> {
         let service = self.service;
         let page = &service.pages[self.page];
         let program = &page.stages[stage];
-        let bounded = |limit: usize| limit.min(1 << 30) as u32;
+        let bounded = |limit: usize| limit.min(LANE_BYTES_MAX) as u32;
         // The program is the page's: its registers, slots, constants and jumps are what the engine
         // compiled and `Page::encode` numbered.
         queue.launch(StageArgs {
@@ -135,7 +135,7 @@ impl<'m> DeviceCohort<'m> {
             has_call: u32::from(program.has_call),
             body_bytes_max: bounded(limits.body_bytes_max),
             text_bytes_max: bounded(limits.text_bytes_max),
-            turns_max: bounded(limits.turns_max),
+            turns_max: limits.turns_max.min(1 << 30) as u32,
             item_pitch: self.item_pitch,
             shared_code: shared_code(program.code.len()),
             stretches: u32::from(service.form == Form::Stretches),

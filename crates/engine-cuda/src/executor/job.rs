@@ -1,9 +1,11 @@
 //! A stage of a cohort under way: what is still to be run, how much room its lanes need, and what
 //! has come of it so far.
 
+use crate::abi::stage::LANE_BYTES_MAX;
 use crate::cohort::room::Room;
 use crate::program::Stage;
 use crate::service::DeviceService;
+use rhythm_engine::cohort::LaneError;
 use rhythm_engine::device::{LaneLimits, Work};
 use std::sync::Arc;
 
@@ -21,8 +23,6 @@ pub(crate) struct Job {
     pub(crate) launched: usize,
     /// Lanes that the host must run.
     pub(crate) host: Vec<u32>,
-    /// How many headers the cohort had before.
-    pub(crate) headers_from: usize,
     pub(crate) room: Room,
     pub(crate) limits: LaneLimits,
     /// Its service on the device.
@@ -30,14 +30,25 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Whether it has operations that only the host does.
+    /// Whether it has operations that only the host does, or more text than the device can count.
     pub(crate) fn needs_host(&self) -> bool {
-        self.stages().any(|stage| stage.needs_host)
+        self.work.cohort.arena.bytes().len() > LANE_BYTES_MAX
+            || self.stages().any(|stage| stage.needs_host)
     }
 
-    /// Whether it may say of lanes that they make too much where the host would not.
-    pub(crate) fn appends(&self) -> bool {
-        self.stages().any(|stage| stage.appends)
+    /// What the device may say of lanes where the host would not: it makes anew what the host
+    /// appends to, and counts less than limits may be set to.
+    pub(crate) fn doubted(&self) -> [Option<LaneError>; 2] {
+        let LaneLimits {
+            body_bytes_max,
+            text_bytes_max,
+            ..
+        } = self.limits;
+        let appends = self.stages().any(|stage| stage.appends);
+        [
+            (appends || text_bytes_max > LANE_BYTES_MAX).then_some(LaneError::TooMuchText),
+            (body_bytes_max > LANE_BYTES_MAX).then_some(LaneError::TooLarge),
+        ]
     }
 
     fn stages(&self) -> impl Iterator<Item = &Stage> {

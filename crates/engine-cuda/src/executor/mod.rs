@@ -53,14 +53,21 @@ pub struct Statistics {
     pub on_host: u64,
 }
 
-/// A service that has been uploaded, and what its cohorts were found to need.
+/// A service that has been met, and what its cohorts were found to need.
 #[derive(Debug)]
 struct Known {
     service: Weak<Service>,
-    device: Arc<DeviceService>,
+    /// Where it found room on the device.
+    device: Option<Arc<DeviceService>>,
+    /// Where it found none: how many of its stages the host runs before it is tried again.
+    host_runs: u32,
     /// By page and first stage.
     rooms: HashMap<(usize, usize), Room>,
 }
+
+/// Stages of a service without room on the device after which it is tried again: what is uploaded
+/// is put together anew for that, which takes as long as many of them do.
+const HOST_RUNS: u32 = 1000;
 
 /// The executor. See the module.
 pub struct CudaExecutor {
@@ -116,7 +123,8 @@ impl CudaExecutor {
             upload_stream,
             done: Vec::new(),
             in_flight: 0,
-            host: HostExecutor::new(options.limits, Level::active()),
+            host: HostExecutor::new(options.limits, Level::active())
+                .in_passes_of(options.pass_work_max),
             bank,
             lost: None,
             statistics: Statistics::default(),
@@ -135,35 +143,49 @@ impl CudaExecutor {
         self.statistics
     }
 
-    /// The service on the device; uploaded when it is met first, forgotten when nobody serves it
-    /// any more.
-    fn known(&mut self, service: &Arc<Service>) -> Result<usize, GpuError> {
+    /// The service, where it is on the device: uploaded when it is met first, and now and then
+    /// tried again where it found no room; forgotten when nobody serves it any more.
+    fn known(&mut self, service: &Arc<Service>) -> Option<(usize, Arc<DeviceService>)> {
         let is_it = |known: &Known| std::ptr::eq(known.service.as_ptr(), Arc::as_ptr(service));
-        if let Some(index) = self.services.iter().position(is_it) {
-            return Ok(index);
+        let found = self.services.iter().position(is_it);
+        if let Some(index) = found {
+            let known = &mut self.services[index];
+            if let Some(device) = &known.device {
+                return Some((index, device.clone()));
+            }
+            if known.host_runs > 0 {
+                known.host_runs -= 1;
+                return None;
+            }
         }
+        // What nobody serves any more makes room.
         self.services
-            .retain(|known| known.service.strong_count() > 0);
+            .retain(|known| known.service.strong_count() > 0 && !is_it(known));
+        let form = self.shared.options.layout.form(true);
+        let made = DeviceService::new(&self.gpu, self.upload_stream, service, form);
+        let device = match made {
+            Ok(device) => Some(Arc::new(device)),
+            Err(GpuError::OutOfMemory(_)) if found.is_some() => None,
+            Err(error) => {
+                self.trouble(&error, "a service");
+                None
+            }
+        };
         self.services.push(Known {
             service: Arc::downgrade(service),
-            device: Arc::new(DeviceService::new(
-                &self.gpu,
-                self.upload_stream,
-                service,
-                self.shared.options.layout.form(true),
-            )?),
+            device: device.clone(),
+            host_runs: HOST_RUNS,
             rooms: HashMap::new(),
         });
-        Ok(self.services.len() - 1)
+        Some((self.services.len() - 1, device?))
     }
 
-    /// The job that a piece of work is.
+    /// The job that a piece of work is; the work, where its service is not on the device.
     #[allow(clippy::result_large_err)]
-    fn job(&mut self, work: Work) -> Result<Job, (Work, GpuError)> {
+    fn job(&mut self, work: Work) -> Result<Job, Work> {
         debug_assert!(work.cohort.queries.is_empty(), "none is left of a call");
-        let index = match self.known(&work.service) {
-            Ok(index) => index,
-            Err(error) => return Err((work, error)),
+        let Some((index, service)) = self.known(&work.service) else {
+            return Err(work);
         };
         let known = &mut self.services[index];
         let program = work.program();
@@ -177,7 +199,7 @@ impl CudaExecutor {
         } else {
             first
         };
-        let stages = &known.device.pages[work.page].page.stages[first..=last];
+        let stages = &service.pages[work.page].page.stages[first..=last];
         let room = *(known.rooms.entry((work.page, first)))
             .or_insert_with(|| Room::guess(stages.iter(), self.shared.options.layout));
         let pending = active_lanes(&work.cohort).collect();
@@ -187,18 +209,17 @@ impl CudaExecutor {
             pending,
             launched: 0,
             host: Vec::new(),
-            headers_from: work.cohort.output.headers.len(),
             room,
             limits: self.shared.options.limits,
-            service: known.device.clone(),
+            service,
             work,
         })
     }
 
-    /// What an error means: the device is lost, or has no room for what one cohort wants.
-    fn trouble(&mut self, error: &GpuError) {
+    /// What an error means: the device is lost, or has no room for this.
+    fn trouble(&mut self, error: &GpuError, what: &str) {
         if matches!(error, GpuError::OutOfMemory(_)) {
-            tracing::warn!(%error, "the host runs a cohort");
+            tracing::warn!(%error, "the host runs {what}");
         } else {
             self.lose(error);
         }
@@ -221,7 +242,7 @@ impl CudaExecutor {
                 self.statistics.lanes += lanes as u64;
             }
             Err((job, error)) => {
-                self.trouble(&error);
+                self.trouble(&error, "a cohort");
                 self.finish_on_host(job);
             }
         }
@@ -261,7 +282,10 @@ impl CudaExecutor {
         let layout = self.shared.options.layout;
         unpack::unpack(&mut job, &slot.delivered(), layout);
         // Remembered for the next cohort of the page.
-        let same = |known: &&mut Known| Arc::ptr_eq(&known.device, &job.service);
+        let same = |known: &&mut Known| {
+            let device = known.device.as_ref();
+            device.is_some_and(|device| Arc::ptr_eq(device, &job.service))
+        };
         if let Some(known) = self.services.iter_mut().find(same)
             && let Some(room) = known.rooms.get_mut(&(job.work.page, job.first))
         {
@@ -313,9 +337,7 @@ impl Executor for CudaExecutor {
                 }
                 Ok(())
             }
-            // Its service could not be uploaded.
-            Err((work, error)) => {
-                self.trouble(&error);
+            Err(work) => {
                 self.statistics.on_host += active_lanes(&work.cohort).count() as u64;
                 self.submit_to_host(work)
             }

@@ -30,6 +30,9 @@ pub struct Options {
     pub launch_bytes: usize,
     /// Most of it that is brought to the host, but for what one lane has.
     pub delivered_bytes: usize,
+    /// How much the host does in one pass of a stage that is left to it; see
+    /// [`HostExecutor::in_passes_of`](rhythm_engine::device::host::HostExecutor::in_passes_of).
+    pub pass_work_max: usize,
 }
 
 impl Default for Options {
@@ -42,6 +45,7 @@ impl Default for Options {
             besim_users: None,
             launch_bytes: 1 << 30,
             delivered_bytes: 1 << 30,
+            pass_work_max: usize::MAX,
         }
     }
 }

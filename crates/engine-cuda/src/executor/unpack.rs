@@ -5,9 +5,10 @@ use super::slot::Delivered;
 use crate::abi::layout::PAD;
 use crate::abi::{LaneResult, NO_TEXT, Outcome, SESSION_CREATE, SESSION_DESTROY};
 use crate::besim::answer_queries;
+use crate::cohort::room::step;
 use crate::layout::Layout;
 use rhythm_besim::Bank;
-use rhythm_engine::cohort::{Arena, Cohort, LaneError, LaneState, View};
+use rhythm_engine::cohort::{Arena, Cohort, LaneState, View};
 use rhythm_engine::cohort::{LaneOutput, Output, SessionChange};
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, Work};
@@ -41,7 +42,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
     }
     let mut again = Vec::new();
     let launched_with = job.room;
-    let appends = job.appends();
+    let doubted = job.doubted();
     for (index, &lane) in launched.iter().enumerate() {
         let result = delivered.result(index);
         let cohort = &mut *job.work.cohort;
@@ -57,13 +58,13 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
                 to.push(lane);
             }
             Outcome::Host => job.host.push(lane),
-            Outcome::Failed(LaneError::TooMuchText) if appends => job.host.push(lane),
+            Outcome::Failed(error) if doubted.contains(&Some(error)) => job.host.push(lane),
             Outcome::Failed(error) => cohort.fail(lane as usize, error),
             // A stage that is not the last of its launch leaves no lane active.
             Outcome::Active => {
                 let texts = Texts::of(&result, delivered, index);
                 if texts.take(cohort, lane, delivered, form).is_none() {
-                    cohort.fail_without_room(lane as usize);
+                    cohort.leave_without_room(lane as usize);
                 }
             }
             Outcome::Finished => {
@@ -75,7 +76,7 @@ pub(crate) fn unpack(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) {
                 }
                 let texts = Texts::of(&result, delivered, index);
                 match texts.take(cohort, lane, delivered, form) {
-                    None => cohort.fail_without_room(lane as usize),
+                    None => cohort.leave_without_room(lane as usize),
                     Some(file) => {
                         cohort.lanes[lane as usize] = LaneState::Finished;
                         let answer =
@@ -97,7 +98,7 @@ fn enough_room(job: &mut Job, delivered: &Delivered<'_>, layout: Layout) -> bool
     let mut enough = true;
     let mut fit = |room: &mut u32, needed: u32| {
         if needed > *room {
-            *room = needed.next_power_of_two();
+            *room = step(needed);
             enough = false;
         }
     };
@@ -253,14 +254,19 @@ pub(crate) fn finish(mut job: Job, host: &mut HostExecutor, bank: Option<&Bank>)
         // have their answers.
         work.cohort.stage = job.first + 1;
     }
-    // Of lanes launched later, or run by the host, they may have come out of order.
+    // Of lanes launched later, or run by the host, they may have come out of order; and headers of
+    // lanes that ended in an earlier stage lie before all of them.
     work.cohort.queries.sort_from(0);
-    work.cohort.output.headers[job.headers_from..].sort_by_key(|header| header.0);
+    let headers = &mut work.cohort.output.headers;
+    if !headers.is_sorted_by_key(|(lane, ..)| *lane) {
+        headers.sort_by_key(|(lane, ..)| *lane);
+    }
     work
 }
 
 /// Runs some lanes of a cohort on the host, up to stage `last`; the others are kept out of it.
-/// Where that is more than a stage, no others have asked: all that is asked is these lanes'.
+/// Where that is more than a stage, no others have asked: all that is asked is these lanes'. Those
+/// that the host leaves to another pass stay out of the stages after it.
 fn run_on_host(
     mut work: Work,
     lanes: &[u32],
@@ -274,7 +280,7 @@ fn run_on_host(
     for &lane in lanes {
         cohort.lanes[lane as usize] = LaneState::Active;
     }
-    let first = cohort.stage;
+    let (first, mut yields) = (cohort.stage, false);
     while work.cohort.stage <= last {
         // Only with the backend on the device is there more than one stage.
         if work.cohort.stage > first
@@ -288,12 +294,10 @@ fn run_on_host(
         let mut done = Vec::new();
         host.poll(&mut done);
         work = done.pop().expect("the host executor is done at once");
+        yields |= work.cohort.yields;
     }
+    work.cohort.yields = yields;
     for &lane in lanes {
-        // The others have gone through several stages: it cannot be run again by itself.
-        if work.cohort.lanes[lane as usize] == LaneState::Later {
-            work.cohort.fail(lane as usize, LaneError::MemoryShort);
-        }
         states[lane as usize] = work.cohort.lanes[lane as usize];
     }
     work.cohort.lanes = states;

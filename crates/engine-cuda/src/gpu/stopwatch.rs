@@ -64,10 +64,12 @@ impl Stopwatch {
     /// Marks for a launch, where it runs.
     fn marks(&self) -> Result<Option<[Mark; 2]>, GpuError> {
         let mut noted = self.noted();
-        match (noted.is_running, noted.spare.pop()) {
-            (false, _) => Ok(None),
-            (true, Some(marks)) => Ok(Some(marks)),
-            (true, None) => Ok(Some([self.gpu.mark()?, self.gpu.mark()?])),
+        if !noted.is_running {
+            return Ok(None);
+        }
+        match noted.spare.pop() {
+            Some(marks) => Ok(Some(marks)),
+            None => Ok(Some([self.gpu.mark()?, self.gpu.mark()?])),
         }
     }
 }

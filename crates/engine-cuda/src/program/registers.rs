@@ -214,13 +214,18 @@ impl Program<'_> {
     }
 }
 
-/// Where loops begin and end, in the order of their ends.
+/// Where loops begin and end, in the order of their ends. One with a filter is two: all positions
+/// are tried, and what comes of that is there in each turn of those that are kept.
 fn loops(codes: &[Code]) -> Vec<(usize, usize)> {
     let mut open = Vec::new();
     let mut all = Vec::new();
     for (at, code) in codes.iter().enumerate() {
         match code {
             Code::LoopBegin | Code::FilterBegin => open.push(at),
+            Code::FilterEnd => {
+                all.extend(open.pop().map(|begin| (begin, at - 1)));
+                open.push(at);
+            }
             Code::TurnEnd => all.extend(open.pop().map(|begin| (begin, at))),
             _ => {}
         }
@@ -344,5 +349,32 @@ mod tests {
         assert_eq!(program[2][2], program[3][2]);
         assert!(!distinct.contains(&program[3][2]));
         assert!(count <= 10, "{count}");
+    }
+
+    #[test]
+    fn what_a_filter_comes_to_is_there_in_each_turn() {
+        let (program, _) = given_out(
+            &[
+                (Code::Length, [1, 0, 0]),
+                (Code::FilterBegin, [1, 10, 0]),
+                (Code::FilterNext, [2, 10, 0]),
+                (Code::TruthInt, [3, 2, 0]),
+                (Code::FilterKeep, [3, 10, 0]),
+                // The loop's length, which is read in the body, and others after it.
+                (Code::FilterEnd, [0, 10, 4]),
+                (Code::TurnKept, [2, 10, 5]),
+                (Code::CompareInt, [6, 5, 4]),
+                (Code::Not, [7, 6, 0]),
+                (Code::PutBool, [0, 7, 0]),
+                (Code::TurnEnd, [0, 10, 0]),
+            ],
+            &[],
+        );
+        let length = program[5][2];
+        assert_eq!(program[7][2], length);
+        let state = program[5][1];
+        let mut others: Vec<u16> = (state..state + 4).collect();
+        others.extend([program[6][0], program[6][2], program[7][0], program[8][0]]);
+        assert!(!others.contains(&length), "{length} in {others:?}");
     }
 }

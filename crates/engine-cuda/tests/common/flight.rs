@@ -43,6 +43,7 @@ impl Seen {
             lanes: cohort.lanes.clone(),
             queries: asked(program, cohort),
             headers: (cohort.output.headers.iter())
+                .filter(|(lane, ..)| cohort.lanes[*lane as usize] == LaneState::Finished)
                 .map(|&(lane, name, value)| (lane, name, text(value)))
                 .collect(),
             answers: cohort.lanes.iter().enumerate().map(answer).collect(),

@@ -226,6 +226,15 @@ impl Cohort {
         self.fail(lane, error);
     }
 
+    /// Leaves a lane for whose texts there was no room beside the others to another pass, and fails
+    /// one for whose there is none in any cohort.
+    pub fn leave_without_room(&mut self, lane: usize) {
+        match self.take_short() {
+            true => self.lanes[lane] = LaneState::Later,
+            false => self.fail(lane, LaneError::ArenaFull),
+        }
+    }
+
     /// A cohort of a copy of one lane alone, with its fields; `None` where they find no room by
     /// themselves.
     pub(crate) fn copy_of_lane(&self, program: &PageProgram, lane: usize) -> Option<Cohort> {

@@ -106,6 +106,7 @@ fn delivered_bytes(room: &Room, layout: Layout) -> usize {
         Layout::C => room.rows as usize * UNIT,
         _ => room.body as usize,
     };
-    let places = (shares.queries + shares.headers) as usize * size_of::<DeliveredText>();
+    let places = shares.queries as usize + shares.headers as usize;
+    let places = places * size_of::<DeliveredText>();
     size_of::<LaneResult>() + places + room.texts as usize + body
 }

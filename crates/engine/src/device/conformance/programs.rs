@@ -15,6 +15,9 @@ const REGISTERS: u16 = 5;
 
 const TYPES: [Type; 4] = [Type::Text, Type::Int, Type::Float, Type::Bool];
 
+/// The first register of a text.
+const TEXTS: Register = 0;
+
 /// Fields of the programs made here: a text, an integer, a list, and a call's rows and status.
 const TEXT_FIELD: FieldId = 0;
 const INT_FIELD: FieldId = 1;
@@ -453,6 +456,9 @@ impl Maker {
             body.extend(self.shown_item(list, position));
         }
         body.extend(self.block(depth - 1));
+        if self.may_put {
+            body.extend(self.unless_last(index, length));
+        }
         let op = For {
             count,
             choices,
@@ -463,6 +469,27 @@ impl Maker {
             otherwise: self.block(depth - 1),
         };
         over_items(list, op)
+    }
+
+    /// Shows a fragment in all turns of a loop but its last: what is read of it at the end of one
+    /// turn is there at the end of the next.
+    fn unless_last(&mut self, index: Register, length: Register) -> Vec<Op> {
+        let [one, next] = [0; 2].map(|_| self.own_register(Type::Int));
+        let [is_last, goes_on] = [0; 2].map(|_| self.own_register(Type::Bool));
+        self.stage.constants.push((one, Constant::Int(1)));
+        vec![
+            Op::Arithmetic(Arithmetic::Add, binary(next, index, one)),
+            Op::Compare(Comparison::Equal, binary(is_last, next, length)),
+            Op::Not(Unary {
+                to: goes_on,
+                from: is_last,
+            }),
+            Op::If(If {
+                condition: goes_on,
+                then: vec![Op::Fragment(0)],
+                otherwise: vec![],
+            }),
+        ]
     }
 
     /// What rearranges a loop's positions.
@@ -501,6 +528,9 @@ impl Maker {
         let mut refused = self.block(2);
         refused.extend([Op::Status(403), Op::Finish]);
         self.may_put = false;
+        // Kept of those refused, while the next stage sets the others' anew.
+        let value = TEXTS;
+        body.push(Op::Header(Header { name: 0, value }));
         let condition = self.register(Type::Bool);
         body.push(Op::If(If {
             condition,
