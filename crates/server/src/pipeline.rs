@@ -216,8 +216,8 @@ impl Pipeline {
                     self.gauges.touch();
                 }
             }
-            self.responder.sweep(now);
-            if self.cohorts.forget_unused(now) {
+            let has_more = self.responder.sweep(now);
+            if self.cohorts.forget_unused(now) || has_more {
                 self.gauges.touch();
             }
         }

@@ -30,7 +30,7 @@ mod exchange;
 mod fields;
 mod pool;
 mod question;
-mod reader;
+pub(crate) mod reader;
 mod relay;
 mod request;
 mod route;
