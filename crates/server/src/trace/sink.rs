@@ -36,7 +36,7 @@ const LINKS_A_SPAN: usize = 64;
 
 /// The most memory that spans take in a server of so many workers, in bytes.
 pub(crate) fn bytes_max(workers: usize) -> usize {
-    // Each worker has a batch that fills, and what is posted is there as text, too, which is longer.
+    // Each worker has a batch that fills, and what is posted is there as text, too, and longer.
     let filling = workers.saturating_mul(BATCH_SPANS + LINKED);
     let text = 3 * (POST_SPANS + BATCH_SPANS + LINKED);
     (SPANS_MAX + text)
