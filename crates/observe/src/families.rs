@@ -58,12 +58,13 @@ impl HistogramSum {
     }
 }
 
-/// Its buckets that have values, each with its upper bound (null: there is none) and their number.
-/// The lower bound is half of it, or, of the first bucket, 0.
+/// Its first bucket and those that have values, each with its upper bound (null: there is none) and
+/// their number. The lower bound is half of it, or, of the first bucket, 0.
 impl Serialize for HistogramSum {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let used = self.buckets.iter().filter(|(_, count)| *count > 0);
-        to.collect_seq(used.map(|(bound, count)| (bound.is_finite().then_some(bound), count)))
+        let all = self.buckets.iter().enumerate();
+        let told = all.filter(|(index, (_, count))| *index == 0 || *count > 0);
+        to.collect_seq(told.map(|(_, (bound, count))| (bound.is_finite().then_some(bound), count)))
     }
 }
 

@@ -209,6 +209,7 @@ impl Pipeline {
         if self.gauges.is_due(now) {
             (self.gauges).set(&self.metrics, &self.clients, &self.cohorts, &self.epochs);
             self.backends.set_gauges(&self.epochs);
+            self.host_path.proxies.set_gauges();
             (self.backends).retire(port, &self.epochs, &self.cohorts);
             for epoch in self.epochs.all() {
                 let [pages, backends] = [epoch.pages.len(), epoch.backends.len()];
@@ -216,8 +217,8 @@ impl Pipeline {
                     self.gauges.touch();
                 }
             }
-            self.responder.sweep(now);
-            if self.cohorts.forget_unused(now) {
+            let has_more = self.responder.sweep(now);
+            if self.cohorts.forget_unused(now) || has_more {
                 self.gauges.touch();
             }
         }

@@ -90,7 +90,7 @@ section! {
         /// with spaces between them.
         trusted_proxies: String = String::new(); text(trusted).restart(),
         /// The log tells of requests that take so long, and where their time went: at most one a
-        /// second of each page. All are counted in `rhythm_slow_requests_total`.
+        /// second of each page by each worker. All are counted in `rhythm_slow_requests_total`.
         slow_request: Option<Duration> = None;
             time().or_none("it tells of none").flag("slow-request").restart(),
         /// How log lines look; RHYTHM_LOG says which there are (error, warn, info, debug, trace).

@@ -20,6 +20,13 @@ export function element(name, parent, attributes = {}) {
     return made;
 }
 
+// Shows a text, without touching what is as it was: an alarm is read out when it changes.
+export function show(node, words) {
+    if (node.textContent !== words) {
+        node.textContent = words;
+    }
+}
+
 function drawn(name, parent, attributes) {
     const made = document.createElementNS(SVG, name);
     for (const [attribute, value] of Object.entries(attributes)) {

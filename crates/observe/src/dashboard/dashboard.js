@@ -3,7 +3,7 @@
 // It goes on asking where the server does not answer, says so, and goes on when it is back. A page
 // that nobody sees asks for nothing.
 
-import { element } from "./charts.js";
+import { element, show } from "./charts.js";
 import { Panel } from "./parts.js";
 import { Samples, text } from "./values.js";
 
@@ -20,13 +20,8 @@ let timer;
 let isAsking = false;
 let isPaused = false;
 let goneSince = null;
-
-// An alarm is read out when it changes, so texts are left alone that stay.
-function show(node, words) {
-    if (node.textContent !== words) {
-        node.textContent = words;
-    }
-}
+// That of the server which this page is of.
+let version = null;
 
 function sound(alarms) {
     const isAlarmed = alarms.length > 0;
@@ -59,21 +54,35 @@ function update(told) {
 }
 
 async function ask() {
+    let told;
     try {
         const answer = await fetch("/dashboard.json", { signal: AbortSignal.timeout(TIMEOUT_MS) });
         if (!answer.ok) {
             throw new Error(`status ${answer.status}`);
         }
-        const told = await answer.json();
-        goneSince = null;
-        document.body.classList.remove("stale");
-        update(told);
+        told = await answer.json();
     } catch (error) {
-        // What is wrong with this script is for its developers; the rest is the server's absence.
         console.warn(error);
         goneSince ??= new Date().toLocaleTimeString();
         document.body.classList.add("stale");
         sound([`The server does not answer since ${goneSince}. Asking it again each second.`]);
+        return;
+    }
+    goneSince = null;
+    version ??= told.version;
+    if (told.version !== version) {
+        // It may tell what this page's scripts do not know.
+        location.reload();
+        return;
+    }
+    try {
+        document.body.classList.remove("stale");
+        update(told);
+    } catch (error) {
+        // What is wrong with this script is for its developers, and no absence of the server's.
+        console.error(error);
+        document.body.classList.add("stale");
+        sound(["This page cannot show what the server tells. Load it again."]);
     }
 }
 

@@ -216,8 +216,8 @@ mod tests {
         board.panel("toys", "Toys", vec![Part::Figures(figures)]);
         board.alarm("<b>".to_owned());
         let told: serde_json::Value = serde_json::from_str(&board.json()).expect("JSON");
-        // Buckets without a value are left out; the last has no bound.
-        let buckets = serde_json::json!([[2.0, 5], [null, 1]]);
+        // Buckets without a value are left out, but for the first; the last has no bound.
+        let buckets = serde_json::json!([[0.5, 0], [2.0, 5], [null, 1]]);
         assert_eq!(told["histograms"]["sizes"], buckets);
         let figure = serde_json::json!({
             "label": "Size", "value": {"quantile": [0.5, "sizes"]}, "unit": "count",

@@ -1,15 +1,8 @@
 // What panels are made of, but for charts: figures, bars and tables. Each is made once, and told
 // when there is something new; all that a server says goes in as text, never as markup.
 
-import { Chart, element } from "./charts.js";
+import { Chart, element, show } from "./charts.js";
 import { text } from "./values.js";
-
-// Shows a text, without touching what is as it was.
-function show(node, words) {
-    if (node.textContent !== words) {
-        node.textContent = words;
-    }
-}
 
 function gauge(parent) {
     return element("span", element("div", parent, { class: "gauge", "aria-hidden": "true" }));

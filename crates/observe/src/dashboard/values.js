@@ -15,6 +15,9 @@ export class Samples {
         if (isAnother) {
             this.#kept = [];
             this.#most.clear();
+        } else if (last !== undefined && told.at - last.at > KEPT_SECONDS) {
+            // Nobody asked for a while: what came meanwhile is not of the last seconds.
+            this.#kept = [];
         }
         const values = new Map();
         for (const panel of told.panels) {
@@ -73,7 +76,8 @@ export class Samples {
         return null;
     }
 
-    // How many values came to each bucket of a histogram: [upper bound, number] each.
+    // How many values came to each bucket of a histogram: [upper bound, number, lower bound] each.
+    // The first of all, whose lower bound is 0, is always told; each other's is half of its upper.
     distribution(name, justNow = false) {
         const pair = this.#between(justNow);
         if (pair === undefined) {
@@ -81,7 +85,9 @@ export class Samples {
         }
         const before = new Map(pair[1].histograms[name] ?? []);
         const buckets = pair[0].histograms[name] ?? [];
-        const more = buckets.map(([bound, count]) => [bound, count - (before.get(bound) ?? 0)]);
+        const more = buckets.map(([bound, count], index) => [
+            bound, count - (before.get(bound) ?? 0), index === 0 ? 0 : bound / 2,
+        ]);
         return more.filter(([, count]) => count > 0);
     }
 
@@ -114,16 +120,16 @@ function* keyed(panel) {
     }
 }
 
-// Below which value a part of them lies, if each bucket's are evenly between its bounds, of which
-// the lower is half of the upper. Where bounds are whole, values are, too: they count something.
+// Below which value a part of them lies, if each bucket's are evenly between its bounds. Where
+// bounds are whole, values are, too: they count something.
 function quantile(part, buckets) {
     let left = part * buckets.reduce((sum, [, count]) => sum + count, 0);
-    for (const [bound, count] of buckets) {
+    for (const [bound, count, lower] of buckets) {
         if (left <= count) {
             if (bound === null) {
                 return Infinity;
             }
-            const value = (bound / 2) * (1 + left / count);
+            const value = lower + (bound - lower) * (left / count);
             return Number.isInteger(bound) ? Math.ceil(value) : value;
         }
         left -= count;

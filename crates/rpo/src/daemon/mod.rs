@@ -230,6 +230,8 @@ struct Daemon {
     disagreements: u64,
     switching: Duration,
     in_setting: [Duration; 2],
+    /// When the setting was set that is in force.
+    since: Duration,
 }
 
 impl Daemon {
@@ -304,6 +306,7 @@ impl Daemon {
             disagreements: 0,
             switching: Duration::ZERO,
             in_setting: [Duration::ZERO; 2],
+            since: Duration::ZERO,
         };
         daemon.tell_policy(Duration::ZERO);
         Ok(daemon)
@@ -351,13 +354,13 @@ impl Daemon {
         }
         if now >= self.next_load {
             self.next_load = now + LOAD;
-            let cpus = self.cpus().clone();
             let under_way = self.feed.under_way.count();
             self.feed.under_way.forget(now);
             // To look takes milliseconds where there are many processes, so not at each switch.
             if std::mem::take(&mut self.follow_due) {
                 self.follow();
             }
+            let cpus = self.cpus().clone();
             if let Some(load) = self.meter.look(&cpus, self.fewer.len(), under_way) {
                 self.load = load;
                 let decision = self.feed.controller.load(load, now);
@@ -439,8 +442,7 @@ impl Daemon {
                     took = begin.elapsed();
                     self.switching += took;
                     self.switches[self.setting.index()] += 1;
-                    self.meter.begin_anew(&cpus);
-                    self.look_at_hardware(before);
+                    self.is_in_force(before);
                     self.follow_due = true;
                 }
                 Err(error) => {
@@ -464,7 +466,17 @@ impl Daemon {
         let full = self.switcher.full().clone();
         // What it says is what was just said; upkeep gives them again where that failed.
         let _ = self.switcher.set(&full);
-        self.setting = Setting::AllThreads;
+        let before = std::mem::replace(&mut self.setting, Setting::AllThreads);
+        if before != self.setting {
+            self.is_in_force(before);
+        }
+    }
+
+    /// A setting is in force after this one: what was measured is of that.
+    fn is_in_force(&mut self, before: Setting) {
+        self.since = self.begin.elapsed();
+        self.meter.begin_anew(&self.cpus().clone());
+        self.look_at_hardware(before);
     }
 
     /// What the CPUs counted since the last look came of this setting.
@@ -540,7 +552,7 @@ impl Daemon {
         let counters = self.counters.iter().map(Counters::counts);
         counters.for_each(|more| counts.add(more));
         Snapshot {
-            up: now,
+            in_force: now.saturating_sub(self.since),
             switcher: self.switcher.name(),
             sets: [self.switcher.full().to_string(), self.fewer.to_string()],
             setting: Some(self.setting),

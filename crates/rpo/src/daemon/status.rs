@@ -15,10 +15,11 @@ pub(super) const DECISIONS_MAX: usize = 20;
 /// What there is to tell, replaced from time to time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
-    pub(super) up: Duration,
     pub(super) switcher: String,
     pub(super) sets: [String; 2],
     pub(super) setting: Option<Setting>,
+    /// For how long it has been in force.
+    pub(super) in_force: Duration,
     /// Only watching.
     pub(super) advises: bool,
     /// What keeps it from switching.
@@ -87,7 +88,7 @@ impl Snapshot {
         let _ = writeln!(
             text,
             "setting      {setting}{mode}, for {} so far",
-            seconds(&self.up)
+            seconds(&self.in_force)
         );
         let _ = writeln!(text, "switches     {}", self.switcher);
         let _ = writeln!(
@@ -241,6 +242,7 @@ mod tests {
         );
         shared.set(Snapshot {
             setting: Some(Setting::OnePerCore),
+            in_force: Duration::from_secs(2),
             trouble: Some("cannot write cpuset.cpus".to_owned()),
             switches: [1, 2],
             decisions: vec![decision],
@@ -262,7 +264,7 @@ mod tests {
         assert_eq!(shared.tell(b"/other"), None);
         let text = shared.get().text();
         for part in [
-            "one a core",
+            "setting      one a core, for 2.0 s so far",
             "TROUBLE      cannot write",
             "3 of the last 20",
             "2 to one",

@@ -301,17 +301,16 @@ impl Responder {
         }
     }
 
-    /// Looks for sessions that have expired, and hands over the lines of the log that are written.
-    pub(crate) fn sweep(&mut self, now: Time) {
+    /// Looks for sessions that have expired, and hands over the lines of the log that are written,
+    /// and spans. Whether some of these are left for later.
+    pub(crate) fn sweep(&mut self, now: Time) -> bool {
         for sessions in &self.sessions {
             (sessions.array()).sweep(milliseconds(now), SWEEP_SLOTS);
         }
         if let Some(log) = &mut self.log {
             log.flush();
         }
-        if let Some(spans) = &mut self.spans {
-            spans.flush();
-        }
+        self.spans.as_mut().is_some_and(|spans| spans.sweep(now))
     }
 
     /// A turn of the driver begins, or an event in it: what the clock on the wall says.

@@ -9,7 +9,8 @@
 //!
 //! A request is looked at when the turn is over in which it was answered; one whose answer the
 //! socket has not taken by then, at the ends of the turns that follow. What is known of it is
-//! copied when it is answered, into memory that is kept. Lines are one a second of each page.
+//! copied when it is answered, into memory that is kept. Lines are one a second of each page, by
+//! each worker.
 
 use crate::answer::hosted::HostedLine;
 use crate::flight::lane_requests::WATCH_BYTES;
@@ -23,7 +24,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Answers whose sending is waited for at most; of others it is told up to now.
+/// Answers whose sending is waited for at most; others are over, for who looks, when they are
+/// answered.
 const SENDING_MAX: usize = 1024;
 
 /// Stages whose calls are told apart; what is behind them counts with the last.
@@ -208,7 +210,7 @@ impl Slow {
         self.metrics.slow_requests.add(1);
         if let Some(left_out) = self.lines.line((line.site, None), now) {
             let reading = line.arrived.since(line.began);
-            let request = String::from_utf8_lossy(&line.request);
+            let request = String::from_utf8_lossy(line.entry().line());
             tracing::warn!(
                 request = request.escape_debug().to_string(),
                 status,

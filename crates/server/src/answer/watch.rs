@@ -7,6 +7,7 @@ use crate::flight::cohorts::Flight;
 use crate::flight::lane_requests::{LaneRequest, LaneRequests};
 use crate::flight::timeline::{Doing, Timeline};
 use crate::site::epoch::Epoch;
+use crate::site::routes;
 use crate::trace::{CohortSpan, Span, SpanKind, SpanSink};
 use rhythm_net::Time;
 use std::sync::Arc;
@@ -61,16 +62,19 @@ impl LaneWatch<'_> {
         let place = origin.recorded()?;
         let (came, trace) = (request.came(), place.own.trace);
         let program = self.epoch.program(self.page);
-        let route = program.routes.first().map(ToString::to_string);
+        let line = requests.line_bytes(request).unwrap_or_default();
+        // Where it cannot be told (an absolute target), the page's only route is.
+        let found = routes::found_by(&program.routes, line).or(match &program.routes[..] {
+            [only] => Some(only),
+            _ => None,
+        });
+        let route = found.map(ToString::to_string);
         let name = route.as_deref().unwrap_or(&program.name);
         let own = (trace, place.own.span);
         let times = (came.began, self.at);
         let mut span = Span::new(own, place.parent, SpanKind::Server, name, times);
-        span.request(
-            requests.line_bytes(request).unwrap_or_default(),
-            place.is_tls,
-        );
-        if let Some((_, path)) = name.split_once(' ') {
+        span.request(line, place.is_tls);
+        if let Some((_, path)) = route.as_ref().and_then(|route| route.split_once(' ')) {
             span.text("http.route", path);
         }
         span.text("rhythm.page", &program.name);

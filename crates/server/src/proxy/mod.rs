@@ -30,7 +30,7 @@ mod exchange;
 mod fields;
 mod pool;
 mod question;
-mod reader;
+pub(crate) mod reader;
 mod relay;
 mod request;
 mod route;
@@ -133,6 +133,11 @@ impl SharedProxies {
         self.0.borrow_mut().aim = Some(aim);
     }
 
+    /// Brings the figures up to date.
+    pub(crate) fn set_gauges(&self) {
+        self.0.borrow().set_gauges();
+    }
+
     /// How many requests are under way.
     pub(crate) fn len(&self) -> usize {
         self.0.borrow().exchanges.len()
@@ -140,6 +145,22 @@ impl SharedProxies {
 }
 
 impl Proxies {
+    /// Routes that a reload has made anew count with those before them, of whose servers they have
+    /// the figures, until nothing is under way on these.
+    fn set_gauges(&self) {
+        let mut sums = HashMap::new();
+        for upstream in self.routes.values().flat_map(|route| &route.upstreams) {
+            let its = sums.entry(Arc::as_ptr(&upstream.metrics));
+            let (_, under_way, connections) = its.or_insert((&upstream.metrics, 0, 0));
+            *under_way += upstream.under_way as u64;
+            *connections += upstream.connections as u64;
+        }
+        for (metrics, under_way, connections) in sums.into_values() {
+            metrics.under_way.set(under_way);
+            metrics.connections.set(connections);
+        }
+    }
+
     fn of_site(&mut self, site: usize, made_of: &[ProxyRoute], metrics: &SiteMetrics) -> Vec<u32> {
         let mut left: Vec<u32> = (self.routes.iter())
             .filter(|(_, route)| route.site == site && !route.is_old)
@@ -203,5 +224,35 @@ pub(crate) fn bytes_max(
     match routes.is_empty() {
         true => 0,
         false => all.saturating_add(2 * receive),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhythm_engine::settings::Balance;
+
+    #[test]
+    fn routes_that_follow_each_other_count_together() {
+        let (mut proxies, metrics) = (Proxies::default(), SiteMetrics::default());
+        let mut made_of = route::tests::made_of(1, Balance::Least);
+        let name = made_of.config.to[0].0.clone();
+        let counted = metrics.proxy(made_of.config.name(), &name);
+        // As one has left who panicked.
+        counted.under_way.set(7);
+        let mut enter = |made_of: &ProxyRoute, entered: usize| {
+            let number = proxies.of_site(0, std::slice::from_ref(made_of), &metrics)[0];
+            let route = proxies.routes.get_mut(&number).expect("it was made");
+            (0..entered).for_each(|_| route.upstreams[0].entered());
+            route.upstreams[0].connections += entered;
+            proxies.set_gauges();
+            (counted.under_way.get(), counted.connections.get())
+        };
+        assert_eq!(enter(&made_of, 0), (0, 0));
+        assert_eq!(enter(&made_of, 2), (2, 2));
+        // A reload makes it anew, while requests are under way as it was.
+        made_of.config.settings.waiting_max += 1;
+        assert_eq!(enter(&made_of, 0), (2, 2));
+        assert_eq!(enter(&made_of, 1), (3, 3));
     }
 }

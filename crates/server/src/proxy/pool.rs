@@ -109,10 +109,6 @@ impl Proxies {
                     let link = Link::new(exchange.route, exchange.upstream, used);
                     self.links.insert(id, link);
                     upstream.connections += 1;
-                    upstream
-                        .metrics
-                        .connections
-                        .set(upstream.connections as u64);
                     exchange.connection = Some(id);
                     exchange.phase = Phase::Connecting;
                     exchange.wait_until(now + timeout, &mut self.timers);
@@ -248,10 +244,6 @@ impl Proxies {
             let upstream = &mut route.upstreams[link.upstream];
             upstream.idle.retain(|idle| *idle != id);
             upstream.connections -= 1;
-            upstream
-                .metrics
-                .connections
-                .set(upstream.connections as u64);
         }
         self.freed.push(link.route);
         Some(link)

@@ -18,7 +18,7 @@ const INTERIM_MAX: u32 = 256;
 
 /// An answer that is none, or a part of one that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unreadable;
+pub(crate) struct Unreadable;
 
 #[derive(Debug)]
 enum State {
@@ -33,7 +33,7 @@ enum State {
 
 /// See the module's text.
 #[derive(Debug)]
-pub(super) struct AnswerReader {
+pub(crate) struct AnswerReader {
     state: State,
     head: Box<ResponseHead>,
     /// The head's bytes, as far as they came.
@@ -50,7 +50,7 @@ pub(super) struct AnswerReader {
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part<'a> {
+pub(crate) enum Part<'a> {
     /// The answer's head is there.
     Head,
     /// The other server speaks the other protocol from now on: its head is there.
@@ -65,7 +65,7 @@ pub(super) enum Part<'a> {
 
 impl AnswerReader {
     /// Of the answer to a request that is to HEAD, or asks for another protocol.
-    pub(super) fn new(to_head: bool, asks_upgrade: bool) -> AnswerReader {
+    pub(crate) fn new(to_head: bool, asks_upgrade: bool) -> AnswerReader {
         AnswerReader {
             state: State::Head,
             head: Box::default(),
@@ -84,7 +84,7 @@ impl AnswerReader {
     }
 
     /// The head, with the bytes that its offsets are of.
-    pub(super) fn head(&self) -> (&ResponseHead, &[u8]) {
+    pub(crate) fn head(&self) -> (&ResponseHead, &[u8]) {
         (&self.head, &self.head_bytes)
     }
 
@@ -121,7 +121,7 @@ impl AnswerReader {
     ///
     /// # Errors
     /// It is no answer.
-    pub(super) fn next<'a>(
+    pub(crate) fn next<'a>(
         &mut self,
         input: &'a [u8],
         decoded: &'a mut Vec<u8>,

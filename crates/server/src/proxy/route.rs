@@ -169,18 +169,19 @@ fn weight(client: Client, upstream: &str) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use rhythm_engine::settings::{BackendUrl, ProxyConfig};
     use rhythm_net::Peer;
     use std::net::IpAddr;
     use std::time::Duration;
 
-    fn route(count: usize, balance: Balance) -> Route {
+    /// Settings of a route to so many servers.
+    pub(crate) fn made_of(count: usize, balance: Balance) -> ProxyRoute {
         let urls = (0..count).map(|at| format!("http://127.0.0.1:{}", 3000 + at));
         let to = urls.map(|url| (url.clone(), url.parse::<BackendUrl>().expect("a URL")));
         let peer = |at| vec![Peer::tcp("app", ([127, 0, 0, 1], 3000 + at).into())];
-        let made_of = ProxyRoute {
+        ProxyRoute {
             config: ProxyConfig {
                 matches: vec!["/**".parse().expect("a pattern")],
                 to: to.collect(),
@@ -190,8 +191,11 @@ mod tests {
                 },
             },
             peers: (0..count as u16).map(peer).collect(),
-        };
-        Route::new(0, &made_of, &SiteMetrics::default())
+        }
+    }
+
+    fn route(count: usize, balance: Balance) -> Route {
+        Route::new(0, &made_of(count, balance), &SiteMetrics::default())
     }
 
     fn at(last: u8) -> Client {

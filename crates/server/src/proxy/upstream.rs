@@ -100,13 +100,11 @@ impl Upstream {
     /// A request is under way on it.
     pub(super) fn entered(&mut self) {
         self.under_way += 1;
-        self.metrics.under_way.set(self.under_way as u64);
     }
 
     /// A request is not under way on it any more.
     pub(super) fn left(&mut self) {
         self.under_way -= 1;
-        self.metrics.under_way.set(self.under_way as u64);
     }
 
     /// Whether it may be asked; when it is aside, since when it may be tried.

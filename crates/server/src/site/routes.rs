@@ -74,6 +74,15 @@ impl Captures {
     fn segments(&self) -> impl Iterator<Item = &[u8]> {
         (self.segments.iter()).map(|segment| &self.path[segment.clone()])
     }
+
+    /// Whether they are those of a route's path.
+    fn fit(&self, route: &[Segment]) -> bool {
+        route.len() == self.segments.len()
+            && (route.iter().zip(self.segments())).all(|(want, is)| match want {
+                Segment::Literal(text) => text.as_bytes() == is,
+                Segment::Param(_) => !is.is_empty(),
+            })
+    }
 }
 
 /// The methods of one path.
@@ -118,6 +127,34 @@ struct Pattern {
     segments: Vec<Segment>,
     names: Vec<String>,
     resource: Resource,
+}
+
+/// Of two routes that a path fits, the one with less of this is asked for.
+fn rank(segments: &[Segment]) -> Vec<bool> {
+    let is_param = |segment| matches!(segment, &Segment::Param(_));
+    segments.iter().map(is_param).collect()
+}
+
+/// Which of its page's routes a request was found by, of which this is the line. For those few of
+/// which it is to be told: nothing else needs to know it.
+pub(crate) fn found_by<'r>(routes: &'r [Route], line: &[u8]) -> Option<&'r Route> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let (method, target) = (words.next()?, words.next()?);
+    let path = target.split(|byte| *byte == b'?').next()?;
+    let mut captures = Captures::default();
+    if !captures.decode(path) {
+        return None;
+    }
+    let is_by = |route: &&Route| {
+        let is_method = |method: &[u8]| route.method.as_bytes() == method;
+        is_method(method) || method == b"HEAD" && is_method(b"GET")
+    };
+    let is_at = |route: &&Route| match path {
+        b"/" if route.segments.is_empty() => true,
+        _ => captures.fit(&route.segments),
+    };
+    let all = routes.iter().filter(is_by).filter(is_at);
+    all.min_by_key(|route| rank(&route.segments))
 }
 
 /// The routes of a site.
@@ -179,11 +216,7 @@ impl Routes {
                     resource,
                 });
                 // A literal segment goes before a parameter, the first segment deciding.
-                (self.patterns).sort_by_key(|pattern| {
-                    (pattern.segments.iter())
-                        .map(|segment| matches!(segment, Segment::Param(_)))
-                        .collect::<Vec<bool>>()
-                });
+                (self.patterns).sort_by_key(|pattern| rank(&pattern.segments));
             }
         }
         Ok(())
@@ -273,14 +306,7 @@ impl Routes {
             }
         }
         for (id, pattern) in self.patterns.iter().enumerate() {
-            let fits = pattern.segments.len() == captures.segments.len()
-                && (pattern.segments.iter().zip(captures.segments())).all(
-                    |(want, is)| match want {
-                        Segment::Literal(text) => text.as_bytes() == is,
-                        Segment::Param(_) => !is.is_empty(),
-                    },
-                );
-            if !fits {
+            if !captures.fit(&pattern.segments) {
                 continue;
             }
             let Some(target) = pattern.resource.target(method) else {
@@ -413,6 +439,35 @@ mod tests {
             Found::Target(..) => unreachable!("only pages here"),
             Found::OtherMethod(allow) => (None, allow.to_owned()),
             Found::Nothing => (None, String::new()),
+        }
+    }
+
+    #[test]
+    fn the_route_of_a_line_is_the_one_that_was_found() {
+        let of_page = [
+            ("GET", "/"),
+            ("GET", "/a/{id}"),
+            ("GET", "/a/new"),
+            ("POST", "/a/{id}"),
+            ("GET", "/{x}/new"),
+        ];
+        let all = of_page.map(|(method, path)| route(method, path));
+        for (line, wanted) in [
+            ("GET / HTTP/1.1", Some(0)),
+            ("GET /?a=/a/new HTTP/1.1", Some(0)),
+            ("GET /a/7?b HTTP/2.0", Some(1)),
+            ("HEAD /a/%6eew HTTP/1.1", Some(2)),
+            ("POST /a/new HTTP/1.1", Some(3)),
+            ("GET /b/new HTTP/1.1", Some(4)),
+            ("PUT /a/7 HTTP/1.1", None),
+            ("GET /a/ HTTP/1.1", None),
+            ("GET http://h/a/7 HTTP/1.1", None),
+            ("GET /a/%zz HTTP/1.1", None),
+            ("", None),
+        ] {
+            let found = found_by(&all, line.as_bytes());
+            let wanted = wanted.map(|index: usize| &all[index]);
+            assert!(found == wanted, "{line}: {found:?}");
         }
     }
 

@@ -1,22 +1,25 @@
 //! The thread that exports spans: it hands batches to a collector by OTLP over HTTP/1.1.
 //!
 //! A collector that is not there, slow, or answers nonsense costs its spans, which are counted, and
-//! nothing else: a try takes `TRY_MAX` at most, and after one that fails the next comes after a
-//! pause that grows, while what is beyond the queue's bound is dropped by those who have it.
+//! nothing else: a try takes `TRY_MAX` at most, beside what the system takes to look up a name, and
+//! after one that fails the next comes after a pause that grows, while what is beyond the queue's
+//! bound is dropped by those who have it.
+
+mod answer;
 
 use super::otlp;
-use super::sink::{BATCHES_MAX, ExportState, SpanSink};
-use super::span::Span;
+use super::sink::{Batch, ExportState, POST_SPANS, SpanSink};
 use crate::timed::{self, left};
+use answer::Answer;
 use rhythm_engine::settings::BackendUrl;
 use rhythm_net::clock;
 use rhythm_net::sparse::Sparse;
 use std::io::{self, ErrorKind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The longest that a try takes, from opening a connection to the answer's status.
+/// The longest that a try takes, from opening a connection to the end of the answer.
 const TRY_MAX: Duration = Duration::from_secs(5);
 
 /// Pauses after tries that fail: the first, and the longest.
@@ -25,9 +28,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// How long a server that ends waits for what is to be exported.
 pub(crate) const FINISH_MAX: Duration = Duration::from_secs(3);
-
-/// Bytes of an answer's status line that are waited for.
-const STATUS_BYTES: usize = 12;
 
 /// The time between two lines of the log that say that it fails.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ const WALL_OFF_MAX: u64 = 10_000_000;
 #[derive(Debug)]
 pub(crate) struct Exporter {
     /// Taken away when nothing more is to come.
-    channel: Mutex<Option<SyncSender<Vec<Span>>>>,
+    channel: Mutex<Option<Sender<Batch>>>,
     state: Arc<ExportState>,
     /// Dropped where pauses are to end.
     stop: Sender<()>,
@@ -53,7 +53,7 @@ impl Exporter {
     /// # Errors
     /// No thread can be started.
     pub(crate) fn start(url: BackendUrl, service: &str) -> io::Result<Exporter> {
-        let (sender, batches) = sync_channel::<Vec<Span>>(BATCHES_MAX);
+        let (sender, batches) = channel::<Batch>();
         let (stop, stopped) = channel();
         let (ends, ended) = sync_channel::<()>(0);
         let state = Arc::<ExportState>::default();
@@ -71,7 +71,13 @@ impl Exporter {
         std::thread::Builder::new()
             .name("trace-export".into())
             .spawn(move || {
-                for batch in batches {
+                while let Ok(mut batch) = batches.recv() {
+                    // What has come meanwhile goes with it: each try is a connection.
+                    while batch.weight < POST_SPANS
+                        && let Ok(more) = batches.try_recv()
+                    {
+                        batch.extend(more);
+                    }
                     thread.export(&batch);
                 }
                 drop(ends);
@@ -123,7 +129,8 @@ struct Exporting {
 }
 
 impl Exporting {
-    fn export(&mut self, spans: &[Span]) {
+    fn export(&mut self, batch: &Batch) {
+        let spans = batch.spans.len();
         let deadline = Instant::now() + TRY_MAX;
         let deadline = self.until.map_or(deadline, |until| until.min(deadline));
         let now = wall_zero();
@@ -131,23 +138,30 @@ impl Exporting {
             self.wall_zero = now;
         }
         self.body.clear();
-        otlp::write(spans, &self.service, self.wall_zero, &mut self.body);
+        otlp::write(&batch.spans, &self.service, self.wall_zero, &mut self.body);
         let sent = match deadline > Instant::now() {
             true => post(&self.url, &self.body, deadline),
             false => Err(ErrorKind::TimedOut.into()),
         };
+        // Before a pause, during which others may take its room.
+        self.state.left(batch.weight);
         match sent {
-            Ok(200..=299) => {
-                self.state.exported(spans.len());
+            Ok(Answer {
+                status: 200..=299,
+                rejected,
+            }) => {
+                let rejected = spans.min(rejected);
+                self.state.exported(spans - rejected);
+                self.state.dropped(rejected);
                 self.pause = PAUSE_FIRST;
                 if self.complaints.end() {
                     tracing::info!("the collector of traces takes spans again");
                 }
             }
-            Ok(status) => {
-                self.failed(spans.len(), &format!("it answered with status {status}"));
+            Ok(Answer { status, .. }) => {
+                self.failed(spans, &format!("it answered with status {status}"));
             }
-            Err(error) => self.failed(spans.len(), &error.to_string()),
+            Err(error) => self.failed(spans, &error.to_string()),
         }
         self.body.shrink_to(1 << 20);
     }
@@ -187,8 +201,8 @@ fn wall_zero() -> u64 {
     wall.saturating_sub(clock::monotonic().as_nanos())
 }
 
-/// Posts a body, and gives the status of the answer. Whatever else is answered is not read.
-fn post(url: &BackendUrl, body: &[u8], deadline: Instant) -> io::Result<u16> {
+/// Posts a body, and gives what is answered.
+fn post(url: &BackendUrl, body: &[u8], deadline: Instant) -> io::Result<Answer> {
     let mut stream = timed::connect(&url.place, deadline)?;
     let head = format!(
         "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
@@ -208,19 +222,7 @@ fn post(url: &BackendUrl, body: &[u8], deadline: Instant) -> io::Result<u16> {
             rest = &rest[written..];
         }
     }
-    let mut line = [0; STATUS_BYTES];
-    let mut read = 0;
-    while read < line.len() {
-        stream.set_timeout(left(deadline)?)?;
-        match again(|| stream.read(&mut line[read..]))? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            more => read += more,
-        }
-    }
-    let is_http = line.starts_with(b"HTTP/1.") && line[8] == b' ';
-    let status = std::str::from_utf8(&line[9..]).ok();
-    let status = status.and_then(|status| status.parse().ok());
-    (status.filter(|_| is_http)).ok_or_else(|| ErrorKind::InvalidData.into())
+    answer::read(&mut *stream, deadline)
 }
 
 fn again(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {

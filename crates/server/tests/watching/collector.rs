@@ -16,12 +16,14 @@ pub(crate) enum Manners {
     Raves,
     /// It says that it is busy.
     Refuses,
+    /// It says that it does not take one of those that came.
+    TakesAllButOne,
 }
 
 /// See the module's text. It ends with its process.
 pub(crate) struct Collector {
     pub(crate) address: SocketAddr,
-    spans: Arc<Mutex<Vec<Received>>>,
+    posts: Arc<Mutex<Vec<Vec<Received>>>>,
 }
 
 /// A span that came.
@@ -88,8 +90,8 @@ impl Collector {
     pub(crate) fn new(manners: Manners) -> Collector {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it has one");
-        let spans = Arc::<Mutex<Vec<Received>>>::default();
-        let kept = spans.clone();
+        let posts = Arc::<Mutex<Vec<Vec<Received>>>>::default();
+        let kept = posts.clone();
         std::thread::spawn(move || {
             let mut silent = Vec::new();
             for mut stream in listener.incoming().flatten() {
@@ -106,24 +108,37 @@ impl Collector {
                         let _ = request(&mut stream);
                         let _ = stream.write_all(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
                     }
-                    Manners::Takes => {
+                    Manners::Takes | Manners::TakesAllButOne => {
                         let Some((head, body)) = request(&mut stream) else {
                             continue;
                         };
                         assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
                         assert_eq!(value(&head, "content-type"), Some("application/json"));
                         let decoded = decode(&body);
-                        kept.lock().expect("nobody panics").extend(decoded);
-                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+                        kept.lock().expect("nobody panics").push(decoded);
+                        let answer = match manners {
+                            Manners::Takes => "{}",
+                            _ => r#"{"partialSuccess":{"rejectedSpans":"1"}}"#,
+                        };
+                        let _ = write!(
+                            stream,
+                            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{answer}",
+                            answer.len()
+                        );
                     }
                 }
             }
         });
-        Collector { address, spans }
+        Collector { address, posts }
     }
 
     /// The spans that came until now.
     pub(crate) fn spans(&self) -> Vec<Received> {
-        self.spans.lock().expect("nobody panics").clone()
+        self.posts.lock().expect("nobody panics").concat()
+    }
+
+    /// How often some came until now.
+    pub(crate) fn posts(&self) -> usize {
+        self.posts.lock().expect("nobody panics").len()
     }
 }

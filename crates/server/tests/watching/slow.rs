@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use crate::lines;
+use crate::servers::{Upstream, serve};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -125,4 +126,27 @@ fn lines_are_few_and_where_it_is_off_there_are_none() {
     let told = lines::with("page=\"often\"").len();
     assert!((1..50).contains(&told), "{told}");
     assert_eq!(lines::with("page=\"never-told\"").len(), 0);
+}
+
+#[test]
+fn what_no_page_answers_is_told_of_by_its_line_alone() {
+    lines::take();
+    let (upstream, written) = (Upstream::new(), Written::default());
+    let toml = "[server]\naccess_log_format = \"combined\"\n";
+    let slow = |options: &mut rhythm_server::ServerOptions| {
+        options.pipeline.watch.slow_request = Some(Duration::ZERO);
+    };
+    let server = serve(&upstream, toml, slow, Some(written.clone()));
+    let mut client = Client::new(server.local_addr());
+    let fields = "Referer: http://a/secret\r\nUser-Agent: x\r\n";
+    assert_eq!(client.with("GET /app/slow", fields, "").status, 200);
+    stop(server);
+    assert!(
+        written.text().contains("http://a/secret"),
+        "a log that has it"
+    );
+    let all = lines::with("/app/slow");
+    assert_eq!(all.len(), 1, "{all:?}");
+    let request = lines::field(&all[0], "request");
+    assert_eq!(request, Some("GET /app/slow HTTP/1.1"), "{all:?}");
 }

@@ -20,6 +20,16 @@ fn asked(flags: &str) -> String {
     format!("traceparent: 00-{TRACE}-{PARENT}-{flags}\r\ntracestate: a=1, b=2\r\n")
 }
 
+/// What is counted of spans.
+fn figure(server: &rhythm_server::Handle, what: &str) -> u64 {
+    let place = server.admin_addr().expect("an admin listener");
+    let metrics = Client::new(place).get("/metrics");
+    let name = format!("rhythm_trace_spans_{what}_total{{}} ");
+    let line = (metrics.text().lines()).find_map(|line| line.strip_prefix(&name));
+    let number = line.unwrap_or_else(|| panic!("it is counted: {}", metrics.text()));
+    number.parse().expect("a number")
+}
+
 /// The one span of these that is so.
 fn one(spans: &[Received], is: impl Fn(&Received) -> bool) -> &Received {
     let found: Vec<&Received> = spans.iter().filter(|span| is(span)).collect();
@@ -208,18 +218,7 @@ fn a_collector_that_does_not_take_spans_costs_spans_alone() {
             "{manners:?}: {:?}",
             start.elapsed()
         );
-        let place = server.admin_addr().expect("an admin listener");
-        eventually("spans are dropped", || {
-            let metrics = Client::new(place).get("/metrics");
-            let line = metrics
-                .text()
-                .lines()
-                .find_map(|line| line.strip_prefix("rhythm_trace_spans_dropped_total{} "));
-            line.unwrap_or_else(|| panic!("it is counted: {}", metrics.text()))
-                .parse::<u64>()
-                .expect("a number")
-                > 0
-        });
+        eventually("spans are dropped", || figure(&server, "dropped") > 0);
         let start = Instant::now();
         stop(server);
         assert!(
@@ -241,4 +240,36 @@ fn what_is_on_its_way_when_the_server_ends_is_exported() {
     stop(server);
     let spans = collector.spans();
     assert_eq!(spans.iter().filter(|span| span.kind == 2).count(), 300);
+}
+
+#[test]
+fn few_spans_go_together_and_who_asks_no_more_is_told_of() {
+    let (upstream, collector) = (Upstream::new(), Collector::new(Manners::TakesAllButOne));
+    let admin = |options: &mut rhythm_server::ServerOptions| {
+        options.admin = Some(any_port());
+    };
+    let server = serve(&upstream, &toml(&collector, "100%", ""), admin, None);
+    let mut client = Client::new(server.local_addr());
+    let start = Instant::now();
+    for _ in 0..6 {
+        client.get("/plain");
+        std::thread::sleep(Duration::from_millis(120));
+    }
+    let seconds = start.elapsed().as_secs() as usize + 1;
+    assert!(
+        collector.posts() <= seconds,
+        "{} in {seconds} s",
+        collector.posts()
+    );
+    let is_request = |span: &&Received| span.kind == 2;
+    eventually("all are told of", || {
+        collector.spans().iter().filter(is_request).count() == 6
+    });
+    // What it says it does not take counts as such.
+    eventually("each post is answered", || {
+        let (exported, dropped) = (figure(&server, "exported"), figure(&server, "dropped"));
+        let came = collector.spans().len() as u64;
+        dropped == collector.posts() as u64 && exported == came - dropped
+    });
+    stop(server);
 }

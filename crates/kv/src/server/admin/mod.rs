@@ -54,7 +54,7 @@ impl Cache {
         }
     }
 
-    /// Why requests should go elsewhere.
+    /// Why requests should go elsewhere, though a new start would mend nothing.
     fn absence(&self) -> Option<String> {
         let view = self.shared.ring.as_ref();
         match self.is_ending() {
@@ -88,7 +88,10 @@ impl Observed for Cache {
     fn tell(&self, path: &[u8]) -> Option<Told> {
         match path {
             b"/healthz" => Some(Told::health(self.ailment())),
-            b"/readyz" => Some(Told::health(self.absence().as_deref())),
+            b"/readyz" => {
+                let ailment = self.ailment().map(str::to_owned);
+                Some(Told::health(ailment.or_else(|| self.absence()).as_deref()))
+            }
             b"/metrics" => Some(Told::figures(metrics::encode(&self.shared))),
             _ => dashboard::tell(path, || self.dashboard()),
         }

@@ -181,6 +181,62 @@ fn a_server_that_is_gone_is_told_of_until_it_is_back() {
     browser.until(&figure("requests", "Since the start"), |told| told == "1");
 }
 
+/// A script that has the page be told this way from now on: with a change of `told`.
+fn told_with(change: &str) -> String {
+    format!(
+        "const before = window.fetch; \
+         window.fetch = async (...asked) => {{ \
+             const told = await (await before(...asked)).json(); \
+             {change}; \
+             return Response.json(told); \
+         }}"
+    )
+}
+
+#[test]
+fn what_a_page_cannot_show_is_no_absence_and_another_version_has_its_own_page() {
+    let server = Server::start(&service("dashboard_upgrade"), &[]);
+    let browser = open(&server, "dashboard_upgrade");
+    browser.until_shown("#calm", "Nothing needs attention");
+    browser.run(&told_with("told.panels[0].parts.push({ novel: 1 })"));
+    browser.until_shown("[role=alert]", "cannot show what the server tells");
+    browser.run(&told_with("told.version = 'of tomorrow'"));
+    // A page that is loaded anew has nothing of all this.
+    let is_anew = "return window.fetch.toString().includes('native')";
+    browser.until(is_anew, |told| *told == true);
+    browser.until_shown("#calm", "Nothing needs attention");
+}
+
+#[test]
+fn figures_are_of_the_last_seconds_whenever_the_page_was_seen_before() {
+    let server = Server::start(&service("dashboard_gaps"), &[]);
+    let browser = open(&server, "dashboard_gaps");
+    // When it is told, of how many requests; half of these in a histogram's first bucket.
+    browser.run(
+        "import('/dashboard/values.js').then(({ Samples }) => { \
+             const samples = new Samples(); \
+             window.seen = [[0, 0], [1, 10], [4000, 90000], [4001, 90020]].map(([at, count]) => { \
+                 const figures = [ \
+                     { label: 'rate', value: { rate: count } }, \
+                     { label: 'most', value: { most: 100 / (at + 1) } }, \
+                     { label: 'half', value: { quantile: [0.5, 'sizes'] } }, \
+                 ]; \
+                 const panels = [{ id: 'of', parts: [{ figures }] }]; \
+                 samples.add({ at, started: 1, panels, histograms: { sizes: [[1024, count]] } }); \
+                 return figures.map(({ label }) => samples.number(`of/0/${label}`)); \
+             }); \
+         })",
+    );
+    let seen = browser.until("return window.seen ?? null", |told| !told.is_null());
+    let wanted = serde_json::json!([
+        [null, 100, null],
+        [10, 100, 512],
+        [null, 100, null],
+        [20, 100, 512],
+    ]);
+    assert_eq!(seen, wanted);
+}
+
 /// Waits until no process has this in its command line.
 fn until_gone(words: &str) {
     let start = Instant::now();

@@ -60,7 +60,7 @@ pub(crate) struct LogEntry<'a> {
     pub(crate) id: Option<RequestId>,
 }
 
-impl LogEntry<'_> {
+impl<'a> LogEntry<'a> {
     /// Appends the text of [`LogEntry::request`] for a request whose head is complete, and which
     /// came by HTTP/2 or not.
     pub(crate) fn write(
@@ -93,7 +93,7 @@ impl LogEntry<'_> {
     }
 
     /// The request line.
-    fn line(&self) -> &[u8] {
+    pub(crate) fn line(&self) -> &'a [u8] {
         self.request
             .split(|byte| *byte == BETWEEN)
             .next()
