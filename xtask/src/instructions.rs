@@ -7,7 +7,7 @@
 //! The counts that hold stand in `instructions.toml` beside this crate, with what made them.
 
 use anyhow::{Context, Result, bail, ensure};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,12 +40,29 @@ const BUILD: &str = "CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN
                      build --release --locked --bin rhythm";
 
 /// `instructions.toml`.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 struct Known {
     /// What built the program.
     compiler: String,
     /// A request's instructions, by executor and page.
     instructions: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+impl Known {
+    fn to_text(&self) -> String {
+        let mut text = format!(
+            "# A request's instructions in user space, without its sockets, by executor and page:\n\
+             # `cargo xtask instructions --write`.\ncompiler = \"{}\"\n",
+            self.compiler
+        );
+        for (executor, pages) in &self.instructions {
+            text += &format!("\n[instructions.{executor}]\n");
+            for (page, count) in pages {
+                text += &format!("{page} = {count}\n");
+            }
+        }
+        text
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -92,12 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     if args.write {
-        let text = format!(
-            "# A request's instructions in user space, without its sockets: `cargo xtask \
-             instructions`.\n{}",
-            toml::to_string(&now)?
-        );
-        return fs::write(&path, text).with_context(|| path.display().to_string());
+        return fs::write(&path, now.to_text()).with_context(|| path.display().to_string());
     }
     if known.compiler != now.compiler {
         println!(

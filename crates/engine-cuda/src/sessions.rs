@@ -2,8 +2,8 @@
 //! it.
 //!
 //! It has the ids of the engine's [`SessionArray`](rhythm_engine::session::SessionArray), slot and
-//! 128 random bits, and of its rules these: idle sessions expire at most 3 % late and never early, a
-//! full array refuses and evicts nobody. Of the others it has none: a session that was never used
+//! 128 random bits, and of its rules these: idle sessions expire at most 3 % late and never early,
+//! a full array refuses and evicts nobody. Of the others it has none: a session that was never used
 //! expires as any does, a user may have any number, and no slots are kept for who has none.
 //! `kernels/sessions.cu` says how, and why several streams can use it at the same time.
 //!

@@ -97,7 +97,7 @@ fn witness(users: usize) -> Witness {
     settings.gzip.pages = false;
     let statics = Statics::new(&service.config.statics.mount, Vec::new());
     let site = Arc::new(Site::new(service.clone(), statics, settings).expect("it can be served"));
-    Witness::new(&site, users)
+    Witness::new(&site, users).expect("so many sessions find room")
 }
 
 fn compare(layout: Layout, order: LaneOrder, cohort: usize) {

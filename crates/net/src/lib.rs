@@ -46,6 +46,7 @@ pub mod layer;
 pub mod local;
 pub mod outgoing;
 pub mod port;
+mod pulse;
 pub mod resource;
 pub mod signal;
 pub mod slab;

@@ -21,7 +21,6 @@
 
 mod affinity;
 mod inbox;
-pub(crate) mod pulse;
 mod thread;
 mod watch;
 mod worker;

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod answer_reader;
 pub mod backend;
 mod drain;
 mod flash;

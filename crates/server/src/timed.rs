@@ -42,6 +42,19 @@ pub(crate) fn left(deadline: Instant) -> io::Result<Duration> {
     }
 }
 
+/// Does a call again that a signal has interrupted.
+///
+/// # Errors
+/// Of the call.
+pub(crate) fn again(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
 /// Opens a connection to a place, whichever of its addresses takes it first. Each has its share of
 /// the time that is left.
 ///

@@ -1,9 +1,9 @@
 //! What other threads send a worker, and ask of its thread.
 
 use super::affinity::{cores_of, keep_on};
-use super::pulse::Pulse;
 use crate::driver::waker::Waker;
 use crate::port::Time;
+use crate::pulse::Pulse;
 use rustix::thread::Pid;
 use std::fmt;
 use std::io;

@@ -31,7 +31,7 @@ const WHERE: &str = "a node listens where --ring says that it is; -l and --backb
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match &args.tool {
-        Some(args::Tool::Ring(tool)) => return ring::run(tool),
+        Some(args::Tool::Ring(tool)) => return ring::tool::run(tool),
         #[cfg(feature = "consensus")]
         Some(args::Tool::Keyspace(of)) => return keyspace::run(of),
         None => {}

@@ -2,10 +2,10 @@
 //! own.
 
 use super::question::Question;
-use super::reader::{AnswerReader, Part};
 use super::timers::Due;
 use super::upstream::Tried;
 use super::{Link, Proxies, Use};
+use crate::answer_reader::{AnswerReader, Part};
 use rhythm_http::Answers;
 use rhythm_net::{ConnectionId, Outgoing};
 use rhythm_protocol::http::client::RequestWriter;

@@ -1,10 +1,10 @@
 //! A request under way: what is owed to the server, what came of its answer, and how long the next
 //! step may take.
 
-use super::reader::AnswerReader;
 use super::request::{self, Ends};
 use super::timers::{Due, Timer, Timers};
 use super::upstream::Tried;
+use crate::answer_reader::AnswerReader;
 use crate::site::Site;
 use rhythm_http::{AnswerShape, AnswerSlot};
 use rhythm_net::{Client, ConnectionId, Outgoing, Time};

@@ -30,7 +30,6 @@ mod exchange;
 mod fields;
 mod pool;
 mod question;
-pub(crate) mod reader;
 mod relay;
 mod request;
 mod route;
@@ -38,6 +37,7 @@ mod timers;
 mod told;
 mod upstream;
 
+use crate::answer_reader::HEAD_BYTES_MAX;
 use crate::backend::SECURED_BYTES;
 use crate::observe::metrics::SiteMetrics;
 use crate::site::{ProxyRoute, Site};
@@ -208,7 +208,7 @@ pub(crate) fn bytes_max(
     let head = 2 * config.limits.head_bytes_max as usize + 1024;
     let timers = 2 * size_of::<(Timer, Due)>();
     let tables = 2 * (size_of::<Exchange>() + size_of::<Link>() + size_of::<Route>() + timers);
-    let each = 2 * head + receive + 64 + 2 * reader::HEAD_BYTES_MAX + 4096 + tables;
+    let each = 2 * head + receive + 64 + 2 * HEAD_BYTES_MAX + 4096 + tables;
     let bytes = routes.iter().map(|route| {
         let settings = &route.settings;
         // One more to each server, for whether it is in order.

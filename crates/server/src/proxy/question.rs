@@ -1,7 +1,7 @@
 //! A question whether a server is in order.
 
-use super::reader::AnswerReader;
 use super::upstream::Tried;
+use crate::answer_reader::AnswerReader;
 use rhythm_net::Outgoing;
 
 /// A question under way.

@@ -2,10 +2,10 @@
 
 use super::exchange::{Asked, Exchange, Phase};
 use super::fields::{passed_on, values};
-use super::reader::Part;
 use super::request::{self, Ends, Told};
 use super::told::{Cause, Where};
 use super::{Aim, Proxies};
+use crate::answer_reader::Part;
 use crate::trace::ID;
 use rhythm_engine::settings::HostSent;
 use rhythm_http::{AnswerSlot, Answers, Content, Flow, Request};

@@ -9,7 +9,7 @@ mod answer;
 
 use super::otlp;
 use super::sink::{Batch, ExportState, POST_SPANS, SpanSink};
-use crate::timed::{self, left};
+use crate::timed::{self, again, left};
 use answer::Answer;
 use rhythm_engine::settings::BackendUrl;
 use rhythm_net::clock;
@@ -223,15 +223,6 @@ fn post(url: &BackendUrl, body: &[u8], deadline: Instant) -> io::Result<Answer> 
         }
     }
     answer::read(&mut *stream, deadline)
-}
-
-fn again(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            done => return done,
-        }
-    }
 }
 
 #[cfg(test)]

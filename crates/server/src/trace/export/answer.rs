@@ -1,8 +1,7 @@
 //! What a collector answers: whether it takes spans, and how many of them it does not.
 
-use super::again;
-use crate::proxy::reader::{AnswerReader, Part};
-use crate::timed::{Timed, left};
+use crate::answer_reader::{AnswerReader, Part};
+use crate::timed::{Timed, again, left};
 use serde_json::Value;
 use std::io::{self, ErrorKind};
 use std::time::Instant;

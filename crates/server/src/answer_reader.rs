@@ -10,7 +10,7 @@ use rhythm_protocol::http::client::{ResponseFraming, ResponseHead, parse_respons
 use rhythm_protocol::http::head::{Known, Progress};
 
 /// The most bytes of an answer's head.
-pub(super) const HEAD_BYTES_MAX: usize = 32 << 10;
+pub(crate) const HEAD_BYTES_MAX: usize = 32 << 10;
 
 /// The most answers before the one that is waited for: each takes time to find, and who sends one
 /// after the other has nothing to say.
@@ -79,7 +79,7 @@ impl AnswerReader {
     }
 
     /// Whether anything came of an answer.
-    pub(super) fn is_touched(&self) -> bool {
+    pub(crate) fn is_touched(&self) -> bool {
         self.is_touched
     }
 
@@ -89,26 +89,26 @@ impl AnswerReader {
     }
 
     /// The length that the head tells of the content, which does not follow one to HEAD.
-    pub(super) fn length(&self) -> Option<u64> {
+    pub(crate) fn length(&self) -> Option<u64> {
         let length = self.head.known(Known::ContentLength)?;
         let length = std::str::from_utf8(length.of(&self.head_bytes)).ok()?;
         length.parse().ok()
     }
 
     /// The head is not needed any more.
-    pub(super) fn forget_head(&mut self) {
+    pub(crate) fn forget_head(&mut self) {
         self.head_bytes = Vec::new();
     }
 
     /// Whether the connection can be asked again once the answer is over. Some servers send the
     /// content that an answer without content tells of all the same, perhaps only when they are
     /// asked again: it would be the answer to that.
-    pub(super) fn keeps_alive(&self) -> bool {
+    pub(crate) fn keeps_alive(&self) -> bool {
         matches!(self.state, State::Over) && self.head.keep_alive() && !self.tells_of_more
     }
 
     /// The connection has ended in order. Whether the answer is whole with that.
-    pub(super) fn ended(&mut self) -> bool {
+    pub(crate) fn ended(&mut self) -> bool {
         let is_whole = matches!(self.state, State::UntilClose | State::Raw);
         if is_whole {
             self.state = State::Over;

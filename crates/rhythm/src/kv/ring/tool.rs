@@ -1,0 +1,79 @@
+//! `rhythm kv ring`: asks how a ring is, or changes where it is known.
+
+use super::{ETCD, checked, edit, nodes, status};
+use crate::kv::args::RingTool;
+use crate::output::print_line;
+use anyhow::{Context, Result, ensure};
+use rhythm_kv::etcd::Etcd;
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+/// How often it is looked whether a node has left.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Does what is asked of a ring.
+pub(crate) fn run(tool: &RingTool) -> Result<ExitCode> {
+    match tool {
+        RingTool::Status { of } => status::tell_of(of),
+        RingTool::Add {
+            of,
+            name,
+            client,
+            backbone,
+        } => add(of, [name, client, backbone].map(String::clone)),
+        RingTool::Remove { of, name } => remove(of, name),
+    }
+}
+
+/// Adds a node to a file.
+fn add(of: &str, [name, client, backbone]: [String; 3]) -> Result<ExitCode> {
+    ensure!(
+        !of.starts_with(ETCD),
+        "a node adds itself: start it with --ring {of} --node {name}"
+    );
+    let node = [
+        ("name", &*name),
+        ("client", &*client),
+        ("backbone", &*backbone),
+    ];
+    write(Path::new(of), |text| edit::with(text, &node))
+}
+
+/// Removes a node from a file, or has it leave.
+fn remove(of: &str, name: &str) -> Result<ExitCode> {
+    if let Some(place) = of.strip_prefix(ETCD) {
+        let mut etcd = Etcd::new(place)?;
+        let is_there = |etcd: &mut Etcd| anyhow::Ok(etcd.members()?.iter().any(|m| m.name == name));
+        ensure!(is_there(&mut etcd)?, "{of} has no node called {name}");
+        etcd.put(&format!("leave/{name}"), "")?;
+        while is_there(&mut etcd)? {
+            thread::sleep(LOOK_EVERY);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    write(Path::new(of), |text| {
+        let mut nodes = nodes(text)?.into_iter();
+        let index = nodes.position(|node| node.name == name);
+        edit::without(
+            text,
+            index.with_context(|| format!("it has no node called {name}"))?,
+        )
+    })
+}
+
+/// Has a file of a ring say what is a ring, too.
+fn write(file: &Path, change: impl FnOnce(&str) -> Result<String>) -> Result<ExitCode> {
+    let shown = file.display();
+    edit::change(file, |text| {
+        let text = change(text)?;
+        checked(nodes(&text)?)?;
+        Ok(text)
+    })
+    .with_context(|| format!("--ring {shown}"))?;
+    print_line(format_args!(
+        "{shown} is written; its nodes know of it when all of them were started anew"
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
