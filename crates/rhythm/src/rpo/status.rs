@@ -15,7 +15,7 @@ pub(super) fn ask(admin: SocketAddr) -> Result<String> {
     let answer = get(admin).with_context(|| {
         format!(
             "cannot ask a controller at {admin} (rhythm rpo tells of itself at its --admin, rhythm \
-             serve --rpo at its --rpo-admin)"
+             serve --rpo at its --rpo-admin, unless there is nothing to gain: its log says so)"
         )
     })?;
     text(&answer).with_context(|| format!("what is at {admin} is no controller"))
