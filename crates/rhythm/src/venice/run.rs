@@ -8,9 +8,9 @@ use rhythm_engine::settings::LogFormat;
 use rhythm_venice::agent::client::{Borrowed, Client, Event};
 use rhythm_venice::loan::{LoanId, LoanKey};
 use rhythm_venice::memory::run::{self, Options, RunError};
-use rhythm_venice::remote::Lost;
+use std::error::Error as _;
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -88,16 +88,18 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 
 /// Why a program was not run, and what helps where nobody lends.
 fn explained(error: RunError) -> anyhow::Error {
-    match &error {
-        RunError::Donor {
-            donor,
-            lost: Lost::Io(why),
-        } if why.kind() == ErrorKind::ConnectionRefused => anyhow!(
-            "nobody listens at {donor}: is `rhythm venice lend` running there, with --listen \
-             {donor}?"
-        ),
-        _ => error.into(),
+    if let RunError::Donor { donor, lost } = &error {
+        let why = lost
+            .source()
+            .and_then(|why| why.downcast_ref::<io::Error>());
+        if why.is_some_and(|why| why.kind() == io::ErrorKind::ConnectionRefused) {
+            return anyhow!(
+                "nobody listens at {donor}: is `rhythm venice lend` running there, with --listen \
+                 {donor}?"
+            );
+        }
     }
+    error.into()
 }
 
 /// How long a loan is waited for.

@@ -27,7 +27,7 @@ fn members(test: &str) -> (PathBuf, &'static str) {
 
 /// Registers, and signs in.
 fn walk(server: &Server) {
-    let mut visitor = || Visitor::new(server);
+    let visitor = || Visitor::new(server);
     let mut ann = visitor();
     let mut register = |form: &str| ann.send("/", "/register", form);
     assert_eq!(register("name=Ann&password=short").status, 422);
