@@ -1,10 +1,10 @@
 //! `rhythm cert self-signed`: a certificate to try TLS with.
 
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -88,6 +88,14 @@ fn make(names: &[String], days: u32) -> Result<(String, String)> {
 fn write(path: &Path, mode: u32, text: &str) -> Result<()> {
     let mut new = OpenOptions::new();
     let opened = new.write(true).create_new(true).mode(mode).open(path);
+    if let Err(why) = &opened
+        && why.kind() == ErrorKind::AlreadyExists
+    {
+        bail!(
+            "{} is there already, and is not overwritten: remove it, or name another folder",
+            path.display()
+        );
+    }
     let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
     written.with_context(|| format!("cannot write {}", path.display()))
 }
