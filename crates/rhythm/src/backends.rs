@@ -118,7 +118,16 @@ fn set(
         backend.give(key, given);
         return Ok(());
     }
-    Err(wrong.unwrap_or_else(|| format!("a backend of kind {} has no {key}", kind.name)))
+    Err(wrong.unwrap_or_else(|| {
+        let of_all = backend.pool.definitions().iter();
+        let own = kind.keys.iter().map(|known| known.name);
+        let keys: Vec<&str> = own.chain(of_all.map(|definition| definition.key)).collect();
+        let keys = keys.join(", ");
+        format!(
+            "a backend of kind {} has no {key}; it has: {keys}",
+            kind.name
+        )
+    }))
 }
 
 /// The value of a key; what is wrong with it, or nothing where there is no such key.
@@ -162,7 +171,9 @@ mod tests {
         let wrong = set("connections_max", "many").expect_err("no number");
         assert!(wrong.contains("1 to 1024"), "{wrong}");
         let unknown = set("color", "red").expect_err("no such key");
-        assert_eq!(unknown, "a backend of kind sqlite has no color");
+        let told = "a backend of kind sqlite has no color; it has: file, schema, data, ";
+        assert!(unknown.starts_with(told), "{unknown}");
+        assert!(unknown.contains(", timeout, "), "{unknown}");
         assert!(set("url", "carrier-pigeon://there").is_err());
         let refused = set("url", "postgres://me:secret@127.0.0.1/shop").expect_err("a password");
         assert!(

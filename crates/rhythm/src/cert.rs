@@ -1,10 +1,10 @@
 //! `rhythm cert self-signed`: a certificate to try TLS with.
 
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -91,6 +91,14 @@ fn write(files: &[(&Path, u32, &str)]) -> Result<()> {
     let written = files.iter().try_for_each(|(path, mode, text)| {
         let mut new = OpenOptions::new();
         let new = new.write(true).create_new(true).mode(*mode).open(path);
+        if let Err(why) = &new
+            && why.kind() == ErrorKind::AlreadyExists
+        {
+            bail!(
+                "{} is there already, and is not overwritten: remove it, or name another folder",
+                path.display()
+            );
+        }
         let written = new.and_then(|mut file| {
             made.push(path);
             file.write_all(text.as_bytes())

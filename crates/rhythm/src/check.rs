@@ -244,7 +244,10 @@ fn reach(service: &Service) -> Result<bool> {
             Ok(()) => print_line(format_args!("backend {name} ({kind}) can be asked"))?,
             Err(why) => {
                 all = false;
-                complain(format_args!("error: {why}"));
+                // Perhaps by `--backend`, and not as service.toml has it.
+                let url = config.shown().find(|(key, _)| key.starts_with("url"));
+                let at = url.map(|(_, url)| format!(" (it is asked at {})", url.text()));
+                complain(format_args!("error: {why}{}", at.unwrap_or_default()));
             }
         }
     }

@@ -273,6 +273,7 @@ fn loader(args: Args, first: Vec<Arc<Site>>, nodes: Option<Nodes>) -> Loader {
             Err(error) if args.watch => {
                 let message = format!("{error:#}");
                 tracing::error!("{message}");
+                tracing::warn!("what is wrong is shown in place of the pages until it is mended");
                 let (config, label) = (&last.service().config, &last.settings().label);
                 watch::site_of_mistakes(&message, folder, config.clone(), label.clone())
                     .map_err(|why| format!("{why:#}"))

@@ -80,7 +80,7 @@ class Bars {
 // The buckets of cohorts' sizes, all of those that the page has seen used, and those between.
 class Distribution {
     #bars;
-    #largest = 1;
+    #largest = 0;
     #parent;
     #title;
 

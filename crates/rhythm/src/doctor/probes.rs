@@ -278,8 +278,9 @@ fn counters(system: &System) -> Option<Finding> {
         Err(error) => good("counters", format!("none: {error}")).but(
             State::Remark,
             format!(
-                "`rhythm bench` counts no instructions; virtual machines often have no counters,\n\
-                 and perf_event_paranoid is {level}, where 2 is enough"
+                "`rhythm bench` counts no instructions, nothing else needs them: virtual machines\n\
+                 often have no counters, and nothing is to be mended then; perf_event_paranoid\n\
+                 is {level}, where 2 is enough"
             ),
         ),
     })

@@ -242,7 +242,7 @@ pub(crate) struct Args {
 /// What else can be done.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Tool {
-    /// Ask how a ring is
+    /// Ask how a ring is, or change its file
     #[command(subcommand)]
     Ring(RingTool),
 

@@ -98,8 +98,8 @@ pub(crate) fn start(
             let topology = Topology::read(Path::new(SYSFS))?;
             if let Some(why) = topology.nothing_to_choose(&full) {
                 tracing::warn!(
-                    "--rpo: {why}; serving without it (--rpo-fewer-cpus names CPUs by hand, to try \
-                     it all the same)"
+                    "--rpo: {why}; serving without it, and nothing listens at --rpo-admin \
+                     (--rpo-fewer-cpus names CPUs by hand, to try it all the same)"
                 );
                 return Ok(None);
             }

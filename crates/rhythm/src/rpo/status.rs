@@ -12,7 +12,7 @@ pub(super) fn ask(at: SocketAddr) -> Result<String> {
     let answer = admin::ask(at, ANSWER_MAX).with_context(|| {
         format!(
             "cannot ask a controller at {at} (rhythm rpo tells of itself at its --admin, rhythm \
-             serve --rpo at its --rpo-admin)"
+             serve --rpo at its --rpo-admin, unless there is nothing to gain: its log says so)"
         )
     })?;
     let status = admin::read(&answer);

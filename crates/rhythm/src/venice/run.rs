@@ -3,12 +3,14 @@
 use super::{common, key};
 use crate::logs;
 use crate::output::complain;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use rhythm_engine::settings::LogFormat;
 use rhythm_venice::agent::client::{Borrowed, Client, Event};
 use rhythm_venice::loan::{LoanId, LoanKey};
-use rhythm_venice::memory::run::{self, Options};
+use rhythm_venice::memory::run::{self, Options, RunError};
+use std::error::Error as _;
 use std::ffi::OsString;
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,7 +45,7 @@ pub(crate) struct Args {
     donor: String,
 
     /// The secret that the donor has
-    #[arg(long, value_name = "FILE", required_unless_present = "agent")]
+    #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
     /// What is large: mappings of less stay here
@@ -73,7 +75,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         told: args.stats.map(Duration::from_secs),
     };
     let (program, arguments) = args.program.split_first().context("no program is given")?;
-    let ended = run::run(&options, program, arguments)?;
+    let ended = run::run(&options, program, arguments).map_err(explained)?;
     drop(loan);
     if let Some(lost) = &ended.lost {
         complain(format_args!(
@@ -82,6 +84,22 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     complain(format_args!("rhythm venice: {}", ended.figures));
     Ok(ExitCode::from(ended.code))
+}
+
+/// Why a program was not run, and what helps where nobody lends.
+fn explained(error: RunError) -> anyhow::Error {
+    if let RunError::Donor { donor, lost } = &error {
+        let why = lost
+            .source()
+            .and_then(|why| why.downcast_ref::<io::Error>());
+        if why.is_some_and(|why| why.kind() == io::ErrorKind::ConnectionRefused) {
+            return anyhow!(
+                "nobody listens at {donor}: is `rhythm venice lend` running there, with --listen \
+                 {donor}?"
+            );
+        }
+    }
+    error.into()
 }
 
 /// How long a loan is waited for.
@@ -99,7 +117,10 @@ struct Loan {
 impl Loan {
     fn of(args: &Args) -> Result<Loan> {
         let Some(agent) = &args.agent else {
-            let key_file = args.key_file.as_deref().context("--key-file is needed")?;
+            let key_file = args.key_file.as_deref().context(
+                "say --key-file FILE, the secret of the donor, or --agent SOCKET, whose monitor \
+                 finds one (docs/venice-monitor.md)",
+            )?;
             return Ok(Loan {
                 // A share of what the donor offers.
                 id: LoanId(0),

@@ -104,6 +104,7 @@ fn a_new_site_works_and_is_served_as_it_changes() {
         "{shown}"
     );
     assert!(shown.contains("http-equiv=\"refresh\""));
+    server.said("shown in place of the pages");
     fs::write(
         folder.join("pages/second.html"),
         "+++\nroute = \"GET /second\"\n+++\nIt is.\n",

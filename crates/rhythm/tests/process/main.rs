@@ -13,6 +13,7 @@ mod http2;
 mod keyspace;
 mod kv;
 mod managed;
+mod members;
 mod memcached;
 mod memory_file;
 mod names;

@@ -2,6 +2,7 @@
 //! stands in the database's way.
 
 use super::server::{Client, Server};
+use super::site::check;
 use super::transactions;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
@@ -435,4 +436,22 @@ fn statements_are_checked_where_they_stand() {
     for said in [check(), serve()] {
         assert!(said.contains("name a file of SQL"), "{said}");
     }
+}
+
+#[test]
+fn a_database_that_was_made_of_an_earlier_schema_is_told_of() {
+    let folder = notes("notes_earlier", "");
+    drop(Server::start(&folder, &[]));
+    let page = "+++\nroute = \"GET /more\"\n[[step]]\ncall = \"board\"\n\
+                query = \"select a from more\"\nrows = \"more(a)\"\n+++\n{{ more|length }}\n";
+    fs::write(folder.join("pages/more.html"), page).expect("a file can be written");
+    let said = check(&folder);
+    assert!(said.contains("no such table: more"), "{said}");
+    assert!(!said.contains("an earlier schema"), "{said}");
+    let schema = folder.join("schema.sql");
+    let text = fs::read_to_string(&schema).expect("a text");
+    fs::write(schema, text + "create table more (a);\n").expect("a file can be written");
+    let said = check(&folder);
+    assert!(said.contains("no such table: more"), "{said}");
+    assert!(said.contains("an earlier schema"), "{said}");
 }

@@ -173,8 +173,11 @@ pub fn run(options: &Options, program: &OsStr, arguments: &[OsString]) -> Result
     let watch = watch_signals(child.id());
     let lost = pager.run().err();
     if lost.is_none() && !ends(&mut child)? {
+        // Of an ended one, or where that may not be looked at, nobody knows.
+        let other = std::fs::read_link(format!("/proc/{}/exe", child.id()));
+        let other = other.map_or("another program".to_owned(), |it| it.display().to_string());
         warn!(
-            "{} has executed another program, all of whose memory is here: give that one to run",
+            "{} has executed {other}, all of whose memory is here: give that one to run",
             path.display()
         );
     }

@@ -102,7 +102,8 @@ fn what_is_typed_is_a_value_and_what_breaks_a_rule_changes_nothing() {
 fn values_have_their_types_there_and_back() {
     let database = Database::start("pg_types", &[]);
     database.carry_out(TABLES);
-    let folder = site("pg_types", &database.url(), "");
+    let zone = "[service]\ntime_zone = \"Europe/Berlin\"\n";
+    let folder = site("pg_types", &database.url(), zone);
     let step = "query = \"\"\"select 9223372036854775807::bigint, 1.50::numeric, 0.1::float8, \
                 true, null, timestamptz '2026-01-15 12:30:00.25+01', date '2026-01-15', \
                 'x'::bytea, :n + 1, :f * 2, not :b, :t || '\u{e9}', '{\"a\":1}'::jsonb\"\"\"\n\
@@ -111,13 +112,20 @@ fn values_have_their_types_there_and_back() {
     let body = "{{ r.a }}|{{ r.b }}|{{ r.c }}|{{ r.d }}|{{ r.e }}|{{ r.f }}|{{ r.g }}|{{ r.h }}|\
                 {{ r.i }}|{{ r.j }}|{{ r.k }}|{{ r.l }}|{{ r.m }}";
     page(&folder, "types", step, body);
+    // What has a time zone is a moment, which the site's own clocks show; what has none stays.
+    let step = "query = \"select timestamptz '2026-01-15 12:30:00.25+01', \
+                timestamp '2026-01-15 12:30'\"\nrow = \"r(a, b)\"";
+    let body = "{{ r.a|dateformat(\"%F %T\") }}|{{ r.b|dateformat(\"%F %T\") }}";
+    page(&folder, "moments", step, body);
     let server = Server::start(&folder, &[]);
-    let expected = "9223372036854775807|1.50|0.1|True||2026-01-15 11:30:00.250000|2026-01-15|x|42|\
-                    0.5|True|t\u{e9}|{&quot;a&quot;: 1}";
+    let expected = "9223372036854775807|1.50|0.1|True||2026-01-15 11:30:00.25+00:00|2026-01-15|x|\
+                    42|0.5|True|t\u{e9}|{&quot;a&quot;: 1}";
     // The first prepares it, the others do not.
     for _ in 0..3 {
         let answered = get(&server, "/types");
         assert_eq!(answered, (200, expected.to_owned()));
+        let moments = "2026-01-15 12:30:00|2026-01-15 12:30:00".to_owned();
+        assert_eq!(get(&server, "/moments"), (200, moments));
     }
 }
 

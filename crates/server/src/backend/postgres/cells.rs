@@ -32,7 +32,8 @@ pub(super) fn is_never(kind: u32, wanted: Type) -> bool {
 }
 
 /// The cell that a text is. What its type does not have otherwise (`NaN`, `infinity`, days before
-/// Christ) stays a text. `bytes` is room for what is decoded.
+/// Christ) stays a text. So does a time with a time zone, whose text says that it is one of UTC:
+/// pages print that in their own. `bytes` is room for what is decoded.
 pub(super) fn cell<'a>(kind: u32, text: &'a [u8], bytes: &'a mut Vec<u8>) -> Cell<'a> {
     let written = std::str::from_utf8(text).ok();
     let typed = match kind {
@@ -46,7 +47,14 @@ pub(super) fn cell<'a>(kind: u32, text: &'a [u8], bytes: &'a mut Vec<u8>) -> Cel
         },
         oid::FLOAT4 | oid::FLOAT8 => written.and_then(|text| text.parse().ok()).map(Cell::Float),
         oid::NUMERIC if text.last().is_some_and(u8::is_ascii_digit) => Some(Cell::Decimal(text)),
-        oid::TIMESTAMP | oid::TIMESTAMPTZ => written.and_then(micros).map(Cell::Timestamp),
+        oid::TIMESTAMP => written.and_then(micros).map(Cell::Timestamp),
+        oid::TIMESTAMPTZ if text.ends_with(b"+00") => {
+            bytes.clear();
+            bytes.extend_from_slice(text);
+            // As RFC 3339 has it, for those who read the JSON of a page.
+            bytes.extend_from_slice(b":00");
+            Some(Cell::Text(bytes))
+        }
         oid::BYTEA => unhex(text, bytes).map(|()| Cell::Bytes(bytes)),
         _ => None,
     };
@@ -78,9 +86,8 @@ fn unhex(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Microseconds since 1970 of `2026-01-15 12:30:00.000001`, or of the same with `+00` behind it.
+/// Microseconds since 1970 of `2026-01-15 12:30:00.000001`.
 fn micros(text: &str) -> Option<i64> {
-    let text = text.strip_suffix("+00").unwrap_or(text);
     let (date, time) = text.split_once(' ')?;
     let mut date = date.split('-');
     let (year, month, day) = (date.next()?, date.next()?, date.next()?);
@@ -136,6 +143,12 @@ mod tests {
             (
                 oid::TIMESTAMPTZ,
                 "2026-01-15 12:30:00.25+00",
+                text("2026-01-15 12:30:00.25+00:00"),
+            ),
+            (oid::TIMESTAMPTZ, "-infinity", text("-infinity")),
+            (
+                oid::TIMESTAMP,
+                "2026-01-15 12:30:00.25",
                 Cell::Timestamp(1_768_480_200_250_000),
             ),
             (

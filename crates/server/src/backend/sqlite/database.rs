@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::frames::ANSWER_MAX;
+use super::passwords;
 use crate::backend::files::read_regular;
 
 /// The keys of scripts: what makes tables, and what fills them.
@@ -200,6 +201,7 @@ pub(super) fn open(path: &Path, timeout: Duration) -> Result<Connection, Error> 
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, ANSWER_MAX as i32)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    passwords::add_to(&connection)?;
     Ok(connection)
 }
 
@@ -236,16 +238,34 @@ pub(super) fn for_checks(config: &BackendConfig) -> Result<(Connection, PathBuf)
             (connection, schema.swap_remove(0).path)
         }
     };
-    let no_texts = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false);
-    no_texts.map_err(told)?;
+    prepare_to_check(&connection).map_err(told)?;
+    Ok((connection, place))
+}
+
+/// Whether a statement is right in a database that is made of the schema, though it is not in the
+/// one that there is.
+pub(super) fn is_of_a_later_schema(config: &BackendConfig, statement: &str) -> bool {
+    let made = Script::all(config, SCHEMA).and_then(|schema| {
+        let connection = Connection::open_in_memory().map_err(|why| in_words(&why))?;
+        run(&schema, SCHEMA, &connection)?;
+        Ok(connection)
+    });
+    made.is_ok_and(|connection| {
+        prepare_to_check(&connection).is_ok() && connection.prepare(statement).is_ok()
+    })
+}
+
+/// Has a connection take statements as those of the threads do.
+fn prepare_to_check(connection: &Connection) -> Result<(), Error> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+    passwords::add_to(connection)?;
     // Transactions are not a page's: what came together is one.
     let allows = |context: AuthContext<'_>| match context.action {
         AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => Authorization::Deny,
         AuthAction::Attach { .. } | AuthAction::Detach { .. } => Authorization::Deny,
         _ => Authorization::Allow,
     };
-    connection.authorizer(Some(allows)).map_err(told)?;
-    Ok((connection, place))
+    connection.authorizer(Some(allows))
 }
 
 /// What SQLite says is wrong.

@@ -16,6 +16,7 @@ mod carry_out;
 mod database;
 mod frames;
 mod opened;
+mod passwords;
 mod query;
 mod slow;
 mod statement;
