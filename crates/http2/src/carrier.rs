@@ -62,6 +62,8 @@ pub(crate) struct Carrier {
     pub(crate) is_closing: bool,
     over: Option<Over>,
     patience: u32,
+    /// Its peer was told to stop, of which the log has not told.
+    pub(crate) is_sent_away: bool,
     streams_max: usize,
     /// When it had a stream last, or begun; where bytes are held, when the socket took some.
     pub(crate) since: Time,
@@ -97,6 +99,7 @@ impl Carrier {
             is_closing: false,
             over: None,
             patience: PATIENCE,
+            is_sent_away: false,
             streams_max: options.streams_max as usize,
             since: now,
             figures,
@@ -146,6 +149,7 @@ impl Carrier {
             (Some(patience), _) => self.patience = patience,
             (None, Protocol::Open(connection)) => {
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                self.is_sent_away = true;
             }
             (None, _) => {}
         }
@@ -230,7 +234,12 @@ impl Carrier {
             match connection.poll_accept(cx) {
                 Poll::Pending => return,
                 Poll::Ready(Some(Ok(asked))) => self.asked.push_back(asked),
-                Poll::Ready(Some(Err(_)) | None) => self.end(),
+                Poll::Ready(Some(Err(error))) => {
+                    let is_calmed = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
+                    self.is_sent_away |= is_calmed && !error.is_remote();
+                    self.end();
+                }
+                Poll::Ready(None) => self.end(),
             }
         }
     }

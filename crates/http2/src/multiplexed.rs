@@ -116,6 +116,10 @@ impl<H: Handler> Multiplexed<H> {
             carrier.say_farewell();
         }
         let over = carrier.drive(port, id, now);
+        if std::mem::take(&mut carrier.is_sent_away) {
+            let peer = carrier.peer;
+            self.state.say_sent_away(peer);
+        }
         self.state.refuse_too_many(id);
         self.begin_streams(port, id);
         let has_told = self.tell_streams(port, id);

@@ -5,6 +5,7 @@ use crate::figures::Figures;
 use crate::options::Options;
 use crate::stream::Stream;
 use h2::Reason;
+use rhythm_net::sparse::Sparse;
 use rhythm_net::{Client, ConnectionId, ConnectionTable, Key, Role, Slab, Time, TimerWheel};
 use rhythm_protocol::http::client::ResponseHead;
 use std::collections::VecDeque;
@@ -62,6 +63,8 @@ pub(crate) struct State {
     /// No more clients are let in.
     pub(crate) is_draining: bool,
     pub(crate) now: Time,
+    /// Lines of the log about clients that were told to stop.
+    sent_away: Sparse,
     /// Used again for every answer.
     pub(crate) parsed: ResponseHead,
 }
@@ -80,7 +83,21 @@ impl State {
             timers: TimerWheel::new(now),
             is_draining: false,
             now,
+            sent_away: Sparse::default(),
             parsed: ResponseHead::new(),
+        }
+    }
+
+    /// Tells of a client that was told to stop.
+    #[cold]
+    pub(crate) fn say_sent_away(&mut self, peer: Client) {
+        if let Some(left_out) = self.sent_away.line(self.now) {
+            tracing::warn!(
+                %peer,
+                left_out,
+                "a connection of HTTP/2 was closed: its client takes requests back that it has \
+                 just sent, without end; where that is an attack, bar it before this server"
+            );
         }
     }
 

@@ -22,6 +22,10 @@ const VARIABLE: &str = "RHYTHM_LOG";
 const FORM: &str = "a level (off, error, warn, info, debug, trace), or levels of parts of the \
                     program such as rhythm_server=debug, separated by commas";
 
+/// What is not logged unless it is worse: h2 warns of what any client may do as often as it likes;
+/// what matters of that is told here, at most once a second.
+const QUIET: &str = "h2=error";
+
 /// Lines that may wait to be written.
 const LINES_MAX: usize = 1024;
 /// How long a program that ends waits for them to be.
@@ -95,7 +99,7 @@ pub(crate) fn finish() {
 }
 
 /// Starts logging. `RHYTHM_LOG` chooses what is logged (`debug`, `rhythm_server=trace`, ...);
-/// `info` without it. Where it says something else, that is warned of.
+/// `info` without it. Of [`QUIET`] less is. Where it says something else, that is warned of.
 ///
 /// # Errors
 /// Where no thread can be started.
@@ -112,7 +116,9 @@ pub(crate) fn start(format: LogFormat) -> io::Result<()> {
     let said = said.filter(|said| !said.trim().is_empty());
     let read = said.as_deref().map(read);
     let understood = !matches!(read, Some(None));
-    let filter = read.flatten().unwrap_or_else(|| EnvFilter::new("info"));
+    let filter = read
+        .flatten()
+        .unwrap_or_else(|| EnvFilter::new(format!("info,{QUIET}")));
     let logs = tracing_subscriber::fmt()
         .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(filter)
@@ -168,7 +174,11 @@ fn read(said: &str) -> Option<EnvFilter> {
         }
     }
     // Its own reader takes no spaces.
-    EnvFilter::try_new(said.replace(char::is_whitespace, "")).ok()
+    let said = said.replace(char::is_whitespace, "");
+    match said.eq_ignore_ascii_case("off") {
+        true => EnvFilter::try_new(said).ok(),
+        false => EnvFilter::try_new(format!("{said},{QUIET}")).ok(),
+    }
 }
 
 #[cfg(test)]
@@ -230,7 +240,8 @@ mod tests {
             "rhythm_server=trace",
             "warn, rhythm_net=debug",
         ] {
-            assert!(read(said).is_some(), "{said}");
+            let filter = read(said).expect(said).to_string();
+            assert!(filter.contains(QUIET), "{filter}");
         }
         for said in [
             "infoo",

@@ -436,6 +436,12 @@ fn a_request_that_fails_or_is_refused_leaves_a_line_that_says_why() {
             ],
         ),
         (
+            "GET /ask?n=<b> HTTP/1.1",
+            "400",
+            "its target is none of HTTP",
+            &["path=\"/ask\"", "the target has a byte 0x3c, which must be"],
+        ),
+        (
             "GET",
             "400",
             "a request was refused",

@@ -130,7 +130,7 @@ impl Pipeline {
         let contexts = options.contexts.max(1);
         let watches = options.watch.slow_request.is_some() || options.watch.traces;
         let mut backends = Backends::new(backends);
-        let host_path = HostPath::new(hosts, disk, options.clients.held_max);
+        let host_path = HostPath::new(hosts, disk, options.clients.held_max, options.clients_by);
         let epochs = Epochs::new(sites.clone(), |index, number| {
             let (site, metrics) = (sites.all()[index].clone(), metrics.site(index));
             epoch_of(

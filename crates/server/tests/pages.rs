@@ -372,7 +372,8 @@ fn a_site_has_error_pages_of_its_own() {
     // What cannot be understood ends the connection.
     client.send("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
     let unclear = client.response(false);
-    assert_eq!(unclear.text(), "400 Bad Request, sorry");
+    let told = "Duplicate Host.";
+    assert_eq!(unclear.text(), format!("400 Bad Request: {told}|{told}"));
     stop(server);
 }
 

@@ -405,3 +405,36 @@ fn who_finds_a_connection_when_content_comes_is_asked_for_the_rest() {
     assert_eq!(waits.response(false).status, 200);
     stop(server);
 }
+
+#[test]
+fn websockets_leave_connections_to_requests() {
+    let urls = apps("websockets", |mut app| {
+        spawn(move || {
+            let answer = match head_of(&mut app).contains("websocket") {
+                true => {
+                    "HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n".into()
+                }
+                false => answer_of("200 OK", 0),
+            };
+            app.write_all(answer.as_bytes()).expect("it is read");
+            // Until the other end is gone.
+            let _ = app.read_to_end(&mut Vec::new());
+        });
+    });
+    // To a proxy that is trusted each connection is a client.
+    let more = "connections_max = 4\nwait_timeout = \"200ms\"\ntrusted_proxies = \"127.0.0.1\"";
+    let server = serve_at(&urls[..1], more, |_| ());
+    let mut sockets: Vec<Client> = (0..4).map(|_| client(&server)).collect();
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket";
+    for socket in &mut sockets {
+        socket.send(format!("GET /app HTTP/1.1\r\nHost: h\r\n{upgrade}\r\n\r\n"));
+    }
+    sleep(Duration::from_millis(50));
+    assert_eq!(client(&server).get("/app").status, 200);
+    let statuses: Vec<u16> = (sockets.iter_mut())
+        .map(|socket| socket.response(false).status)
+        .collect();
+    let are = |status| statuses.iter().filter(|it| **it == status).count();
+    assert_eq!((are(101), are(503)), (2, 2), "{statuses:?}");
+    stop(server);
+}

@@ -411,6 +411,27 @@ fn what_is_known_is_not_asked_again_until_its_time_is_over() {
 }
 
 #[test]
+fn what_a_session_keeps_is_known_wherever_it_lies() {
+    let kept = Shared::default();
+    let settings = SETTINGS.replace("300ms", "1h");
+    let [one, other] = [(); 2].map(|()| server_with(&kept, &settings));
+    // Those of others take the first slots of one alone, so that hers are not the same at both.
+    for user in 1..=9 {
+        Browser::signed_in(&one, &format!("user={user}"));
+    }
+    let mut ann = Browser::signed_in(&one, "user=70&name=Ann");
+    assert_eq!(ann.post(&one, "/up", ""), 200);
+    assert_eq!(ann.get(&one, "/me"), "70 [Ann] 1Hello.");
+    let looks = asked(&kept, "look");
+    for _ in 0..3 {
+        assert_eq!(ann.get(&other, "/me"), "70 [Ann] 1");
+    }
+    assert_eq!(asked(&kept, "look"), looks + 1, "the store is asked once");
+    stop(one);
+    stop(other);
+}
+
+#[test]
 fn a_store_that_is_not_well_lets_nobody_in_and_nobody_is_told_what_is_not_so() {
     let kept = Shared::default();
     let [one, other] = [server(&kept), server(&kept)];

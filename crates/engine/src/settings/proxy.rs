@@ -208,7 +208,8 @@ section! {
         /// whom it asks: addresses and networks such as "10.0.0.0/8", and `unix` for clients at a
         /// Unix socket, with spaces between them. What others say there is not passed on.
         trusted_proxies: String = String::new(); text(trusted),
-        /// Connections of a worker to each of its servers at a time; a WebSocket holds one.
+        /// Connections of a worker to each of its servers at a time; a WebSocket holds one. One
+        /// client has half of them at most, and so have all WebSockets together.
         connections_max: u32 = 64; count(1, 4096),
         /// Requests of a worker that wait for a connection at a time; beyond, they answer 503.
         waiting_max: u32 = 128; count(0, 65_536),

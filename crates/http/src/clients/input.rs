@@ -9,7 +9,9 @@ use crate::limits::RequestLimits;
 use rhythm_net::{ConnectionId, Port};
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
 use rhythm_protocol::http::head::Progress;
-use rhythm_protocol::http::request::{Framing, HeadTemplate, RequestHead, parse_head_like};
+use rhythm_protocol::http::request::{
+    Framing, HeadTemplate, RequestError, RequestHead, parse_head_like,
+};
 
 /// Input of a connection, and how far it is parsed.
 #[derive(Debug, Default)]
@@ -107,8 +109,13 @@ pub enum Next {
     Expects,
     /// A piece of a request's content, for its host: [`Hosts::piece`](crate::Hosts::piece).
     Piece,
-    /// A request that is to be refused with this status.
-    Refuse(u16),
+    /// A request that is to be refused.
+    Refuse {
+        /// What it is answered.
+        status: u16,
+        /// What is wrong with its head, if that is why.
+        fault: Option<RequestError>,
+    },
     /// Nothing for now.
     Nothing,
 }
@@ -466,7 +473,12 @@ pub(crate) fn next_request(
     let body = match body {
         Some(body) => body,
         None => match parse_head_like(template, head, rest, &limits.head) {
-            Err(error) => return Next::Refuse(error.status()),
+            Err(error) => {
+                return Next::Refuse {
+                    status: error.status(),
+                    fault: Some(error),
+                };
+            }
             Ok(Progress::Partial) => return Next::Nothing,
             Ok(Progress::Complete { head_len }) => body.insert(Body {
                 head_length: head_len,
@@ -489,7 +501,10 @@ pub(crate) fn next_request(
         return Next::Head;
     }
     match collect(head, after, limits.body_max, body) {
-        Err(status) => Next::Refuse(status),
+        Err(status) => Next::Refuse {
+            status,
+            fault: None,
+        },
         Ok(()) if body.complete.is_some() => Next::Request,
         Ok(()) if head.expect_continue() && !std::mem::replace(&mut body.expects_told, true) => {
             Next::Expects

@@ -81,7 +81,7 @@ impl HostServer {
             match next {
                 Next::Nothing => unreachable!("it is left above"),
                 Next::Expects => self.clients.send_continue(port, id, now),
-                Next::Refuse(status) => self.refuse(port, id, status, now),
+                Next::Refuse { status, .. } => self.refuse(port, id, status, now),
                 Next::Head => {
                     let (hosts, event) = self.split(port, now);
                     hosts.take_early(HOST, event, &mut reading);

@@ -2,7 +2,7 @@
 
 pub(crate) mod held;
 pub(crate) mod hosted;
-mod refusals;
+pub(crate) mod refusals;
 pub(crate) mod responder;
 pub(crate) mod response;
 pub(crate) mod sessions;

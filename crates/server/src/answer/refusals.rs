@@ -1,12 +1,14 @@
 //! Lines of the log about requests that are refused for what they are: a client's mistake, most
 //! often, or a setting's.
 
+use super::responder::{MISDIRECTED, NO_SITE};
 use crate::intake::csrf::NoToken;
 use crate::intake::params::BadParameter;
 use rhythm_http::Incoming;
 use rhythm_net::sparse::SparseByKind;
 use rhythm_net::{Client, Time};
 use rhythm_protocol::http::head::Known;
+use rhythm_protocol::http::request::RequestError;
 use std::borrow::Cow;
 
 /// Bytes of a part of a request that a line shows.
@@ -19,6 +21,53 @@ pub(crate) struct Refused<'a> {
     pub(crate) service: Option<&'a str>,
     pub(crate) request: Incoming<'a>,
     pub(crate) peer: Client,
+}
+
+/// Why a request is refused of which not all is known.
+#[derive(Clone, Copy)]
+pub(crate) struct Why<'a> {
+    /// What it is answered.
+    pub(crate) status: u16,
+    /// What is wrong with its head, if that is why.
+    pub(crate) fault: Option<RequestError>,
+    /// What came of it.
+    pub(crate) came: &'a [u8],
+}
+
+impl From<u16> for Why<'_> {
+    fn from(status: u16) -> Self {
+        Why {
+            status,
+            fault: None,
+            came: b"",
+        }
+    }
+}
+
+impl Why<'_> {
+    /// What its client is told.
+    pub(crate) fn detail(&self) -> String {
+        let said = self.fault.map(|fault| fault.to_string());
+        let mut detail = said.unwrap_or_default();
+        if let Some(first) = detail.get_mut(..1) {
+            first.make_ascii_uppercase();
+            detail.push('.');
+        } else if self.status == MISDIRECTED {
+            detail.push_str(NO_SITE);
+        }
+        detail
+    }
+
+    /// The path in its first line, as far as there is one: what stands in a query is nobody's
+    /// business.
+    fn path(&self) -> &[u8] {
+        let mut words = self.came.split(|byte| byte.is_ascii_whitespace());
+        let target = words.nth(1).unwrap_or_default();
+        target
+            .split(|byte| *byte == b'?')
+            .next()
+            .unwrap_or_default()
+    }
 }
 
 /// When the next line of each kind may be: by the status, and the reason.
@@ -141,8 +190,12 @@ impl Refusals {
     }
 
     /// Another one, of which no more is known than its status.
-    pub(crate) fn unclear(&mut self, status: u16, peer: Client, now: Time) {
+    pub(crate) fn unclear(&mut self, why: Why<'_>, peer: Client, now: Time) {
+        let status = why.status;
         let what = match status {
+            400 if matches!(why.fault, Some(RequestError::TargetInvalid(_))) => {
+                "its target is none of HTTP, though other servers may take it"
+            }
             400 => "it is no request of HTTP that can be understood",
             403 => "a page of another site announced it",
             421 => "it announced content for a host that is no service's",
@@ -150,7 +203,9 @@ impl Refusals {
             _ => return,
         };
         if let Some(left_out) = self.0.line((status, what), now) {
-            tracing::info!(status, %peer, left_out, "a request was refused: {what}");
+            let (path, cause) = (shown(why.path()), why.fault.map(tracing::field::display));
+            let path = Some(&*path).filter(|path| !path.is_empty());
+            tracing::info!(status, path, cause, %peer, left_out, "a request was refused: {what}");
         }
     }
 }

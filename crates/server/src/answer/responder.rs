@@ -10,7 +10,7 @@ mod watched;
 
 use crate::answer::held::HeldAnswers;
 use crate::answer::hosted::HostedAnswers;
-use crate::answer::refusals::{Refusals, Refused};
+use crate::answer::refusals::{Refusals, Refused, Why};
 use crate::answer::response::{Failures, LaneAnswers};
 use crate::answer::sessions::{Sessions, SharedRandom, milliseconds};
 use crate::answer::slow::Slow;
@@ -248,7 +248,7 @@ impl Responder {
         self.add_id(clients, slot);
         let (date, mut answered) = (&self.date, Answered::bare(MISDIRECTED));
         clients.answer(port, slot, shape, now, |shape, out| {
-            answered = refusal(None, out, MISDIRECTED, shape, date);
+            answered = refusal(None, out, MISDIRECTED, shape, date, NO_SITE);
             Body::Empty
         });
         self.unclear.misdirected(request, peer, now);
@@ -264,9 +264,10 @@ impl Responder {
         clients: &mut Clients,
         site: Option<&Site>,
         id: ConnectionId,
-        status: u16,
+        why: Why<'_>,
         now: Time,
     ) {
+        let status = why.status;
         let Some(Owed {
             slot, shape, peer, ..
         }) = clients.accept_last(port, id)
@@ -275,11 +276,12 @@ impl Responder {
         };
         self.add_id(clients, slot);
         let (date, mut answered) = (&self.date, Answered::bare(status));
+        let detail = why.detail();
         clients.answer(port, slot, shape, now, |shape, out| {
-            answered = refusal(site, out, status, shape, date);
+            answered = refusal(site, out, status, shape, date, &detail);
             Body::Empty
         });
-        self.unclear.unclear(status, peer, now);
+        self.unclear.unclear(why, peer, now);
         self.host_answered(peer, answered, now);
     }
 
@@ -326,7 +328,7 @@ impl Responder {
 pub(crate) const MISDIRECTED: u16 = 421;
 
 /// What the reader of such an answer is told.
-const NO_SITE: &str = "No site of that name is here.";
+pub(super) const NO_SITE: &str = "No site of that name is here.";
 
 /// Writes an error as a site does, or as nobody's.
 fn refusal(
@@ -335,12 +337,10 @@ fn refusal(
     status: u16,
     shape: AnswerShape,
     date: &DateCache,
+    detail: &str,
 ) -> Answered {
     match site {
-        Some(site) => site.write_error(out, status, shape, date, "", |_| {}),
-        None => {
-            let detail = if status == MISDIRECTED { NO_SITE } else { "" };
-            write_error(out, status, None, shape, date, detail, |_| {})
-        }
+        Some(site) => site.write_error(out, status, shape, date, detail, |_| {}),
+        None => write_error(out, status, None, shape, date, detail, |_| {}),
     }
 }

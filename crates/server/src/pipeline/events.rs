@@ -99,7 +99,7 @@ impl Handler for Pipeline {
                 self.clients.came_by(id),
             );
             let site = epoch.map(|epoch| &*epoch.site);
-            (self.responder).refuse(port, &mut self.clients, site, id, 408, heard);
+            (self.responder).refuse(port, &mut self.clients, site, id, 408.into(), heard);
         }
         self.backends.tick(port, heard);
         self.device.tick(port, heard);

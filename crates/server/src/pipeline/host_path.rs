@@ -1,5 +1,6 @@
 //! The host path: those who answer without cohorts, at once or later.
 
+use crate::flight::asker::ClientsBy;
 use crate::host::disk::Disk;
 use crate::host::files::SharedFiles;
 use crate::proxy::SharedProxies;
@@ -17,14 +18,16 @@ pub(super) struct HostPath {
 }
 
 impl HostPath {
-    /// These hosts, each with its name, and files of a disk, of which so many bytes are held.
+    /// These hosts, each with its name, and files of a disk, of which so many bytes are held. For
+    /// other servers clients are told apart so.
     pub(super) fn new(
         hosts: Vec<(String, Box<dyn Host>)>,
         disk: Box<dyn Disk>,
         held_max: usize,
+        clients_by: ClientsBy,
     ) -> HostPath {
         let files = SharedFiles::new(disk, held_max);
-        let proxies = SharedProxies::default();
+        let proxies = SharedProxies::new(clients_by);
         let mut hosts = hosts;
         hosts.push((SharedProxies::NAME.to_owned(), Box::new(proxies.clone())));
         let (hosts, files_id) = files.among(hosts);

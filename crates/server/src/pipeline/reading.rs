@@ -7,6 +7,7 @@
 
 use super::Pipeline;
 use super::lanes::{Lanes, Taken};
+use crate::answer::refusals::Why;
 use rhythm_http::{Clients, Next, Owed, Reader, Reading};
 use rhythm_net::{Port, Time};
 
@@ -130,7 +131,7 @@ impl Pipeline {
                         let came_by = self.clients.came_by(id);
                         self.responder.keep_part(index, Some(request), came_by);
                         let (clients, site) = (&mut self.clients, epoch.map(|it| &*it.site));
-                        (self.responder).refuse(port, clients, site, id, status, now);
+                        (self.responder).refuse(port, clients, site, id, status.into(), now);
                     }
                     None => self.clients.send_continue(port, id, now),
                 }
@@ -145,16 +146,21 @@ impl Pipeline {
                 self.host_event(port, now, |hosts, event| hosts.piece(event, reading));
                 true
             }
-            Next::Refuse(status) => {
+            Next::Refuse { status, fault } => {
                 let part = Some(reading.part());
                 let epoch = self.epochs.of_part(part);
+                let why = Why {
+                    status,
+                    fault,
+                    came: reading.part().bytes,
+                };
                 self.responder.keep_part(
                     epoch.map(|epoch| epoch.index),
                     part,
                     self.clients.came_by(id),
                 );
                 let site = epoch.map(|epoch| &*epoch.site);
-                (self.responder).refuse(port, &mut self.clients, site, id, status, now);
+                (self.responder).refuse(port, &mut self.clients, site, id, why, now);
                 false
             }
             Next::Request | Next::Nothing => unreachable!("a part of a request is at hand"),

@@ -2,6 +2,7 @@
 //! step may take.
 
 use super::request::{self, Ends};
+use super::shares::Holder;
 use super::timers::{Due, Timer, Timers};
 use super::upstream::Tried;
 use crate::answer_reader::AnswerReader;
@@ -35,6 +36,8 @@ pub(super) struct Exchange {
     pub(super) slot: AnswerSlot,
     pub(super) shape: AnswerShape,
     pub(super) client: Client,
+    /// Who holds its connection.
+    pub(super) holder: Holder,
     pub(super) site: Arc<Site>,
     pub(super) route: u32,
     /// Which of its servers.
@@ -83,6 +86,8 @@ pub(super) struct Asked {
     pub(super) slot: AnswerSlot,
     pub(super) shape: AnswerShape,
     pub(super) client: Client,
+    /// The client's number.
+    pub(super) asker: u64,
     pub(super) site: Arc<Site>,
     pub(super) route: u32,
     /// Its head as it is sent, with the content that came with it.
@@ -103,6 +108,10 @@ impl Exchange {
             slot: asked.slot,
             shape: asked.shape,
             client: asked.client,
+            holder: Holder {
+                asker: asked.asker,
+                is_tunnel: is_upgrade,
+            },
             site: asked.site,
             route: asked.route,
             upstream: 0,

@@ -19,9 +19,9 @@
 //! refused. What a client holds is bounded by its pieces: a request's are taken one at a time, and
 //! an answer's until the client has enough.
 //!
-//! `relay.rs` takes a request through its steps, `pool.rs` finds connections for it, `events.rs`
-//! is what each event sets going, `check.rs` asks servers whether they are in order, `told.rs` is
-//! what the log learns. A reload makes routes anew; those that are as they were stay, with their
+//! `relay.rs` takes a request through its steps, `pool.rs` finds connections for it, of which
+//! nobody has all (`shares.rs`), `events.rs` is what each event sets going, `check.rs` asks servers
+//! whether they are in order, `told.rs` is what the log learns. A reload makes routes anew; those that are as they were stay, with their
 //! connections, and of others what is under way ends as it began.
 
 mod check;
@@ -33,12 +33,14 @@ mod question;
 mod relay;
 mod request;
 mod route;
+mod shares;
 mod timers;
 mod told;
 mod upstream;
 
 use crate::answer_reader::HEAD_BYTES_MAX;
 use crate::backend::SECURED_BYTES;
+use crate::flight::asker::ClientsBy;
 use crate::observe::metrics::SiteMetrics;
 use crate::site::{ProxyRoute, Site};
 use crate::trace::Origin;
@@ -56,12 +58,13 @@ use timers::{Due, Timer, Timers};
 use told::Failures;
 
 /// The proxy of a worker, which its pipeline and its hosts have in common.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct SharedProxies(Rc<RefCell<Proxies>>);
 
 /// See the module's text.
-#[derive(Default)]
 struct Proxies {
+    /// What tells apart clients that no trusted proxy is.
+    clients_by: ClientsBy,
     /// By numbers that are never used again.
     routes: HashMap<u32, Route>,
     last_route: u32,
@@ -119,6 +122,23 @@ enum Use {
 impl SharedProxies {
     /// The name of this host among others. No settings can name it.
     pub(crate) const NAME: &str = "\0proxy";
+
+    /// One without routes, to which this tells clients apart.
+    pub(crate) fn new(clients_by: ClientsBy) -> SharedProxies {
+        SharedProxies(Rc::new(RefCell::new(Proxies {
+            clients_by,
+            routes: HashMap::new(),
+            last_route: 0,
+            exchanges: HashMap::new(),
+            links: HashMap::new(),
+            timers: Timers::default(),
+            aim: None,
+            to_abort: Vec::new(),
+            freed: Vec::new(),
+            decoded: Vec::new(),
+            failures: Failures::default(),
+        })))
+    }
 
     /// The routes of a site, by their numbers, in the order of its settings. Those that it had
     /// before and has no more are forgotten when nothing is under way on them.

@@ -18,16 +18,14 @@ impl Proxies {
             let Some(exchange) = self.exchanges.get_mut(&slot) else {
                 return;
             };
+            let who = exchange.holder;
             let Some(route) = self.routes.get_mut(&exchange.route) else {
                 unreachable!("a route stays as long as something is under way on it");
             };
-            let Some(chosen) = route.choose(exchange.client, exchange.tried, now) else {
+            let Some(chosen) = route.choose(exchange.client, who, exchange.tried, now) else {
                 return self.fail(answers, slot, cause.unwrap_or(Cause::NoRoom));
             };
-            let (most, waiting_max) = (
-                route.settings().connections_max,
-                route.settings().waiting_max,
-            );
+            let most = route.settings().connections_max as usize;
             let (wait_timeout, aside) = (route.settings().wait_timeout, route.settings().aside);
             let is_alone = route.is_alone();
             let upstream = &mut route.upstreams[chosen];
@@ -45,26 +43,27 @@ impl Proxies {
                 self.forget_link(id);
                 continue;
             }
-            let is_full = upstream.connections >= most as usize;
-            let idle = match takes_idle || is_full {
+            let is_full = upstream.connections >= most;
+            let may_take = upstream.may_take(who, most);
+            let idle = match may_take && (takes_idle || is_full) {
                 true => upstream.idle.pop(),
                 false => None,
             };
-            if idle.is_none() && is_full {
+            if !may_take || idle.is_none() && is_full {
                 exchange.upstream = chosen;
-                if route.waiting() >= waiting_max as usize {
+                if !route.may_wait(who, chosen) {
                     return self.fail(answers, slot, Cause::TooMany);
                 }
                 exchange.phase = Phase::Waiting;
                 // Who was put back waits no longer for it.
                 let until = *exchange.waits_until.get_or_insert(now + wait_timeout);
                 exchange.wait_until(until, &mut self.timers);
-                return route.waits(slot, chosen);
+                return route.waits(slot, who, chosen);
             }
             (exchange.upstream, exchange.places) = (chosen, upstream.untried());
             exchange.is_on = true;
             exchange.is_reused = idle.is_some() && takes_idle;
-            upstream.entered();
+            upstream.entered(who);
             match idle {
                 Some(id) if takes_idle => {
                     if let Some(link) = self.links.get_mut(&id) {
@@ -174,7 +173,7 @@ impl Proxies {
         let is_alone = route.is_alone();
         let upstream = &mut route.upstreams[index];
         if std::mem::take(&mut exchange.is_on) {
-            upstream.left();
+            upstream.left(exchange.holder);
         }
         if upstream.failed(failures_max, aside, now) && !is_alone {
             let place = upstream.place();
@@ -252,21 +251,26 @@ impl Proxies {
     /// Has requests of a line go on, of which there are so many.
     fn advance(&mut self, answers: &mut Answers<'_>, number: u32, line: usize, waiting: usize) {
         let now = answers.now();
+        let mut passed = Vec::new();
         for _ in 0..waiting {
             let route = self.routes.get_mut(&number);
-            let Some(slot) = route.and_then(|route| route.next_waiting(line, now)) else {
+            let next = route.and_then(|route| route.next_waiting(line, &passed, now));
+            let Some((who, slot)) = next else {
                 return;
             };
             self.assign(answers, slot);
             // If one that may go to any server still waits there, so do those behind it, unless
-            // these are there for another's sake.
-            let is_any = self.exchanges.get(&slot).is_some_and(|it| it.tried == 0);
-            if is_any
+            // these are there for another's sake, or it has what it may have there.
+            let any = self.exchanges.get(&slot).filter(|it| it.tried == 0);
+            if let Some(upstream) = any.map(|it| it.upstream)
                 && let Some(route) = self.routes.get_mut(&number)
                 && !route.is_again
-                && route.is_first_again(slot, line)
+                && route.is_first_again(slot, who, line)
             {
-                return;
+                if route.may_take(who, upstream) {
+                    return;
+                }
+                passed.push(who);
             }
         }
     }

@@ -6,6 +6,7 @@ use super::request::{self, Ends, Told};
 use super::told::{Cause, Where};
 use super::{Aim, Proxies};
 use crate::answer_reader::Part;
+use crate::flight::asker::ClientsBy;
 use crate::trace::ID;
 use rhythm_engine::settings::HostSent;
 use rhythm_http::{AnswerSlot, Answers, Content, Flow, Request};
@@ -73,6 +74,11 @@ impl Proxies {
             ends,
             is_last: settings.keep_alive.is_zero(),
         };
+        // All who come by a trusted proxy have its address.
+        let by = match told.is_trusted {
+            true => ClientsBy::Connection,
+            false => self.clients_by,
+        };
         let mut out = Vec::with_capacity(request::bytes_max(head) + come.len());
         request::write(head, bytes, &told, &mut out);
         out.extend_from_slice(come);
@@ -81,6 +87,7 @@ impl Proxies {
             slot,
             shape,
             client: peer,
+            asker: by.number(peer, slot.connection),
             site,
             route: number,
             bytes: out,
@@ -371,7 +378,7 @@ impl Proxies {
         }
         let upstream = &mut route.upstreams[exchange.upstream];
         if std::mem::take(&mut exchange.is_on) {
-            upstream.left();
+            upstream.left(exchange.holder);
         }
         upstream.metrics.retries.add(1);
         exchange.retries += 1;
@@ -424,10 +431,10 @@ impl Proxies {
         let route = self.routes.get_mut(&exchange.route)?;
         route.under_way -= 1;
         if exchange.phase == Phase::Waiting {
-            route.waits_no_more(slot, exchange.upstream);
+            route.waits_no_more(slot, exchange.holder, exchange.upstream);
         }
         if std::mem::take(&mut exchange.is_on) {
-            route.upstreams[exchange.upstream].left();
+            route.upstreams[exchange.upstream].left(exchange.holder);
         }
         self.freed.push(exchange.route);
         Some(exchange)

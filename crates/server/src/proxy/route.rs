@@ -1,12 +1,12 @@
 //! A route: the servers of a `[[proxy]]`, which of them gets a request, and who waits.
 
+use super::shares::{Holder, Line};
 use super::upstream::{State, Upstream};
 use crate::observe::metrics::SiteMetrics;
 use crate::site::ProxyRoute;
 use rhythm_engine::settings::{Balance, ProxySettings, Trusted};
 use rhythm_http::AnswerSlot;
 use rhythm_net::{Client, Time};
-use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// See the module's text.
@@ -20,7 +20,7 @@ pub(super) struct Route {
     pub(super) upstreams: Vec<Upstream>,
     /// Requests that wait for a connection: all in one line, or, where each client has a server of
     /// its own, before that.
-    lines: Vec<VecDeque<AnswerSlot>>,
+    lines: Vec<Line>,
     /// A server is well again: who waits for others as it was not may go to it.
     pub(super) is_again: bool,
     /// Requests under way, those that wait included.
@@ -48,8 +48,8 @@ impl Route {
             trusted: config.settings.trusted_proxies.parse().unwrap_or_default(),
             upstreams: upstreams.collect(),
             lines: match config.settings.balance {
-                Balance::Least => vec![VecDeque::new()],
-                Balance::Client => vec![VecDeque::new(); made_of.peers.len()],
+                Balance::Least => vec![Line::default()],
+                Balance::Client => vec![Line::default(); made_of.peers.len()],
             },
             made_of: made_of.clone(),
             is_again: false,
@@ -65,8 +65,15 @@ impl Route {
 
     /// The server that is to get a request of this client, which was tried with those of a bit in
     /// `tried`; where all are aside, one of these. None where all were tried.
-    pub(super) fn choose(&mut self, client: Client, tried: u64, now: Time) -> Option<usize> {
+    pub(super) fn choose(
+        &mut self,
+        client: Client,
+        who: Holder,
+        tried: u64,
+        now: Time,
+    ) -> Option<usize> {
         let balance = self.settings().balance;
+        let most = self.settings().connections_max as usize;
         let count = self.upstreams.len();
         let turn = self.turn;
         let in_turn = (0..count).map(|step| (turn + step) % count);
@@ -79,8 +86,8 @@ impl Route {
                 State::Aside(until) => (2, until),
             };
             let next = match balance {
-                Balance::Least => upstream.under_way as u64,
-                Balance::Client => !weight(client, &upstream.name),
+                Balance::Least => (!upstream.may_take(who, most), upstream.under_way as u64),
+                Balance::Client => (false, !weight(client, &upstream.name)),
             };
             (rank, next)
         })?;
@@ -88,18 +95,31 @@ impl Route {
         Some(chosen)
     }
 
+    /// Whether one may have another request under way on this server.
+    pub(super) fn may_take(&self, who: Holder, upstream: usize) -> bool {
+        let most = self.settings().connections_max as usize;
+        self.upstreams[upstream].may_take(who, most)
+    }
+
     /// How many requests wait for a connection.
-    pub(super) fn waiting(&self) -> usize {
-        self.lines.iter().map(VecDeque::len).sum()
+    fn waiting(&self) -> usize {
+        self.lines.iter().map(Line::len).sum()
+    }
+
+    /// Whether one may have another request wait, that is to go to this server.
+    pub(super) fn may_wait(&mut self, who: Holder, upstream: usize) -> bool {
+        let most = self.settings().waiting_max as usize;
+        let left = most.saturating_sub(self.waiting());
+        self.line(upstream).may_wait(who, left)
     }
 
     /// How many of them wait in this line, if there is one.
     pub(super) fn waiting_in(&self, line: usize) -> Option<usize> {
-        self.lines.get(line).map(VecDeque::len)
+        self.lines.get(line).map(Line::len)
     }
 
     /// Where those wait that are to go to this server.
-    fn line(&mut self, upstream: usize) -> &mut VecDeque<AnswerSlot> {
+    fn line(&mut self, upstream: usize) -> &mut Line {
         match self.lines.len() {
             1 => &mut self.lines[0],
             _ => &mut self.lines[upstream],
@@ -107,42 +127,44 @@ impl Route {
     }
 
     /// A request that is to go to this server waits for a connection.
-    pub(super) fn waits(&mut self, slot: AnswerSlot, upstream: usize) {
-        self.line(upstream).push_back(slot);
+    pub(super) fn waits(&mut self, slot: AnswerSlot, who: Holder, upstream: usize) {
+        self.line(upstream).push(who, slot);
     }
 
     /// A request that was to go to this server does not wait any more.
-    pub(super) fn waits_no_more(&mut self, slot: AnswerSlot, upstream: usize) {
-        self.line(upstream).retain(|waiting| *waiting != slot);
+    pub(super) fn waits_no_more(&mut self, slot: AnswerSlot, who: Holder, upstream: usize) {
+        self.line(upstream).remove(who, slot);
     }
 
-    /// Takes the first of a line, if it may find a connection: one of the line's servers has one
-    /// that is free, or may have one more, or is not to be waited for, as it is not well; or a
-    /// server is well again, which may be its own.
-    pub(super) fn next_waiting(&mut self, line: usize, now: Time) -> Option<AnswerSlot> {
+    /// Takes the first of a line that may find a connection: one of the line's servers has one that
+    /// is free, or may have one more, and not too many are its asker's; or is not to be waited for,
+    /// as it is not well; or a server is well again, which may be its own. These askers are passed
+    /// over.
+    pub(super) fn next_waiting(
+        &mut self,
+        line: usize,
+        passed: &[Holder],
+        now: Time,
+    ) -> Option<(Holder, AnswerSlot)> {
         let most = self.settings().connections_max as usize;
         let its = match self.lines.len() {
             1 => &self.upstreams[..],
             _ => &self.upstreams[line..=line],
         };
-        let may_go = |it: &Upstream| {
-            !it.idle.is_empty() || it.connections < most || it.state(now) != State::Well
+        let has_any = |it: &Upstream| !it.idle.is_empty() || it.connections < most;
+        let may_go = |who: Holder| {
+            let takes = |it: &Upstream| {
+                has_any(it) && it.may_take(who, most) || it.state(now) != State::Well
+            };
+            !passed.contains(&who) && (self.is_again || its.iter().any(takes))
         };
-        match self.is_again || its.iter().any(may_go) {
-            true => self.lines[line].pop_front(),
-            false => None,
-        }
+        self.lines[line].pop(may_go)
     }
 
     /// Has one that was taken from a line be its first again, if it still waits there. Whether it
     /// does.
-    pub(super) fn is_first_again(&mut self, slot: AnswerSlot, line: usize) -> bool {
-        let line = &mut self.lines[line];
-        let waits = line.back() == Some(&slot);
-        if waits {
-            line.rotate_right(1);
-        }
-        waits
+    pub(super) fn is_first_again(&mut self, slot: AnswerSlot, who: Holder, line: usize) -> bool {
+        self.lines[line].is_first_again(who, slot)
     }
 
     /// The Host of its servers' URLs: that of the first.
@@ -206,14 +228,16 @@ pub(super) mod tests {
     fn the_one_with_the_fewest_is_asked_and_others_in_turn() {
         let mut route = route(3, Balance::Least);
         let now = Time::from_nanos(1);
-        let chosen: Vec<_> = (0..4).map(|_| route.choose(Client::Unix, 0, now)).collect();
+        let chosen: Vec<_> = (0..4)
+            .map(|_| route.choose(Client::Unix, WHO, 0, now))
+            .collect();
         assert_eq!(chosen, [Some(0), Some(1), Some(2), Some(0)]);
         route.upstreams[0].under_way = 2;
         route.upstreams[1].under_way = 1;
         route.upstreams[2].under_way = 2;
-        assert_eq!(route.choose(Client::Unix, 0, now), Some(1));
-        assert_eq!(route.choose(Client::Unix, 0b010, now), Some(2));
-        assert_eq!(route.choose(Client::Unix, 0b111, now), None);
+        assert_eq!(route.choose(Client::Unix, WHO, 0, now), Some(1));
+        assert_eq!(route.choose(Client::Unix, WHO, 0b010, now), Some(2));
+        assert_eq!(route.choose(Client::Unix, WHO, 0b111, now), None);
     }
 
     #[test]
@@ -224,25 +248,25 @@ pub(super) mod tests {
         assert!(route.upstreams[0].failed(1, aside, now));
         assert!(!route.upstreams[0].failed(1, aside, now), "that was told");
         for _ in 0..3 {
-            assert_eq!(route.choose(Client::Unix, 0, now), Some(1));
+            assert_eq!(route.choose(Client::Unix, WHO, 0, now), Some(1));
         }
         let later = now + aside;
         for _ in 0..2 {
-            let chosen = route.choose(Client::Unix, 0, later);
+            let chosen = route.choose(Client::Unix, WHO, 0, later);
             assert_eq!(chosen, Some(0), "until one tries it");
         }
         route.upstreams[0].is_tried(aside, later);
-        assert_eq!(route.choose(Client::Unix, 0, later), Some(1));
+        assert_eq!(route.choose(Client::Unix, WHO, 0, later), Some(1));
         let untried = route.upstreams[0].untried();
         assert!(route.upstreams[0].reached(untried));
         let both: Vec<_> = (0..2)
-            .map(|_| route.choose(Client::Unix, 0, later))
+            .map(|_| route.choose(Client::Unix, WHO, 0, later))
             .collect();
         assert!(both.contains(&Some(0)) && both.contains(&Some(1)));
         // Where all are aside, the one that was longest is asked.
         route.upstreams[1].failed(1, aside, later);
         route.upstreams[0].failed(1, aside, later + Duration::from_millis(1));
-        assert_eq!(route.choose(Client::Unix, 0, later), Some(1));
+        assert_eq!(route.choose(Client::Unix, WHO, 0, later), Some(1));
     }
 
     #[test]
@@ -250,7 +274,9 @@ pub(super) mod tests {
         let mut route = route(3, Balance::Client);
         let now = Time::from_nanos(1);
         let of = |route: &mut Route| -> Vec<_> {
-            (0..60).map(|last| route.choose(at(last), 0, now)).collect()
+            (0..60)
+                .map(|last| route.choose(at(last), WHO, 0, now))
+                .collect()
         };
         let before = of(&mut route);
         assert_eq!(of(&mut route), before);
@@ -261,6 +287,15 @@ pub(super) mod tests {
         for (before, after) in before.iter().zip(of(&mut route)) {
             assert!(*before == Some(0) && after != Some(0) || *before == after);
         }
+    }
+
+    const WHO: Holder = Holder {
+        asker: 7,
+        is_tunnel: false,
+    };
+
+    fn next_waiting(route: &mut Route, line: usize, now: Time) -> Option<AnswerSlot> {
+        route.next_waiting(line, &[], now).map(|(_, slot)| slot)
     }
 
     fn slot(ordinal: u32) -> AnswerSlot {
@@ -284,24 +319,24 @@ pub(super) mod tests {
         let now = Time::from_nanos(1);
         fill(&mut route);
         for (ordinal, upstream) in [(1, 0), (2, 0), (3, 1)] {
-            route.waits(slot(ordinal), upstream);
+            route.waits(slot(ordinal), WHO, upstream);
         }
         let lines = [0, 1, 2].map(|line| route.waiting_in(line));
         assert_eq!(lines, [Some(2), Some(1), None]);
-        assert_eq!(route.next_waiting(0, now), None);
+        assert_eq!(next_waiting(&mut route, 0, now), None);
         route.upstreams[1].connections -= 1;
-        assert_eq!(route.next_waiting(0, now), None, "it is another's");
-        assert_eq!(route.next_waiting(1, now), Some(slot(3)));
+        assert_eq!(next_waiting(&mut route, 0, now), None, "it is another's");
+        assert_eq!(next_waiting(&mut route, 1, now), Some(slot(3)));
         // Who waits for one that is not well may go elsewhere.
         route.upstreams[0].is_unwell = true;
-        assert_eq!(route.next_waiting(0, now), Some(slot(1)));
+        assert_eq!(next_waiting(&mut route, 0, now), Some(slot(1)));
         // And who waits here as its own was not, once that is.
         route.upstreams[0].is_unwell = false;
-        assert_eq!(route.next_waiting(0, now), None);
+        assert_eq!(next_waiting(&mut route, 0, now), None);
         route.is_again = true;
-        assert_eq!(route.next_waiting(0, now), Some(slot(2)));
-        route.waits(slot(2), 0);
-        route.waits_no_more(slot(2), 0);
+        assert_eq!(next_waiting(&mut route, 0, now), Some(slot(2)));
+        route.waits(slot(2), WHO, 0);
+        route.waits_no_more(slot(2), WHO, 0);
         assert_eq!(route.waiting(), 0);
     }
 
@@ -311,14 +346,14 @@ pub(super) mod tests {
         let now = Time::from_nanos(1);
         fill(&mut route);
         for ordinal in 1..=3 {
-            route.waits(slot(ordinal), ordinal as usize % 2);
+            route.waits(slot(ordinal), WHO, ordinal as usize % 2);
         }
         route.upstreams[0].connections -= 1;
-        assert_eq!(route.next_waiting(0, now), Some(slot(1)));
-        assert!(!route.is_first_again(slot(1), 0), "it does not wait");
-        route.waits(slot(1), 1);
-        assert!(route.is_first_again(slot(1), 0));
-        let order: Vec<_> = (0..3).map(|_| route.next_waiting(0, now)).collect();
+        assert_eq!(next_waiting(&mut route, 0, now), Some(slot(1)));
+        assert!(!route.is_first_again(slot(1), WHO, 0), "it does not wait");
+        route.waits(slot(1), WHO, 1);
+        assert!(route.is_first_again(slot(1), WHO, 0));
+        let order: Vec<_> = (0..3).map(|_| next_waiting(&mut route, 0, now)).collect();
         assert_eq!(order, [1, 2, 3].map(|ordinal| Some(slot(ordinal))));
     }
 }

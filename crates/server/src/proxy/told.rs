@@ -53,7 +53,8 @@ impl Cause {
                 "see whether a firewall is before it, or raise `connect_timeout`"
             }
             Cause::Unsent | Cause::TooMany => {
-                "see what slows it down, or let it have more `connections_max`"
+                "see what slows it down, or let it have more `connections_max`; a proxy by which \
+                 all come is to be named in `trusted_proxies`, else it has one client's share"
             }
             Cause::NoRoom => "let this process open more files (`ulimit -n`, LimitNOFILE=)",
             Cause::Lost(_) | Cause::CutOff(_) => "see in its own log why it hangs up",

@@ -10,6 +10,7 @@
 //! It is reached when a connection to it is open: one that it had before tells nothing of that. (A
 //! route's only server is asked by either.)
 
+use super::shares::{Holder, Shares};
 use crate::observe::metrics::ProxyMetrics;
 use rhythm_net::{ConnectionId, Peer, Time};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(super) struct Upstream {
     pub(super) idle: Vec<ConnectionId>,
     /// Requests under way on it.
     pub(super) under_way: usize,
+    /// Whose they are.
+    shares: Shares,
     /// Connections that failed since one was opened.
     failures: u32,
     /// Until when it is aside.
@@ -56,6 +59,7 @@ impl Upstream {
             connections: 0,
             idle: Vec::new(),
             under_way: 0,
+            shares: Shares::default(),
             failures: 0,
             aside: None,
             is_unwell: false,
@@ -97,13 +101,21 @@ impl Upstream {
         self.aside.replace(now + aside).is_none()
     }
 
+    /// Whether one may have another request under way on it, which has so many connections.
+    pub(super) fn may_take(&self, who: Holder, most: usize) -> bool {
+        let left = most.saturating_sub(self.under_way);
+        self.shares.may_take(who, left)
+    }
+
     /// A request is under way on it.
-    pub(super) fn entered(&mut self) {
+    pub(super) fn entered(&mut self, who: Holder) {
+        self.shares.take(who);
         self.under_way += 1;
     }
 
     /// A request is not under way on it any more.
-    pub(super) fn left(&mut self) {
+    pub(super) fn left(&mut self, who: Holder) {
+        self.shares.give(who);
         self.under_way -= 1;
     }
 

@@ -15,9 +15,10 @@ pub enum RequestError {
     /// A method this server does not know, or CONNECT.
     #[error("method not implemented")]
     MethodUnknown,
-    /// A character that no target has: a space, a control, `#`, non-ASCII and the like.
-    #[error("invalid character in the target")]
-    TargetInvalid,
+    /// A character that no target has: a space, a control, `#`, non-ASCII and the like; its first
+    /// byte.
+    #[error("the target has a byte 0x{0:02x}, which must be percent-encoded")]
+    TargetInvalid(u8),
     /// A target of a form its method does not take (RFC 9112 section 3.2).
     #[error("invalid form of the target")]
     TargetForm,

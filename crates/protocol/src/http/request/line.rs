@@ -134,7 +134,7 @@ impl RequestLine {
                 None => return Ok(()),
                 Some(b'\r') => return Err(RequestError::RequestLine),
                 Some(b' ') if at > target_start => target_end = at,
-                Some(_) => return Err(RequestError::TargetInvalid),
+                Some(byte) => return Err(RequestError::TargetInvalid(byte)),
             }
             self.target = Span::new(target_start, target_end);
         }

@@ -48,11 +48,14 @@ impl Responder {
             }
         }
         if !program.stored.is_empty() {
-            let capacity = self.sessions[site].array().capacity();
-            let stored = flight.epoch().site.stored(capacity);
+            let array = self.sessions[site].array();
+            let stored = flight.epoch().site.stored(array.capacity());
             for (lane, id) in ids.iter().enumerate() {
-                if let (Some(id), Some(_)) = (id, self.users[lane]) {
-                    stored.read(id, &mut self.words);
+                // Of one that began elsewhere the cookie does not name the slot that it has here.
+                if let (Some(id), Some(_)) = (id, self.users[lane])
+                    && let Some(here) = array.here(id)
+                {
+                    stored.read(&here, &mut self.words);
                     fill_in(cohort, lane, program, stored, &self.words);
                 }
             }

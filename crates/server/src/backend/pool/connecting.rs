@@ -43,23 +43,56 @@ impl<W: Wire> ConnectionPool<W> {
                 };
                 port.abort(self.pipes.swap_remove(at).id);
             }
-            let peer = self.peers.get(self.peer_next % self.peers.len().max(1));
-            self.peer_next = self.peer_next.wrapping_add(1);
-            let Some(peer) = peer else {
-                self.connect_failed(None, now, ErrorKind::AddrNotAvailable, now);
-                continue;
-            };
-            match port.connect(peer).map_err(|error| error.kind()) {
-                Ok(connection) => {
-                    let until = now + self.options.connect_timeout;
-                    self.pipes.push(Pipe::new(connection, peer, now, until));
-                }
-                // Nothing is left for another: no failure of the backend's, and soon over.
-                Err(ErrorKind::QuotaExceeded) => {
-                    self.connect_pause = Some(now + CONNECT_PAUSE);
-                }
-                Err(why) => self.connect_failed(address_of(peer), now, why, now),
+            self.connect_one(port, now);
+        }
+    }
+
+    /// Begins to open a connection.
+    fn connect_one(&mut self, port: &mut dyn Port, now: Time) {
+        let peer = self.peers.get(self.peer_next % self.peers.len().max(1));
+        self.peer_next = self.peer_next.wrapping_add(1);
+        let Some(peer) = peer else {
+            return self.connect_failed(None, now, ErrorKind::AddrNotAvailable, now);
+        };
+        match port.connect(peer).map_err(|error| error.kind()) {
+            Ok(connection) => {
+                let until = now + self.options.connect_timeout;
+                self.pipes.push(Pipe::new(connection, peer, now, until));
             }
+            // Nothing is left for another: no failure of the backend's, and soon over.
+            Err(ErrorKind::QuotaExceeded) => {
+                self.connect_pause = Some(now + CONNECT_PAUSE);
+            }
+            Err(why) => self.connect_failed(address_of(peer), now, why, now),
+        }
+    }
+
+    /// When something is to be done for a circuit that is open, where nobody asks.
+    pub(super) fn probe_at(&self) -> Option<Time> {
+        let Some(at) = self.circuit.probe_at() else {
+            return self.circuit.calm_at();
+        };
+        let stands = self.pipes.iter().filter(|pipe| pipe.is_open());
+        match stands.map(|pipe| pipe.begun).min() {
+            // One that ends as it is opened was not.
+            Some(begun) => Some(begun + self.options.circuit.cool_down),
+            None if self.pipes.is_empty() => Some(at.max(self.connect_pause.unwrap_or(at))),
+            None => None,
+        }
+    }
+
+    /// That time may have come: a connection is opened, or one that was has stood for long enough.
+    pub(super) fn probe(&mut self, port: &mut dyn Port, now: Time) {
+        if self.probe_at().is_none_or(|at| now < at) {
+            return;
+        }
+        if self.circuit.probe_at().is_none() {
+            self.circuit.is_calm();
+        } else if self.pipes.is_empty() {
+            self.connect_one(port, now);
+        } else {
+            self.connect_failures = 0;
+            self.circuit.stands();
         }
     }
 

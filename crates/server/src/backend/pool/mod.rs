@@ -434,6 +434,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
             .chain(deadline)
             .chain(pause)
             .chain([self.slow_at])
+            .chain(self.probe_at())
             .filter(|at| *at != Time::NEVER)
             .min()
     }
@@ -455,6 +456,7 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
                 self.connect_failed(pipe.address, pipe.begun, ErrorKind::TimedOut, now);
             }
         }
+        self.probe(port, now);
         self.has_news = true;
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Trials {
     of_calls: [OfCall; SLOTS],
     /// Slots of the calls that were answered well in any round since the circuit was open.
     answered: u64,
+    /// Nothing was tried for long before them.
+    is_calm: bool,
     /// Trials that have told nothing by then are tried again.
     pub(super) until: Time,
 }
@@ -48,7 +50,18 @@ impl Trials {
             well: 0,
             of_calls: [OfCall::default(); SLOTS],
             answered: 0,
+            is_calm: false,
             until,
+        }
+    }
+
+    /// A round when nothing is known of any call.
+    pub(super) fn calm(until: Time) -> Trials {
+        Trials {
+            most: TRIALS_LAST,
+            answered: u64::MAX,
+            is_calm: true,
+            ..Trials::first(until)
         }
     }
 
@@ -107,7 +120,11 @@ impl Trials {
     }
 
     /// Whether none has gone well, of this round and those before that it follows.
-    pub(super) fn none_is_well(&self) -> bool {
-        self.most == TRIALS_FIRST && self.well == 0
+    pub(super) fn none_is_well(&self, outcomes: &Outcomes) -> bool {
+        let fails = match self.is_calm {
+            true => outcomes.askers_failing() > 0,
+            false => self.most == TRIALS_FIRST,
+        };
+        fails && self.well == 0
     }
 }

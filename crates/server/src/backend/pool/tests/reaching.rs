@@ -131,6 +131,31 @@ fn the_circuit_opens_is_tried_by_some_and_closes() {
 }
 
 #[test]
+fn where_nobody_asks_a_connection_that_stands_closes_the_circuit() {
+    let mut world = World::new(options());
+    world.port.connect_fails = true;
+    world.submit(0..1, false);
+    world.submit(1..2, false);
+    assert!(world.backend.counts().circuit_open);
+    assert_eq!(world.port.connects, 3);
+    // One attempt in two cool-downs.
+    world.pass(200 * MS);
+    assert_eq!(world.port.connects, 5);
+    world.port.connect_fails = false;
+    world.pass(40 * MS);
+    let id = world.newest();
+    world.connected(id);
+    world.pass(39 * MS);
+    assert!(world.backend.counts().circuit_open, "it may end at once");
+    world.pass(MS);
+    assert!(!world.backend.counts().circuit_open);
+    // Nobody is refused.
+    world.submit(10..20, true);
+    while world.serve(id, 99, answer_ok) > 0 {}
+    world.assert_answered(10..20);
+}
+
+#[test]
 fn trials_without_an_answer_are_followed_by_others() {
     let mut world = World::new(options());
     world.port.connect_fails = true;

@@ -172,6 +172,15 @@ proptest! {
             let executed = world.executed.get(&query).copied().unwrap_or(0);
             prop_assert!(executed <= 1 + u32::from(idempotent));
         }
+        // Where no connection could be opened, that is tried until one can.
+        world.port.connect_fails = false;
+        let mut rounds = 0;
+        while world.backend.wake_at().is_some() {
+            world.pass(10 * MS);
+            world.connect_all();
+            rounds += 1;
+            prop_assert!(rounds < 1000, "it is never done");
+        }
         prop_assert!(world.port.connections.is_empty());
         prop_assert_eq!(world.backend.wake_at(), None);
     }
