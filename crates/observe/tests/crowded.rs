@@ -82,25 +82,35 @@ fn those_who_ask_without_a_pause_keep_nobody_out() {
             }
         }
     };
-    thread::scope(|scope| {
+    let worst = thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(lively);
         }
+        // However this ends, they end.
+        let _over = Over(&is_over);
         while answered.load(Ordering::Relaxed) < 2 * CONNECTIONS_MAX {
             thread::sleep(Duration::from_millis(1));
         }
+        let mut worst = Duration::ZERO;
         for _ in 0..3 {
             let began = Instant::now();
-            let answer = asked(&connected(to));
-            is_over.store(answer.is_err(), Ordering::Relaxed);
-            let answer = answer.expect("an answer");
-            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-            // Probes wait for a second, often; a busy machine is given more.
-            let took = began.elapsed();
-            is_over.store(took > NEVER / 4, Ordering::Relaxed);
-            assert!(took < NEVER / 4, "{took:?}");
+            // Who is slow to ask, on a busy machine, has lost his place by then.
+            let is_told = || asked(&connected(to)).is_ok_and(|it| it.starts_with("HTTP/1.1 200 "));
+            while began.elapsed() < NEVER && !is_told() {}
+            worst = worst.max(began.elapsed());
         }
-        is_over.store(true, Ordering::Relaxed);
+        worst
     });
+    // Probes wait for a second, often; a busy machine is given more.
+    assert!(worst < NEVER / 4, "{worst:?}");
     admin.stop();
+}
+
+/// Says that it is over when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -1,7 +1,6 @@
 //! Lines of the log about requests that are refused for what they are: a client's mistake, most
 //! often, or a setting's.
 
-use super::responder::{MISDIRECTED, NO_SITE};
 use crate::intake::csrf::NoToken;
 use crate::intake::params::BadParameter;
 use rhythm_http::Incoming;
@@ -10,6 +9,12 @@ use rhythm_net::{Client, Time};
 use rhythm_protocol::http::head::Known;
 use rhythm_protocol::http::request::RequestError;
 use std::borrow::Cow;
+
+/// The status of what is for a host that is no site's.
+pub(crate) const MISDIRECTED: u16 = 421;
+
+/// What the reader of such an answer is told.
+pub(super) const NO_SITE: &str = "No site of that name is here.";
 
 /// Bytes of a part of a request that a line shows.
 const SHOWN_MAX: usize = 100;

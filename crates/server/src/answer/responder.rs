@@ -10,7 +10,7 @@ mod watched;
 
 use crate::answer::held::HeldAnswers;
 use crate::answer::hosted::HostedAnswers;
-use crate::answer::refusals::{Refusals, Refused, Why};
+use crate::answer::refusals::{MISDIRECTED, NO_SITE, Refusals, Refused, Why};
 use crate::answer::response::{Failures, LaneAnswers};
 use crate::answer::sessions::{Sessions, SharedRandom, milliseconds};
 use crate::answer::slow::Slow;
@@ -323,12 +323,6 @@ impl Responder {
         self.date.update(unix_seconds);
     }
 }
-
-/// The status of what is for a host that is no site's.
-pub(crate) const MISDIRECTED: u16 = 421;
-
-/// What the reader of such an answer is told.
-pub(super) const NO_SITE: &str = "No site of that name is here.";
 
 /// Writes an error as a site does, or as nobody's.
 fn refusal(

@@ -29,7 +29,9 @@ pub(super) fn of(server: &Shown<'_>) -> Dashboard {
     };
     let mut board = Dashboard::new("rhythm serve", env!("CARGO_PKG_VERSION"), state);
     if let Some(ailment) = &server.ailment {
-        board.alarm(format!("{ailment}: see the log"));
+        // Without what changes each second: it is read out whenever it changes.
+        let what = ailment.split(": ").next().unwrap_or(ailment);
+        board.alarm(format!("{what}: see the log"));
     }
     let memory = Memory::of_sites(server.sites, server.options);
     // They are the whole server's.

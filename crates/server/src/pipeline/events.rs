@@ -63,6 +63,7 @@ impl Handler for Pipeline {
         } else if self.is_owners(|owner| owner.writable(port, id, now)) {
             // A backend's, or the device's.
         } else if let Some(host) = self.host_path.hosts.owner(id) {
+            self.gauges.touch();
             self.host_event(port, now, |hosts, event| hosts.writable(host, event, id));
         }
     }
@@ -85,7 +86,8 @@ impl Handler for Pipeline {
     fn tick(&mut self, port: &mut dyn Port, heard: Time) {
         self.begin(port, heard);
         self.turn.heard = heard;
-        if self.clients.wake_at().is_some_and(|at| at <= heard) {
+        let due = [self.clients.wake_at(), self.host_path.hosts.wake_at()];
+        if due.into_iter().flatten().any(|at| at <= heard) {
             self.gauges.touch();
         }
         let mut expired = Vec::new();

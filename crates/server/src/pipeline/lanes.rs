@@ -3,7 +3,8 @@
 //! In: a whole request, at hand in its connection's [`Reader`]. Out: a lane of a cohort that forms,
 //! or what becomes of the request instead. Nothing is written to any connection here.
 
-use crate::answer::responder::{MISDIRECTED, Responder};
+use crate::answer::refusals::MISDIRECTED;
+use crate::answer::responder::Responder;
 use crate::flash;
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::{CohortKey, Cohorts, NotOpen};

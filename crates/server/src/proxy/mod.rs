@@ -21,8 +21,9 @@
 //!
 //! `relay.rs` takes a request through its steps, `pool.rs` finds connections for it, of which
 //! nobody has all (`shares.rs`), `events.rs` is what each event sets going, `check.rs` asks servers
-//! whether they are in order, `told.rs` is what the log learns. A reload makes routes anew; those that are as they were stay, with their
-//! connections, and of others what is under way ends as it began.
+//! whether they are in order, `told.rs` is what the log learns. A reload makes routes anew; those
+//! that are as they were stay, with their connections, and of others what is under way ends as it
+//! began.
 
 mod check;
 mod events;
@@ -125,19 +126,7 @@ impl SharedProxies {
 
     /// One without routes, to which this tells clients apart.
     pub(crate) fn new(clients_by: ClientsBy) -> SharedProxies {
-        SharedProxies(Rc::new(RefCell::new(Proxies {
-            clients_by,
-            routes: HashMap::new(),
-            last_route: 0,
-            exchanges: HashMap::new(),
-            links: HashMap::new(),
-            timers: Timers::default(),
-            aim: None,
-            to_abort: Vec::new(),
-            freed: Vec::new(),
-            decoded: Vec::new(),
-            failures: Failures::default(),
-        })))
+        SharedProxies(Rc::new(RefCell::new(Proxies::new(clients_by))))
     }
 
     /// The routes of a site, by their numbers, in the order of its settings. Those that it had
@@ -165,6 +154,22 @@ impl SharedProxies {
 }
 
 impl Proxies {
+    fn new(clients_by: ClientsBy) -> Proxies {
+        Proxies {
+            clients_by,
+            routes: HashMap::new(),
+            last_route: 0,
+            exchanges: HashMap::new(),
+            links: HashMap::new(),
+            timers: Timers::default(),
+            aim: None,
+            to_abort: Vec::new(),
+            freed: Vec::new(),
+            decoded: Vec::new(),
+            failures: Failures::default(),
+        }
+    }
+
     /// Routes that a reload has made anew count with those before them, of whose servers they have
     /// the figures, until nothing is under way on these.
     fn set_gauges(&self) {
@@ -254,16 +259,20 @@ mod tests {
 
     #[test]
     fn routes_that_follow_each_other_count_together() {
-        let (mut proxies, metrics) = (Proxies::default(), SiteMetrics::default());
+        let (mut proxies, metrics) = (Proxies::new(ClientsBy::Address), SiteMetrics::default());
         let mut made_of = route::tests::made_of(1, Balance::Least);
         let name = made_of.config.to[0].0.clone();
         let counted = metrics.proxy(made_of.config.name(), &name);
         // As one has left who panicked.
         counted.under_way.set(7);
+        let who = shares::Holder {
+            asker: 1,
+            is_tunnel: false,
+        };
         let mut enter = |made_of: &ProxyRoute, entered: usize| {
             let number = proxies.of_site(0, std::slice::from_ref(made_of), &metrics)[0];
             let route = proxies.routes.get_mut(&number).expect("it was made");
-            (0..entered).for_each(|_| route.upstreams[0].entered());
+            (0..entered).for_each(|_| route.upstreams[0].entered(who));
             route.upstreams[0].connections += entered;
             proxies.set_gauges();
             (counted.under_way.get(), counted.connections.get())

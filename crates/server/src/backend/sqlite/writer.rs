@@ -148,7 +148,12 @@ impl Writer {
     /// Carries out jobs, in as few transactions as may be, and tells of each.
     fn carry_out_all(&self, jobs: &[Job], at_work: &mut Option<AtWork>, words: &Words) {
         let mut left = VecDeque::from([jobs.iter().collect::<Vec<&Job>>()]);
-        while let Some(together) = left.pop_front() {
+        let mut put_off = VecDeque::new();
+        loop {
+            let knows = |job: &Job| at_work.as_ref().is_some_and(|it| it.takes_long(job));
+            let Some(together) = left.pop_front().or_else(|| next_of(&mut put_off, knows)) else {
+                return;
+            };
             let opened = match at_work.take() {
                 Some(opened) => Ok(opened),
                 None => AtWork::open(&self.path, self.timeout),
@@ -158,12 +163,12 @@ impl Writer {
                     let Rest { next, slow } = at_work.insert(opened).transact(&together, words);
                     let next = next.into_iter().filter(|jobs| !jobs.is_empty());
                     next.rev().for_each(|jobs| left.push_front(jobs));
-                    left.extend(slow.into_iter().map(|job| vec![job]));
+                    put_off.extend(slow);
                 }
                 Err(why) => {
                     let outcome = words.failed("", &why);
                     let all = together.iter().chain(left.iter().flatten());
-                    return all.for_each(|job| job.tell(failed(outcome)));
+                    return all.chain(&put_off).for_each(|job| job.tell(failed(outcome)));
                 }
             }
             // Opened anew, it is at nothing.
@@ -174,7 +179,31 @@ impl Writer {
     }
 }
 
+/// The next of those that were put off: one alone, if it is known to take long, or all that are
+/// known no more to do so.
+fn next_of<'j>(
+    put_off: &mut VecDeque<&'j Job>,
+    knows: impl Fn(&Job) -> bool,
+) -> Option<Vec<&'j Job>> {
+    let first = put_off.pop_front()?;
+    if knows(first) {
+        return Some(vec![first]);
+    }
+    let mut together = vec![first];
+    put_off.retain(|job| {
+        let stays = knows(job);
+        together.extend((!stays).then_some(*job));
+        stays
+    });
+    Some(together)
+}
+
 impl AtWork {
+    /// Whether what a job asks took long the last time.
+    fn takes_long(&self, job: &Job) -> bool {
+        Query::read(&job.query).is_some_and(|query| self.slow.knows(&query.asked))
+    }
+
     fn open(path: &Path, timeout: Duration) -> Result<AtWork, Error> {
         let connection = database::open(path, timeout)?;
         let deadline = Deadline::of(&connection, timeout, None)?;
@@ -247,8 +276,8 @@ impl AtWork {
             let (mut bytes, begins) = (Vec::new(), Instant::now());
             let within = (&*deadline, job.came, most);
             alone(connection, &query, within, words, &mut bytes);
-            slow.note(&query.asked, begins.elapsed() >= share);
             let is_put_off = deadline.gives_way() && outcome_of(&bytes) == Some(Outcome::Late);
+            slow.note(&query.asked, is_put_off || begins.elapsed() >= share);
             left = behind;
             match is_put_off {
                 true => rest.slow.push(job),

@@ -4,10 +4,14 @@ use crate::answer_reader::{AnswerReader, Part};
 use crate::timed::{Timed, again, left};
 use serde_json::Value;
 use std::io::{self, ErrorKind};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Bytes of an answer's content that are read: it has a number, and a reason in words.
 const CONTENT_BYTES_MAX: usize = 16 << 10;
+
+/// Once it says that spans are taken, what else it says is waited for no longer: who does not end
+/// an answer holds nothing up.
+const CONTENT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// See the module's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +25,7 @@ pub(super) struct Answer {
 ///
 /// # Errors
 /// None comes by then, or something that is none.
-pub(super) fn read(stream: &mut dyn Timed, deadline: Instant) -> io::Result<Answer> {
+pub(super) fn read(stream: &mut dyn Timed, mut deadline: Instant) -> io::Result<Answer> {
     let mut reader = AnswerReader::new(false, false);
     let (mut status, mut content, mut decoded) = (None, Vec::new(), Vec::new());
     let mut bytes = [0; 2048];
@@ -45,7 +49,14 @@ pub(super) fn read(stream: &mut dyn Timed, deadline: Instant) -> io::Result<Answ
             };
             rest = &rest[used..];
             match part {
-                Part::Head => status = Some(reader.head().0.status()),
+                Part::Head => {
+                    let came = reader.head().0.status();
+                    status = Some(came);
+                    if !(200..300).contains(&came) {
+                        break 'more;
+                    }
+                    deadline = deadline.min(Instant::now() + CONTENT_PATIENCE);
+                }
                 Part::Piece(piece) => content.extend_from_slice(piece),
                 Part::Nothing => break,
                 Part::Switch | Part::End => break 'more,
@@ -71,14 +82,15 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::os::unix::net::UnixStream;
-    use std::time::Duration;
 
     /// What is made of these bytes, after which nothing comes; the other end stays open or not.
     fn read_from(bytes: &str, stays: bool) -> io::Result<Answer> {
+        // What has no head to its end is waited for.
+        let patience = Duration::from_secs(if stays { 1 } else { 10 });
         let (mut ours, mut theirs) = UnixStream::pair()?;
         theirs.write_all(bytes.as_bytes())?;
         let _theirs = stays.then_some(theirs);
-        read(&mut ours, Instant::now() + Duration::from_millis(100))
+        read(&mut ours, Instant::now() + patience)
     }
 
     #[test]
