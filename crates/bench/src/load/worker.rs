@@ -160,6 +160,14 @@ impl<W: Walk> Worker<W> {
 
     /// All sessions are over: tells what became of them.
     fn report(&mut self) {
+        // Who was due and found no session has waited until the end at least. They
+        // are counted when no answer can come any more: there may be many.
+        while let Some(mean) = self.arrival_mean.filter(|_| self.next_arrival < self.end) {
+            if self.is_measuring(self.next_arrival) {
+                (self.counts).never_served(self.end.since(self.next_arrival));
+            }
+            self.next_arrival += self.rng.exponential(mean);
+        }
         // Whoever did not finish in time got no answer.
         let pending = self.clients.iter().map(|client| client.pending.len());
         let unanswered: usize = pending.sum();

@@ -2,6 +2,7 @@
 //! and where a signal ends this program, which drops nothing ([`leave`]).
 
 use super::error::ReproduceError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,6 +14,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Folders that may be left of programs that were killed and had the same number.
 const LEFT_MAX: u32 = 1000;
+
+/// A process that was killed is waited for no longer.
+const END_MAX: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
 
 /// What is there now.
 struct Now {
@@ -39,8 +46,14 @@ pub fn leave(code: i32) -> ! {
         // It may have ended by itself.
         let _ = pidfd_send_signal(process, Signal::KILL);
     }
+    for process in now.processes.values() {
+        // A file of a process can be read when it has ended, and makes no more files in a folder.
+        let mut end = [PollFd::new(process, PollFlags::IN)];
+        let _ = poll(&mut end, Some(&END_MAX));
+    }
     for folder in &now.folders {
-        let _ = fs::remove_dir_all(folder);
+        // A thread of ours may be making one.
+        let _ = (0..3).any(|_| fs::remove_dir_all(folder).is_ok() || !folder.exists());
     }
     std::process::exit(code)
 }

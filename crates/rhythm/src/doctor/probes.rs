@@ -96,7 +96,8 @@ fn kernel(system: &System) -> Option<Finding> {
 /// CPUs, and what control groups leave of their time.
 fn cpus(system: &System) -> Finding {
     // Those that this process may have. (The standard library's number is of both already.)
-    let cpus = sched_getaffinity(None).map_or(1, |cpus| cpus.count().max(1));
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpus = sched_getaffinity(None).map_or(workers as u32, |cpus| cpus.count().max(1));
     // "QUOTA PERIOD", in microseconds; "max" where there is none.
     let share = |text: String| -> Option<f64> {
         let (quota, period) = text.split_once(' ')?;
@@ -119,7 +120,10 @@ fn cpus(system: &System) -> Finding {
                 false => found,
             }
         }
-        _ => good("CPUs", format!("{cpus}: as many workers without --workers")),
+        _ => {
+            let found = format!("{cpus}: {workers} workers where --workers says nothing");
+            good("CPUs", found)
+        }
     }
 }
 

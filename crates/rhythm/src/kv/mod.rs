@@ -51,7 +51,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let users = settings.auth_file.clone();
     let users = users.map(|file| users_reader(file, Arc::clone(&started)));
     let users = users.transpose().context("cannot start a thread")?;
-    let on_signal = on_signal(ending, users, Arc::clone(&started));
+    let on_signal = on_signal(ending, users, Arc::clone(&started), args.ring.is_some());
     let _watch = signal::watch(on_signal).context("cannot watch for signals")?;
     logs::start(LogFormat::Text)?;
     if args.verbose > 0 {
@@ -134,15 +134,19 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 }
 
 /// What signals do, before the server is `started` and from then on. Nothing that waits is done on
-/// their thread: a stop works whatever else hangs. One that is to end before is not waited for, as
-/// a ring may have it wait for long: it serves nobody.
+/// their thread: a stop works whatever else hangs. A node `in_ring` that is to end before has
+/// nothing to leave, and is not waited for, as it may wait for long; without a ring there may be
+/// items of a memory file at hand, which are left in order.
 fn on_signal(
     ending: Sender<bool>,
     users: Option<SyncSender<()>>,
     started: Arc<OnceLock<Handle>>,
+    in_ring: bool,
 ) -> impl FnMut(Signal) {
     move |signal| match signal {
-        Signal::Terminate | Signal::Interrupt | Signal::User1 if started.get().is_none() => {
+        Signal::Terminate | Signal::Interrupt | Signal::User1
+            if in_ring && started.get().is_none() =>
+        {
             logs::finish();
             std::process::exit(0);
         }

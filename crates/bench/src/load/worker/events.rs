@@ -10,13 +10,6 @@ impl<W: Walk> Worker<W> {
     /// The end has come: no user arrives any more, and those who think or have not begun are done.
     fn stop(&mut self, port: &mut dyn Port) {
         self.is_stopping = true;
-        // Who was due and found no session has waited until now at least.
-        while let Some(mean) = self.arrival_mean.filter(|_| self.next_arrival < self.end) {
-            if self.is_measuring(self.next_arrival) {
-                (self.counts).never_served(self.end.since(self.next_arrival));
-            }
-            self.next_arrival += self.rng.exponential(mean);
-        }
         for index in 0..self.clients.len() {
             if matches!(self.clients[index].phase, Phase::Idle | Phase::Waiting(_)) {
                 self.timers.clear(index as u32);

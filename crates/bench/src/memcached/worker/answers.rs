@@ -112,7 +112,9 @@ impl Worker {
             self.spare.push(asked);
             self.lost_in_row += 1;
             let is_fill = matches!(self.setup.task, Task::Fill) && !self.fill.is_empty();
-            if is_fill && self.lost_in_row >= FILL_LOST_MAX {
+            // A moment in which nothing comes loses what all connections have under way.
+            let most = FILL_LOST_MAX.max(16 * self.clients.len() as u64);
+            if is_fill && self.lost_in_row >= most {
                 self.error("no datagram is answered: the keys are not stored");
                 self.fill = 0..0;
             }
