@@ -32,7 +32,7 @@ pub(crate) struct Args {
 }
 
 /// What is counted: an executor, and how many requests it has at a time.
-const WAYS: [(&str, &str, u32); 2] = [("scalar", "1", 100), ("host", "256", 256)];
+const WAYS: [(&str, &str, u32); 2] = [("scalar", "1", 100), ("host", "256", 2048)];
 /// Of short and long pages, with and without calls of the backend.
 const PAGES: [&str; 4] = ["login", "account_summary", "bill_pay", "logout"];
 /// The build that is counted, if it is to be made.

@@ -95,7 +95,8 @@ fn a_signal_leaves_no_server_and_no_folder_behind() {
     }
     let left = fs::read_dir(&folder).expect("it is there").flatten();
     let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
-    assert_eq!(left, ["out"]);
+    // Where it had come so far, what it is to write to is there.
+    assert!(left.iter().all(|name| name == "out"), "{left:?}");
 }
 
 /// Whether a process has ended and nobody has asked how.

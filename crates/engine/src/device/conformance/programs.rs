@@ -15,9 +15,6 @@ const REGISTERS: u16 = 5;
 
 const TYPES: [Type; 4] = [Type::Text, Type::Int, Type::Float, Type::Bool];
 
-/// The first register of a text.
-const TEXTS: Register = 0;
-
 /// Fields of the programs made here: a text, an integer, a list, and a call's rows and status.
 const TEXT_FIELD: FieldId = 0;
 const INT_FIELD: FieldId = 1;
@@ -529,7 +526,9 @@ impl Maker {
         refused.extend([Op::Status(403), Op::Finish]);
         self.may_put = false;
         // Kept of those refused, while the next stage sets the others' anew.
-        let value = TEXTS;
+        let value = self.own_register(Type::Text);
+        let text = self.texts.intern("of the first stage");
+        self.stage.constants.push((value, text));
         body.push(Op::Header(Header { name: 0, value }));
         let condition = self.register(Type::Bool);
         body.push(Op::If(If {
