@@ -168,7 +168,9 @@ impl Writer {
                 Err(why) => {
                     let outcome = words.failed("", &why);
                     let all = together.iter().chain(left.iter().flatten());
-                    return all.chain(&put_off).for_each(|job| job.tell(failed(outcome)));
+                    return all
+                        .chain(&put_off)
+                        .for_each(|job| job.tell(failed(outcome)));
                 }
             }
             // Opened anew, it is at nothing.
