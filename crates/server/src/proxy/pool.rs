@@ -51,7 +51,7 @@ impl Proxies {
             };
             if !may_take || idle.is_none() && is_full {
                 exchange.upstream = chosen;
-                if !route.may_wait(who, chosen) {
+                if !route.may_wait(who, chosen, exchange.waits_until.is_some()) {
                     return self.fail(answers, slot, Cause::TooMany);
                 }
                 exchange.phase = Phase::Waiting;
@@ -251,26 +251,35 @@ impl Proxies {
     /// Has requests of a line go on, of which there are so many.
     fn advance(&mut self, answers: &mut Answers<'_>, number: u32, line: usize, waiting: usize) {
         let now = answers.now();
+        let Some(route) = self.routes.get_mut(&number) else {
+            return;
+        };
+        if route.is_again {
+            // Each looks for a place anew, once: its own server may be the one that is well again.
+            for slot in route.take_line(line) {
+                self.assign(answers, slot);
+            }
+            return;
+        }
         let mut passed = Vec::new();
         for _ in 0..waiting {
             let route = self.routes.get_mut(&number);
             let next = route.and_then(|route| route.next_waiting(line, &passed, now));
-            let Some((who, slot)) = next else {
+            let Some(popped) = next else {
                 return;
             };
-            self.assign(answers, slot);
-            // If one that may go to any server still waits there, so do those behind it, unless
-            // these are there for another's sake, or it has what it may have there.
-            let any = self.exchanges.get(&slot).filter(|it| it.tried == 0);
+            self.assign(answers, popped.slot);
+            // If one that may go to any server still waits there, so do those behind it, unless it
+            // has what it may have there, and others have not.
+            let any = self.exchanges.get(&popped.slot).filter(|it| it.tried == 0);
             if let Some(upstream) = any.map(|it| it.upstream)
                 && let Some(route) = self.routes.get_mut(&number)
-                && !route.is_again
-                && route.is_first_again(slot, who, line)
+                && route.is_put_back(popped, line)
             {
-                if route.may_take(who, upstream) {
+                if route.may_take(popped.who, upstream) || route.is_full(upstream) {
                     return;
                 }
-                passed.push(who);
+                passed.push(popped.who);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A route: the servers of a `[[proxy]]`, which of them gets a request, and who waits.
 
-use super::shares::{Holder, Line};
+use super::shares::{Holder, Line, Popped};
 use super::upstream::{State, Upstream};
 use crate::observe::metrics::SiteMetrics;
 use crate::site::ProxyRoute;
@@ -101,16 +101,26 @@ impl Route {
         self.upstreams[upstream].may_take(who, most)
     }
 
+    /// Whether a server has as many requests under way as it may have.
+    pub(super) fn is_full(&self, upstream: usize) -> bool {
+        let most = self.settings().connections_max as usize;
+        self.upstreams[upstream].under_way >= most
+    }
+
     /// How many requests wait for a connection.
     fn waiting(&self) -> usize {
         self.lines.iter().map(Line::len).sum()
     }
 
-    /// Whether one may have another request wait, that is to go to this server.
-    pub(super) fn may_wait(&mut self, who: Holder, upstream: usize) -> bool {
+    /// Whether one may have another request wait, that is to go to this server. One that `waited`
+    /// has its place, whoever has come since.
+    pub(super) fn may_wait(&mut self, who: Holder, upstream: usize, waited: bool) -> bool {
         let most = self.settings().waiting_max as usize;
         let left = most.saturating_sub(self.waiting());
-        self.line(upstream).may_wait(who, left)
+        match waited {
+            true => left > 0,
+            false => self.line(upstream).may_wait(who, left),
+        }
     }
 
     /// How many of them wait in this line, if there is one.
@@ -138,14 +148,13 @@ impl Route {
 
     /// Takes the first of a line that may find a connection: one of the line's servers has one that
     /// is free, or may have one more, and not too many are its asker's; or is not to be waited for,
-    /// as it is not well; or a server is well again, which may be its own. These askers are passed
-    /// over.
+    /// as it is not well. These askers are passed over.
     pub(super) fn next_waiting(
         &mut self,
         line: usize,
         passed: &[Holder],
         now: Time,
-    ) -> Option<(Holder, AnswerSlot)> {
+    ) -> Option<Popped> {
         let most = self.settings().connections_max as usize;
         let its = match self.lines.len() {
             1 => &self.upstreams[..],
@@ -156,15 +165,20 @@ impl Route {
             let takes = |it: &Upstream| {
                 has_any(it) && it.may_take(who, most) || it.state(now) != State::Well
             };
-            !passed.contains(&who) && (self.is_again || its.iter().any(takes))
+            !passed.contains(&who) && its.iter().any(takes)
         };
         self.lines[line].pop(may_go)
     }
 
-    /// Has one that was taken from a line be its first again, if it still waits there. Whether it
-    /// does.
-    pub(super) fn is_first_again(&mut self, slot: AnswerSlot, who: Holder, line: usize) -> bool {
-        self.lines[line].is_first_again(who, slot)
+    /// Has one that was taken from a line stand there where it stood, if it still waits there.
+    /// Whether it does.
+    pub(super) fn is_put_back(&mut self, popped: Popped, line: usize) -> bool {
+        self.lines[line].is_put_back(popped)
+    }
+
+    /// Takes all of a line.
+    pub(super) fn take_line(&mut self, line: usize) -> Vec<AnswerSlot> {
+        self.lines[line].take_all()
     }
 
     /// The Host of its servers' URLs: that of the first.
@@ -295,7 +309,7 @@ pub(super) mod tests {
     };
 
     fn next_waiting(route: &mut Route, line: usize, now: Time) -> Option<AnswerSlot> {
-        route.next_waiting(line, &[], now).map(|(_, slot)| slot)
+        route.next_waiting(line, &[], now).map(|popped| popped.slot)
     }
 
     fn slot(ordinal: u32) -> AnswerSlot {
@@ -333,8 +347,7 @@ pub(super) mod tests {
         // And who waits here as its own was not, once that is.
         route.upstreams[0].is_unwell = false;
         assert_eq!(next_waiting(&mut route, 0, now), None);
-        route.is_again = true;
-        assert_eq!(next_waiting(&mut route, 0, now), Some(slot(2)));
+        assert_eq!(route.take_line(0), [slot(2)]);
         route.waits(slot(2), WHO, 0);
         route.waits_no_more(slot(2), WHO, 0);
         assert_eq!(route.waiting(), 0);
@@ -349,10 +362,11 @@ pub(super) mod tests {
             route.waits(slot(ordinal), WHO, ordinal as usize % 2);
         }
         route.upstreams[0].connections -= 1;
-        assert_eq!(next_waiting(&mut route, 0, now), Some(slot(1)));
-        assert!(!route.is_first_again(slot(1), WHO, 0), "it does not wait");
+        let first = route.next_waiting(0, &[], now).expect("it may go");
+        assert_eq!(first.slot, slot(1));
+        assert!(!route.is_put_back(first, 0), "it does not wait");
         route.waits(slot(1), WHO, 1);
-        assert!(route.is_first_again(slot(1), WHO, 0));
+        assert!(route.is_put_back(first, 0));
         let order: Vec<_> = (0..3).map(|_| next_waiting(&mut route, 0, now)).collect();
         assert_eq!(order, [1, 2, 3].map(|ordinal| Some(slot(ordinal))));
     }

@@ -8,7 +8,7 @@ use rhythm_http::AnswerSlot;
 use std::collections::{HashMap, VecDeque};
 
 /// Who holds something, and for what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Holder {
     /// The client's number (`flight/asker.rs`).
     pub(super) asker: u64,
@@ -24,34 +24,44 @@ fn may_have(held: usize, left: usize) -> bool {
 /// Who holds how many connections to a server.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    /// By askers, of those who hold any.
-    held: HashMap<u64, usize>,
+    /// Of those who hold any: requests and WebSockets of one asker each by themselves, so that
+    /// these, which last, leave some to those.
+    held: HashMap<Holder, usize>,
     tunnels: usize,
 }
 
 impl Shares {
     /// Whether one may have another, where so many are left.
     pub(super) fn may_take(&self, who: Holder, left: usize) -> bool {
-        let held = self.held.get(&who.asker).copied().unwrap_or_default();
+        let held = self.held.get(&who).copied().unwrap_or_default();
         may_have(held, left) && (!who.is_tunnel || may_have(self.tunnels, left))
     }
 
     /// One has another.
     pub(super) fn take(&mut self, who: Holder) {
-        *self.held.entry(who.asker).or_default() += 1;
+        *self.held.entry(who).or_default() += 1;
         self.tunnels += usize::from(who.is_tunnel);
     }
 
     /// One has one less.
     pub(super) fn give(&mut self, who: Holder) {
-        if let Some(held) = self.held.get_mut(&who.asker) {
+        if let Some(held) = self.held.get_mut(&who) {
             *held -= 1;
             if *held == 0 {
-                self.held.remove(&who.asker);
+                self.held.remove(&who);
             }
             self.tunnels -= usize::from(who.is_tunnel);
         }
     }
+}
+
+/// One that was taken from a line, and whose turn it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Popped {
+    pub(super) who: Holder,
+    pub(super) slot: AnswerSlot,
+    /// Where that turn stood.
+    at: usize,
 }
 
 /// Requests that wait, each asker's in the order in which they came, and the askers in turn.
@@ -85,28 +95,35 @@ impl Line {
     }
 
     /// Takes the first of the first asker who may go, whose next turn is after all others'.
-    pub(super) fn pop(&mut self, may_go: impl Fn(Holder) -> bool) -> Option<(Holder, AnswerSlot)> {
+    pub(super) fn pop(&mut self, may_go: impl Fn(Holder) -> bool) -> Option<Popped> {
         let at = self.turns.iter().position(|(who, _)| may_go(*who))?;
         let (who, mut slots) = self.turns.remove(at)?;
         let slot = slots.pop_front()?;
         if !slots.is_empty() {
             self.turns.push_back((who, slots));
         }
-        Some((who, slot))
+        Some(Popped { who, slot, at })
     }
 
-    /// Has one that was taken be the first again, if it still waits. Whether it does.
-    pub(super) fn is_first_again(&mut self, who: Holder, slot: AnswerSlot) -> bool {
-        let Some(at) = self.turn(who) else {
+    /// Has one that was taken stand where it stood, if it still waits. Whether it does.
+    pub(super) fn is_put_back(&mut self, popped: Popped) -> bool {
+        let Some(now) = self.turn(popped.who) else {
             return false;
         };
-        let slots = &mut self.turns[at].1;
-        let waits = slots.back() == Some(&slot);
+        let slots = &mut self.turns[now].1;
+        let waits = slots.back() == Some(&popped.slot);
         if waits {
             slots.rotate_right(1);
-            self.turns.make_contiguous()[..=at].rotate_right(1);
+            if let Some(turn) = self.turns.remove(now) {
+                self.turns.insert(popped.at.min(self.turns.len()), turn);
+            }
         }
         waits
+    }
+
+    /// Takes all, in their order.
+    pub(super) fn take_all(&mut self) -> Vec<AnswerSlot> {
+        std::iter::from_fn(|| self.pop(|_| true).map(|popped| popped.slot)).collect()
     }
 
     /// One does not wait any more.
@@ -166,6 +183,16 @@ mod tests {
     }
 
     #[test]
+    fn the_websockets_of_one_leave_some_to_his_requests() {
+        let tunnel = Holder {
+            asker: 1,
+            is_tunnel: true,
+        };
+        assert_eq!(taken(64, &[tunnel, asks(1)]), [32, 16]);
+        assert_eq!(taken(4, &[tunnel, asks(1)]), [2, 1]);
+    }
+
+    #[test]
     fn what_was_given_back_can_be_taken_again() {
         let mut shares = Shares::default();
         for _ in 0..3 {
@@ -189,16 +216,26 @@ mod tests {
         }
         assert!(line.may_wait(asks(1), 4) && !line.may_wait(asks(1), 3));
         assert!(line.may_wait(asks(9), 1) && !line.may_wait(asks(9), 0));
-        assert_eq!(line.pop(|who| who != asks(1)), Some((asks(2), slot(4))));
-        assert_eq!(line.pop(|_| true), Some((asks(1), slot(1))));
-        // It waits again, before all others.
+        let told = |popped: Option<Popped>| popped.map(|it| (it.who, it.slot));
+        let second = line.pop(|who| who != asks(1)).expect("it waits");
+        assert_eq!(told(Some(second)), Some((asks(2), slot(4))));
+        // It waits again, where it did.
+        line.push(asks(2), slot(4));
+        assert!(line.is_put_back(second));
+        let first = line.pop(|_| true).expect("it waits");
+        assert_eq!(told(Some(first)), Some((asks(1), slot(1))));
+        assert!(!line.is_put_back(first), "it does not wait");
         line.push(asks(1), slot(1));
-        assert!(line.is_first_again(asks(1), slot(1)));
-        assert!(!line.is_first_again(asks(1), slot(9)));
+        assert!(line.is_put_back(first));
         line.remove(asks(1), slot(2));
-        let order: Vec<_> = (0..4).map(|_| line.pop(|_| true)).collect();
-        let expected = [(1, 1), (3, 5), (1, 3)].map(|(asker, at)| Some((asks(asker), slot(at))));
-        assert_eq!(order[..3], expected);
-        assert_eq!((order[3], line.len()), (None, 0));
+        let order: Vec<_> = (0..5).map(|_| told(line.pop(|_| true))).collect();
+        let expected = [(1, 1), (2, 4), (3, 5), (1, 3)];
+        let expected = expected.map(|(asker, at)| Some((asks(asker), slot(at))));
+        assert_eq!(order[..4], expected);
+        assert_eq!((order[4], line.len()), (None, 0));
+        for (asker, ordinal) in [(1, 1), (1, 2), (2, 3)] {
+            line.push(asks(asker), slot(ordinal));
+        }
+        assert_eq!(line.take_all(), [1, 3, 2].map(slot));
     }
 }

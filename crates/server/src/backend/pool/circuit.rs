@@ -81,8 +81,6 @@ enum State {
         until: Time,
         /// No connection could be opened.
         is_unreachable: bool,
-        /// That was long ago.
-        is_calm: bool,
     },
     HalfOpen(Box<Trials>),
 }
@@ -94,6 +92,8 @@ pub(super) struct Circuit {
     name: Box<str>,
     options: CircuitOptions,
     state: State,
+    /// Nobody has asked since, and that was long ago.
+    is_calm: bool,
     /// While it is anything but closed.
     failing: Option<Failing>,
     outcomes: Outcomes,
@@ -107,6 +107,7 @@ impl Circuit {
             name: name.into(),
             options,
             state: State::Closed,
+            is_calm: false,
             failing: None,
             outcomes: Outcomes::none(Time::ZERO),
             unreachable: 0,
@@ -143,6 +144,7 @@ impl Circuit {
     fn begin(&mut self, trials: Trials, now: Time) {
         self.outcomes = Outcomes::none(now + self.options.window);
         self.state = State::HalfOpen(Box::new(trials));
+        self.is_calm = false;
     }
 
     /// A round of trials went well: begins the next, or closes the circuit.
@@ -211,8 +213,8 @@ impl Circuit {
         self.state = State::Open {
             until: now + self.options.cool_down,
             is_unreachable: matches!(cause, Cause::Unreachable(_)),
-            is_calm: false,
         };
+        self.is_calm = false;
         if self.failing.is_some() {
             return;
         }
@@ -251,21 +253,20 @@ impl Circuit {
 
     /// When nothing will be known of it any more, if nobody asks.
     pub(super) fn calm_at(&self) -> Option<Time> {
-        match self.state {
+        let since = match &self.state {
             State::Open {
                 until,
                 is_unreachable: false,
-                is_calm: false,
-            } => Some(until + CALM * self.options.window),
-            _ => None,
-        }
+            } => *until,
+            State::HalfOpen(trials) if trials.none_is_well(&self.outcomes) => trials.until,
+            _ => return None,
+        };
+        (!self.is_calm).then(|| since + CALM * self.options.window)
     }
 
     /// That time has come.
     pub(super) fn is_calm(&mut self) {
-        if let State::Open { is_calm, .. } = &mut self.state {
-            *is_calm = true;
-        }
+        self.is_calm = true;
     }
 
     /// Is it open: is nothing to be sent?
@@ -278,8 +279,8 @@ impl Circuit {
     pub(super) fn fails(&self) -> bool {
         match &self.state {
             State::Closed => false,
-            State::Open { is_calm, .. } => !*is_calm,
-            State::HalfOpen(trials) => trials.none_is_well(&self.outcomes),
+            State::Open { .. } => !self.is_calm,
+            State::HalfOpen(trials) => !self.is_calm && trials.none_is_well(&self.outcomes),
         }
     }
 

@@ -97,8 +97,9 @@ fn matches(password: &[u8], hash: Option<&[u8]>) -> Result<bool, &'static str> {
     }
 }
 
-/// A place among those that are at it, until it is dropped: as many as there are processors, since
-/// more would be no faster, and each has its memory. Who waits for one waits for a few of them.
+/// A place among those that are at it, until it is dropped: half as many as there are processors,
+/// since anybody may ask for it, and the others are for answers; and each has its memory. Who waits
+/// for one waits for a few of them.
 struct Turn;
 
 static TAKEN: Mutex<usize> = Mutex::new(0);
@@ -106,7 +107,8 @@ static ONE_IS_FREE: Condvar = Condvar::new();
 
 fn turn() -> Turn {
     static MOST: OnceLock<usize> = OnceLock::new();
-    let most = *MOST.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get));
+    let processors = || thread::available_parallelism().map_or(1, NonZero::get);
+    let most = *MOST.get_or_init(|| processors().div_ceil(2));
     let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let waited = ONE_IS_FREE.wait_while(taken, |taken| *taken >= most);
     *waited.unwrap_or_else(PoisonError::into_inner) += 1;

@@ -315,5 +315,10 @@ fn of_what_failed_long_ago_nothing_is_known() {
     // Nor where a round of trials was left alone.
     let mut bank = Bank::broken();
     assert!(bank.admit(7, at(100)));
+    bank.fail(7, 0, 150);
+    assert_eq!(bank.circuit.calm_at(), Some(at(200 + 4000)));
+    assert!(bank.circuit.fails());
+    bank.circuit.is_calm();
+    assert!(!bank.circuit.fails() && bank.circuit.calm_at().is_none());
     assert!((0..32).all(|asker| bank.admit(asker, at(4200))));
 }
