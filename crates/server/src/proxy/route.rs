@@ -337,6 +337,11 @@ pub(super) mod tests {
         }
         let lines = [0, 1, 2].map(|line| route.waiting_in(line));
         assert_eq!(lines, [Some(2), Some(1), None]);
+        // Who waited has his place, though he has more than his share of them by now.
+        let left = route.settings().waiting_max as usize - 3;
+        (0..left - 1).for_each(|at| route.waits(slot(100 + at as u32), WHO, 2));
+        assert!(!route.may_wait(WHO, 2, false) && route.may_wait(WHO, 2, true));
+        assert_eq!(route.take_line(2).len(), left - 1);
         assert_eq!(next_waiting(&mut route, 0, now), None);
         route.upstreams[1].connections -= 1;
         assert_eq!(next_waiting(&mut route, 0, now), None, "it is another's");
