@@ -328,6 +328,17 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn who_waited_has_his_place_whoever_has_come_since() {
+        let mut route = route(1, Balance::Least);
+        let most = route.settings().waiting_max;
+        (1..most).for_each(|ordinal| route.waits(slot(ordinal), WHO, 0));
+        assert!(!route.may_wait(WHO, 0, false) && route.may_wait(WHO, 0, true));
+        route.waits(slot(most), WHO, 0);
+        assert!(!route.may_wait(WHO, 0, true));
+        assert_eq!(route.take_line(0).len(), most as usize);
+    }
+
+    #[test]
     fn who_has_a_server_of_its_own_waits_for_that_alone() {
         let mut route = route(2, Balance::Client);
         let now = Time::from_nanos(1);
@@ -337,11 +348,6 @@ pub(super) mod tests {
         }
         let lines = [0, 1, 2].map(|line| route.waiting_in(line));
         assert_eq!(lines, [Some(2), Some(1), None]);
-        // Who waited has his place, though he has more than his share of them by now.
-        let left = route.settings().waiting_max as usize - 3;
-        (0..left - 1).for_each(|at| route.waits(slot(100 + at as u32), WHO, 2));
-        assert!(!route.may_wait(WHO, 2, false) && route.may_wait(WHO, 2, true));
-        assert_eq!(route.take_line(2).len(), left - 1);
         assert_eq!(next_waiting(&mut route, 0, now), None);
         route.upstreams[1].connections -= 1;
         assert_eq!(next_waiting(&mut route, 0, now), None, "it is another's");
