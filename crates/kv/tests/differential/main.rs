@@ -26,6 +26,7 @@ mod statistics;
 
 use generate::{Generator, Random};
 use pair::Pair;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 /// How long each test goes on.
@@ -49,19 +50,30 @@ fn repeat(mut step: impl FnMut(&mut Pair, &mut Generator)) {
     // refers to the item just then: once in some 10,000 commands it does what it does not do a
     // second time. Who asks for a long run is told of that, too.
     let is_long = std::env::var_os("DIFFERENTIAL_SECONDS").is_some();
-    let mut seed = given_seed();
-    let until = Instant::now() + seconds();
-    let mut count = 0;
-    while count == 0 || Instant::now() < until {
+    let mut round = |pair: &mut Pair, seed: u64| {
         let mut generator = Generator::new(Random(seed));
         generator.has_numbers_apart = !is_long;
         // The panic that a difference ends with has the commands; this has where to begin anew.
         pair.seed = seed;
-        step(&mut pair, &mut generator);
+        step(pair, &mut generator);
+    };
+    let first = given_seed();
+    let until = Instant::now() + seconds();
+    let mut seed = first;
+    while seed == first || Instant::now() < until {
+        let differs = catch_unwind(AssertUnwindSafe(|| round(&mut pair, seed))).err();
+        if let Some(difference) = differs {
+            if is_long {
+                resume_unwind(difference);
+            }
+            // All that both have done, done again by others: what differs again is a difference.
+            pair = Pair::start().expect("it did before");
+            (first..=seed).for_each(|seed| round(&mut pair, seed));
+            eprintln!("seed {seed}: it differed once, and not again");
+        }
         seed += 1;
-        count += 1;
     }
-    eprintln!("{count} rounds");
+    eprintln!("{} rounds", seed - first);
 }
 
 #[test]
