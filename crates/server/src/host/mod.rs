@@ -5,6 +5,5 @@ mod config;
 mod dashboard;
 pub(crate) mod disk;
 pub(crate) mod files;
-pub(crate) mod hangs;
 pub(crate) mod site_answer;
 pub(crate) mod statics;
