@@ -284,8 +284,8 @@ fn machines_join_by_tokens_and_lend_in_tls() {
         let join = [&["join"][..], &to, &["--token", token]].concat();
         let joined = ran(&join);
         assert!(joined.contains(&format!("node {name}")), "{joined}");
-        let again = [&["join", "--monitor", &at[0], "--identity", &path("again")][..]].concat();
-        let again = venice(&again).args(["--token", token]).output();
+        let mut again = venice(&["join", "--monitor", &at[0], "--token", token]);
+        let again = again.args(["--identity", &path("again")]).output();
         let again = said(&again.expect("a process"));
         assert!(again.contains("was used"), "{again}");
         let admin = ["--socket", &socket, "--admin", "127.0.0.1:0"];
@@ -308,8 +308,9 @@ fn machines_join_by_tokens_and_lend_in_tls() {
     );
     assert!(program.stdout.ends_with(b"whole\n"));
     // An agent of another name than its certificate's does not start.
-    let other = ["agent", "--identity", &path("left"), "--name", "right"];
-    let other = venice(&other).output().expect("a process");
+    let mut other = venice(&["agent", "--name", "right"]);
+    let other = other.args(["--identity", &path("left")]).output();
+    let other = other.expect("a process");
     assert!(said(&other).contains("is of left"), "{other:?}");
     borrows.terminate();
     lends.terminate();

@@ -91,7 +91,7 @@ pub struct Borrowed {
     /// Where it is.
     pub donor: SocketAddr,
     /// Where it speaks TLS: who it must be.
-    pub sealed: Option<SealedBy>,
+    pub sealed: Option<Box<SealedBy>>,
     shared: Arc<Shared>,
 }
 

@@ -229,7 +229,7 @@ impl<L: Lender> Agent<L> {
                 let request = number;
                 let identity = self.identity.clone();
                 let sealed = sealed_by.zip(identity);
-                let sealed = sealed.map(|(node, identity)| SealedBy { node, identity });
+                let sealed = sealed.map(|(node, identity)| Box::new(SealedBy { node, identity }));
                 let lent = Local::Lent {
                     request,
                     loan,

@@ -32,7 +32,7 @@ pub enum Local {
         bytes: u64,
         key: LoanKey,
         donor: SocketAddr,
-        sealed: Option<SealedBy>,
+        sealed: Option<Box<SealedBy>>,
     },
     /// It has none.
     NotLent { request: u32, why: NotLent },
@@ -115,10 +115,10 @@ impl Local {
                 donor: from.address()?,
                 sealed: match from.name()? {
                     None => None,
-                    Some(node) => Some(SealedBy {
+                    Some(node) => Some(Box::new(SealedBy {
                         node,
                         identity: from.text()?.to_owned(),
-                    }),
+                    })),
                 },
             },
             5 => Local::NotLent {

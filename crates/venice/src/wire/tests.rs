@@ -158,8 +158,8 @@ fn message() -> impl Strategy<Value = Message> {
     prop_oneof![greeting, donors, borrowers]
 }
 
-fn sealed_by() -> impl Strategy<Value = SealedBy> {
-    (name(), "[a-z/]{1,40}").prop_map(|(node, identity)| SealedBy { node, identity })
+fn sealed_by() -> impl Strategy<Value = Box<SealedBy>> {
+    (name(), "[a-z/]{1,40}").prop_map(|(node, identity)| Box::new(SealedBy { node, identity }))
 }
 
 fn local() -> impl Strategy<Value = Local> {
