@@ -25,7 +25,7 @@ pub(crate) struct Args {
     name: NodeName,
 
     /// For how long it is good
-    #[arg(long, value_name = "TIME", value_parser = common::time, default_value = "1h")]
+    #[arg(long, value_name = "TIME", value_parser = common::time, default_value = "60m")]
     valid: Duration,
 }
 

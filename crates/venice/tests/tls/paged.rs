@@ -68,7 +68,14 @@ fn a_program_s_pages_are_not_read_on_the_way() {
         };
         let mut run = borrow();
         run.args([
-            "run", &named, "4194304", "67108864", "python3", "-c", PROGRAM, PATTERN,
+            "run",
+            &named,
+            "4194304",
+            "67108864",
+            "/usr/bin/python3",
+            "-c",
+            PROGRAM,
+            PATTERN,
         ]);
         if let Some(folder) = folder("left") {
             run.env("IDENTITY", folder);
