@@ -48,6 +48,7 @@ pub use flight::asker::ClientsBy;
 pub use flight::backends::BackendFactory;
 pub use flight::cohorts::CohortBytes;
 pub use flight::link::DeviceLink;
+pub use host::admin_tls::AdminTls;
 pub use host::disk::{Disk, Read};
 pub use limits::memory::Memory;
 pub use limits::options::{PipelineOptions, ServerOptions};

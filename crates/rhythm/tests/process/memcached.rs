@@ -19,16 +19,23 @@ use std::time::{Duration, Instant};
 pub(crate) struct Cache {
     is_memcached: bool,
     port: u16,
+    more: Vec<String>,
     child: Option<Child>,
 }
 
 impl Cache {
     /// Starts memcached, or `rhythm kv`.
     pub(crate) fn start(is_memcached: bool) -> Cache {
+        Cache::start_with(is_memcached, &[])
+    }
+
+    /// Starts it with more options.
+    pub(crate) fn start_with(is_memcached: bool, more: &[&str]) -> Cache {
         let port = free_places(1)[0].port();
         let mut cache = Cache {
             is_memcached,
             port,
+            more: more.iter().map(|it| (*it).to_owned()).collect(),
             child: None,
         };
         cache.start_again();
@@ -53,6 +60,7 @@ impl Cache {
         self.kill();
         let mut command = self.command();
         command.args(["-l", "127.0.0.1", "-p", &self.port.to_string(), "-U", "0"]);
+        command.args(&self.more);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         self.child = Some(command.spawn().expect("it is there"));
         let start = Instant::now();

@@ -10,6 +10,7 @@ mod watched;
 
 use crate::answer::held::HeldAnswers;
 use crate::answer::hosted::HostedAnswers;
+use crate::answer::passed_on::PassedOn;
 use crate::answer::refusals::{MISDIRECTED, NO_SITE, Refusals, Refused, Why};
 use crate::answer::response::{Failures, LaneAnswers};
 use crate::answer::sessions::{Sessions, SharedRandom, milliseconds};
@@ -57,6 +58,8 @@ pub(crate) struct Responder {
     hosted: HostedAnswers,
     /// What is held until the sessions' store has it.
     held: HeldAnswers,
+    /// What other servers are to answer in place of pages.
+    passed_on: Vec<PassedOn>,
     /// How long answers were.
     pub(crate) lengths: Lengths,
     /// Makes compressed answers.
@@ -99,6 +102,7 @@ impl Responder {
             served: Vec::new(),
             hosted: HostedAnswers::default(),
             held: HeldAnswers::default(),
+            passed_on: Vec::new(),
             lengths,
             stitcher: Stitcher::default(),
             line_site: None,
@@ -159,6 +163,7 @@ impl Responder {
             }),
             hosted: &mut self.hosted,
             held: &mut self.held,
+            passed_on: &mut self.passed_on,
             lengths: &mut self.lengths,
             stitcher: &mut self.stitcher,
         };

@@ -1,6 +1,8 @@
 //! The host path: what is answered without a cohort.
 
 pub(crate) mod admin;
+pub(crate) mod admin_tls;
+pub(crate) mod challenges;
 mod config;
 mod dashboard;
 pub(crate) mod disk;
