@@ -19,6 +19,7 @@
 //! (`server/worker.rs`); `drain.rs` is how they end.
 #![forbid(unsafe_code)]
 
+mod admin_tls;
 mod answer;
 mod answer_reader;
 pub mod backend;
@@ -42,13 +43,13 @@ mod site;
 mod timed;
 mod trace;
 
+pub use admin_tls::AdminTls;
 pub use answer::sessions::{Random, Visitors};
 pub use drain::{Drain, DrainOptions};
 pub use flight::asker::ClientsBy;
 pub use flight::backends::BackendFactory;
 pub use flight::cohorts::CohortBytes;
 pub use flight::link::DeviceLink;
-pub use host::admin_tls::AdminTls;
 pub use host::disk::{Disk, Read};
 pub use limits::memory::Memory;
 pub use limits::options::{PipelineOptions, ServerOptions};

@@ -92,7 +92,7 @@ pub(super) fn check_falls_through(
         };
         let mut routes = page.header.routes.iter().map(|(route, _)| route);
         if let Some(route) =
-            routes.find(|route| !patterns().any(|pattern| pattern.has_all_of(route)))
+            routes.find(|route| !patterns().any(|pattern| pattern.has_all_of(segments_of(route))))
         {
             let message = format!("no [[proxy]] of service.toml has all paths of {route}");
             let hint = "[[proxy]], and below it match = \"/**\" and to = \
@@ -136,6 +136,17 @@ pub(super) fn warn_of_unasked(
             }
         }
     }
+}
+
+/// The segments of a route's path, of which parameters are any.
+fn segments_of(route: &Route) -> impl Iterator<Item = Option<&str>> {
+    // The path `/` has one segment, which is empty.
+    let root = route.segments.is_empty().then_some(Some(""));
+    let segments = route.segments.iter().map(|segment| match segment {
+        Segment::Literal(text) => Some(text.as_str()),
+        Segment::Param(_) => None,
+    });
+    root.into_iter().chain(segments)
 }
 
 /// A route's path, where it has no parameters.

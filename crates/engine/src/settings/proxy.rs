@@ -5,7 +5,6 @@ use super::network::trusted;
 use super::section::Section;
 use super::url::BackendUrl;
 use super::value::Value;
-use crate::program::{Route, Segment};
 use crate::{choice, section};
 use rhythm_protocol::http::head::is_token;
 use std::cmp::Ordering;
@@ -116,21 +115,16 @@ impl ProxyPattern {
         segments.next().is_none()
     }
 
-    /// Whether it has all paths of a page's route.
-    pub(crate) fn has_all_of(&self, route: &Route) -> bool {
-        // The path `/` has one segment, which is empty.
-        let root = [Segment::Literal(String::new())];
-        let mut segments = match &route.segments[..] {
-            [] => root.iter(),
-            segments => segments.iter(),
-        };
+    /// Whether it has all paths of these segments, of which some are any that are not empty.
+    pub(crate) fn has_all_of<'s>(
+        &self,
+        mut segments: impl Iterator<Item = Option<&'s str>>,
+    ) -> bool {
         for wanted in &self.segments {
             let fits = match (wanted, segments.next()) {
                 (PatternSegment::Rest, _) => return true,
-                (PatternSegment::Literal(text), Some(Segment::Literal(segment))) => text == segment,
-                (PatternSegment::One, Some(Segment::Literal(segment))) => !segment.is_empty(),
-                // Of a parameter there is something.
-                (PatternSegment::One, Some(Segment::Param(_))) => true,
+                (PatternSegment::Literal(text), Some(Some(segment))) => text == segment,
+                (PatternSegment::One, Some(segment)) => segment != Some(""),
                 (_, _) => false,
             };
             if !fits {

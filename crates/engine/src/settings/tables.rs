@@ -47,8 +47,8 @@ section! {
         /// /healthz, /readyz, /metrics, /config).
         admin: Option<ListenAt> = Some(local(8079));
             address().or_none("no admin listener").flag("admin").restart(),
-        /// The file of a certificate (PEM), and of those between it and one that is known: TLS alone
-        /// is spoken at `admin`. It is read again by a reload.
+        /// The file of a certificate, and of those between it and one that is known (PEM): TLS is
+        /// spoken at `admin`, and nothing else. It is read again by a reload.
         admin_certificate: Option<PathBuf> = None;
             file().or_none("no TLS at `admin`").flag("admin-certificate").restart(),
         /// The file of its private key (PEM).

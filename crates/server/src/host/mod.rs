@@ -1,7 +1,6 @@
 //! The host path: what is answered without a cohort.
 
 pub(crate) mod admin;
-pub(crate) mod admin_tls;
 pub(crate) mod challenges;
 mod config;
 mod dashboard;

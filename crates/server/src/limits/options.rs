@@ -1,9 +1,9 @@
 //! How to serve: what a server's owner decides.
 
+use crate::admin_tls::AdminTls;
 use crate::drain::DrainOptions;
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::CohortBytes;
-use crate::host::admin_tls::AdminTls;
 use crate::intake::https::HTTP2;
 use crate::trace::WatchOptions;
 use rhythm_cohort::{Formation, Policy};
