@@ -31,6 +31,7 @@ use rhythm_gzip::Stitcher;
 use rhythm_http::{AnswerShape, Answered, Body, Clients, Owed, Reading, write_error};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Slots of the session array examined in each sweep, so that expired sessions are found in time.
@@ -59,7 +60,7 @@ pub(crate) struct Responder {
     /// What is held until the sessions' store has it.
     held: HeldAnswers,
     /// What other servers are to answer in place of pages.
-    passed_on: Vec<PassedOn>,
+    passed_on: VecDeque<PassedOn>,
     /// How long answers were.
     pub(crate) lengths: Lengths,
     /// Makes compressed answers.
@@ -102,7 +103,7 @@ impl Responder {
             served: Vec::new(),
             hosted: HostedAnswers::default(),
             held: HeldAnswers::default(),
-            passed_on: Vec::new(),
+            passed_on: VecDeque::new(),
             lengths,
             stitcher: Stitcher::default(),
             line_site: None,

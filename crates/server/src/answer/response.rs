@@ -35,6 +35,7 @@ use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{
     HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content,
 };
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// When the next line of the log may tell of a lane that failed: by page, stage and reason.
@@ -119,7 +120,7 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) watch: Option<LaneWatch<'a>>,
     pub(crate) hosted: &'a mut HostedAnswers,
     pub(crate) held: &'a mut HeldAnswers,
-    pub(crate) passed_on: &'a mut Vec<PassedOn>,
+    pub(crate) passed_on: &'a mut VecDeque<PassedOn>,
     pub(crate) lengths: &'a mut Lengths,
     pub(crate) stitcher: &'a mut Stitcher,
 }
@@ -246,7 +247,7 @@ impl LaneAnswers<'_> {
     fn pass_on(&mut self, request: &LaneRequest) {
         self.metrics.passed_on.add(1);
         let (bytes, head_bytes) = self.requests.whole(request).unwrap_or_default();
-        self.passed_on.push(PassedOn {
+        self.passed_on.push_back(PassedOn {
             slot: request.slot,
             shape: request.shape,
             site: self.site_index,

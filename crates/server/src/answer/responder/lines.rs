@@ -153,7 +153,7 @@ impl Responder {
 
     /// The next request that is passed on to another server.
     pub(crate) fn next_passed_on(&mut self) -> Option<PassedOn> {
-        self.passed_on.pop()
+        self.passed_on.pop_front()
     }
 
     /// A host is to answer this request, whose line was kept, and which came before now.
