@@ -295,13 +295,18 @@ fn big_values_are_read_to_a_bound_and_a_socket_does_as_well() {
     let socket = std::env::temp_dir().join(format!("rhythm-cache-{}.sock", std::process::id()));
     let cache = Cache {
         is_memcached: true,
+        more: Vec::new(),
         port: 0,
         child: None,
     };
     let mut command = cache.command();
     command.args(["-I", "4m", "-s"]).arg(&socket);
     let child = Some(command.stderr(Stdio::null()).spawn().expect("it is there"));
-    let cache = Cache { child, ..cache };
+    let cache = Cache {
+        child,
+        more: Vec::new(),
+        ..cache
+    };
     let url = format!(
         "memcached://{}",
         socket.to_string_lossy().replace('/', "%2F")
