@@ -260,9 +260,7 @@ fn memcached_is_asked_over_tls_and_nobody_in_its_place() {
         .url()
         .replace("memcached://127.0.0.1", "memcacheds://localhost");
     let table = |more: &str| {
-        format!(
-            "[backend.asked]\nkind = \"memcached\"\nurl = \"{url}\"\ntimeout = \"5s\"\n{more}"
-        )
+        format!("[backend.asked]\nkind = \"memcached\"\nurl = \"{url}\"\ntimeout = \"5s\"\n{more}")
     };
     let site = Site::new("memcached_tls", "");
     site.write("service.toml", &table(&trusting(&certificate)));
