@@ -56,6 +56,8 @@ struct Real {
     folder: PathBuf,
     address: SocketAddr,
     markers: usize,
+    /// It says how long a content was that came in chunks.
+    counts_chunks: bool,
 }
 
 impl Real {
@@ -79,6 +81,7 @@ impl Real {
             folder,
             address,
             markers: 0,
+            counts_chunks: test == "python",
         }
     }
 
@@ -284,28 +287,27 @@ fn sees_one_or_none(real: &mut Real, server: &Server) {
         assert!(text.ends_with("\r\n\r\nok"), "{request:?}: {text}");
         let asked = real.asked();
         assert_eq!(asked.len(), 1, "{request:?}: {asked:?}");
-        assert!(
-            ["POST /app/post h 5", "POST /app/post h -"].contains(&&*asked[0]),
-            "{request:?}: {asked:?}"
-        );
+        let is_its = match real.counts_chunks {
+            true => asked[0] == "POST /app/post h 5",
+            false => asked[0].starts_with("POST /app/post h "),
+        };
+        assert!(is_its, "{request:?}: {asked:?}");
     }
-    // Many on one connection are as many, and in their order.
-    let (request, _) = &sound()[0];
+    // Many on one connection are as many, in whatever order they are done.
+    let (request, seen) = &sound()[0];
     let request = request.replace("Connection: close\r\n", "");
     let last = "GET /app/last HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     let text = raw(server, (request.repeat(20) + last).as_bytes());
     assert_eq!(text.matches("HTTP/1.1 200").count(), 21, "{text}");
     let asked = real.asked();
+    let posts = asked.iter().filter(|line| line == seen).count();
+    let lasts = asked
+        .iter()
+        .filter(|line| line.starts_with("GET /app/last h "));
     assert_eq!(
-        (asked.len(), &*asked[20]),
-        (
-            21,
-            if asked[20].ends_with('-') {
-                "GET /app/last h -"
-            } else {
-                "GET /app/last h 0"
-            }
-        )
+        (asked.len(), posts, lasts.count()),
+        (21, 20, 1),
+        "{asked:?}"
     );
 }
 
