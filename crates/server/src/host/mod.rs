@@ -1,6 +1,7 @@
 //! The host path: what is answered without a cohort.
 
 pub(crate) mod admin;
+pub(crate) mod challenges;
 mod config;
 mod dashboard;
 pub(crate) mod disk;
