@@ -43,7 +43,13 @@ fn draw_to(case: &CaseReport, text: &mut String) -> Result<(), DrawError> {
     let area = SVGBackend::with_string(text, size).into_drawing_area();
     area.fill(&WHITE)?;
     write(&area, &case.about, (MARGIN, 26), 18, &BLACK)?;
-    write(&area, "answers a second", (RATES.0, 60), 14, &BLACK)?;
+    write(
+        &area,
+        "answers a second (lines: from the least to the most)",
+        (RATES.0, 60),
+        14,
+        &BLACK,
+    )?;
     let times = match case.database {
         Some(_) => "CPU an answer, us: server + database (lighter)",
         None => "CPU of the server an answer, us",
@@ -90,7 +96,7 @@ fn draw_point(
         let fill = color(place.unwrap_or(number));
         write(area, &measured.server, (MARGIN + 12, middle), 13, &BLACK)?;
         let mark = if measured.is_of_load {
-            ", the load's"
+            " [load]"
         } else {
             ""
         };
@@ -196,7 +202,7 @@ mod tests {
         }
         for text in [
             "nginx, level 6",
-            "145,500, the load's",
+            "145,500 [load]",
             "162",
             "64 connections",
             "A page",

@@ -6,6 +6,8 @@ use serde::Serialize;
 
 /// A processor that is as busy as this is full.
 const FULL: f64 = 0.95;
+/// Where the load takes less of its processor, it is others that fill it.
+const LOADED: f64 = 0.5;
 /// Others that take as much of a processor as this are told of.
 const OTHERS: f64 = 0.02;
 
@@ -194,21 +196,26 @@ impl Measured {
             median(&|run| busy(run, 0) - run.server_share),
             median(&|run| busy(run, 1) - run.load_share),
         ];
+        // A run without an answer has a rate, and nothing else.
+        let answered = || runs.iter().filter(|run| run.requests_per_s > 0.0);
+        let spread_of_answers = |of: &dyn Fn(&Run) -> f64| Spread::of(answered().map(of));
         Measured {
             server: server.to_owned(),
             requests_per_s: spread(&|run| run.requests_per_s),
-            p50_us: spread(&|run| run.p50_us),
-            p99_us: spread(&|run| run.p99_us),
-            server_us: spread(&|run| run.server_us),
-            database_us: has_database.then(|| spread(&|run| run.database_us.unwrap_or(0.0))),
+            p50_us: spread_of_answers(&|run| run.p50_us),
+            p99_us: spread_of_answers(&|run| run.p99_us),
+            server_us: spread_of_answers(&|run| run.server_us),
+            database_us: has_database
+                .then(|| spread_of_answers(&|run| run.database_us.unwrap_or(0.0))),
             errors: runs.iter().map(|run| run.errors).sum(),
             wrong: runs
                 .iter()
                 .flat_map(|run| run.wrong.clone())
                 .take(3)
                 .collect(),
-            is_of_load: full(1) && !full(0),
-            others: is_told.then(|| of_others[0].max(of_others[1]).max(0.0)),
+            is_of_load: full(1) && !full(0) && median(&|run| run.load_share) >= LOADED,
+            // Both are counted in ticks, and not at the same moment.
+            others: is_told.then(|| of_others[0].max(of_others[1]).clamp(0.0, 1.0)),
             runs,
         }
     }
@@ -358,10 +365,23 @@ pub(super) mod tests {
         let mut runs = report.cases[0].points[0].servers[0].runs.clone();
         runs.iter_mut().for_each(|run| run.server_share = 0.75);
         assert_eq!(Measured::of("rhythm", runs).others, Some(0.25));
+        // Others that fill the load's processor are told as such.
+        let mut runs = report.cases[0].points[0].servers[1].runs.clone();
+        runs.iter_mut().for_each(|run| run.load_share = 0.25);
+        let measured = Measured::of("limit", runs);
+        assert!(!measured.is_of_load && measured.others == Some(0.75));
         // Where the system does not tell how busy processors are, it is known of what is ours.
         let mut runs = report.cases[0].points[0].servers[1].runs.clone();
         runs.iter_mut().for_each(|run| run.busy = None);
         let measured = Measured::of("limit", runs);
         assert!(measured.is_of_load && measured.others.is_none());
+        // A run that nobody was answered in counts as a rate alone.
+        let mut runs = report.cases[0].points[0].servers[0].runs.clone();
+        runs[0] = Run::default();
+        let measured = Measured::of("rhythm", runs);
+        assert_eq!(
+            (measured.requests_per_s.min, measured.server_us.min),
+            (0.0, 6.25)
+        );
     }
 }

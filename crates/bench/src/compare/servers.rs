@@ -119,7 +119,13 @@ impl Starter<'_> {
                         _folder: folder,
                     });
                 }
-                Err(()) => said = tail(&fs::read_to_string(&log).unwrap_or_default()),
+                Err(has_ended) => {
+                    said = tail(&fs::read_to_string(&log).unwrap_or_default());
+                    if !has_ended {
+                        let late = format!("not within {} s; {said}", PATIENCE.as_secs());
+                        return Err(failed(late));
+                    }
+                }
             }
         }
         Err(failed(said))
@@ -181,7 +187,8 @@ impl Starter<'_> {
         };
         let output = File::create(log).map_err(|why| why.to_string())?;
         let errors = output.try_clone().map_err(|why| why.to_string())?;
-        let mut command = Command::new(program);
+        let path = found(program).ok_or_else(|| format!("there is no {program}"))?;
+        let mut command = Command::new(path);
         command.args(arguments).stdin(Stdio::null());
         command.stdout(output).stderr(errors);
         self.processors.of_server(0);
@@ -299,28 +306,26 @@ impl Asker {
 /// Why a server cannot be started here, if it cannot, and what helps.
 pub(super) fn absence(peer: &Peer, names: &Names) -> Option<String> {
     let program = names.put(&peer.command[0]).ok()?;
-    match has_program(&program) {
-        true => None,
-        false => Some(format!("there is no {program}: {}", peer.install)),
+    match found(&program) {
+        Some(_) => None,
+        None => Some(format!("there is no {program}: {}", peer.install)),
     }
 }
 
-/// Whether there is a program of this path, or of this name on the path.
-fn has_program(program: &str) -> bool {
-    let is_file = |path: &Path| path.is_file();
+/// The program of this path, or of this name on the path, if it is there.
+pub(super) fn found(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
-        return is_file(Path::new(program));
+        return Some(PathBuf::from(program)).filter(|path| path.is_file());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Where servers are that no user starts by hand.
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
-    folders
-        .into_iter()
-        .any(|folder| is_file(&folder.join(program)))
+    let mut paths = folders.map(|folder| folder.join(program));
+    paths.find(|path| path.is_file())
 }
 
-/// The process, once it serves.
-fn served(mut process: Process, address: SocketAddr) -> Result<Process, ()> {
+/// The process, once it serves; else whether it has ended.
+fn served(mut process: Process, address: SocketAddr) -> Result<Process, bool> {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until && !process.has_ended() {
         if TcpStream::connect(address).is_ok() && !process.has_ended() {
@@ -328,7 +333,7 @@ fn served(mut process: Process, address: SocketAddr) -> Result<Process, ()> {
         }
         thread::sleep(LOOK);
     }
-    Err(())
+    Err(process.has_ended())
 }
 
 /// Looks whether a server's pages are those of the first.
@@ -402,8 +407,12 @@ pub(super) mod tests {
 
     #[test]
     fn programs_are_found_by_name_or_path() {
-        assert!(has_program("sh") && has_program("/bin/sh"));
-        assert!(!has_program("/bin/what-nobody-has") && !has_program("what-nobody-has"));
+        assert!(found("sh").is_some_and(|path| path.is_absolute()));
+        assert_eq!(found("/bin/sh"), Some("/bin/sh".into()));
+        assert_eq!(
+            [found("/bin/what-nobody-has"), found("what-nobody-has")],
+            [None, None]
+        );
         assert_eq!(tail("a\n\n b\nc\nd\n"), "b; c; d");
     }
 }

@@ -52,21 +52,21 @@ fn write(text: &mut String, report: &CompareReport) -> fmt::Result {
     writeln!(text, "- processors: {}", report.processors)?;
     writeln!(
         text,
-        "- runs: {} of {} s each, alternating, each after {} s that do not count; medians, in \
+        "- runs: {} of {} s each, alternating, each after {} s that do not count; medians, and in\n  \
          brackets the least and the most",
         report.rounds, report.seconds, report.warmup_seconds
     )?;
     writeln!(
         text,
         "- answers: every one is compared with what the server gave before, and that with the \
-         first server's; of pages that are drawn anew each time, one in 32"
+         first\n  server's; of pages that are drawn anew each time, one in 32"
     )?;
     if let Some(others) = report.others() {
         let percent = others * 100.0;
         writeln!(
             text,
             "- **others took up to {percent:.0} % of these processors meanwhile**: compare ratios, \
-             if anything"
+             if\n  anything"
         )?;
     }
     report
@@ -153,7 +153,7 @@ fn write_notes(text: &mut String, case: &CaseReport) -> fmt::Result {
     if measured().any(|measured| measured.is_of_load) {
         writeln!(
             text,
-            "\n[load]: the load's processor was full while the server's was not: the server can do \
+            "\n[load]: the load's processor was full while the server's was not: the server can\ndo \
              more than this rate; CPU a request is right."
         )?;
     }
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_report_of_made_up_runs() {
-        let expected = include_str!("table/made-up.md");
+        let expected = include_str!("table/made-up.txt");
         assert_eq!(markdown(&made_up()), expected);
     }
 

@@ -2,6 +2,7 @@
 
 use super::case::Peer;
 use super::names::Names;
+use super::servers::found;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -33,7 +34,10 @@ fn told(peer: &Peer, names: &Names) -> Option<String> {
         .collect::<Result<_, _>>()
         .ok()?;
     let (program, arguments) = words.split_first()?;
-    let output = Command::new(program).args(arguments).output().ok()?;
+    let output = Command::new(found(program)?)
+        .args(arguments)
+        .output()
+        .ok()?;
     let said = [&output.stdout[..], &output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     Some(
