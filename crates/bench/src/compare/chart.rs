@@ -95,11 +95,7 @@ fn draw_point(
             .position(|server| server.name == measured.server);
         let fill = color(place.unwrap_or(number));
         write(area, &measured.server, (MARGIN + 12, middle), 13, &BLACK)?;
-        let mark = if measured.is_of_load {
-            " [load]"
-        } else {
-            ""
-        };
+        let mark = if measured.is_of_load { " [load]" } else { "" };
         let told = format!("{}{mark}", Figure(measured.requests_per_s.median));
         let spread = measured.requests_per_s;
         let end = bar(area, RATES, middle, 0.0, spread, rate, fill)?;
