@@ -4,6 +4,7 @@ use crate::machine;
 use crate::output::{complain, print, print_line};
 use crate::reproduce::{origin, progress, watch_signals};
 use anyhow::{Context, Result, bail};
+use clap::builder::RangedU64ValueParser;
 use rhythm_bench::compare::{self, Case, CompareOptions};
 use rhythm_engine::settings::duration;
 use std::env;
@@ -54,7 +55,7 @@ pub(super) struct Args {
 
     /// Requests under way at a time, in place of the case's numbers: 1,64
     #[arg(long, value_name = "N", value_delimiter = ',')]
-    #[arg(value_parser = super::from_one())]
+    #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     connections: Vec<usize>,
 
     /// Compare this server alone with the first of the case; again for another
