@@ -52,8 +52,8 @@ fn write(text: &mut String, report: &CompareReport) -> fmt::Result {
     writeln!(text, "- processors: {}", report.processors)?;
     writeln!(
         text,
-        "- runs: {} of {} s each, alternating, each after {} s that do not count; medians, and in\n  \
-         brackets the least and the most",
+        "- runs: {} of {} s each, alternating, each after {} s that do not count; medians, and \
+         in\n  brackets the least and the most",
         report.rounds, report.seconds, report.warmup_seconds
     )?;
     writeln!(
@@ -153,8 +153,8 @@ fn write_notes(text: &mut String, case: &CaseReport) -> fmt::Result {
     if measured().any(|measured| measured.is_of_load) {
         writeln!(
             text,
-            "\n[load]: the load's processor was full while the server's was not: the server can\ndo \
-             more than this rate; CPU a request is right."
+            "\n[load]: the load's processor was full while the server's was not: the server \
+             can\ndo more than this rate; CPU a request is right."
         )?;
     }
     for measured in measured().filter(|measured| measured.errors > 0) {
