@@ -1,6 +1,7 @@
-//! `rhythm bench`: the paper's emulation, the limit server, and attacks.
+//! `rhythm bench`: the paper's emulation, the limit server, other servers beside ours, and attacks.
 
 mod attack;
+mod compare;
 mod device;
 mod replay;
 
@@ -43,6 +44,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Attack(attack::Args),
+    Compare(compare::Args),
     Device(device::Args),
     Limit(Limit),
     Replay(replay::Args),
@@ -139,6 +141,7 @@ struct Recorded {
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Some(Command::Attack(args)) => attack::run(args),
+        Some(Command::Compare(args)) => compare::run(args),
         Some(Command::Device(args)) => device::run(&args),
         Some(Command::Limit(limit)) => run_limit(&limit),
         Some(Command::Replay(args)) => replay::run(args),

@@ -36,7 +36,9 @@ mod schemes;
 mod servers;
 mod table;
 
+pub(crate) use charts::{DrawError, FONT, color};
 pub use children::leave;
+pub(crate) use children::{Folder, Process};
 pub use error::ReproduceError;
 pub use options::ReproduceOptions;
 pub use progress::ReproduceProgress;
@@ -45,6 +47,8 @@ pub use rhythm::{BEGIN, END, Effort, RhythmOptions, RhythmReport, Section, run_r
 pub use rpo::{RpoOptions, run_rpo};
 pub use schemes::{Death, SchemeReport, SchemesReport, run_schemes};
 pub use servers::program_at;
+
+pub(crate) use processors::Processors;
 
 use files::write;
 use measure::Measurer;
