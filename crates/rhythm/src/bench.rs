@@ -2,6 +2,8 @@
 
 mod attack;
 mod device;
+mod packets;
+mod program;
 mod replay;
 
 use crate::device::{CudaArgs, Device, Opened};
@@ -45,6 +47,10 @@ enum Command {
     Attack(attack::Args),
     Device(device::Args),
     Limit(Limit),
+    #[command(hide = true)]
+    Packets(packets::Args),
+    #[command(hide = true)]
+    Program(program::Args),
     Replay(replay::Args),
 }
 
@@ -141,6 +147,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         Some(Command::Attack(args)) => attack::run(args),
         Some(Command::Device(args)) => device::run(&args),
         Some(Command::Limit(limit)) => run_limit(&limit),
+        Some(Command::Packets(args)) => packets::run(&args),
+        Some(Command::Program(args)) => program::run(&args),
         Some(Command::Replay(args)) => replay::run(args),
         None => run_emulation(args.emulation),
     }
