@@ -8,6 +8,8 @@ const EDGE_FACTOR: usize = 14;
 /// the first alone is. Graph500's 0.57, 0.19 and 0.19.
 const PARTS: [u32; 3] = [37_356, 12_452, 12_452];
 const SEED: u64 = 2016;
+/// In so many parts a graph is made.
+const PARTS_OF_GRAPH: usize = 8;
 
 /// For each vertex those that its edges come from; in both directions where it is undirected.
 pub(super) struct Graph {
@@ -25,33 +27,33 @@ impl Graph {
         Graph::new(scale, true)
     }
 
-    /// Edges are drawn twice, to count them and to put them in their places, so that nothing but
-    /// the graph takes memory.
+    /// Edges are drawn again and again, once to count them and then for each part of the vertices,
+    /// so that nothing but the graph takes memory, and what is written at a time is a small part of
+    /// it: this makes the data, and is not to be slow where they are far away.
     fn new(scale: u32, both: bool) -> Graph {
         let vertices = 1_usize << scale;
         let mut starts = vec![0_u32; vertices + 1];
+        let ends = |from: u32, to: u32| [(from, to)].into_iter().chain(both.then_some((to, from)));
         edges(scale, |from, to| {
-            starts[to as usize + 1] += 1;
-            if both {
-                starts[from as usize + 1] += 1;
-            }
+            ends(from, to).for_each(|(_, to)| starts[to as usize + 1] += 1);
         });
         for vertex in 0..vertices {
             starts[vertex + 1] += starts[vertex];
         }
-        let mut ends = starts.clone();
+        let mut next = starts.clone();
         let mut sources = vec![0_u32; starts[vertices] as usize];
-        let mut put = |from: u32, to: u32| {
-            let end = &mut ends[to as usize];
-            sources[*end as usize] = from;
-            *end += 1;
-        };
-        edges(scale, |from, to| {
-            put(from, to);
-            if both {
-                put(to, from);
-            }
-        });
+        let part = vertices.div_ceil(PARTS_OF_GRAPH);
+        for first in (0..vertices).step_by(part) {
+            edges(scale, |from, to| {
+                for (from, to) in ends(from, to) {
+                    if (first..first + part).contains(&(to as usize)) {
+                        let next = &mut next[to as usize];
+                        sources[*next as usize] = from;
+                        *next += 1;
+                    }
+                }
+            });
+        }
         Graph {
             starts,
             from: sources,

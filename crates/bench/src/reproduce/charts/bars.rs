@@ -83,7 +83,9 @@ impl Bars {
             .build_cartesian_2d(0.0..groups as f64, 0.0..top)?;
         let mut mesh = chart.configure_mesh();
         mesh.disable_x_mesh().x_labels(0).y_desc(&self.unit);
-        mesh.y_label_formatter(&|value| format!("{value}")).draw()?;
+        // Without what is left of sums of tenths.
+        let digits = |value: &f64| format!("{}", (value * 1e6).round() / 1e6);
+        mesh.y_label_formatter(&digits).draw()?;
         for (number, series) in self.series.iter().enumerate() {
             let fill = color(number).filled();
             let bars = (0..groups).map(|group| Rectangle::new(self.corners(group, number), fill));

@@ -102,7 +102,8 @@ impl Site<'_> {
 
     /// Seconds that connected components take where the donor is, while redis is asked.
     fn donors_work(&mut self, redis: &mut Redis, processors: &Processors) -> Result<f64, Unmade> {
-        let scale = self.lab.options.effort.scale.to_string();
+        // Larger than elsewhere: it is to take longer than it takes to begin.
+        let scale = (self.lab.options.effort.scale + 2).to_string();
         let name = Program::Components.name();
         let command = self
             .lab

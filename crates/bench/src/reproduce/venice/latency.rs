@@ -68,16 +68,17 @@ fn by_channel(rows: &[Row]) -> Section {
         };
         section.note(format!(
             "{name}: CRMA on the chip is {:.1} times as fast as off it (paper, PageRank: {}); with \
-             local data it takes {local:.2} ms in the place of {slowest:.0}",
+             local data it takes {:.1} us, in the place of {slowest:.1} ms by QPair off the chip",
             off / on,
             paper::ON_CHIP_FASTER,
+            local * 1e3,
         ));
     }
     section.note(
         "Paper: asynchronous QPair is comparable to CRMA off the chip for PageRank, and gains very \
          little for BerkeleyDB; CRMA ends two to three times slower than local memory. Its bars \
-         are drawn and not told. Its CRMA fills a cache, which is hit nearly always; here each \
-         access of 64 bytes goes to the donor",
+         are drawn and not told. Its CRMA fills cache lines, which are there when they are wanted \
+         again; here each access of 64 bytes goes to the donor",
     );
     section.note(
         "Off the chip is TCP, on it memory that both processes share, without the kernel where \

@@ -48,6 +48,16 @@ fn ordinary(command: &mut Command) -> &mut Command {
     command.current_dir("/").stdin(Stdio::null())
 }
 
+/// Who asks the server of a folder.
+fn psql(folder: &Path) -> Command {
+    let mut psql = Command::new(program("psql"));
+    psql.args([
+        "-X", "-q", "-A", "-t", "-U", "postgres", "-d", "postgres", "-h",
+    ]);
+    psql.arg(folder).stdin(Stdio::null());
+    psql
+}
+
 /// Whether there is one.
 pub(super) fn is_there() -> Result<(), Unmade> {
     let look = |name: &str| {
@@ -104,11 +114,16 @@ impl Postgres {
         }
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let server = Process::start(ordinary(&mut command)).map_err(of("postgres"))?;
-        let socket = folder.join(".s.PGSQL.5432");
         let start = Instant::now();
-        while !socket.exists() {
+        loop {
+            let tried = psql(&folder).args(["-c", "select 1"]).output();
+            let tried = tried.map_err(of("psql"))?;
+            if tried.status.success() {
+                break;
+            }
             if start.elapsed() > PATIENCE {
-                return Err(Unmade::Failed("postgres does not serve".to_owned()));
+                let why = String::from_utf8_lossy(&tried.stderr).trim().to_owned();
+                return Err(Unmade::Failed(format!("postgres does not serve: {why}")));
             }
             thread::sleep(LOOK);
         }
@@ -118,14 +133,10 @@ impl Postgres {
     }
 
     fn ask(folder: &Path, server: Process) -> Result<Postgres, Unmade> {
-        let mut psql = Command::new(program("psql"));
-        psql.args([
-            "-X", "-q", "-A", "-t", "-U", "postgres", "-d", "postgres", "-h",
-        ]);
-        psql.arg(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        psql.stderr(Stdio::null());
+        let mut psql = psql(folder);
+        psql.stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut psql = Process::start(&mut psql).map_err(Unmade::of("psql"))?;
         let (input, output) = (psql.0.stdin.take(), psql.0.stdout.take());
         let (Some(input), Some(output)) = (input, output) else {
