@@ -14,10 +14,10 @@ use std::process::ExitCode;
 ///
 /// Runs redis-server, BerkeleyDB (perl's DB_File), PageRank, connected components, Graph500's
 /// search and grep with all of their memory here and with most of it at a donor (`rhythm venice
-/// run`), in turn, and compares what they find; accelerators, channels and credits by `rhythm
-/// venice bench`. The paper's figures are beside ours, which are marked: measured, simulated.
-/// Memory of other machines needs root. What this machine lacks for a figure is said, and the
-/// others are made.
+/// run`), in turn, and compares what they find; redis in front of PostgreSQL; packets by NICs of
+/// donors, which are network namespaces; accelerators, channels and credits by `rhythm venice
+/// bench`. The paper's figures are beside ours, which are measured. Memory and NICs of others need
+/// root. What this machine lacks for a figure is said, and the others are made.
 ///
 /// Writes venice.md, venice.json and the charts (SVG) into a folder. Takes most of an hour, with
 /// --quick some minutes. Exits with 1 if a figure failed, such as by a result that is another with

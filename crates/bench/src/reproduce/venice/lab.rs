@@ -280,7 +280,7 @@ mod tests {
             panic!("it is remote");
         };
         assert!(
-            (100 << 20).abs_diff(local) < 1000 && remote > 400 << 20,
+            (100_u64 << 20).abs_diff(local) < 1000 && remote > 400 << 20,
             "{local}"
         );
         let text = "x\nrhythm venice: 270519 faults (2168 first touches)\n";

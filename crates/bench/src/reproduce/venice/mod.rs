@@ -144,8 +144,7 @@ impl VeniceReport {
             "The paper's figure is beside each of ours, where its text says it; most of its bars \
              are drawn alone. Its machines are eight boards with a fabric of their own; ours are \
              processes of the machine above: read what is told in times of something else. \
-             *Measured*: there; *simulated*: a model, with what was measured there. A dash: there \
-             is none.\n",
+             *Measured*: there. A dash: there is none.\n",
         );
         for section in &self.sections {
             section.write(&mut text);

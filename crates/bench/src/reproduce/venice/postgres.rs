@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 /// As whom it runs where this is root's, as whom it does not.
 const NOBODY: u32 = 65_534;
+const NOBODY_TEXT: &str = "65534";
 /// Debian's are not in the path.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
@@ -101,7 +102,24 @@ impl Postgres {
             let why = String::from_utf8_lossy(&made.stderr).trim().to_owned();
             return Err(Unmade::Failed(format!("initdb: {why}")));
         }
-        let mut command = Command::new(program("postgres"));
+        let mut command = match geteuid().is_root() {
+            true => {
+                // With its memory of System V's kind, which is the system's until it is removed:
+                // a server that is killed does not.
+                let mut command = Command::new("unshare");
+                command.args([
+                    "--ipc",
+                    "--setgid",
+                    NOBODY_TEXT,
+                    "--setuid",
+                    NOBODY_TEXT,
+                    "--",
+                ]);
+                command.arg(program("postgres"));
+                command
+            }
+            false => Command::new(program("postgres")),
+        };
         command.arg("-D").arg(&data).arg("-k").arg(&folder);
         // Its files end with it.
         for setting in [
@@ -112,8 +130,9 @@ impl Postgres {
         ] {
             command.args(["-c", setting]);
         }
+        command.current_dir("/").stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let server = Process::start(ordinary(&mut command)).map_err(of("postgres"))?;
+        let server = Process::start(&mut command).map_err(of("postgres"))?;
         let start = Instant::now();
         loop {
             let tried = psql(&folder).args(["-c", "select 1"]).output();
