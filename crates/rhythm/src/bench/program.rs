@@ -1,4 +1,5 @@
-//! `rhythm bench program`: one of the programs whose memory `rhythm reproduce venice` has elsewhere.
+//! `rhythm bench program`: one of the programs whose memory `rhythm reproduce venice` has
+//! elsewhere.
 
 use crate::output::print_line;
 use anyhow::Result;

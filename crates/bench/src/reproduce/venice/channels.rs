@@ -42,8 +42,9 @@ pub(super) fn figure_17(lab: &Lab<'_>, tell: &mut dyn FnMut(&str)) -> Result<Vec
         }
         section.charts = vec![chart];
         section.note(format!(
-            "Reads of memory or of what a program answers by messages, and writes and messages that \
-             are not waited for one by one, over {told}; 1 is the fastest channel for that size"
+            "Reads of memory or of what a program answers by messages, and writes and messages \
+             that are not waited for one by one, over {told}; 1 is the fastest channel for that \
+             size"
         ));
         section.note(
             "Paper: each channel is the fastest of some use, and none replaces another; its bars \

@@ -1,5 +1,5 @@
-//! Figures 5 and 6: two programs whose data is remote, by each channel, and with a relay on the way,
-//! by `rhythm venice bench`.
+//! Figures 5 and 6: two programs whose data is remote, by each channel, and with a relay on the
+//! way, by `rhythm venice bench`.
 
 use super::costs::{Row, bench, command};
 use super::lab::Lab;

@@ -92,9 +92,9 @@ pub(super) fn figure_15(lab: &Lab<'_>, tell: &mut dyn FnMut(&str)) -> Result<Vec
     );
     section.note(
         "Paper: hardware that fetches cache lines (CRMA) or pages (RDMA, as swap); its text says \
-         that it takes 1.03 to 2.5 times as long as all local, and that the two are up to 6.8 times \
-         apart; single bars are drawn there, not told. Ours is pages by userfaultfd; swap, local or \
-         remote, is not made: it would be a device of the whole machine",
+         that it takes 1.03 to 2.5 times as long as all local, and that the two are up to 6.8 \
+         times apart; single bars are drawn there, not told. Ours is pages by userfaultfd; \
+         swap, local or remote, is not made: it would be a device of the whole machine",
     );
     section.note(format!(
         "Redis: {} keys of {} bytes, 16 requests in flight, each fifth a write. BerkeleyDB (perl's \
