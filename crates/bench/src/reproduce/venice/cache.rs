@@ -224,8 +224,8 @@ fn section(lab: &Lab<'_>, keys: u32, measured: &[(u64, Queries, Queries)]) -> Se
     section.charts = vec!["figure-14.svg"];
     section.note(format!(
         "{} queries for keys at random, of {keys} that PostgreSQL has (an index, 512 bytes a \
-         value, asked by psql); redis-server is asked first, full of what its memory holds, {} MiB of it \
-         here. Every value was checked",
+         value, asked by psql); redis-server is asked first, full of what its \
+         memory holds, {} MiB of it here. Every value was checked",
         lab.options.effort.queries,
         sizes(lab).1 >> 20,
     ));
