@@ -57,15 +57,18 @@ pub struct VeniceReport {
     pub failed: Vec<String>,
 }
 
+/// Makes a figure, and tells each of its steps when it begins.
+type Make = fn(&Lab<'_>, &mut dyn FnMut(&str)) -> Result<Vec<Section>, Unmade>;
+
 /// How a figure is made.
 struct Part {
     figure: Figure,
     steps: usize,
-    make: fn(&Lab<'_>, &mut dyn FnMut(&str)) -> Result<Vec<Section>, Unmade>,
+    make: Make,
 }
 
 fn parts(lab: &Lab<'_>) -> Vec<Part> {
-    let part = |figure, steps, make| Part {
+    let part = |figure, steps, make: Make| Part {
         figure,
         steps,
         make,
