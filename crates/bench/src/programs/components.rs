@@ -1,7 +1,7 @@
 //! Connected components: each vertex takes the least label around it, until none changes.
 
 use super::graph::Graph;
-use super::number;
+use super::number::number;
 
 /// A number of all labels.
 pub(super) fn components(graph: &Graph) -> Result<u64, String> {

@@ -1,6 +1,6 @@
 //! grep: the lines of a text that have a word.
 
-use super::number;
+use super::number::number;
 use crate::load::Rng;
 use memchr::{memchr, memchr_iter, memmem};
 

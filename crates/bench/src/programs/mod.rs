@@ -9,6 +9,7 @@ mod components;
 mod graph;
 mod grep;
 mod memory;
+mod number;
 mod ranks;
 mod search;
 
@@ -16,7 +17,6 @@ pub(crate) use memory::resident_bytes;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 use thiserror::Error;
 
@@ -140,13 +140,6 @@ fn timed(work: impl FnOnce() -> Result<u64, String>) -> (f64, Result<u64, String
     let start = Instant::now();
     let result = work();
     (start.elapsed().as_secs_f64(), result, resident_bytes(None))
-}
-
-/// A number of what was found: the same for the same, by the same program.
-fn number(found: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    found.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! PageRank, a few rounds of it.
 
 use super::graph::Graph;
-use super::number;
+use super::number::number;
 
 const ROUNDS: usize = 3;
 const DAMPING: f64 = 0.85;

@@ -1,7 +1,7 @@
 //! Graph500's search: from a root, the vertex by which each other is reached first.
 
 use super::graph::Graph;
-use super::number;
+use super::number::number;
 
 /// Roots, each a search of its own.
 const ROOTS: usize = 4;
