@@ -3,6 +3,8 @@
 mod attack;
 mod compare;
 mod device;
+mod packets;
+mod program;
 mod replay;
 
 use crate::device::{CudaArgs, Device, Opened};
@@ -47,6 +49,10 @@ enum Command {
     Compare(compare::Args),
     Device(device::Args),
     Limit(Limit),
+    #[command(hide = true)]
+    Packets(packets::Args),
+    #[command(hide = true)]
+    Program(program::Args),
     Replay(replay::Args),
 }
 
@@ -144,6 +150,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         Some(Command::Compare(args)) => compare::run(args),
         Some(Command::Device(args)) => device::run(&args),
         Some(Command::Limit(limit)) => run_limit(&limit),
+        Some(Command::Packets(args)) => packets::run(&args),
+        Some(Command::Program(args)) => program::run(&args),
         Some(Command::Replay(args)) => replay::run(args),
         None => run_emulation(args.emulation),
     }

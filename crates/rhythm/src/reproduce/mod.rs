@@ -5,6 +5,7 @@ pub(crate) mod origin;
 pub(crate) mod progress;
 mod rhythm;
 mod rpo;
+mod venice;
 
 use anyhow::{Context, Result};
 use rhythm_bench::reproduce;
@@ -23,6 +24,7 @@ enum Paper {
     Kv(kv::Kv),
     Rhythm(rhythm::Rhythm),
     Rpo(rpo::Rpo),
+    Venice(venice::Venice),
 }
 
 /// Servers and folders are not left behind by a signal, as long as this is kept.
@@ -45,5 +47,6 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         Paper::Kv(args) => kv::run(args),
         Paper::Rhythm(args) => rhythm::run(args),
         Paper::Rpo(args) => rpo::run(args),
+        Paper::Venice(args) => venice::run(args),
     }
 }
