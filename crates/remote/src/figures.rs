@@ -1,7 +1,8 @@
 //! What becomes of a front end's cohorts, over all of its workers; and what its log says of nodes,
 //! once for all of them.
 
-use rhythm_net::Peer;
+use rhythm_net::sparse::Sparse;
+use rhythm_net::{Peer, Time};
 use rhythm_observe::Writer;
 use rhythm_server::DeviceFigures;
 use std::fmt;
@@ -17,6 +18,9 @@ pub(crate) struct OfNode {
     done: AtomicU64,
     lost: AtomicU64,
     declined: AtomicU64,
+    /// Messages that came otherwise than they went, at either end.
+    corrupt: AtomicU64,
+    corrupt_lines: Mutex<Sparse>,
     /// Why it is not used, as was said last; `None`: it is, or nothing was said yet.
     said: Mutex<Option<String>>,
 }
@@ -62,6 +66,14 @@ impl Figures {
             .sum()
     }
 
+    /// Messages between this machine and nodes that came otherwise than they went.
+    pub fn corrupt(&self) -> u64 {
+        self.nodes
+            .iter()
+            .map(|(_, node)| node.corrupt.load(Relaxed))
+            .sum()
+    }
+
     /// Why each node is not used that is not, as far as that was said.
     pub fn said(&self) -> Vec<String> {
         let said = self.nodes.iter().filter_map(|(address, node)| {
@@ -86,6 +98,24 @@ impl Figures {
 
     pub(crate) fn count_declined(&self, node: usize) {
         self.nodes[node].1.declined.fetch_add(1, Relaxed);
+    }
+
+    /// A message to or from a node came otherwise than it went. Each of several workers loses its
+    /// own connection over that, so it is told here: a line a second at most.
+    pub(crate) fn count_corrupt(&self, node: usize, why: &str, now: Time) {
+        let (address, of_node) = &self.nodes[node];
+        of_node.corrupt.fetch_add(1, Relaxed);
+        let lines = of_node.corrupt_lines.lock();
+        let mut lines = lines.unwrap_or_else(PoisonError::into_inner);
+        if let Some(left_out) = lines.line(now) {
+            tracing::error!(
+                node = address,
+                why,
+                left_out,
+                "bytes are changed between this machine and a device node: nothing that came so is \
+                 used, and what was under way is run again"
+            );
+        }
     }
 
     /// A worker has a connection on which the node takes works, so many at a time.
@@ -184,6 +214,12 @@ impl DeviceFigures for Figures {
             "device_node_declined",
             "Stages that a device node had no room for; they are run elsewhere",
             of_nodes(|node| &node.declined),
+        )?;
+        to.counters(
+            "device_node_corrupt",
+            "Messages to or from a device node whose checksums were wrong: they are not used, and \
+             their connections end",
+            of_nodes(|node| &node.corrupt),
         )?;
         to.counter(
             "device_here_stages",

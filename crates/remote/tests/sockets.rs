@@ -1,6 +1,7 @@
 //! Nodes and front ends over sockets of this machine.
 
 use rhythm_engine::compile::compile;
+use rhythm_engine::device::conformance::Dice;
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{Executor, LaneLimits, conformance};
 use rhythm_engine::program::Service;
@@ -14,9 +15,10 @@ use rhythm_server::backend::kinds;
 use rhythm_venice::secret::Secret;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -106,24 +108,47 @@ struct FrontEnd {
     alone: Alone,
 }
 
-fn front_end(sources: &Sources, at: &[SocketAddr], key: Option<&[u8]>) -> FrontEnd {
-    let service = Arc::new(compile(sources, &kinds()).expect("it compiles"));
-    let limits = LaneLimits::of(&service.config.limits);
-    let bundles = Arc::new(Bundles::default());
-    bundles.add(&service, Bundle::new(sources, limits).expect("it is small"));
-    let nodes: Vec<Peer> = at.iter().map(|at| Peer::tcp("node", *at)).collect();
-    let figures = Arc::new(Figures::new(&nodes));
-    let options = LinkOptions {
-        key: key.map(Secret::of),
-        timeout: Duration::from_secs(20),
-        in_flight_max: 8,
-    };
-    let link = Remote::new(&nodes, options, bundles, figures.clone(), host(limits));
-    FrontEnd {
-        service,
-        figures,
-        alone: Alone::new(link).expect("there are files"),
+/// A service that is compiled, for front ends.
+struct Served {
+    service: Arc<Service>,
+    bundles: Arc<Bundles>,
+    limits: LaneLimits,
+}
+
+impl Served {
+    fn of(sources: &Sources) -> Served {
+        let service = Arc::new(compile(sources, &kinds()).expect("it compiles"));
+        let limits = LaneLimits::of(&service.config.limits);
+        let bundles = Arc::new(Bundles::default());
+        bundles.add(&service, Bundle::new(sources, limits).expect("it is small"));
+        Served {
+            service,
+            bundles,
+            limits,
+        }
     }
+
+    fn front_end(&self, at: &[SocketAddr], key: Option<&[u8]>) -> FrontEnd {
+        let nodes: Vec<Peer> = at.iter().map(|at| Peer::tcp("node", *at)).collect();
+        let figures = Arc::new(Figures::new(&nodes));
+        let options = LinkOptions {
+            key: key.map(Secret::of),
+            timeout: Duration::from_secs(20),
+            in_flight_max: 8,
+        };
+        let local = host(self.limits);
+        let bundles = Arc::clone(&self.bundles);
+        let link = Remote::new(&nodes, options, bundles, figures.clone(), local);
+        FrontEnd {
+            service: Arc::clone(&self.service),
+            figures,
+            alone: Alone::new(link).expect("there are files"),
+        }
+    }
+}
+
+fn front_end(sources: &Sources, at: &[SocketAddr], key: Option<&[u8]>) -> FrontEnd {
+    Served::of(sources).front_end(at, key)
 }
 
 impl FrontEnd {
@@ -218,4 +243,73 @@ fn who_says_anything_else_is_not_used_and_nothing_is_lost() {
     assert_eq!(checked, Ok(()));
     assert!(front.figures.done() > 0);
     assert_eq!(front.figures.said().len(), 3);
+}
+
+/// Goes between front ends and a node, and changes a bit in one of so many pieces, either way.
+fn changing(node: SocketAddr, one_in: usize) -> SocketAddr {
+    fn carry(mut from: TcpStream, mut to: TcpStream, one_in: usize, mut dice: Dice) {
+        let mut piece = [0; 2048];
+        while let Ok(length @ 1..) = from.read(&mut piece) {
+            if dice.below(one_in) == 0 {
+                piece[dice.below(length)] ^= 1 << dice.below(8);
+            }
+            if to.write_all(&piece[..length]).is_err() {
+                break;
+            }
+        }
+        let _ = from.shutdown(Shutdown::Both);
+        let _ = to.shutdown(Shutdown::Both);
+    }
+    let seeds = AtomicU64::new(1);
+    listener(move |front| {
+        let back = TcpStream::connect(node).expect("the node listens");
+        let (from, to) = (back.try_clone(), front.try_clone());
+        let (from, to) = (from.expect("a socket"), to.expect("a socket"));
+        let seed = seeds.fetch_add(2, Ordering::Relaxed);
+        let back_again = thread::spawn(move || carry(from, to, one_in, Dice::new(seed)));
+        carry(front, back, one_in, Dice::new(seed + 1));
+        back_again.join().expect("it ends");
+    })
+}
+
+#[test]
+fn bits_that_are_changed_on_the_way_cost_nobody_a_page() {
+    let node = Lent::start(None);
+    let at = changing(node.address, 20);
+    let served = Served::of(&sources("bookstore"));
+    let (mut corrupt, mut done, mut used) = (0, 0, 0);
+    for trial in 0..200 {
+        // Anew, since whoever has met a changed bit leaves the node alone for a while.
+        let mut front = served.front_end(&[at], None);
+        used += usize::from(front.wait_ready(Duration::from_secs(5)));
+        let page = trial % served.service.pages.len();
+        let (alone, service) = (&mut front.alone, &front.service);
+        let seed = trial as u64;
+        let checked = conformance::check(alone, service, page, 60, seed, served.limits);
+        assert_eq!(checked, Ok(()), "trial {trial}");
+        corrupt += front.figures.corrupt();
+        done += front.figures.done();
+    }
+    // It was used, and not all of what went was as it was said.
+    assert!(
+        corrupt > 20 && used > 20 && done > 20,
+        "{corrupt} {used} {done}"
+    );
+}
+
+#[test]
+fn a_node_of_another_version_is_not_used_and_it_is_said_what_helps() {
+    let old = listener(|mut stream| {
+        // The greeting of protocol 2: no checksums yet.
+        let mut body = b"\x01RhythmD\0\x02\0\x05\0\0\x000.0.9".to_vec();
+        body.extend_from_slice(&[0; 35]);
+        let length = (body.len() as u32).to_le_bytes();
+        let _ = stream.write_all(&[&length[..], &body].concat());
+        let _ = stream.read(&mut [0; 100]);
+    });
+    let mut front = front_end(&sources("fortunes"), &[old], None);
+    assert!(!front.wait_ready(PATIENCE));
+    let said = front.figures.said().concat();
+    assert!(said.contains("(protocol 2)"), "{said}");
+    assert!(said.contains("update that end and start it anew"), "{said}");
 }

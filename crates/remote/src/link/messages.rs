@@ -4,6 +4,7 @@ use super::node::{Fit, LATER_AFTER, Phase};
 use super::works::{Away, Remote};
 use crate::wire::answer::{Answer, Asked};
 use crate::wire::bytes::Wrong;
+use crate::wire::frame::Broken;
 use crate::wire::message::{self, Digest, Message};
 use rhythm_engine::program::Service;
 use rhythm_net::{Port, Time};
@@ -12,17 +13,19 @@ use std::sync::Arc;
 impl Remote {
     /// Takes all messages that have come whole.
     pub(super) fn take_messages(&mut self, port: &mut dyn Port, index: usize, now: Time) {
-        let input = self.nodes[index].take_input();
-        let mut taken = 0;
+        let mut input = self.nodes[index].take_input();
         loop {
             let most = self.nodes[index].message_max();
-            let outcome = match message::take(&input[taken..], most) {
+            let outcome = match message::next(&mut input, most) {
                 Ok(None) => break,
-                Ok(Some((message, length))) => {
-                    taken += length;
-                    self.take_message(port, index, message, now)
+                Ok(Some(Message::Corrupt)) => {
+                    Err(self.corrupt(index, "what it was told is not what this end has said", now))
                 }
-                Err(wrong) => Err(wrong.to_string()),
+                Ok(Some(message)) => self.take_message(port, index, message, now),
+                Err(broken @ Broken::Checksum) => {
+                    Err(self.corrupt(index, &broken.to_string(), now))
+                }
+                Err(Broken::Wrong(Wrong(why))) => Err(why.to_owned()),
             };
             if let Err(why) = outcome {
                 return self.lose(port, index, &why, true, now);
@@ -32,10 +35,16 @@ impl Remote {
                 return;
             }
         }
-        self.nodes[index].give_input_back(input, taken);
+        self.nodes[index].give_input_back(input);
         if !self.nodes[index].flush(port) {
             self.lose(port, index, "its connection is gone", false, now);
         }
+    }
+
+    /// Bytes between the two ends were changed on their way. Why the node is not to be used.
+    fn corrupt(&self, index: usize, why: &str, now: Time) -> String {
+        self.figures.count_corrupt(index, why, now);
+        why.to_owned()
     }
 
     /// Takes one.

@@ -11,8 +11,9 @@ use super::options::LinkOptions;
 use crate::bundle::Bundle;
 use crate::figures::silent_for;
 use crate::wire::bytes::Wrong;
+use crate::wire::frame::{Incoming, PROTOCOL};
 use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, SMALL_MAX};
-use crate::wire::message::{PROTOCOL, VERSION, check_version};
+use crate::wire::message::{VERSION, other_version};
 use rhythm_net::{ConnectionId, Flushed, Outgoing, Peer, Port, Time};
 use rhythm_venice::random;
 use rhythm_venice::secret::{Nonce, Prover};
@@ -65,7 +66,7 @@ pub(super) struct Node {
     pub(super) phase: Phase,
     pub(super) connection: Option<ConnectionId>,
     output: Outgoing,
-    input: Vec<u8>,
+    input: Incoming,
     /// Works under way.
     pub(super) under_way: usize,
     pub(super) services: HashMap<Digest, Fit>,
@@ -85,7 +86,7 @@ impl Node {
             phase: Phase::Away { until: Time::ZERO },
             connection: None,
             output: Outgoing::new(),
-            input: Vec::new(),
+            input: Incoming::default(),
             under_way: 0,
             services: HashMap::new(),
             wait: WAIT_FIRST,
@@ -155,7 +156,7 @@ impl Node {
             port.abort(id);
         }
         self.output = Outgoing::new();
-        self.input = Vec::new();
+        self.input = Incoming::default();
         self.under_way = 0;
         self.services.clear();
         self.deadline = Time::NEVER;
@@ -206,20 +207,17 @@ impl Node {
     /// Takes what came.
     pub(super) fn received(&mut self, bytes: &[u8], now: Time) {
         self.heard = now;
-        self.input.extend_from_slice(bytes);
+        self.input.extend(bytes);
     }
 
     /// What came and is not taken yet.
-    pub(super) fn take_input(&mut self) -> Vec<u8> {
+    pub(super) fn take_input(&mut self) -> Incoming {
         std::mem::take(&mut self.input)
     }
 
     /// The rest of it.
-    pub(super) fn give_input_back(&mut self, mut input: Vec<u8>, taken: usize) {
-        input.drain(..taken);
-        if input.is_empty() && input.capacity() > SMALL_MAX {
-            input = Vec::new();
-        }
+    pub(super) fn give_input_back(&mut self, mut input: Incoming) {
+        input.tidy();
         self.input = input;
     }
 
@@ -240,17 +238,17 @@ impl Node {
         message: Message<'_>,
         options: &LinkOptions,
     ) -> Result<(), String> {
-        let Message::Greeting {
-            protocol,
-            version,
-            nonce,
-            has_key,
-            in_flight,
-        } = message
-        else {
-            return Err("it does not greet: is it a `rhythm device`?".to_owned());
+        let (nonce, has_key, in_flight) = match message {
+            Message::Greeting {
+                version,
+                nonce,
+                has_key,
+                in_flight,
+            } if version == VERSION => (nonce, has_key, in_flight),
+            Message::Greeting { version, .. } => return Err(other_version(PROTOCOL, version)),
+            Message::Foreign { protocol, version } => return Err(other_version(protocol, version)),
+            _ => return Err("it does not greet: is it a `rhythm device`?".to_owned()),
         };
-        check_version(protocol, version)?;
         match (has_key, &options.key) {
             (true, None) => {
                 return Err("it wants a key: give its file by --device-key".to_owned());
@@ -269,7 +267,6 @@ impl Node {
             None => [0; 32],
         };
         self.say(Message::Hello {
-            protocol: PROTOCOL,
             version: VERSION,
             nonce: own,
             proof,

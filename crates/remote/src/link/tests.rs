@@ -4,7 +4,8 @@ use super::node::{LATER_AFTER, Node};
 use super::{LinkOptions, Phase, Remote};
 use crate::bundle::{Bundle, Bundles, digest_of};
 use crate::figures::Figures;
-use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, PROTOCOL, VERSION};
+use crate::wire::frame::Incoming;
+use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, VERSION};
 use rhythm_engine::device::conformance::{Dice, make_cohort, make_service};
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::device::{LaneLimits, Work};
@@ -30,6 +31,8 @@ enum Said {
 /// The link, and the node's end of its connection.
 struct Played {
     port: TestPort,
+    /// What the link has said on its connection.
+    input: Incoming,
     link: Remote,
     bundles: Arc<Bundles>,
     now: Time,
@@ -75,6 +78,7 @@ impl Played {
         let local = Box::new(HostExecutor::new(LaneLimits::default(), Level::active()));
         let mut played = Played {
             port: TestPort::default(),
+            input: Incoming::default(),
             link: Remote::new(&[peer()], options, Arc::clone(&bundles), figures, local),
             bundles,
             now: Time::ZERO,
@@ -94,14 +98,19 @@ impl Played {
         self.port.at(id).open = true;
         self.link.connected(&mut self.port, id, self.now);
         self.say(Message::Greeting {
-            protocol: PROTOCOL,
             version: VERSION,
             nonce: [0; 32],
             has_key: false,
             in_flight: 8,
         });
-        // What it answers is its hello.
-        self.port.at(id).sent.clear();
+        let hello = std::mem::take(&mut self.port.at(id).sent);
+        self.input = Incoming::default();
+        self.input.extend(&hello);
+        let hello = message::next(&mut self.input, MESSAGE_MAX);
+        assert!(
+            matches!(hello, Ok(Some(Message::Hello { .. }))),
+            "{hello:?}"
+        );
         self.say(Message::Welcome { proof: [0; 32] });
     }
 
@@ -117,9 +126,9 @@ impl Played {
     fn said(&mut self) -> Vec<Said> {
         let id = self.connection();
         let sent = std::mem::take(&mut self.port.at(id).sent);
-        let (mut all, mut at) = (Vec::new(), 0);
-        while let Ok(Some((message, length))) = message::take(&sent[at..], MESSAGE_MAX) {
-            at += length;
+        self.input.extend(&sent);
+        let mut all = Vec::new();
+        while let Some(message) = message::next(&mut self.input, MESSAGE_MAX).expect("messages") {
             all.push(match message {
                 Message::Offer { digest } => Said::Offer(digest),
                 Message::Sources { .. } => Said::Sources,
@@ -127,7 +136,8 @@ impl Played {
                 other => panic!("{other:?}"),
             });
         }
-        assert_eq!(at, sent.len());
+        self.input.tidy();
+        assert_eq!(self.input.len(), 0);
         all
     }
 
@@ -136,6 +146,15 @@ impl Played {
         assert_eq!(self.said(), [Said::Offer(digest)]);
         let programs = digest_of(service);
         self.say(Message::Ready { digest, programs });
+    }
+
+    /// The node says something, of which a bit is changed on its way.
+    fn say_changed(&mut self, message: Message<'_>, at: usize) {
+        let mut bytes = Vec::new();
+        message::put(message, &mut bytes);
+        bytes[at] ^= 4;
+        let id = self.connection();
+        self.link.received(&mut self.port, id, &bytes, self.now);
     }
 
     fn submit(&mut self, work: Work) {
@@ -235,6 +254,39 @@ fn what_is_refused_for_now_is_offered_again() {
     // Only of what it was offered.
     played.say(Message::Later { digest, why });
     assert_eq!(played.port.aborted.len(), 1);
+}
+
+#[test]
+fn what_is_not_what_was_said_costs_the_connection_and_is_counted() {
+    let bundles = Arc::new(Bundles::default());
+    let (service, digest) = serve(&bundles, "a");
+    let mut played = Played::new(bundles);
+    let declined = Message::Declined {
+        token: 0,
+        is_unknown: false,
+    };
+    // A changed length, checksum, kind and token; and what the node says of what it was told.
+    for (round, at) in [0, 5, 12, 14, usize::MAX].into_iter().enumerate() {
+        played.accept(&service, digest);
+        played.submit(work(&service, 0));
+        assert_eq!(played.said(), [Said::Work(round as u64)]);
+        match at {
+            usize::MAX => played.say(Message::Corrupt),
+            at => played.say_changed(declined, at),
+        }
+        assert_eq!(played.port.aborted.len(), round + 1);
+        assert_eq!(played.link.figures.corrupt(), round as u64 + 1);
+        let said = played.link.figures.said().concat();
+        let why = ["checksum", "what it was told"][usize::from(at == usize::MAX)];
+        assert!(said.contains(why), "{said}");
+        assert_eq!(played.done(), 1, "run here");
+        // It does what it cannot: that is not tried again at once.
+        played.now += Duration::from_secs(4);
+        played.link.tick(&mut played.port, played.now);
+        assert_eq!(played.port.connects as usize, round + 1);
+        played.now += Duration::from_secs(1);
+        played.greet();
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A front end's connection, at the node.
 
+use crate::wire::frame::Incoming;
 use crate::wire::message::{self, Message};
 use rhythm_net::{ConnectionId, Flushed, Outgoing, Port, Time};
 use rhythm_venice::secret::Nonce;
@@ -8,9 +9,10 @@ use std::time::Duration;
 
 /// Messages without columns that wait to be taken, at most.
 const TOLD_MAX: usize = 1024;
-/// A connection that takes nothing of what it was answered for so long is ended: others wait for
-/// the memory.
-const STUCK_MAX: Duration = Duration::from_secs(10);
+/// A connection that is owed answers all the while takes so many bytes of them in so long, or is
+/// ended: others wait for the memory.
+const TAKEN_MIN: u64 = 256 << 10;
+const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// Services that a connection has asked about and heard nothing of, at most.
 const ASKED_MAX: usize = 64;
 
@@ -27,7 +29,7 @@ pub(super) struct Queued {
 pub(super) struct Connection {
     /// The number that this end has said, until the other end has shown that it may be here.
     pub(super) nonce: Option<Nonce>,
-    pub(super) input: Vec<u8>,
+    pub(super) input: Incoming,
     output: Outgoing,
     /// Works that came, in their order.
     pub(super) queue: VecDeque<Queued>,
@@ -37,7 +39,9 @@ pub(super) struct Connection {
     pub(super) asked: usize,
     /// What it was told since it had taken all.
     told: usize,
-    /// How many bytes it had taken, and since when it has taken no more of those that it is owed.
+    /// Since when it has been owed something.
+    owed: Time,
+    /// How many bytes it had taken, and since when it has taken too few since.
     taken: (u64, Time),
     /// Until when something is to come.
     pub(super) deadline: Time,
@@ -49,13 +53,14 @@ impl Connection {
     pub(super) fn new(nonce: Nonce, deadline: Time) -> Connection {
         Connection {
             nonce: Some(nonce),
-            input: Vec::new(),
+            input: Incoming::default(),
             output: Outgoing::new(),
             queue: VecDeque::new(),
             under_way: 0,
             asked: 0,
             told: 0,
             // For the greeting it has as long as for what it says.
+            owed: deadline,
             taken: (0, deadline),
             deadline,
             is_ending: false,
@@ -73,13 +78,27 @@ impl Connection {
         self.output.unsent()
     }
 
-    /// Looks whether it takes what it was answered.
+    /// Looks whether it takes what it was answered: all of it, or enough in some time. A byte now
+    /// and then does not keep a connection.
     pub(super) fn is_stuck(&mut self, now: Time) -> bool {
+        if self.output.is_empty() {
+            self.begin_owing(now);
+        }
         let taken = self.output.sent_total();
-        if self.output.is_empty() || taken != self.taken.0 {
+        if taken - self.taken.0 >= TAKEN_MIN {
             self.taken = (taken, now);
         }
-        self.taken.1 + STUCK_MAX <= now
+        self.taken.1 + TAKEN_WITHIN <= now
+    }
+
+    /// Since when it has been owed something, where it is.
+    pub(super) fn owed(&self) -> Time {
+        self.owed
+    }
+
+    fn begin_owing(&mut self, now: Time) {
+        self.owed = now;
+        self.taken = (self.output.sent_total(), now);
     }
 
     /// Whether it asks for more than it takes, or waits for more than anybody has.
@@ -100,8 +119,20 @@ impl Connection {
         self.output.write(|out| message::put(message, out));
     }
 
-    pub(super) fn say_bytes(&mut self, bytes: Vec<u8>) {
+    /// Appends a whole answer.
+    pub(super) fn answer(&mut self, bytes: Vec<u8>, now: Time) {
+        if self.output.is_empty() {
+            self.begin_owing(now);
+        }
         self.output.push_own(bytes);
+    }
+
+    /// Nothing is taken of it any more, and it is closed when what was said has gone, at the latest
+    /// then.
+    pub(super) fn begin_ending(&mut self, deadline: Time) {
+        self.is_ending = true;
+        self.queue.clear();
+        self.deadline = deadline;
     }
 
     /// Sends what the socket takes. False: the connection is gone, or closed.
@@ -133,25 +164,59 @@ mod tests {
     use super::*;
     use rhythm_net::testing::TestPort;
 
-    #[test]
-    fn who_takes_nothing_for_a_while_is_stuck() {
+    /// One that is owed so much, of which its socket has taken nothing, at a time.
+    fn owed(bytes: usize, now: Time) -> (Connection, TestPort, ConnectionId) {
         let id = ConnectionId::new(1, 0);
-        let mut port = TestPort::with(id, 10);
+        let mut port = TestPort::with(id, 0);
         let mut connection = Connection::new([0; 32], Time::ZERO);
-        let mut now = Time::ZERO + 2 * STUCK_MAX;
         assert!(!connection.is_stuck(now), "it is owed nothing");
-        connection.say_bytes(vec![0; 100]);
+        connection.answer(vec![0; bytes], now);
         assert!(connection.flush(&mut port, id));
-        for _ in 0..3 {
-            assert!(!connection.is_stuck(now), "it takes some of it");
-            now += STUCK_MAX;
-            port.at(id).room = 10;
+        (connection, port, id)
+    }
+
+    #[test]
+    fn who_takes_little_for_a_while_is_stuck() {
+        let mut now = Time::ZERO + 2 * TAKEN_WITHIN;
+        let enough = TAKEN_MIN as usize;
+        let (mut connection, mut port, id) = owed(5 * enough, now);
+        let mut take = |connection: &mut Connection, bytes: usize| {
+            port.at(id).room = bytes;
             assert!(connection.writable(&mut port, id));
+        };
+        for _ in 0..3 {
+            assert!(!connection.is_stuck(now), "it takes enough of it");
+            now += TAKEN_WITHIN;
+            take(&mut connection, enough);
         }
         assert!(!connection.is_stuck(now));
-        assert!(connection.is_stuck(now + STUCK_MAX));
-        port.at(id).room = 100;
+        // A byte now and then is nothing.
+        for _ in 0..9 {
+            now += TAKEN_WITHIN / 10;
+            take(&mut connection, 1);
+            assert!(!connection.is_stuck(now));
+        }
+        now += TAKEN_WITHIN / 10;
+        take(&mut connection, 1);
+        assert!(connection.is_stuck(now));
+        take(&mut connection, 2 * enough);
+        assert!(connection.has_taken_all());
+        assert!(!connection.is_stuck(now + TAKEN_WITHIN), "it has taken all");
+    }
+
+    #[test]
+    fn it_is_owed_something_until_it_has_taken_all() {
+        let start = Time::ZERO + TAKEN_WITHIN;
+        let (mut connection, mut port, id) = owed(100, start);
+        let later = start + TAKEN_WITHIN;
+        connection.answer(vec![0; 100], later);
+        assert_eq!((connection.owed(), connection.unsent()), (start, 200));
+        port.at(id).room = 150;
         assert!(connection.writable(&mut port, id));
-        assert!(!connection.is_stuck(now + STUCK_MAX), "it has taken all");
+        assert_eq!((connection.owed(), connection.unsent()), (start, 50));
+        port.at(id).room = 50;
+        assert!(connection.writable(&mut port, id));
+        connection.answer(vec![0; 10], later);
+        assert_eq!((connection.owed(), connection.unsent()), (later, 10));
     }
 }

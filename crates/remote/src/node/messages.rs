@@ -5,15 +5,18 @@ use super::services::{Found, Tell};
 use super::works::{Command, NodeWorker};
 use crate::bundle::Compiled;
 use crate::wire::bytes::Wrong;
-use crate::wire::message::check_version;
+use crate::wire::frame::{Broken, PROTOCOL};
 use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, SMALL_MAX, SOURCES_MAX};
+use crate::wire::message::{VERSION, other_version};
 use rhythm_net::{ConnectionId, Port, Time};
-use rhythm_venice::secret::Prover;
+use rhythm_venice::secret::{Prover, Secret};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
 /// How long one may be silent: each asks more often whether the node is there.
 const SILENT_MAX: Duration = Duration::from_secs(60);
+/// How long one that is to go may take for the reason why.
+const ENDING_MAX: Duration = Duration::from_secs(5);
 
 impl NodeWorker {
     /// Takes all messages that have come whole.
@@ -22,7 +25,6 @@ impl NodeWorker {
             return;
         };
         let mut input = std::mem::take(&mut connection.input);
-        let mut taken = 0;
         while let Some(connection) = self.connections.get(id) {
             if connection.is_ending {
                 return;
@@ -31,26 +33,45 @@ impl NodeWorker {
                 Some(_) => SMALL_MAX,
                 None => MESSAGE_MAX,
             };
-            let outcome = match message::take(&input[taken..], most) {
+            let outcome = match message::next(&mut input, most) {
                 Ok(None) => break,
-                Ok(Some((message, length))) => {
-                    taken += length;
-                    self.take_message(port, id, message, now)
-                }
-                Err(wrong) => Err(wrong),
+                Ok(Some(message)) => self
+                    .take_message(port, id, message, now)
+                    .map_err(Broken::Wrong),
+                Err(broken) => Err(broken),
             };
-            if let Err(Wrong(why)) = outcome {
-                self.refuse(why, now);
-                return self.end(port, id);
+            match outcome {
+                Ok(()) => {}
+                // It is told, so that it does not take it for the node's fault.
+                Err(broken @ Broken::Checksum) => {
+                    return self.end_with(port, id, Message::Corrupt, &broken.to_string(), now);
+                }
+                Err(Broken::Wrong(Wrong(why))) => {
+                    self.refuse(why, now);
+                    return self.end(port, id);
+                }
             }
         }
-        input.drain(..taken);
-        if input.is_empty() && input.capacity() > SMALL_MAX {
-            input = Vec::new();
-        }
+        input.tidy();
         if let Some(connection) = self.connections.get_mut(id) {
             connection.input = input;
         }
+    }
+
+    /// Ends a connection once it was said why.
+    fn end_with(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        message: Message<'_>,
+        why: &str,
+        now: Time,
+    ) {
+        self.refuse(why, now);
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.begin_ending(now + ENDING_MAX);
+        }
+        self.say(port, id, message);
     }
 
     fn take_message(
@@ -98,7 +119,7 @@ impl NodeWorker {
                 token,
                 digest,
                 cohort,
-            } => return self.take_work(port, id, token, digest, cohort),
+            } => return self.take_work(port, id, token, digest, cohort, now),
             _ => return Err(Wrong("a front end says what only a node says")),
         }
         Ok(())
@@ -112,26 +133,28 @@ impl NodeWorker {
         message: Message<'_>,
         now: Time,
     ) -> Result<(), Wrong> {
-        let Message::Hello {
-            protocol,
-            version,
-            nonce: theirs,
-            proof,
-        } = message
-        else {
-            return Err(Wrong("a front end does not say hello"));
+        let checked = match message {
+            Message::Hello {
+                version,
+                nonce: theirs,
+                proof,
+            } if version == VERSION => {
+                let is_proven =
+                    |key: &Secret| key.is_proven(Prover::FrontEnd, &[&nonce, &theirs], &proof);
+                match self.key.as_ref().is_none_or(is_proven) {
+                    true => Ok(theirs),
+                    false => Err("the front end does not have this node's key".to_owned()),
+                }
+            }
+            Message::Hello { version, .. } => Err(other_version(PROTOCOL, version)),
+            Message::Foreign { protocol, version } => Err(other_version(protocol, version)),
+            _ => return Err(Wrong("a front end does not say hello")),
         };
-        let mut checked = check_version(protocol, version);
-        if let (Ok(()), Some(key)) = (&checked, &self.key)
-            && !key.is_proven(Prover::FrontEnd, &[&nonce, &theirs], &proof)
-        {
-            checked = Err("the front end does not have this node's key".to_owned());
-        }
         let Some(connection) = self.connections.get_mut(id) else {
             return Ok(());
         };
         match checked {
-            Ok(()) => {
+            Ok(theirs) => {
                 connection.nonce = None;
                 connection.deadline = now + SILENT_MAX;
                 let proof = match &self.key {
@@ -140,11 +163,7 @@ impl NodeWorker {
                 };
                 self.say(port, id, Message::Welcome { proof });
             }
-            Err(why) => {
-                connection.is_ending = true;
-                self.say(port, id, Message::Refused { why: &why });
-                self.refuse(&why, now);
-            }
+            Err(why) => self.end_with(port, id, Message::Refused { why: &why }, &why, now),
         }
         Ok(())
     }
@@ -200,9 +219,9 @@ impl NodeWorker {
         token: u64,
         digest: Digest,
         cohort: &[u8],
+        now: Time,
     ) -> Result<(), Wrong> {
-        let held: usize = self.connections.iter().map(|(_, it)| it.held()).sum();
-        let has_room = held + cohort.len() <= self.limits.held_max;
+        let has_room = self.has_room_for(port, cohort.len(), now);
         let Some(connection) = self.connections.get_mut(id) else {
             return Ok(());
         };

@@ -1,13 +1,14 @@
 //! A node: lends its executors to front ends.
 //!
 //! ```text
-//!     listener --> threads (worker.rs): connections, turns (works.rs), executors
+//!     listener --> threads (worker.rs): connections, turns (works.rs), memory.rs, executors
 //!                      ^
 //!                      | compiled
 //!                  services.rs: what is kept of services, and the thread that compiles them
 //! ```
 
 mod connection;
+mod memory;
 mod messages;
 mod options;
 mod services;

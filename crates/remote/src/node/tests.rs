@@ -3,7 +3,8 @@
 use super::{ExecutorFactory, Node, NodeOptions};
 use crate::bundle::Bundle;
 use crate::wire::bytes::Put;
-use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, PROTOCOL, VERSION};
+use crate::wire::frame::Incoming;
+use crate::wire::message::{self, Digest, MESSAGE_MAX, Message, VERSION};
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::host::HostExecutor;
 use rhythm_engine::source::Sources;
@@ -13,7 +14,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const CONNECTIONS_MAX: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,46 +52,61 @@ impl Drop for Lent {
     }
 }
 
-struct Front(TcpStream);
+struct Front {
+    stream: TcpStream,
+    input: Incoming,
+}
 
 impl Front {
-    /// One that the node knows, or will not within this time.
-    fn connect(at: SocketAddr, patience: Duration) -> io::Result<Front> {
+    /// One that has said this, and was answered within this time.
+    fn saying(
+        hello: Message<'_>,
+        at: SocketAddr,
+        patience: Duration,
+    ) -> io::Result<(Front, Heard)> {
         let stream = TcpStream::connect(at)?;
         stream.set_read_timeout(Some(patience))?;
-        let mut front = Front(stream);
+        let input = Incoming::default();
+        let mut front = Front { stream, input };
         front.hear()?;
-        front.say(Message::Hello {
-            protocol: PROTOCOL,
+        front.say(hello);
+        let heard = front.hear()?;
+        Ok((front, heard))
+    }
+
+    /// One that the node knows, or will not within this time.
+    fn connect(at: SocketAddr, patience: Duration) -> io::Result<Front> {
+        let hello = Message::Hello {
             version: VERSION,
             nonce: [0; 32],
             proof: [0; 32],
-        });
-        front.hear()?;
-        Ok(front)
+        };
+        Ok(Front::saying(hello, at, patience)?.0)
     }
 
     fn say(&mut self, message: Message<'_>) {
         let mut bytes = Vec::new();
         message::put(message, &mut bytes);
-        self.0.write_all(&bytes).expect("the node reads");
+        self.stream.write_all(&bytes).expect("the node reads");
     }
 
-    /// The next message, as it came.
-    fn hear(&mut self) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; 4];
-        self.0.read_exact(&mut bytes)?;
-        let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        bytes.resize(4 + length as usize, 0);
-        self.0.read_exact(&mut bytes[4..])?;
-        Ok(bytes)
+    /// The next message.
+    fn hear(&mut self) -> io::Result<Heard> {
+        let mut bytes = vec![0; 64 << 10];
+        loop {
+            if let Some(message) = message::next(&mut self.input, MESSAGE_MAX).expect("a message") {
+                return Ok(heard(message));
+            }
+            match self.stream.read(&mut bytes)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                length => self.input.extend(&bytes[..length]),
+            }
+        }
     }
 
     /// A stage of a page that reads nothing.
-    fn send_work(&mut self, token: u64, digest: Digest, page: u32) {
+    fn send_work(&mut self, token: u64, digest: Digest, page: u32, lanes: u32) {
         let mut cohort = Vec::new();
-        // Of the long one 40 MB, which is more than sockets have room for.
-        let lanes = if page == LONG { 8 } else { 256 };
         [page, 0, lanes]
             .into_iter()
             .for_each(|it| cohort.put_u32(it));
@@ -106,7 +122,7 @@ impl Front {
         self.say(Message::Sources {
             bytes: &bundle.bytes,
         });
-        heard(&self.hear().expect("it says what comes of it"))
+        self.hear().expect("it says what comes of it")
     }
 }
 
@@ -115,21 +131,27 @@ enum Heard {
     Ready,
     Later(String),
     Done(u64),
+    Refused(String),
+    Corrupt,
     Other(String),
 }
 
-fn heard(bytes: &[u8]) -> Heard {
-    match message::take(bytes, MESSAGE_MAX) {
-        Ok(Some((Message::Ready { .. }, _))) => Heard::Ready,
-        Ok(Some((Message::Later { why, .. }, _))) => Heard::Later(why.to_owned()),
-        Ok(Some((Message::Done { token, .. }, _))) => Heard::Done(token),
+fn heard(message: Message<'_>) -> Heard {
+    match message {
+        Message::Ready { .. } => Heard::Ready,
+        Message::Later { why, .. } => Heard::Later(why.to_owned()),
+        Message::Done { token, .. } => Heard::Done(token),
+        Message::Refused { why } => Heard::Refused(why.to_owned()),
+        Message::Corrupt => Heard::Corrupt,
         other => Heard::Other(format!("{other:?}")),
     }
 }
 
-/// Two pages: one of much text, and one of much work.
+/// Two pages: one of much text, 5 MB a lane, and one of much work.
 const LONG: u32 = 0;
 const SLOW: u32 = 1;
+/// So many answers of much text are more than sockets have room for.
+const MANY: u32 = 8;
 
 fn bundle(limits: LaneLimits) -> Bundle {
     let mut sources = Sources::default();
@@ -152,28 +174,106 @@ fn bundle(limits: LaneLimits) -> Bundle {
 }
 
 #[test]
-fn nobody_has_a_turn_while_answers_take_the_memory() {
+fn who_does_not_take_its_answers_makes_way_for_others() {
     let node = Lent::start(8 << 20);
     let bundle = bundle(LaneLimits::default());
     let mut fronts = [(); 3].map(|()| Front::connect(node.address(), PATIENCE).expect("room"));
     let [slow, deaf, other] = &mut fronts;
     assert_eq!(slow.offer(&bundle), Heard::Ready);
-    slow.send_work(0, bundle.digest, SLOW);
+    slow.send_work(0, bundle.digest, SLOW, 256);
     thread::sleep(Duration::from_millis(50));
     // While that is run these come, and are taken together.
-    deaf.send_work(1, bundle.digest, LONG);
-    other.send_work(2, bundle.digest, LONG);
-    assert_eq!(heard(&slow.hear().expect("an answer")), Heard::Done(0));
-    let short = Some(Duration::from_secs(2));
-    other.0.set_read_timeout(short).expect("a socket");
-    let early = other.hear().map(|bytes| heard(&bytes));
+    deaf.send_work(1, bundle.digest, LONG, MANY);
+    other.send_work(2, bundle.digest, LONG, 1);
+    assert_eq!(slow.hear().expect("an answer"), Heard::Done(0));
+    // It begins to be answered, and takes no more than that.
+    deaf.stream.read_exact(&mut [0]).expect("an answer begins");
+    let start = Instant::now();
+    assert_eq!(other.hear().expect("an answer"), Heard::Done(2));
+    // Well before it is ended for what it does not take, and before the other gives the node up.
     assert!(
-        early.is_err(),
-        "{early:?}: its turn is when the other has taken its answer"
+        start.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        start.elapsed()
     );
-    other.0.set_read_timeout(Some(PATIENCE)).expect("a socket");
-    assert_eq!(heard(&deaf.hear().expect("an answer")), Heard::Done(1));
-    assert_eq!(heard(&other.hear().expect("an answer")), Heard::Done(2));
+    let mut rest = Vec::new();
+    let ended = deaf.stream.read_to_end(&mut rest);
+    assert!(ended.is_err() || rest.len() < 32 << 20, "{ended:?}");
+}
+
+#[test]
+fn who_takes_its_answers_is_waited_for() {
+    let node = Lent::start(2 << 20);
+    let bundle = bundle(LaneLimits::default());
+    let mut slow = Front::connect(node.address(), PATIENCE).expect("room");
+    let mut fronts = [(); 3].map(|()| Front::connect(node.address(), PATIENCE).expect("room"));
+    assert_eq!(slow.offer(&bundle), Heard::Ready);
+    slow.send_work(0, bundle.digest, SLOW, 256);
+    thread::sleep(Duration::from_millis(50));
+    // While that is run these come, and are taken together: each answer is more than the memory.
+    for front in &mut fronts {
+        front.send_work(1, bundle.digest, LONG, 2);
+    }
+    assert_eq!(slow.hear().expect("an answer"), Heard::Done(0));
+    thread::scope(|scope| {
+        for front in &mut fronts {
+            scope.spawn(|| assert_eq!(front.hear().expect("an answer"), Heard::Done(1)));
+        }
+    });
+}
+
+#[test]
+fn what_is_not_what_was_said_is_told_and_not_done() {
+    let node = Lent::start(64 << 20);
+    let bundle = bundle(LaneLimits::default());
+    let mut front = Front::connect(node.address(), PATIENCE).expect("room");
+    assert_eq!(front.offer(&bundle), Heard::Ready);
+    let mut cohort = Vec::new();
+    [LONG, 0, 1].into_iter().for_each(|it| cohort.put_u32(it));
+    let mut bytes = Vec::new();
+    let work = Message::Work {
+        token: 1,
+        digest: bundle.digest,
+        cohort: &cohort,
+    };
+    message::put(work, &mut bytes);
+    // Another token: by what it says, it is a work as any.
+    let at = bytes.len() - cohort.len() - bundle.digest.len() - 1;
+    bytes[at] ^= 1;
+    front.stream.write_all(&bytes).expect("the node reads");
+    assert_eq!(front.hear().expect("it says why"), Heard::Corrupt);
+    assert!(front.hear().is_err(), "it has ended the connection");
+}
+
+#[test]
+fn who_is_of_another_version_is_told_what_helps() {
+    let node = Lent::start(64 << 20);
+    let (nonce, proof, older) = ([0; 32], [0; 32], "0.0.1");
+    for (hello, told) in [
+        (
+            Message::Hello {
+                version: older,
+                nonce,
+                proof,
+            },
+            "update the older one",
+        ),
+        (
+            Message::Foreign {
+                protocol: 2,
+                version: older,
+            },
+            "(protocol 2)",
+        ),
+    ] {
+        let said = Front::saying(hello, node.address(), PATIENCE);
+        match said.expect("it answers").1 {
+            Heard::Refused(why) => {
+                assert!(why.contains("same version") && why.contains(told), "{why}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]

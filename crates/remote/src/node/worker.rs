@@ -6,11 +6,12 @@
 //!
 //! Connections take turns, a cohort each, so that many front ends share an executor evenly,
 //! whatever each of them sends. One that does not take what it was answered has no turn meanwhile.
-//! What they say is in messages.rs, whose turn it is in works.rs.
+//! What they say is in messages.rs, whose turn it is in works.rs, who goes where memory is short in
+//! memory.rs.
 
 use super::connection::Connection;
 use super::works::{Command, NodeWorker};
-use crate::wire::message::{Message, PROTOCOL, VERSION};
+use crate::wire::message::{Message, VERSION};
 use rhythm_net::{Accepted, ConnectionId, Ended, Handler, Port, Time, Token, Worker};
 use rhythm_venice::random;
 use std::time::Duration;
@@ -26,7 +27,6 @@ impl Handler for NodeWorker {
         let connection = Connection::new(nonce, now + HELLO_WITHIN);
         self.connections.insert(id, connection);
         let greeting = Message::Greeting {
-            protocol: PROTOCOL,
             version: VERSION,
             nonce,
             has_key: self.key.is_some(),
@@ -39,7 +39,7 @@ impl Handler for NodeWorker {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        connection.input.extend_from_slice(bytes);
+        connection.input.extend(bytes);
         self.take_messages(port, id, now);
     }
 
@@ -71,8 +71,8 @@ impl Handler for NodeWorker {
         }
     }
 
-    fn notified(&mut self, port: &mut dyn Port, _: Token, _: Time) {
-        self.collect(port);
+    fn notified(&mut self, port: &mut dyn Port, _: Token, now: Time) {
+        self.collect(port, now);
         self.has_more = true;
     }
 
@@ -81,14 +81,18 @@ impl Handler for NodeWorker {
             return;
         }
         self.look_at = now + LOOK_EVERY;
-        let late = self.connections.iter_mut();
-        let late =
-            late.filter_map(|(id, it)| (it.is_stuck(now) || it.deadline <= now).then_some(id));
-        for id in late.collect::<Vec<_>>() {
+        let late = self.connections.iter_mut().filter_map(|(id, it)| {
+            let is_stuck = it.is_stuck(now);
+            (is_stuck || it.deadline <= now).then_some((id, is_stuck))
+        });
+        for (id, is_stuck) in late.collect::<Vec<_>>() {
+            if is_stuck {
+                self.refuse("it does not take its answers", now);
+            }
             self.end(port, id);
-            // What it held is there for others.
-            self.has_more = true;
         }
+        // What they held is there for others.
+        self.has_more |= !self.turns.is_empty();
     }
 
     fn idle(&mut self, port: &mut dyn Port, now: Time) {

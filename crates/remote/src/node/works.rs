@@ -1,6 +1,7 @@
 //! Works at a node: whose turn it is, and what executors make of them.
 
 use super::connection::Connection;
+use super::memory::Short;
 use super::options::{ExecutorFactory, Limits};
 use super::services::Services;
 use crate::bundle::Compiled;
@@ -50,6 +51,8 @@ pub(super) struct NodeWorker {
     /// There is more to run that was left for the next turn of the loop.
     pub(super) has_more: bool,
     pub(super) look_at: Time,
+    /// Of memory.
+    pub(super) short: Short,
     /// Of lines about what front ends do.
     pub(super) refused: Sparse,
     pub(super) done: Vec<Work>,
@@ -81,6 +84,7 @@ impl NodeWorker {
             next_token: 0,
             has_more: false,
             look_at: Time::ZERO,
+            short: Short::default(),
             refused: Sparse::every(Duration::from_secs(10)),
             done: Vec::new(),
         }
@@ -143,8 +147,7 @@ impl NodeWorker {
 
     /// Runs the next work of who has its turn. False: there is none, or no room for it.
     pub(super) fn run_next(&mut self, port: &mut dyn Port, now: Time) -> bool {
-        let unsent: usize = self.connections.iter().map(|(_, it)| it.unsent()).sum();
-        if unsent > self.limits.held_max {
+        if !self.has_room_for_answers(port, now) {
             // Nobody has a turn until some of it is taken, or who does not take it is ended.
             return false;
         }
@@ -203,7 +206,7 @@ impl NodeWorker {
                 };
                 self.running.insert(token, running);
                 self.again_in_turn(id);
-                self.collect(port);
+                self.collect(port, now);
                 true
             }
             Err(Refusal::Busy(_)) => {
@@ -244,7 +247,7 @@ impl NodeWorker {
     }
 
     /// Answers what executors have run.
-    pub(super) fn collect(&mut self, port: &mut dyn Port) {
+    pub(super) fn collect(&mut self, port: &mut dyn Port, now: Time) {
         let mut done = std::mem::take(&mut self.done);
         for (_, executor) in &mut self.executors {
             executor.poll(&mut done);
@@ -254,21 +257,22 @@ impl NodeWorker {
                 continue;
             };
             let (id, token) = (running.connection, running.token);
-            let Some(connection) = self.connections.get_mut(id) else {
+            if self.connections.get(id).is_none_or(|it| it.is_ending) {
                 continue;
-            };
+            }
             let mut bytes = Vec::new();
             let put = |to: &mut Bounded<'_>| outcome::put(work.program(), &work.cohort, to);
             let is_whole = outcome::is_whole(&work.cohort, running.stage)
-                && message::put_done(token, &mut bytes, put);
-            if is_whole {
-                connection.under_way -= 1;
-                connection.say_bytes(bytes);
-                self.flush(port, id);
-            } else {
+                && message::put_done(token, &mut bytes, put)
+                && self.keeps(id, bytes.len());
+            let Some(connection) = self.connections.get_mut(id).filter(|_| is_whole) else {
                 // It has more room where it comes from.
                 self.decline(port, id, token, false);
-            }
+                continue;
+            };
+            connection.under_way -= 1;
+            connection.answer(bytes, now);
+            self.flush(port, id);
         }
         self.done = done;
     }

@@ -148,13 +148,15 @@ impl<'a> Answer<'a> {
             (headers, queries) = (own.headers.end, own.queries.end);
             match state {
                 LaneState::Failed(error) => {
-                    // Where its headers find no room, it has failed all the same.
-                    let _ = self.take_texts(cohort, lane, own, None);
                     cohort.fail(lane as usize, *error);
+                    if self.take_texts(cohort, lane, own, None).is_none() {
+                        // It has failed already: the next one is not to be left for its sake.
+                        cohort.fail_without_room(lane as usize);
+                    }
                 }
                 LaneState::Active => {
                     if self.take_texts(cohort, lane, own, None).is_none() {
-                        cohort.fail_without_room(lane as usize);
+                        cohort.leave_without_room(lane as usize);
                     }
                 }
                 LaneState::Finished => {
@@ -179,7 +181,7 @@ impl<'a> Answer<'a> {
             return;
         }
         let Some(file) = self.take_texts(cohort, lane, own, answer.file) else {
-            return cohort.fail_without_room(lane as usize);
+            return cohort.leave_without_room(lane as usize);
         };
         cohort.lanes[lane as usize] = LaneState::Finished;
         let output = &mut cohort.output;

@@ -1,28 +1,26 @@
-//! Frames, and all messages but for what is in a cohort.
+//! Messages, but for what is in a cohort. Frames around them are in frame.rs.
 
 use super::bytes::{Bounded, Put, Taker, Wrong};
+use super::frame::{self, Broken, Incoming, MAGIC, PROTOCOL};
 use rhythm_venice::secret::{Nonce, Proof};
+use std::cmp::Ordering;
 
-/// The number of this protocol: ends that have others do not work together.
-pub(crate) const PROTOCOL: u16 = 2;
-/// What both ends have to be the same of: the protocol, and what compiles and runs programs.
+/// What both ends have to be the same of, beside the protocol: what compiles and runs programs.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Sees that both ends are the same.
-///
-/// # Errors
-/// They are not, in words.
-pub(crate) fn check_version(protocol: u16, version: &str) -> Result<(), String> {
-    match (protocol, version) == (PROTOCOL, VERSION) {
-        true => Ok(()),
-        false => Err(format!(
-            "it is rhythm {version:?} (protocol {protocol}), and this end is rhythm {VERSION} \
-             (protocol {PROTOCOL}): both ends must be the same version"
-        )),
-    }
-}
 
-/// What a greeting begins with.
-const MAGIC: [u8; 8] = *b"RhythmD\0";
+/// Why an end of another version is not worked with, and what helps.
+pub(crate) fn other_version(protocol: u16, version: &str) -> String {
+    let older = match protocol.cmp(&PROTOCOL) {
+        Ordering::Less => "that end",
+        Ordering::Equal => "the older one",
+        Ordering::Greater => "this end",
+    };
+    format!(
+        "it is rhythm {version:?} (protocol {protocol}), and this end is rhythm {VERSION} \
+         (protocol {PROTOCOL}): both ends must be the same version; update {older} and start it \
+         anew"
+    )
+}
 
 /// Most bytes of a message before both ends know each other, and of any without columns.
 pub(crate) const SMALL_MAX: usize = 4096;
@@ -30,8 +28,6 @@ pub(crate) const SMALL_MAX: usize = 4096;
 pub(crate) const MESSAGE_MAX: usize = 64 << 20;
 /// Most bytes of a service's sources.
 pub(crate) const SOURCES_MAX: usize = 16 << 20;
-/// Bytes of a message's length, which does not count them.
-const LENGTH_BYTES: usize = 4;
 /// Most bytes of a reason, in words.
 const WHY_MAX: usize = 2048;
 
@@ -43,7 +39,6 @@ pub(crate) type Digest = [u8; 32];
 pub(crate) enum Message<'a> {
     /// A node says what it is.
     Greeting {
-        protocol: u16,
         version: &'a str,
         nonce: Nonce,
         /// It wants to see that the other end has the key.
@@ -53,11 +48,12 @@ pub(crate) enum Message<'a> {
     },
     /// A front end does, and shows that it has the key, where there is one.
     Hello {
-        protocol: u16,
         version: &'a str,
         nonce: Nonce,
         proof: Proof,
     },
+    /// An end of another protocol greets, or says hello: no more of it is known.
+    Foreign { protocol: u16, version: &'a str },
     /// The node shows that it has it, too.
     Welcome { proof: Proof },
     /// The node takes nothing from this front end.
@@ -88,19 +84,8 @@ pub(crate) enum Message<'a> {
     Ping,
     /// Yes.
     Pong,
-}
-
-/// Begins a message of this kind, which [`end`] ends.
-fn begin(kind: u8, to: &mut Vec<u8>) -> usize {
-    let at = to.len();
-    to.put_u32(0);
-    to.push(kind);
-    at
-}
-
-fn end(at: usize, to: &mut [u8]) {
-    let length = (to.len() - at - LENGTH_BYTES) as u32;
-    to[at..at + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+    /// What the node was told is not what the front end has said: it ends the connection.
+    Corrupt,
 }
 
 /// Appends a [`Message::Work`] whose cohort `write` appends. Where it comes to more than a message
@@ -111,30 +96,21 @@ pub(crate) fn put_work(
     to: &mut Vec<u8>,
     write: impl FnOnce(&mut Bounded<'_>),
 ) -> bool {
-    let at = begin(10, to);
-    to.put_u64(token);
-    to.put(digest);
-    put_rest(at, to, write)
+    frame::put_bounded(to, MESSAGE_MAX, |to| {
+        to.put_u8(10);
+        to.put_u64(token);
+        to.put(digest);
+        write(to);
+    })
 }
 
 /// Appends a [`Message::Done`] likewise.
 pub(crate) fn put_done(token: u64, to: &mut Vec<u8>, write: impl FnOnce(&mut Bounded<'_>)) -> bool {
-    let at = begin(11, to);
-    to.put_u64(token);
-    put_rest(at, to, write)
-}
-
-/// Appends the rest of the message that begins there, as long as it is none that is too long: of
-/// what a cohort has no more is copied.
-fn put_rest(at: usize, to: &mut Vec<u8>, write: impl FnOnce(&mut Bounded<'_>)) -> bool {
-    let mut bounded = Bounded::new(to, at + LENGTH_BYTES + MESSAGE_MAX);
-    write(&mut bounded);
-    let fits = bounded.has_all();
-    match fits {
-        true => end(at, to),
-        false => to.truncate(at),
-    }
-    fits
+    frame::put_bounded(to, MESSAGE_MAX, |to| {
+        to.put_u8(11);
+        to.put_u64(token);
+        write(to);
+    })
 }
 
 /// As much of a reason as a message takes.
@@ -148,89 +124,30 @@ fn words(why: &str) -> &str {
 
 /// Appends a message.
 pub(crate) fn put(message: Message<'_>, to: &mut Vec<u8>) {
-    let greet = |protocol: u16, version: &str, nonce: &Nonce, to: &mut Vec<u8>| {
-        to.extend_from_slice(&MAGIC);
-        to.put_u16(protocol);
-        to.put_text(version.as_bytes());
-        to.extend_from_slice(nonce);
-    };
-    let at = begin(message.kind(), to);
     match message {
-        Message::Greeting {
-            protocol,
-            version,
-            nonce,
-            has_key,
-            in_flight,
-        } => {
-            greet(protocol, version, &nonce, to);
-            to.push(has_key.into());
-            to.put_u16(in_flight);
+        Message::Greeting { .. } | Message::Hello { .. } | Message::Foreign { .. } => {
+            frame::put_first(to, |to| message.write(to));
         }
-        Message::Hello {
-            protocol,
-            version,
-            nonce,
-            proof,
-        } => {
-            greet(protocol, version, &nonce, to);
-            to.extend_from_slice(&proof);
-        }
-        Message::Welcome { proof } => to.extend_from_slice(&proof),
-        Message::Refused { why } => to.put_text(words(why).as_bytes()),
-        Message::Offer { digest } | Message::Send { digest } => to.extend_from_slice(&digest),
-        Message::Sources { bytes } => to.extend_from_slice(bytes),
-        Message::Ready { digest, programs } => {
-            to.extend_from_slice(&digest);
-            to.extend_from_slice(&programs);
-        }
-        Message::Unfit { digest, why } | Message::Later { digest, why } => {
-            to.extend_from_slice(&digest);
-            to.put_text(words(why).as_bytes());
-        }
-        Message::Work {
-            token,
-            digest,
-            cohort,
-        } => {
-            to.put_u64(token);
-            to.extend_from_slice(&digest);
-            to.extend_from_slice(cohort);
-        }
-        Message::Done { token, answer } => {
-            to.put_u64(token);
-            to.extend_from_slice(answer);
-        }
-        Message::Declined { token, is_unknown } => {
-            to.put_u64(token);
-            to.push(is_unknown.into());
-        }
-        Message::Ping | Message::Pong => {}
+        _ => frame::put(to, |to| message.write(to)),
     }
-    end(at, to);
 }
 
-/// A front of bytes: a whole message, and how many bytes it has; `None`: not all of it is here. No
-/// more than `most` bytes of one are ever waited for.
-pub(crate) fn take(bytes: &[u8], most: usize) -> Result<Option<(Message<'_>, usize)>, Wrong> {
-    let mut head = Taker(bytes);
-    let Ok(length) = head.u32() else {
-        return Ok(None);
-    };
-    let length = length as usize;
-    if length == 0 || length > most {
-        return Err(Wrong("a message has no length that it may have"));
-    }
-    match head.slice(length) {
-        Ok(body) => Ok(Some((Message::of(body)?, LENGTH_BYTES + length))),
-        Err(_) => Ok(None),
+/// The next message of what came, once it is whole and was checked; no more than `most` bytes of
+/// one are ever waited for.
+///
+/// # Errors
+/// The connection cannot be used any further.
+pub(crate) fn next(input: &mut Incoming, most: usize) -> Result<Option<Message<'_>>, Broken> {
+    match input.next(most)? {
+        Some(body) => Ok(Some(Message::of(body)?)),
+        None => Ok(None),
     }
 }
 
 impl<'a> Message<'a> {
     fn kind(&self) -> u8 {
         match self {
-            Message::Greeting { .. } => 1,
+            Message::Greeting { .. } | Message::Foreign { .. } => 1,
             Message::Hello { .. } => 2,
             Message::Welcome { .. } => 3,
             Message::Refused { .. } => 4,
@@ -245,6 +162,70 @@ impl<'a> Message<'a> {
             Message::Ping => 13,
             Message::Pong => 14,
             Message::Later { .. } => 15,
+            Message::Corrupt => 16,
+        }
+    }
+
+    /// Appends its kind, and what belongs to it.
+    fn write(&self, to: &mut Vec<u8>) {
+        let greet = |protocol: u16, version: &str, to: &mut Vec<u8>| {
+            to.put(&MAGIC);
+            to.put_u16(protocol);
+            to.put_text(version.as_bytes());
+        };
+        to.put_u8(self.kind());
+        match *self {
+            Message::Greeting {
+                version,
+                nonce,
+                has_key,
+                in_flight,
+            } => {
+                greet(PROTOCOL, version, to);
+                to.put(&nonce);
+                to.put_u8(has_key.into());
+                to.put_u16(in_flight);
+            }
+            Message::Hello {
+                version,
+                nonce,
+                proof,
+            } => {
+                greet(PROTOCOL, version, to);
+                to.put(&nonce);
+                to.put(&proof);
+            }
+            Message::Foreign { protocol, version } => greet(protocol, version, to),
+            Message::Welcome { proof } => to.put(&proof),
+            Message::Refused { why } => to.put_text(words(why).as_bytes()),
+            Message::Offer { digest } | Message::Send { digest } => to.put(&digest),
+            Message::Sources { bytes } => to.put(bytes),
+            Message::Ready { digest, programs } => {
+                to.put(&digest);
+                to.put(&programs);
+            }
+            Message::Unfit { digest, why } | Message::Later { digest, why } => {
+                to.put(&digest);
+                to.put_text(words(why).as_bytes());
+            }
+            Message::Work {
+                token,
+                digest,
+                cohort,
+            } => {
+                to.put_u64(token);
+                to.put(&digest);
+                to.put(cohort);
+            }
+            Message::Done { token, answer } => {
+                to.put_u64(token);
+                to.put(answer);
+            }
+            Message::Declined { token, is_unknown } => {
+                to.put_u64(token);
+                to.put_u8(is_unknown.into());
+            }
+            Message::Ping | Message::Pong | Message::Corrupt => {}
         }
     }
 
@@ -255,30 +236,30 @@ impl<'a> Message<'a> {
             1 => Ok(true),
             _ => Err(Wrong("a truth value is none")),
         };
-        let magic = |from: &mut Taker<'a>| match from.array()? == MAGIC {
-            true => Ok(()),
-            false => Err(Wrong("it is not Rhythm's protocol of devices")),
-        };
-        let message = match from.u8()? {
-            1 => {
-                magic(&mut from)?;
-                Message::Greeting {
-                    protocol: from.u16()?,
-                    version: from.text()?,
-                    nonce: from.array()?,
-                    has_key: truth(from.u8()?)?,
-                    in_flight: from.u16()?,
-                }
+        let kind = from.u8()?;
+        let mut version = "";
+        if let 1 | 2 = kind {
+            if from.array()? != MAGIC {
+                return Err(Wrong("it is not Rhythm's protocol of devices"));
             }
-            2 => {
-                magic(&mut from)?;
-                Message::Hello {
-                    protocol: from.u16()?,
-                    version: from.text()?,
-                    nonce: from.array()?,
-                    proof: from.array()?,
-                }
+            let protocol = from.u16()?;
+            version = from.text()?;
+            if protocol != PROTOCOL {
+                return Ok(Message::Foreign { protocol, version });
             }
+        }
+        let message = match kind {
+            1 => Message::Greeting {
+                version,
+                nonce: from.array()?,
+                has_key: truth(from.u8()?)?,
+                in_flight: from.u16()?,
+            },
+            2 => Message::Hello {
+                version,
+                nonce: from.array()?,
+                proof: from.array()?,
+            },
             3 => Message::Welcome {
                 proof: from.array()?,
             },
@@ -319,6 +300,7 @@ impl<'a> Message<'a> {
                 digest: from.array()?,
                 why: from.text()?,
             },
+            16 => Message::Corrupt,
             _ => return Err(Wrong("a message is of no kind that there is")),
         };
         from.end()?;
@@ -335,22 +317,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn all() -> Vec<Message<'static>> {
-        let (digest, token) = ([7; 32], 1 << 40);
+    const HELLO: Message<'_> = Message::Hello {
+        version: "",
+        nonce: [2; 32],
+        proof: [3; 32],
+    };
+
+    fn first() -> Vec<Message<'static>> {
+        let (protocol, version) = (9, "9.0.0");
         vec![
             Message::Greeting {
-                protocol: PROTOCOL,
                 version: VERSION,
                 nonce: [1; 32],
                 has_key: true,
                 in_flight: 4,
             },
-            Message::Hello {
-                protocol: 9,
-                version: "",
-                nonce: [2; 32],
-                proof: [3; 32],
-            },
+            HELLO,
+            Message::Foreign { protocol, version },
+        ]
+    }
+
+    fn further() -> Vec<Message<'static>> {
+        let (digest, token) = ([7; 32], 1 << 40);
+        vec![
             Message::Welcome { proof: [4; 32] },
             Message::Refused { why: "no: é" },
             Message::Offer { digest },
@@ -377,34 +366,43 @@ mod tests {
             },
             Message::Ping,
             Message::Pong,
+            Message::Corrupt,
         ]
+    }
+
+    /// What has come of somebody who has said hello.
+    fn incoming() -> Incoming {
+        let (mut input, mut bytes) = (Incoming::default(), Vec::new());
+        put(HELLO, &mut bytes);
+        input.extend(&bytes);
+        assert_eq!(next(&mut input, SMALL_MAX), Ok(Some(HELLO)));
+        input
     }
 
     #[test]
     fn each_is_read_as_it_was_written_and_none_before_it_is_whole() {
-        for message in all() {
+        let first = first().into_iter().map(|it| (Incoming::default(), it));
+        let further = further().into_iter().map(|it| (incoming(), it));
+        for (mut input, message) in first.chain(further) {
             let mut bytes = Vec::new();
             put(message, &mut bytes);
-            for cut in 0..bytes.len() {
-                assert_eq!(take(&bytes[..cut], SMALL_MAX), Ok(None), "{message:?}");
+            for byte in bytes {
+                assert_eq!(next(&mut input, SMALL_MAX), Ok(None), "{message:?}");
+                input.extend(&[byte]);
             }
-            let length = bytes.len();
-            bytes.extend_from_slice(b"more");
-            assert_eq!(take(&bytes, SMALL_MAX), Ok(Some((message, length))));
-            assert!(
-                take(&bytes, length - 5).is_err() || length < 6,
-                "{message:?}"
-            );
+            input.extend(b"more");
+            assert_eq!(next(&mut input, SMALL_MAX), Ok(Some(message)));
         }
     }
 
     #[test]
     fn a_long_reason_is_cut_between_letters() {
         let why = "é".repeat(3000);
-        let mut bytes = Vec::new();
+        let (mut input, mut bytes) = (incoming(), Vec::new());
         put(Message::Refused { why: &why }, &mut bytes);
-        match take(&bytes, SMALL_MAX) {
-            Ok(Some((Message::Refused { why }, _))) => assert_eq!(why.len(), 2048),
+        input.extend(&bytes);
+        match next(&mut input, SMALL_MAX) {
+            Ok(Some(Message::Refused { why })) => assert_eq!(why.len(), 2048),
             other => panic!("{other:?}"),
         }
     }
@@ -426,13 +424,31 @@ mod tests {
         let longest = |to: &mut Bounded<'_>| to.put(&vec![7; MESSAGE_MAX - token]);
         bytes.clear();
         assert!(put_done(1, &mut bytes, longest));
-        let taken = take(&bytes, MESSAGE_MAX);
-        assert!(matches!(
-            taken,
-            Ok(Some((Message::Done { token: 1, .. }, _)))
-        ));
+        let mut input = incoming();
+        input.extend(&bytes);
+        let taken = next(&mut input, MESSAGE_MAX);
+        assert!(matches!(taken, Ok(Some(Message::Done { token: 1, .. }))));
         let longer = |to: &mut Bounded<'_>| to.put(&vec![7; MESSAGE_MAX - token + 1]);
         assert!(!put_done(1, &mut bytes, longer));
+    }
+
+    #[test]
+    fn ends_of_other_versions_are_told_what_helps() {
+        // The greeting of protocol 2, which had no checksums.
+        let mut body = [&[1], &MAGIC[..]].concat();
+        body.put_u16(2);
+        body.put_text(b"0.0.9");
+        body.extend_from_slice(&[0; 35]);
+        let mut old = Vec::new();
+        old.put_text(&body);
+        let mut input = Incoming::default();
+        input.extend(&old);
+        let (protocol, version) = (2, "0.0.9");
+        let foreign = Message::Foreign { protocol, version };
+        assert_eq!(next(&mut input, SMALL_MAX), Ok(Some(foreign)));
+        let why = other_version(2, "0.0.9");
+        assert!(why.contains("protocol 2") && why.contains("update that end"));
+        assert!(other_version(PROTOCOL + 1, "").contains("update this end"));
     }
 
     proptest! {
@@ -440,14 +456,17 @@ mod tests {
         fn any_bytes_are_a_message_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200),
                                            kind in 0u8..20) {
             let mut framed = Vec::new();
-            framed.put_u32(bytes.len() as u32 + 1);
-            framed.push(kind);
-            framed.extend_from_slice(&bytes);
-            for input in [&framed[..], &bytes[..]] {
-                if let Ok(Some((message, length))) = take(input, SMALL_MAX) {
+            frame::put(&mut framed, |to| {
+                to.push(kind);
+                to.extend_from_slice(&bytes);
+            });
+            for came in [&framed[..], &bytes[..]] {
+                let mut input = incoming();
+                input.extend(came);
+                if let Ok(Some(message)) = next(&mut input, SMALL_MAX) {
                     let mut again = Vec::new();
                     put(message, &mut again);
-                    prop_assert_eq!(&again[..], &input[..length]);
+                    prop_assert_eq!(&again[..], came);
                 }
             }
         }

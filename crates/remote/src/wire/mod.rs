@@ -16,13 +16,15 @@
 //! ```
 //!
 //! It is the request, input, output and flags of a mailbox (Venice, section 5.2.2, *remote
-//! accelerators*) as messages of one connection. A message is its length, its kind and what belongs
-//! to it; both ends bound the length before they keep a byte, and check all of what is said before
-//! they use any of it.
+//! accelerators*) as messages of one connection. A message is its kind and what belongs to it, in a
+//! frame with its length and checksum (frame.rs); both ends bound the length before they keep a
+//! byte, and check all of what is said before they use any of it. A node that is told what the
+//! front end has not said answers Corrupt, and ends the connection.
 
 pub(crate) mod answer;
 pub(crate) mod bytes;
 pub(crate) mod columns;
+pub(crate) mod frame;
 pub(crate) mod may_say;
 pub(crate) mod message;
 pub(crate) mod outcome;

@@ -207,9 +207,19 @@ fn between(
             let _ = std::io::copy(&mut from, &mut to);
             let _ = to.shutdown(std::net::Shutdown::Both);
         });
-        let mut head = [0; 4];
+        // The greeting, which is in a frame of its own.
+        let mut length = [0; 4];
+        if back.read_exact(&mut length).is_err() {
+            return;
+        }
+        let mut greeting = length.to_vec();
+        greeting.resize(4 + u32::from_le_bytes(length) as usize + 4, 0);
+        let _ = back.read_exact(&mut greeting[4..]);
+        let _ = front.write_all(&greeting);
+        let mut head = [0; KIND];
         while back.read_exact(&mut head).is_ok() {
-            let mut message = vec![0; u32::from_le_bytes(head) as usize];
+            let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+            let mut message = vec![0; length as usize];
             if back.read_exact(&mut message).is_err() {
                 break;
             }
@@ -225,14 +235,26 @@ fn between(
     address
 }
 
-/// Where a message's kind is, and that of answers (wire/message.rs).
-const KIND: usize = 4;
+/// Where a message's kind is, behind its frame's head (wire/frame.rs), and that of answers
+/// (wire/message.rs).
+const KIND: usize = 12;
 const ANSWER: u8 = 11;
+const CORRUPT: &str = "rhythm_device_node_corrupt_total";
+
+/// Has the frame of a message that was changed say what it is.
+fn seal(message: &mut [u8]) {
+    let (head, body) = message.split_at_mut(KIND);
+    head[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
+    head[4..8].copy_from_slice(&crc32fast::hash(body).to_le_bytes());
+    let sum = crc32fast::hash(&head[..8]);
+    head[8..].copy_from_slice(&sum.to_le_bytes());
+}
 
 #[test]
 fn a_node_that_lies_costs_nobody_a_page() {
     let at = free_places(1)[0];
     let _lender = Lender::start(at, &["--cohorts", "16"]);
+    const CHANGED: &str = "a bit that is changed on the way";
     type Lie = Box<dyn Fn(&mut Vec<u8>) -> bool + Send + Sync>;
     let of_answers = |lie: fn(&mut Vec<u8>) -> bool| -> Lie {
         Box::new(move |message| message[KIND] != ANSWER || lie(message))
@@ -242,6 +264,7 @@ fn a_node_that_lies_costs_nobody_a_page() {
             "a token that was not given",
             of_answers(|message| {
                 message[KIND + 1..KIND + 9].fill(0x77);
+                seal(message);
                 true
             }),
         ),
@@ -249,6 +272,8 @@ fn a_node_that_lies_costs_nobody_a_page() {
             "a length that is huge",
             of_answers(|message| {
                 message[..4].fill(0xff);
+                let sum = crc32fast::hash(&message[..8]);
+                message[8..KIND].copy_from_slice(&sum.to_le_bytes());
                 true
             }),
         ),
@@ -263,6 +288,7 @@ fn a_node_that_lies_costs_nobody_a_page() {
             "states that are none",
             of_answers(|message| {
                 message[KIND + 9] = 0x7f;
+                seal(message);
                 true
             }),
         ),
@@ -280,6 +306,16 @@ fn a_node_that_lies_costs_nobody_a_page() {
                 for (index, byte) in message[KIND + 9..].iter_mut().enumerate() {
                     *byte = (index * 7919) as u8;
                 }
+                seal(message);
+                true
+            }),
+        ),
+        (
+            CHANGED,
+            // Mostly in what users see of the page.
+            of_answers(|message| {
+                let at = KIND + (message.len() - KIND) * 3 / 4;
+                message[at] ^= 1;
                 true
             }),
         ),
@@ -289,6 +325,7 @@ fn a_node_that_lies_costs_nobody_a_page() {
         let server = Server::start(&banking(), &["--device", &remote(&[liar])]);
         until("it is used", || figure(&server, CONNECTIONS) > 0);
         passed(load(&server, 40, 1));
+        assert_eq!(figure(&server, CORRUPT) > 0, lie == CHANGED, "{lie}");
         let why = server.said("a device node is not used");
         assert!(why["fields"]["why"].as_str().is_some(), "{lie}: {why}");
         assert_eq!(
