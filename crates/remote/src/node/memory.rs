@@ -14,13 +14,6 @@ use std::time::Duration;
 /// run meanwhile, and less than front ends wait for a stage.
 const SHORT_MAX: Duration = Duration::from_millis(500);
 
-/// Since when there was no room, the last time that it was looked for.
-#[derive(Debug, Default)]
-pub(super) struct Short {
-    for_answers: Option<Time>,
-    for_cohorts: Option<Time>,
-}
-
 impl NodeWorker {
     /// Whether answers leave room for another; where they do not it is looked again soon.
     pub(super) fn has_room_for_answers(&mut self, port: &mut dyn Port, now: Time) -> bool {

@@ -1,7 +1,6 @@
 //! Works at a node: whose turn it is, and what executors make of them.
 
 use super::connection::Connection;
-use super::memory::Short;
 use super::options::{ExecutorFactory, Limits};
 use super::services::Services;
 use crate::bundle::Compiled;
@@ -32,6 +31,13 @@ pub(super) struct Running {
     /// The front end's.
     token: u64,
     stage: usize,
+}
+
+/// Since when there was no room, the last time that it was looked for. See memory.rs.
+#[derive(Debug, Default)]
+pub(super) struct Short {
+    pub(super) for_answers: Option<Time>,
+    pub(super) for_cohorts: Option<Time>,
 }
 
 /// A thread of a node. See worker.rs.
