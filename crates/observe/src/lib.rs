@@ -7,7 +7,7 @@
 //!   Writer: families, labels, samples  the Prometheus text format (families.rs)
 //!        |
 //!        v
-//!   Observed::tell(path)  <----------- the admin listener, on a thread of its own (admin.rs), which
+//!   Observed::tell(path)  <----------- the admin listener, on a thread of its own (admin.rs), that
 //!        ^                             looks after workers that hang, too (hangs.rs)
 //!        |
 //!   Dashboard: panels <--------------- a page for people, which shows them live (dashboard.rs)

@@ -119,7 +119,7 @@ impl Snapshot {
         );
         let _ = writeln!(
             text,
-            "requests     {} arrivals and completions told of, {} lost, {} garbage; {} under way; {} \
+            "requests     {} arrivals and completions told, {} lost, {} garbage; {} under way; {} \
              classes",
             self.counts.records,
             self.counts.lost,
