@@ -1,5 +1,6 @@
-//! Whether a worker hangs: no turn of a loop takes long, whatever is asked of it. What waits for a
-//! disk, a database or another server is on threads of its own.
+//! Whether a worker hangs: no turn of a loop takes long, whatever is asked of it. For servers in
+//! which what waits for a disk, a database or another server is on threads of its own: a node of a
+//! keyspace waits for its disk in turns, and a new start would mend no disk.
 
 use crate::admin;
 use rhythm_net::clock;

@@ -496,7 +496,7 @@ impl Driver {
             0 if !has_looked => (asked, 0),
             // The last that it did was to look, when the time was up; this thread may have been
             // kept from its core since.
-            0 => (until.map_or(now, |until| until.clamp(asked, now)), 0),
+            0 => (until.map_or(now, |until| until.max(asked).min(now)), 0),
             listed if listed < events.capacity() => (asked, 0),
             _ => {
                 let others = self.listeners.len() + self.wakers.len();
