@@ -2,20 +2,41 @@
 //!
 //!     borrow lend BYTES                              prints the address that it lends at
 //!     borrow run ADDRESS LOCAL REMOTE PROGRAM ...    runs a program with the donor's memory
+//!     borrow run A,B,... LOCAL REMOTE PROGRAM ...    has every page at two of these donors
+//!     borrow run agent:SOCKET LOCAL REMOTE ...       has a donor found by an agent
+//!     borrow run mirror:SOCKET LOCAL REMOTE ...      has two
 //!
 //! The key is the same constant for both, so this is for trying things out; `rhythm venice lend`
 //! and `rhythm venice run` have one in a file.
 
-use rhythm_venice::loan::{LoanId, LoanKey};
+use rhythm_venice::agent::client::Client;
+use rhythm_venice::agent::supply::ByAgent;
+use rhythm_venice::loan::LoanKey;
 use rhythm_venice::memory::donor::Donor;
 use rhythm_venice::memory::run::{Options, run};
+use rhythm_venice::memory::supply::{Named, Supply};
 use std::env;
 use std::error::Error;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 const KEY: LoanKey = LoanKey([7; 32]);
+
+/// Who finds donors, and whether two have each page.
+fn supply(donors: &str) -> Result<(Box<dyn Supply>, bool), Box<dyn Error>> {
+    if let Some((how @ ("agent" | "mirror"), socket)) = donors.split_once(':') {
+        let client = Client::connect(Path::new(socket))?;
+        let supply = ByAgent::new(client, Duration::from_secs(10));
+        return Ok((Box::new(supply), how == "mirror"));
+    }
+    let donors: Result<Vec<SocketAddr>, _> = donors.split(',').map(str::parse).collect();
+    let donors = donors?;
+    let mirror = donors.len() > 1;
+    Ok((Box::new(Named::new(donors, KEY)), mirror))
+}
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
@@ -31,23 +52,23 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
                 std::thread::park();
             }
         }
-        ["run", donor, local, remote, program, ..] => {
+        ["run", donors, local, remote, program, ..] => {
+            let (supply, mirror) = supply(donors)?;
             let options = Options {
-                donor: donor.parse()?,
-                loan: LoanId(0),
-                key: KEY,
+                mirror,
+                refill: 64 << 20,
                 local: local.parse()?,
                 remote: remote.parse()?,
                 threshold: 128 << 10,
                 told: None,
             };
-            let ended = run(&options, program.as_ref(), &arguments[5..])?;
-            if let Some(lost) = ended.lost {
-                eprintln!("the donor {donor} is lost: {lost}");
+            let ended = run(&options, supply, program.as_ref(), &arguments[5..])?;
+            if let Some(gone) = ended.lost {
+                eprintln!("memory is lost, with {gone}");
             }
             eprintln!("{}", ended.figures);
             Ok(ExitCode::from(ended.code))
         }
-        _ => Err("borrow lend BYTES, or borrow run ADDRESS LOCAL REMOTE PROGRAM ...".into()),
+        _ => Err("borrow lend BYTES, or borrow run ADDRESS[,...] LOCAL REMOTE PROGRAM ...".into()),
     }
 }

@@ -3,18 +3,18 @@
 use super::{common, key};
 use crate::logs;
 use crate::output::complain;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use rhythm_engine::settings::LogFormat;
-use rhythm_venice::agent::client::{Borrowed, Client, Event};
-use rhythm_venice::loan::{LoanId, LoanKey};
+use rhythm_venice::agent::client::Client;
+use rhythm_venice::agent::supply::ByAgent;
 use rhythm_venice::memory::run::{self, Options, RunError};
+use rhythm_venice::memory::supply::{Named, Supply};
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread;
 use std::time::Duration;
 
 /// Run a program whose memory is partly another machine's.
@@ -25,14 +25,16 @@ use std::time::Duration;
 /// needs root, since the kernel tells nobody else of forks.
 ///
 /// What it forks is looked after too; what these execute is not. If the donor or this command
-/// dies, the program is ended by SIGBUS: it never reads wrong bytes.
+/// dies, the program is ended by SIGBUS: it never reads wrong bytes. With --mirror it goes on
+/// without one of its two donors. A donor that an agent found, and that wants its memory back,
+/// gets it once its pages are at another.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Memory that each process has here at most, such as 256M
     #[arg(long, value_name = "BYTES", value_parser = common::bytes)]
     local: u64,
 
-    /// Memory of the donor, such as 2G
+    /// Memory of the donor, such as 2G; with --mirror, of each of the two
     #[arg(long, value_name = "BYTES", value_parser = common::bytes)]
     remote: u64,
 
@@ -40,9 +42,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["donor", "key_file"])]
     agent: Option<PathBuf>,
 
-    /// Who lends, without an agent: where `rhythm venice lend` listens
+    /// Who lends, without an agent: where `rhythm venice lend` listens. With --mirror it is given
+    /// twice, or more often: all but two are for when one of these is lost
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7070")]
-    donor: String,
+    donor: Vec<String>,
+
+    /// Have every page at two donors: the death of one is a line in the log, and costs nothing
+    #[arg(long)]
+    mirror: bool,
+
+    /// With how much a second, at most, another donor is filled in place of one that was lost
+    #[arg(long, value_name = "BYTES", value_parser = common::bytes, default_value = "64M")]
+    refill: u64,
 
     /// The secret that the donor has
     #[arg(long, value_name = "FILE")]
@@ -63,23 +74,20 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     logs::start(LogFormat::Text)?;
-    let loan = Loan::of(&args)?;
-    let donor = loan.donor;
+    let supply = supply(&args)?;
     let options = Options {
-        donor,
-        loan: loan.id,
-        key: loan.key.clone(),
+        mirror: args.mirror,
+        refill: args.refill,
         local: args.local,
         remote: args.remote,
         threshold: args.threshold.max(4096),
         told: args.stats.map(Duration::from_secs),
     };
     let (program, arguments) = args.program.split_first().context("no program is given")?;
-    let ended = run::run(&options, program, arguments).map_err(explained)?;
-    drop(loan);
-    if let Some(lost) = &ended.lost {
+    let ended = run::run(&options, supply, program, arguments).map_err(explained)?;
+    if let Some(gone) = &ended.lost {
         complain(format_args!(
-            "rhythm venice: donor {donor} is lost, and the program ended for it: {lost}"
+            "rhythm venice: memory is lost, and the program ended for it, with {gone}"
         ));
     }
     complain(format_args!("rhythm venice: {}", ended.figures));
@@ -88,7 +96,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 
 /// Why a program was not run, and what helps where nobody lends.
 fn explained(error: RunError) -> anyhow::Error {
-    if let RunError::Donor { donor, lost } = &error {
+    let of_donor = match &error {
+        RunError::NoMirror(error) => error.as_ref(),
+        error => error,
+    };
+    if let RunError::Donor { donor, lost } = of_donor {
         let why = lost
             .source()
             .and_then(|why| why.downcast_ref::<io::Error>());
@@ -105,56 +117,36 @@ fn explained(error: RunError) -> anyhow::Error {
 /// How long a loan is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a program's memory is borrowed by.
-struct Loan {
-    id: LoanId,
-    key: LoanKey,
-    donor: SocketAddr,
-    /// Of an agent: given back when it is dropped.
-    _borrowed: Option<Borrowed>,
-}
-
-impl Loan {
-    fn of(args: &Args) -> Result<Loan> {
-        let Some(agent) = &args.agent else {
-            let key_file = args.key_file.as_deref().context(
-                "say --key-file FILE, the secret of the donor, or --agent SOCKET, whose monitor \
-                 finds one (docs/venice-monitor.md)",
-            )?;
-            return Ok(Loan {
-                // A share of what the donor offers.
-                id: LoanId(0),
-                key: key::read(key_file)?,
-                donor: resolve(&args.donor)?,
-                _borrowed: None,
-            });
-        };
-        let client = Client::connect(agent)?;
-        let borrowed = client.borrow(args.remote, PATIENCE)?;
-        let (id, donor) = (borrowed.loan, borrowed.donor);
-        tracing::info!(loan = %id, %donor, bytes = borrowed.bytes, "memory is borrowed");
-        let tell = move || client.events().iter().for_each(tell);
-        let name = "venice-events".to_owned();
-        thread::Builder::new().name(name).spawn(tell)?;
-        Ok(Loan {
-            id,
-            key: borrowed.key.clone(),
-            donor,
-            _borrowed: Some(borrowed),
-        })
+/// Who finds the donors of a program.
+fn supply(args: &Args) -> Result<Box<dyn Supply>> {
+    if let Some(agent) = &args.agent {
+        return Ok(Box::new(ByAgent::new(Client::connect(agent)?, PATIENCE)));
     }
-}
-
-/// Tells the log what becomes of the loan. Memory that is taken back ends the program: its pages
-/// can go nowhere else.
-fn tell(event: Event) {
-    match event {
-        Event::Broken { loan, why } => tracing::warn!(%loan, %why, "the loan is over"),
-        Event::ReclaimWanted { loan, within } => {
-            tracing::warn!(%loan, ?within, "the donor needs its memory, and takes it then");
-        }
-        Event::AgentGone => tracing::warn!("the agent of this machine is gone"),
+    let key_file = args.key_file.as_deref().context(
+        "say --key-file FILE, the secret of the donor, or --agent SOCKET, whose monitor finds one \
+         (docs/venice-monitor.md)",
+    )?;
+    let mut donors = Vec::new();
+    for donor in &args.donor {
+        let address = resolve(donor)?;
+        ensure!(
+            !donors.contains(&address),
+            "--donor {donor} is named twice: name another"
+        );
+        donors.push(address);
     }
+    match args.mirror {
+        true => ensure!(
+            donors.len() > 1,
+            "--mirror has every page at two donors: name another with --donor, or let --agent \
+             find both"
+        ),
+        false => ensure!(
+            donors.len() == 1,
+            "several donors are for --mirror, where each page is at two of them"
+        ),
+    }
+    Ok(Box::new(Named::new(donors, key::read(key_file)?)))
 }
 
 /// The address of a donor that is named.

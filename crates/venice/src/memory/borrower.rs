@@ -42,8 +42,11 @@ pub enum Lost {
     #[error("a page came back otherwise than it was sent")]
     Damaged,
     /// It says nothing any more.
-    #[error("it has not answered for {} s", ANSWER_TIME.as_secs())]
-    Silent,
+    #[error("it has not answered for {} s", .0.as_secs())]
+    Silent(Duration),
+    /// Who looks after loans says that it is over.
+    #[error("{0}")]
+    Broken(String),
 }
 
 /// A connection to a donor, with a loan.
@@ -159,6 +162,22 @@ impl Borrower {
         self.donor
     }
 
+    /// Both.
+    pub(super) fn names(&self) -> (SocketAddr, LoanId) {
+        (self.donor, self.loan)
+    }
+
+    /// Requests without an answer.
+    pub(super) fn waiting(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// For how long it has not answered what it was asked.
+    pub(super) fn silence(&self, now: Instant) -> Duration {
+        let first = self.asked.front();
+        first.map_or(Duration::ZERO, |first| now.duration_since(first.since))
+    }
+
     /// Asks something; its id. It leaves with [`flush`](Self::flush).
     pub(super) fn ask(&mut self, request: &Request<'_>, now: Instant) -> u64 {
         let id = self.next_id;
@@ -247,9 +266,9 @@ impl Borrower {
     }
 
     fn check_time(&self, now: Instant) -> Result<(), Lost> {
-        match self.asked.front() {
-            Some(first) if now.duration_since(first.since) > ANSWER_TIME => Err(Lost::Silent),
-            _ => Ok(()),
+        match self.silence(now) > ANSWER_TIME {
+            true => Err(Lost::Silent(ANSWER_TIME)),
+            false => Ok(()),
         }
     }
 }

@@ -11,6 +11,8 @@ mod pages;
 mod program;
 pub mod run;
 mod space;
+mod store;
 mod streams;
+pub mod supply;
 mod uffd;
 pub mod wire;

@@ -3,12 +3,13 @@
 //! A small library (preload/) is loaded into it, from a file in memory: its large mappings come
 //! from a region whose page faults this process answers, as the pager (`pager.rs`).
 
-use super::borrower::{Borrower, Lost};
+use super::borrower::Lost;
 use super::figures::Figures;
 use super::pager::{Limits, Pager};
 use super::program::{self, ProgramError};
+use super::store::{Gone, Keeping, Store};
+use super::supply::{self, Lines, Names, NoDonor, Supply};
 use super::uffd::{self, PAGE};
-use crate::loan::{LoanId, LoanKey};
 use rhythm_net::signal::{self, Signal, SignalWatch};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
@@ -25,7 +26,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use tracing::warn;
 
@@ -42,15 +43,13 @@ const FILE_BYTES_MIN: u64 = 16 << 20;
 /// What a program is run with.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who lends.
-    pub donor: SocketAddr,
-    /// Which loan; 0 for a share of what is offered to all who have the key.
-    pub loan: LoanId,
-    /// The loan's secret.
-    pub key: LoanKey,
+    /// Whether two donors have each page, so that one may be lost.
+    pub mirror: bool,
+    /// With so many bytes a second, at most, another donor is filled where one was lost.
+    pub refill: u64,
     /// Bytes of its large mappings that a process has here at most.
     pub local: u64,
-    /// Bytes that the donor is asked for.
+    /// Bytes that each donor is asked for.
     pub remote: u64,
     /// Bytes of a mapping that is large.
     pub threshold: u64,
@@ -65,8 +64,8 @@ pub struct Ended {
     pub code: u8,
     /// What was counted.
     pub figures: Figures,
-    /// The donor's memory was lost, and the program ended for that.
-    pub lost: Option<Lost>,
+    /// Memory was lost, and the program ended for that.
+    pub lost: Option<Gone>,
 }
 
 /// Why a program was not run.
@@ -95,6 +94,12 @@ pub enum RunError {
         /// Why.
         lost: Lost,
     },
+    /// Nobody lends.
+    #[error("{0}")]
+    NotLent(String),
+    /// One lends, and no other.
+    #[error("there is no second donor to mirror at: {0}")]
+    NoMirror(Box<RunError>),
     /// The program could not be started.
     #[error("{program} cannot be started: {error}")]
     Start {
@@ -118,19 +123,19 @@ impl From<Errno> for RunError {
 ///
 /// # Errors
 /// [`RunError`], before the program runs.
-pub fn run(options: &Options, program: &OsStr, arguments: &[OsString]) -> Result<Ended, RunError> {
+pub fn run(
+    options: &Options,
+    supply: Box<dyn Supply>,
+    program: &OsStr,
+    arguments: &[OsString],
+) -> Result<Ended, RunError> {
     let path = program::find(program)?;
     uffd::probe().map_err(RunError::Faults)?;
     if !std::path::Path::new("/proc/self/fd").is_dir() {
         return Err(RunError::NoProc);
     }
     let region = region_bytes(options)?;
-    let loan = options.loan;
-    let borrower = Borrower::connect(options.donor, loan, options.key.clone(), options.remote)
-        .map_err(|lost| RunError::Donor {
-            donor: options.donor,
-            lost,
-        })?;
+    let store = store(options, supply)?;
     let (orders, its_orders) = pair()?;
     let (requests, its_requests) = pair()?;
     let limits = Limits {
@@ -138,7 +143,7 @@ pub fn run(options: &Options, program: &OsStr, arguments: &[OsString]) -> Result
         remote: (options.remote / PAGE as u64) as usize,
         told: options.told,
     };
-    let mut pager = Pager::new(borrower, limits, region, orders, requests)?;
+    let mut pager = Pager::new(store, limits, region, orders, requests)?;
 
     let library = File::from(rustix::fs::memfd_create("venice.so", MemfdFlags::empty())?);
     (&library).write_all(LIBRARY)?;
@@ -188,6 +193,34 @@ pub fn run(options: &Options, program: &OsStr, arguments: &[OsString]) -> Result
         figures: pager.figures().clone(),
         lost,
     })
+}
+
+/// Where pages are to go: to one donor, or to two.
+fn store(options: &Options, mut supply: Box<dyn Supply>) -> Result<Store, RunError> {
+    let keeping = Keeping {
+        copies: if options.mirror { 2 } else { 1 },
+        refill: options.refill.max(PAGE as u64),
+    };
+    let lines = Lines::new()?;
+    supply.listen(lines.notices());
+    let mut donors = Vec::new();
+    for _ in 0..keeping.copies {
+        let apart: Vec<Names> = donors.iter().map(supply::names).collect();
+        let found = supply::connect(&mut *supply, options.remote, &apart);
+        let donor = found.map_err(|why| {
+            let error = match why {
+                NoDonor::NotLent(why) => RunError::NotLent(why),
+                NoDonor::Lost(donor, lost) => RunError::Donor { donor, lost },
+            };
+            match apart.is_empty() {
+                true => error,
+                false => RunError::NoMirror(Box::new(error)),
+            }
+        })?;
+        donors.push(donor);
+    }
+    let line = lines.start(supply, options.remote)?;
+    Ok(Store::new(keeping, donors, line, Instant::now()))
 }
 
 /// Whether a program ends within a moment.

@@ -11,7 +11,7 @@ mod register;
 mod tests;
 
 pub use local::Local;
-pub use message::{Message, VERSION};
+pub use message::{APART_MAX, Message, VERSION};
 pub use reason::{NotLent, Reason, TurnedAway};
 pub use register::{LinkReport, NODE_LOANS_MAX, NODES_MAX, PeerNode, Register, is_place};
 
