@@ -3,6 +3,7 @@
 //!     borrow lend BYTES                              prints the address that it lends at
 //!     borrow run ADDRESS LOCAL REMOTE PROGRAM ...    runs a program with the donor's memory
 //!     borrow run A,B,... LOCAL REMOTE PROGRAM ...    has every page at two of these donors
+//!     borrow run A+B LOCAL REMOTE PROGRAM ...        spreads pages over these donors
 //!     borrow run agent:SOCKET LOCAL REMOTE ...       has a donor found by an agent
 //!     borrow run mirror:SOCKET LOCAL REMOTE ...      has two
 //!
@@ -25,17 +26,17 @@ use std::time::Duration;
 
 const KEY: LoanKey = LoanKey([7; 32]);
 
-/// Who finds donors, and whether two have each page.
-fn supply(donors: &str) -> Result<(Box<dyn Supply>, bool), Box<dyn Error>> {
+/// Who finds donors, whether two have each page, and over how many pages are spread.
+fn supply(donors: &str) -> Result<(Box<dyn Supply>, bool, u8), Box<dyn Error>> {
     if let Some((how @ ("agent" | "mirror"), socket)) = donors.split_once(':') {
         let client = Client::connect(Path::new(socket))?;
         let supply = ByAgent::new(client, Duration::from_secs(10));
-        return Ok((Box::new(supply), how == "mirror"));
+        return Ok((Box::new(supply), how == "mirror", 1));
     }
-    let donors: Result<Vec<SocketAddr>, _> = donors.split(',').map(str::parse).collect();
-    let donors = donors?;
-    let mirror = donors.len() > 1;
-    Ok((Box::new(Named::new(donors, KEY)), mirror))
+    let mirror = donors.contains(',');
+    let stripes = donors.split('+').count() as u8;
+    let donors: Result<Vec<SocketAddr>, _> = donors.split([',', '+']).map(str::parse).collect();
+    Ok((Box::new(Named::new(donors?, KEY)), mirror, stripes))
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -53,9 +54,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             }
         }
         ["run", donors, local, remote, program, ..] => {
-            let (supply, mirror) = supply(donors)?;
+            let (supply, mirror, stripes) = supply(donors)?;
             let options = Options {
                 mirror,
+                stripes,
                 refill: 64 << 20,
                 local: local.parse()?,
                 remote: remote.parse()?,

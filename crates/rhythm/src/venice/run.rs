@@ -42,14 +42,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["donor", "key_file"])]
     agent: Option<PathBuf>,
 
-    /// Who lends, without an agent: where `rhythm venice lend` listens. With --mirror it is given
-    /// twice, or more often: all but two are for when one of these is lost
+    /// Who lends, without an agent: where `rhythm venice lend` listens. With --mirror and --stripes
+    /// it is given several times: those that are not needed are for when one is lost
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7070")]
     donor: Vec<String>,
 
     /// Have every page at two donors: the death of one is a line in the log, and costs nothing
     #[arg(long)]
     mirror: bool,
+
+    /// Spread pages over so many donors, each of which lends its part of --remote; with --mirror,
+    /// over so many pairs. By an agent, these are different machines where there are as many
+    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=16))]
+    stripes: u8,
 
     /// With how much a second, at most, another donor is filled in place of one that was lost
     #[arg(long, value_name = "BYTES", value_parser = common::bytes, default_value = "64M")]
@@ -77,6 +83,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let supply = supply(&args)?;
     let options = Options {
         mirror: args.mirror,
+        stripes: args.stripes,
         refill: args.refill,
         local: args.local,
         remote: args.remote,
@@ -135,17 +142,15 @@ fn supply(args: &Args) -> Result<Box<dyn Supply>> {
         );
         donors.push(address);
     }
-    match args.mirror {
-        true => ensure!(
-            donors.len() > 1,
-            "--mirror has every page at two donors: name another with --donor, or let --agent \
-             find both"
-        ),
-        false => ensure!(
-            donors.len() == 1,
-            "several donors are for --mirror, where each page is at two of them"
-        ),
-    }
+    ensure!(
+        donors.len() > 1 || !args.mirror,
+        "--mirror has every page at two donors: name another with --donor, or let --agent find both"
+    );
+    ensure!(
+        donors.len() == 1 || args.mirror || args.stripes > 1,
+        "several donors are for --mirror, where each page is at two of them, and for --stripes, \
+         where each has a part: say which, or both"
+    );
     Ok(Box::new(Named::new(donors, key::read(key_file)?)))
 }
 

@@ -13,6 +13,7 @@ pub mod run;
 mod space;
 mod store;
 mod streams;
+mod stripes;
 pub mod supply;
 mod uffd;
 pub mod wire;

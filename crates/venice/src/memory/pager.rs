@@ -1,8 +1,8 @@
 //! The pager: one thread that answers the page faults of a program and of what it forks.
 //!
 //! A fault is answered with zeros, with a page that is still on its way out, or with one that a
-//! donor is asked for (`faults.rs`; `../store.rs` knows which); several are asked for at a time, and pages ahead where faults
-//! go in steps (`streams.rs`). Pages leave ahead of need (`evict.rs`): the helper thread in the
+//! donor is asked for (`faults.rs`; `store.rs` knows which); several are asked for at a time, and
+//! pages ahead where faults go in steps (`streams.rs`). Pages leave ahead of need (`evict.rs`): the helper thread in the
 //! program is told which, protects those that may differ from what the donor has, copies them into
 //! a buffer, drops them and says so. Until then whoever touches them waits; a write is never lost,
 //! since it waits for the page to be back. `events.rs` has forks, and ranges that the program
@@ -120,7 +120,7 @@ impl Pager {
                 self.memory.came(event);
             }
             self.memory.store.look(now);
-            self.memory.figures.donors = self.memory.store.counts;
+            self.memory.figures.donors = self.memory.store.counts();
         }
         self.memory.bring_again();
         self.discard_where_possible();

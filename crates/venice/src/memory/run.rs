@@ -3,12 +3,13 @@
 //! A small library (preload/) is loaded into it, from a file in memory: its large mappings come
 //! from a region whose page faults this process answers, as the pager (`pager.rs`).
 
-use super::borrower::Lost;
+use super::borrower::{Borrower, Lost};
 use super::figures::Figures;
 use super::pager::{Limits, Pager};
 use super::program::{self, ProgramError};
 use super::store::{Gone, Keeping, Store};
-use super::supply::{self, Lines, Names, NoDonor, Supply};
+use super::stripes::{Stripes, slots_each};
+use super::supply::{self, Held, Names, NoDonor, Source, Supply};
 use super::uffd::{self, PAGE};
 use rhythm_net::signal::{self, Signal, SignalWatch};
 use rustix::fs::MemfdFlags;
@@ -45,11 +46,13 @@ const FILE_BYTES_MIN: u64 = 16 << 20;
 pub struct Options {
     /// Whether two donors have each page, so that one may be lost.
     pub mirror: bool,
+    /// Over how many donors, or pairs of such, pages are spread: at least one.
+    pub stripes: u8,
     /// With so many bytes a second, at most, another donor is filled where one was lost.
     pub refill: u64,
     /// Bytes of its large mappings that a process has here at most.
     pub local: u64,
-    /// Bytes that each donor is asked for.
+    /// Bytes that are asked for, of all stripes together.
     pub remote: u64,
     /// Bytes of a mapping that is large.
     pub threshold: u64,
@@ -135,7 +138,7 @@ pub fn run(
         return Err(RunError::NoProc);
     }
     let region = region_bytes(options)?;
-    let store = store(options, supply)?;
+    let store = stripes(options, supply)?;
     let (orders, its_orders) = pair()?;
     let (requests, its_requests) = pair()?;
     let limits = Limits {
@@ -195,32 +198,54 @@ pub fn run(
     })
 }
 
-/// Where pages are to go: to one donor, or to two.
-fn store(options: &Options, mut supply: Box<dyn Supply>) -> Result<Store, RunError> {
+/// Where pages are to go: to one donor, or to two, and that as often as there are stripes.
+fn stripes(options: &Options, mut supply: Box<dyn Supply>) -> Result<Stripes, RunError> {
     let keeping = Keeping {
         copies: if options.mirror { 2 } else { 1 },
         refill: options.refill.max(PAGE as u64),
     };
-    let lines = Lines::new()?;
-    supply.listen(lines.notices());
-    let mut donors = Vec::new();
-    for _ in 0..keeping.copies {
-        let apart: Vec<Names> = donors.iter().map(supply::names).collect();
-        let found = supply::connect(&mut *supply, options.remote, &apart);
-        let donor = found.map_err(|why| {
-            let error = match why {
-                NoDonor::NotLent(why) => RunError::NotLent(why),
-                NoDonor::Lost(donor, lost) => RunError::Donor { donor, lost },
-            };
-            match apart.is_empty() {
-                true => error,
-                false => RunError::NoMirror(Box::new(error)),
-            }
-        })?;
-        donors.push(donor);
+    let (page, count) = (PAGE as u64, u64::from(options.stripes));
+    let bytes = slots_each(options.remote / page, count) * page;
+    let mut source = Source::new()?;
+    supply.listen(source.notices());
+    let mut all = Vec::new();
+    let mut stores = Vec::new();
+    for number in 0..options.stripes as usize {
+        let mut donors: Vec<(Borrower, Held)> = Vec::new();
+        for _ in 0..keeping.copies {
+            let apart: Vec<Names> = donors.iter().map(|(it, _)| it.names()).collect();
+            let (borrower, held) = another(&mut *supply, bytes, &apart, &all)?;
+            all.push(borrower.names());
+            donors.push((borrower, held));
+        }
+        let line = source.line(number);
+        stores.push(Store::new(keeping, donors, line, Instant::now()));
     }
-    let line = lines.start(supply, options.remote)?;
-    Ok(Store::new(keeping, donors, line, Instant::now()))
+    source.start(supply, bytes)?;
+    Ok(Stripes::new(stores, source))
+}
+
+/// A donor that is none of these for sure, and none of all others where that can be.
+fn another(
+    supply: &mut dyn Supply,
+    bytes: u64,
+    apart: &[Names],
+    all: &[Names],
+) -> Result<(Borrower, Held), RunError> {
+    let mut found = supply::connect(supply, bytes, all);
+    if found.is_err() && apart.len() < all.len() {
+        found = supply::connect(supply, bytes, apart);
+    }
+    found.map_err(|why| {
+        let error = match why {
+            NoDonor::NotLent(why) => RunError::NotLent(why),
+            NoDonor::Lost(donor, lost) => RunError::Donor { donor, lost },
+        };
+        match apart.is_empty() {
+            true => error,
+            false => RunError::NoMirror(Box::new(error)),
+        }
+    })
 }
 
 /// Whether a program ends within a moment.
@@ -294,6 +319,9 @@ fn region_bytes(options: &Options) -> Result<u64, RunError> {
     }
     let used = options.local.saturating_add(options.remote);
     let bytes = used.saturating_mul(8).saturating_add(1 << 30) / REGION_UNIT * REGION_UNIT;
+    if options.stripes == 0 {
+        return Err(bounds("pages are to be somewhere: give one stripe or more"));
+    }
     // Pages are counted in 32 bits.
     if bytes / PAGE as u64 > u64::from(u32::MAX) {
         return Err(bounds(

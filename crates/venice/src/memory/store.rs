@@ -235,9 +235,4 @@ impl Store {
             (replica.borrower.as_fd(), PollFlags::IN | out)
         })
     }
-
-    /// What is readable when there is something to [`hear`](Self::hear).
-    pub(super) fn bell(&self) -> BorrowedFd<'_> {
-        self.seeking.line.as_fd()
-    }
 }

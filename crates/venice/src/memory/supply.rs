@@ -120,7 +120,8 @@ pub(super) type Found = Result<(Borrower, Held), String>;
 /// What a pager hears.
 #[derive(Debug)]
 pub(super) enum News {
-    Found(Found),
+    /// Of what a store sought.
+    Found(usize, Found),
     Notice(Notice),
 }
 
@@ -168,27 +169,27 @@ pub(super) fn connect(
     }
 }
 
-/// Whose a connection is.
-pub(super) fn names((borrower, _): &(Borrower, Held)) -> Names {
-    borrower.names()
-}
+/// What is wanted: for which store, and of none of these.
+type Wanted = (usize, Vec<Names>);
 
-/// A pager's end of the thread that finds donors.
+/// By which a store has donors sought.
 #[derive(Debug)]
 pub(super) struct Line {
-    wanted: Sender<Vec<Names>>,
-    news: Receiver<News>,
-    bell: Arc<OwnedFd>,
+    wanted: Sender<Wanted>,
+    store: usize,
 }
 
-/// What will be a [`Line`], once there is somebody who finds donors.
+/// What is heard of donors, of all stores.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct Source {
     news: Receiver<News>,
     notices: Notices,
+    wanted: Sender<Wanted>,
+    /// Until there is somebody who finds donors.
+    orders: Option<Receiver<Wanted>>,
 }
 
-impl Lines {
+impl Source {
     /// # Errors
     /// There is no descriptor for it.
     pub(super) fn new() -> io::Result<Self> {
@@ -196,7 +197,19 @@ impl Lines {
         let bell = Arc::new(bell);
         let (to, news) = channel();
         let notices = Notices { to, bell };
-        Ok(Self { news, notices })
+        let (wanted, orders) = channel();
+        Ok(Self {
+            news,
+            notices,
+            wanted,
+            orders: Some(orders),
+        })
+    }
+
+    /// For a store, by its number.
+    pub(super) fn line(&self, store: usize) -> Line {
+        let wanted = self.wanted.clone();
+        Line { wanted, store }
     }
 
     /// Where notices go.
@@ -204,47 +217,47 @@ impl Lines {
         self.notices.clone()
     }
 
-    /// Has a thread find donors of so many bytes each, when they are wanted. It ends with the
-    /// line, or with what it waits for then.
+    /// Has a thread find donors of so many bytes each, when they are wanted, once.
     ///
     /// # Errors
     /// There is no thread for it.
-    pub(super) fn start(self, mut supply: Box<dyn Supply>, bytes: u64) -> io::Result<Line> {
-        let (wanted, orders) = channel::<Vec<Names>>();
-        let Self { news, notices } = self;
-        let bell = Arc::clone(&notices.bell);
+    pub(super) fn start(&mut self, mut supply: Box<dyn Supply>, bytes: u64) -> io::Result<()> {
+        let Some(orders) = self.orders.take() else {
+            return Ok(());
+        };
+        let notices = self.notices.clone();
         let find = move || {
-            for apart in orders {
+            for (store, apart) in orders {
                 let found = connect(&mut *supply, bytes, &apart).map_err(|why| match why {
                     NoDonor::NotLent(why) => why,
                     NoDonor::Lost(donor, lost) => format!("donor {donor}: {lost}"),
                 });
-                notices.post(News::Found(found));
+                notices.post(News::Found(store, found));
             }
         };
         let name = "venice-supply".to_owned();
         std::thread::Builder::new().name(name).spawn(find)?;
-        Ok(Line { wanted, news, bell })
+        Ok(())
+    }
+
+    /// What is new, all of it: to be asked for when the descriptor can be read.
+    pub(super) fn take(&self) -> Vec<News> {
+        // First: what is posted after it rings again.
+        let _ = rustix::io::read(&self.notices.bell, &mut [0; 8]);
+        self.news.try_iter().collect()
+    }
+}
+
+impl AsFd for Source {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.notices.bell.as_fd()
     }
 }
 
 impl Line {
     /// Has a donor sought that is none of these. False: there is nobody who would.
     pub(super) fn seek(&self, apart: Vec<Names>) -> bool {
-        self.wanted.send(apart).is_ok()
-    }
-
-    /// What is new, all of it: to be asked for when the descriptor can be read.
-    pub(super) fn take(&self) -> Vec<News> {
-        // First: what is posted after it rings again.
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-        self.news.try_iter().collect()
-    }
-}
-
-impl AsFd for Line {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.wanted.send((self.store, apart)).is_ok()
     }
 }
 
@@ -270,22 +283,32 @@ mod tests {
 
     #[test]
     fn the_bell_rings_until_all_is_heard() {
-        let lines = Lines::new().expect("a descriptor");
-        let notices = lines.notices();
-        let supply = Box::new(Named::new(Vec::new(), LoanKey([1; 32])));
-        let line = lines.start(supply, 1).expect("a thread");
-        assert!(line.take().is_empty());
+        let mut source = Source::new().expect("a descriptor");
+        let notices = source.notices();
+        assert!(source.take().is_empty());
         let loan = LoanId(3);
         let within = Duration::from_secs(1);
         for _ in 0..2 {
             notices.tell(Notice::Wanted { loan, within });
         }
-        assert_eq!((line.take().len(), line.take().len()), (2, 0));
+        assert_eq!((source.take().len(), source.take().len()), (2, 0));
         notices.tell(Notice::Wanted { loan, within });
         let mut bell = [0; 8];
-        assert!(rustix::io::read(&line, &mut bell).is_ok());
-        assert_eq!(line.take().len(), 1);
-        assert!(rustix::io::read(&line, &mut bell).is_err(), "it is silent");
-        assert!(line.seek(Vec::new()), "there is somebody");
+        assert!(rustix::io::read(&source, &mut bell).is_ok());
+        assert_eq!(source.take().len(), 1);
+        assert!(
+            rustix::io::read(&source, &mut bell).is_err(),
+            "it is silent"
+        );
+        let supply = Box::new(Named::new(Vec::new(), LoanKey([1; 32])));
+        source.start(supply, 1).expect("a thread");
+        assert!(source.line(7).seek(Vec::new()), "there is somebody");
+        let news = loop {
+            if let Some(news) = source.take().pop() {
+                break news;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        assert!(matches!(news, News::Found(7, Err(_))), "{news:?}");
     }
 }

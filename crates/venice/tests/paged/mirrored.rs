@@ -96,6 +96,52 @@ fn what_the_only_donor_had_is_lost_and_never_read_otherwise() {
     }
 }
 
+#[test]
+fn pages_are_spread_over_donors_and_each_of_them_is_needed() {
+    if !is_possible() {
+        return;
+    }
+    let donors = [(); 3].map(|()| here());
+    let names = [0, 1, 2].map(|at: usize| donors[at].1.clone());
+    let mut busy = Busy::start(&names.join("+"));
+    let used = [0, 1, 2].map(|at: usize| used(&donors[at].0));
+    // Twelve mebibytes and more are away, in extents of one.
+    assert!(
+        used.iter().all(|used| (3 * MIB..6 * MIB).contains(used)),
+        "{used:?}"
+    );
+    let [first, second, third] = donors;
+    drop(second);
+    let status = busy.0.wait();
+    let said = busy.said();
+    assert_eq!(status.code(), Some(128 + 7), "{said}");
+    assert!(said.contains(&format!("of donor {}: ", names[1])), "{said}");
+    drop((first, third));
+}
+
+#[test]
+fn stripes_are_mirrored_each_by_itself() {
+    if !is_possible() {
+        return;
+    }
+    let donors = [(); 4].map(|()| here());
+    let names = [0, 1, 2, 3].map(|at: usize| donors[at].1.clone());
+    let [a, b, c, d] = &names;
+    let busy = Busy::start(&format!("{a},{b}+{c},{d}"));
+    let used = [0, 1, 2, 3].map(|at: usize| used(&donors[at].0));
+    assert!(
+        used.iter().all(|used| (5 * MIB..9 * MIB).contains(used)),
+        "{used:?}"
+    );
+    let [first, second, third, fourth] = donors;
+    // One of each.
+    drop((first, fourth));
+    a_while();
+    let said = busy.end();
+    assert!(said.contains("2 donors lost"), "{said}");
+    drop((second, third));
+}
+
 /// A donor in this process, of which is known how much it has.
 fn here() -> (Donor, String) {
     let donor = Donor::start((Ipv4Addr::LOCALHOST, 0).into(), 64 * MIB).expect("a donor");

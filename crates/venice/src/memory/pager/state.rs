@@ -4,7 +4,8 @@ use crate::memory::figures::Figures;
 use crate::memory::orders::ORDER_PAGES;
 use crate::memory::pages::{Content, NO_SLOT, Slots, State};
 use crate::memory::space::{Library, Space};
-use crate::memory::store::{Bytes, Event as Stored, Store, Whose};
+use crate::memory::store::{Bytes, Event as Stored, Whose};
+use crate::memory::stripes::Stripes;
 use crate::memory::uffd::{Event, PAGE};
 use rhythm_net::sparse::Sparse;
 use rustix::fs::MemfdFlags;
@@ -51,7 +52,7 @@ pub(in crate::memory) struct Limits {
 pub(super) struct Memory {
     pub(super) spaces: HashMap<SpaceId, Space>,
     pub(super) slots: Slots,
-    pub(super) store: Store,
+    pub(super) store: Stripes,
     /// Pages that have come and could not be put where they belong, with their tickets.
     pub(super) again: Vec<(Whose, u64, Box<Bytes>)>,
     pub(super) figures: Figures,
@@ -98,7 +99,7 @@ impl Pager {
     /// # Errors
     /// Where there is no memory for its buffer.
     pub(in crate::memory) fn new(
-        store: Store,
+        store: Stripes,
         limits: Limits,
         region_bytes: u64,
         orders: OwnedFd,

@@ -4,7 +4,7 @@ use super::replica::{Leaves, Replica};
 use super::state::Store;
 use crate::loan::LoanId;
 use crate::memory::borrower::Lost;
-use crate::memory::supply::{Found, News, Notice};
+use crate::memory::supply::Found;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
@@ -30,29 +30,26 @@ impl Store {
         self.seeking.again_at = now + AGAIN;
     }
 
-    /// What those who look after donors say.
-    pub(in crate::memory) fn hear(&mut self, now: Instant) {
-        for news in self.seeking.line.take() {
-            match news {
-                News::Found(found) => self.found(found, now),
-                News::Notice(Notice::Wanted { loan, within }) => {
-                    warn!(%loan, ?within, "a donor wants its memory back, and takes it then");
-                    let mut replicas = self.replicas.iter_mut();
-                    if let Some(replica) = replicas.find(|it| it.borrower.loan() == loan) {
-                        let since = now;
-                        replica.leaves.get_or_insert(Leaves { within, since });
-                        self.seeking.again_at = now;
-                    }
-                }
-                News::Notice(Notice::Broken { loan, why }) => {
-                    warn!(%loan, why, "a loan is over");
-                    self.is_broken(loan, why, now);
-                }
-            }
-        }
+    /// The donor of a loan wants its memory back, if it is one of this store's.
+    pub(in crate::memory) fn is_wanted(
+        &mut self,
+        loan: LoanId,
+        within: Duration,
+        since: Instant,
+    ) -> bool {
+        let mut replicas = self.replicas.iter_mut();
+        let Some(replica) = replicas.find(|it| it.borrower.loan() == loan) else {
+            return false;
+        };
+        let donor = replica.borrower.donor();
+        warn!(%donor, %loan, ?within, "a donor wants its memory back, and takes it then");
+        replica.leaves.get_or_insert(Leaves { within, since });
+        self.seeking.again_at = since;
+        true
     }
 
-    fn found(&mut self, found: Found, now: Instant) {
+    /// Another donor was sought.
+    pub(in crate::memory) fn found(&mut self, found: Found, now: Instant) {
         self.seeking.is_asked = false;
         match found {
             Ok((borrower, held)) if self.lacking() > 0 => {
@@ -75,19 +72,21 @@ impl Store {
         }
     }
 
-    /// A loan is over, as who knows says. Where others have everything, it is done without;
-    /// else it is used for as long as its donor answers.
-    fn is_broken(&mut self, loan: LoanId, why: String, now: Instant) {
+    /// A loan is over, as who knows says, if it is one of this store's. Where others have
+    /// everything, it is done without; else it is used for as long as its donor answers.
+    pub(in crate::memory) fn is_broken(&mut self, loan: LoanId, why: &str, now: Instant) -> bool {
         let broken = |it: &&mut Replica| it.borrower.loan() == loan;
         let Some(replica) = self.replicas.iter_mut().find(broken) else {
-            return;
+            return false;
         };
         let number = replica.number;
-        replica.broken = Some(why.clone());
+        warn!(donor = %replica.borrower.donor(), %loan, why, "a loan is over");
+        replica.broken = Some(why.to_owned());
         self.seeking.again_at = now;
         if self.replicas.iter().any(Replica::is_sound) {
             // Where one is sound, nothing is lost.
-            let _ = self.died(number, Lost::Broken(why), now);
+            let _ = self.died(number, Lost::Broken(why.to_owned()), now);
         }
+        true
     }
 }
