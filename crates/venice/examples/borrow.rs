@@ -26,8 +26,10 @@ use std::time::Duration;
 
 const KEY: LoanKey = LoanKey([7; 32]);
 
+type How = (Box<dyn Supply>, bool, u8);
+
 /// Who finds donors, whether two have each page, and over how many pages are spread.
-fn supply(donors: &str) -> Result<(Box<dyn Supply>, bool, u8), Box<dyn Error>> {
+fn supply(donors: &str) -> Result<How, Box<dyn Error>> {
     if let Some((how @ ("agent" | "mirror"), socket)) = donors.split_once(':') {
         let client = Client::connect(Path::new(socket))?;
         let supply = ByAgent::new(client, Duration::from_secs(10));

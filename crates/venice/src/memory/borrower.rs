@@ -62,6 +62,8 @@ pub(super) struct Borrower {
     next_id: u64,
     /// Requests without an answer.
     asked: VecDeque<Asked>,
+    /// When something came last.
+    heard: Instant,
 }
 
 /// A request without an answer.
@@ -149,6 +151,7 @@ impl Borrower {
             written: 0,
             next_id: 1,
             asked: VecDeque::new(),
+            heard: Instant::now(),
         })
     }
 
@@ -172,10 +175,10 @@ impl Borrower {
         self.asked.len()
     }
 
-    /// For how long it has not answered what it was asked.
+    /// For how long nothing has come of what it was asked.
     pub(super) fn silence(&self, now: Instant) -> Duration {
-        let first = self.asked.front();
-        first.map_or(Duration::ZERO, |first| now.duration_since(first.since))
+        let since = self.asked.front().map(|first| first.since.max(self.heard));
+        since.map_or(Duration::ZERO, |since| now.duration_since(since))
     }
 
     /// Asks something; its id. It leaves with [`flush`](Self::flush).
@@ -249,6 +252,7 @@ impl Borrower {
             Err(error) => return Err(error.into()),
         };
         self.filled += read;
+        self.heard = now;
         let mut start = 0;
         while let Some((answer, id, used)) = parse_answer(&self.input[start..self.filled])? {
             if let Answer::Refused(reason) = answer {
@@ -266,9 +270,11 @@ impl Borrower {
     }
 
     fn check_time(&self, now: Instant) -> Result<(), Lost> {
-        match self.silence(now) > ANSWER_TIME {
-            true => Err(Lost::Silent(ANSWER_TIME)),
-            false => Ok(()),
+        match self.asked.front() {
+            Some(first) if now.duration_since(first.since) > ANSWER_TIME => {
+                Err(Lost::Silent(ANSWER_TIME))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -301,6 +307,7 @@ mod tests {
             written: 0,
             next_id: 1,
             asked: VecDeque::new(),
+            heard: Instant::now(),
         };
         let now = Instant::now();
         let (offset, bytes) = (0, &[1; 4096][..]);

@@ -2,12 +2,12 @@
 //!
 //! A fault is answered with zeros, with a page that is still on its way out, or with one that a
 //! donor is asked for (`faults.rs`; `store.rs` knows which); several are asked for at a time, and
-//! pages ahead where faults go in steps (`streams.rs`). Pages leave ahead of need (`evict.rs`): the helper thread in the
-//! program is told which, protects those that may differ from what the donor has, copies them into
-//! a buffer, drops them and says so. Until then whoever touches them waits; a write is never lost,
-//! since it waits for the page to be back. `events.rs` has forks, and ranges that the program
-//! drops. All state is this thread's; what it may not do now (the kernel refuses while a fork is
-//! under way, a page is just leaving, there is no room) it does at a later turn.
+//! pages ahead where faults go in steps (`streams.rs`). Pages leave ahead of need (`evict.rs`): the
+//! helper thread in the program is told which, protects those that may differ from what the donor
+//! has, copies them into a buffer, drops them and says so. Until then whoever touches them waits; a
+//! write is never lost, since it waits for the page to be back. `events.rs` has forks, and ranges
+//! that the program drops. All state is this thread's; what it may not do now (the kernel refuses
+//! while a fork is under way, a page is just leaving, there is no room) it does at a later turn.
 
 mod events;
 mod evict;

@@ -3,7 +3,7 @@
 //! ```text
 //!   pager --- write, read, free by slot ---> Store ---> Replica ---> Borrower ---> donor
 //!     ^                                       | |  \---> Replica ---> Borrower ---> another
-//!     +------- events: stored, a page --------+ +-----> Line: a thread that finds donors (supply.rs)
+//!     +------- events: stored, a page --------+ +-----> Line: a thread finds donors (supply.rs)
 //! ```
 //!
 //! Each replica is to have every slot. A page is sent to all, and its bytes are kept here until
