@@ -7,11 +7,15 @@
 //!     borrow run agent:SOCKET LOCAL REMOTE ...       has a donor found by an agent
 //!     borrow run mirror:SOCKET LOCAL REMOTE ...      has two
 //!
+//! With the folder of an identity (`rhythm venice join`) in the environment's `IDENTITY` both speak
+//! TLS, and `run` wants NODE@ADDRESS: the node that is to be there. Agents have their own.
+//!
 //! The key is the same constant for both, so this is for trying things out; `rhythm venice lend`
 //! and `rhythm venice run` have one in a file.
 
 use rhythm_venice::agent::client::Client;
 use rhythm_venice::agent::supply::ByAgent;
+use rhythm_venice::identity::{Identity, IdentityError, Sealing};
 use rhythm_venice::loan::LoanKey;
 use rhythm_venice::memory::donor::Donor;
 use rhythm_venice::memory::run::{Options, run};
@@ -22,9 +26,17 @@ use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 const KEY: LoanKey = LoanKey([7; 32]);
+
+/// Who this program is, if it is to be somebody.
+fn identity() -> Result<Option<Arc<Identity>>, IdentityError> {
+    let folder = env::var_os("IDENTITY");
+    let identity = folder.map(|folder| Identity::open(folder.as_ref()).map(Arc::new));
+    identity.transpose()
+}
 
 type How = (Box<dyn Supply>, bool, u8);
 
@@ -37,8 +49,18 @@ fn supply(donors: &str) -> Result<How, Box<dyn Error>> {
     }
     let mirror = donors.contains(',');
     let stripes = donors.split('+').count() as u8;
-    let donors: Result<Vec<SocketAddr>, _> = donors.split([',', '+']).map(str::parse).collect();
-    Ok((Box::new(Named::new(donors?, KEY)), mirror, stripes))
+    let identity = identity()?;
+    let mut named = Vec::new();
+    for donor in donors.split([',', '+']) {
+        let (node, address) = match donor.split_once('@') {
+            Some((node, address)) => (Some(node.parse()?), address),
+            None => (None, donor),
+        };
+        let sealing = identity.clone().zip(node);
+        let sealing = sealing.map(|(identity, donor)| Sealing { identity, donor });
+        named.push((address.parse()?, sealing));
+    }
+    Ok((Box::new(Named::new(named, KEY)), mirror, stripes))
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -47,7 +69,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     match texts.as_slice() {
         ["lend", bytes] => {
             let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            let donor = Donor::start(any, bytes.parse()?)?;
+            let donor = match identity()? {
+                Some(identity) => Donor::start_sealed(any, bytes.parse()?, &identity)?,
+                None => Donor::start(any, bytes.parse()?)?,
+            };
             donor.offer(KEY);
             println!("{}", donor.addresses()[0]);
             // Until somebody ends it.

@@ -7,13 +7,15 @@ use anyhow::{Context, Result, anyhow, ensure};
 use rhythm_engine::settings::LogFormat;
 use rhythm_venice::agent::client::Client;
 use rhythm_venice::agent::supply::ByAgent;
+use rhythm_venice::identity::Sealing;
 use rhythm_venice::memory::run::{self, Options, RunError};
 use rhythm_venice::memory::supply::{Named, Supply};
+use rhythm_venice::name::NodeName;
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -39,7 +41,7 @@ pub(crate) struct Args {
     remote: u64,
 
     /// Borrow of whom the monitor finds: the Unix socket of this machine's agent
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["donor", "key_file"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["donor", "key_file", "donor_node"])]
     agent: Option<PathBuf>,
 
     /// Who lends, without an agent: where `rhythm venice lend` listens. With --mirror and --stripes
@@ -64,6 +66,16 @@ pub(crate) struct Args {
     /// The secret that the donor has
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+
+    /// Who this machine is (`rhythm venice join`), for a donor that speaks TLS [default: with
+    /// --agent, as the agent is]
+    #[arg(long, value_name = "DIR")]
+    identity: Option<PathBuf>,
+
+    /// The node that is to be at --donor, by its certificate; with --identity, as many times as
+    /// --donor, and in the same order
+    #[arg(long, value_name = "NODE", requires = "identity")]
+    donor_node: Vec<NodeName>,
 
     /// What is large: mappings of less stay here
     #[arg(long, value_name = "BYTES", value_parser = common::bytes, default_value = "128K")]
@@ -101,6 +113,22 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(ended.code))
 }
 
+/// How a donor is reached that is named.
+pub(super) fn sealing(
+    identity: Option<&Path>,
+    donor: Option<&NodeName>,
+) -> Result<Option<Sealing>> {
+    let Some(folder) = identity else {
+        return Ok(None);
+    };
+    let donor = donor.cloned().context(
+        "say --donor-node NODE, too: the donor must show a certificate of that node, or anybody \
+         who has one could be it",
+    )?;
+    let identity = common::identity(folder)?;
+    Ok(Some(Sealing { identity, donor }))
+}
+
 /// Why a program was not run, and what helps where nobody lends.
 fn explained(error: RunError) -> anyhow::Error {
     let of_donor = match &error {
@@ -127,20 +155,25 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Who finds the donors of a program.
 fn supply(args: &Args) -> Result<Box<dyn Supply>> {
     if let Some(agent) = &args.agent {
-        return Ok(Box::new(ByAgent::new(Client::connect(agent)?, PATIENCE)));
+        let by_agent = ByAgent::new(Client::connect(agent)?, PATIENCE);
+        return Ok(Box::new(match &args.identity {
+            Some(folder) => by_agent.as_party(common::identity(folder)?),
+            None => by_agent,
+        }));
     }
     let key_file = args.key_file.as_deref().context(
         "say --key-file FILE, the secret of the donor, or --agent SOCKET, whose monitor finds one \
          (docs/venice-monitor.md)",
     )?;
-    let mut donors = Vec::new();
-    for donor in &args.donor {
+    let sealings = sealings(args)?;
+    let mut donors: Vec<(SocketAddr, Option<Sealing>)> = Vec::new();
+    for (donor, sealing) in args.donor.iter().zip(sealings) {
         let address = resolve(donor)?;
         ensure!(
-            !donors.contains(&address),
+            donors.iter().all(|(other, _)| *other != address),
             "--donor {donor} is named twice: name another"
         );
-        donors.push(address);
+        donors.push((address, sealing));
     }
     ensure!(
         donors.len() > 1 || !args.mirror,
@@ -154,13 +187,29 @@ fn supply(args: &Args) -> Result<Box<dyn Supply>> {
     Ok(Box::new(Named::new(donors, key::read(key_file)?)))
 }
 
+/// How each donor is reached that is named.
+fn sealings(args: &Args) -> Result<Vec<Option<Sealing>>> {
+    let (donors, nodes) = (args.donor.len(), args.donor_node.len());
+    let Some(folder) = &args.identity else {
+        return Ok(vec![None; donors]);
+    };
+    ensure!(
+        nodes == donors || nodes == 0,
+        "--donor is given {donors} times, and --donor-node {nodes} times: say the node of each \
+         donor, in the order of --donor"
+    );
+    let first = sealing(Some(folder), args.donor_node.first())?;
+    let of_node = |node: &NodeName| {
+        let own = first.clone();
+        own.map(|own| Sealing {
+            donor: node.clone(),
+            ..own
+        })
+    };
+    Ok(args.donor_node.iter().map(of_node).collect())
+}
+
 /// The address of a donor that is named.
 pub(super) fn resolve(donor: &str) -> Result<SocketAddr> {
-    donor
-        .to_socket_addrs()
-        .ok()
-        .and_then(|mut addresses| addresses.next())
-        .with_context(|| {
-            format!("there is no donor {donor}: give HOST:PORT, such as 10.0.0.7:7070")
-        })
+    common::resolve(donor, "donor", "10.0.0.7:7070")
 }

@@ -1,8 +1,11 @@
 //! Donors of a program by the agent of its machine, who asks the monitor.
 
-use super::client::{Asker, Client, Event};
+use super::client::{Asker, Borrowed, Client, Event};
+use crate::identity::{Identity, Sealing};
 use crate::loan::LoanId;
 use crate::memory::supply::{Held, Names, Notice, Notices, Offer, Supply};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Borrows by an agent; what it hears of loans it tells the program's pager.
@@ -12,6 +15,8 @@ pub struct ByAgent {
     client: Option<Client>,
     asker: Asker,
     patience: Duration,
+    /// Who the borrower is; else as the agent is.
+    party: Option<Arc<Identity>>,
 }
 
 impl ByAgent {
@@ -21,7 +26,33 @@ impl ByAgent {
             asker: client.asker(),
             client: Some(client),
             patience,
+            party: None,
         }
+    }
+
+    /// To donors that speak TLS the borrower is this party, not the agent's.
+    #[must_use]
+    pub fn as_party(self, identity: Arc<Identity>) -> Self {
+        Self {
+            party: Some(identity),
+            ..self
+        }
+    }
+
+    /// How the donor of a loan is spoken with, by the node's name that the agent tells.
+    fn sealing(&self, borrowed: &Borrowed) -> Result<Option<Sealing>, String> {
+        let Some(by) = &borrowed.sealed else {
+            return Ok(None);
+        };
+        let identity = match &self.party {
+            Some(identity) => Arc::clone(identity),
+            // Anew for each loan: it may have joined again since the last.
+            None => Identity::open(Path::new(&by.identity))
+                .map(Arc::new)
+                .map_err(|error| format!("the identity of this machine's agent: {error}"))?,
+        };
+        let donor = by.node.clone();
+        Ok(Some(Sealing { identity, donor }))
     }
 }
 
@@ -31,9 +62,12 @@ impl Supply for ByAgent {
         let borrowed = self.asker.borrow(bytes, &apart, self.patience);
         let borrowed = borrowed.map_err(|error| error.to_string())?;
         let (loan, donor) = (borrowed.loan, borrowed.donor);
-        tracing::info!(%loan, %donor, bytes = borrowed.bytes, "memory is borrowed");
+        let sealing = self.sealing(&borrowed)?;
+        let encrypted = sealing.is_some();
+        tracing::info!(%loan, %donor, bytes = borrowed.bytes, encrypted, "memory is borrowed");
         Ok(Offer {
             donor,
+            sealing,
             loan,
             key: borrowed.key.clone(),
             held: Held::by(borrowed),

@@ -4,6 +4,7 @@
 //! hears of it.
 
 use super::borrower::{Borrower, Lost};
+use crate::identity::Sealing;
 use crate::loan::{LoanId, LoanKey};
 use rustix::event::{EventfdFlags, eventfd};
 use std::any::Any;
@@ -22,6 +23,8 @@ pub type Names = (SocketAddr, LoanId);
 pub struct Offer {
     /// Who lends.
     pub donor: SocketAddr,
+    /// Who it must be, where it speaks TLS.
+    pub sealing: Option<Sealing>,
     /// Which loan; 0 for a share of what is offered to all who have the key.
     pub loan: LoanId,
     /// The loan's secret.
@@ -83,14 +86,14 @@ pub trait Supply: Send {
 /// found again after all others.
 #[derive(Debug)]
 pub struct Named {
-    donors: Vec<SocketAddr>,
+    donors: Vec<(SocketAddr, Option<Sealing>)>,
     key: LoanKey,
     next: usize,
 }
 
 impl Named {
-    /// These.
-    pub fn new(donors: Vec<SocketAddr>, key: LoanKey) -> Self {
+    /// These, and who each must be where it speaks TLS.
+    pub fn new(donors: Vec<(SocketAddr, Option<Sealing>)>, key: LoanKey) -> Self {
         let next = 0;
         Self { donors, key, next }
     }
@@ -99,11 +102,12 @@ impl Named {
 impl Supply for Named {
     fn find(&mut self, _: u64, apart: &[Names]) -> Result<Offer, String> {
         for _ in 0..self.donors.len() {
-            let donor = self.donors[self.next % self.donors.len()];
+            let (donor, sealing) = &self.donors[self.next % self.donors.len()];
             self.next += 1;
-            if apart.iter().all(|(other, _)| *other != donor) {
+            if apart.iter().all(|(other, _)| other != donor) {
                 return Ok(Offer {
-                    donor,
+                    donor: *donor,
+                    sealing: sealing.clone(),
                     loan: LoanId(0),
                     key: self.key.clone(),
                     held: Held::default(),
@@ -162,7 +166,7 @@ pub(super) fn connect(
 ) -> Result<(Borrower, Held), NoDonor> {
     let offer = supply.find(bytes, apart).map_err(NoDonor::NotLent)?;
     let donor = offer.donor;
-    let borrower = Borrower::connect(donor, offer.loan, offer.key, bytes);
+    let borrower = Borrower::connect(donor, offer.sealing.as_ref(), offer.loan, offer.key, bytes);
     match borrower {
         Ok(borrower) => Ok((borrower, offer.held)),
         Err(lost) => Err(NoDonor::Lost(donor, lost)),
@@ -268,7 +272,8 @@ mod tests {
     #[test]
     fn named_donors_take_turns_but_those_in_use() {
         let donors: Vec<SocketAddr> = (1..=3).map(|port| ([127, 0, 0, 1], port).into()).collect();
-        let mut named = Named::new(donors.clone(), LoanKey([1; 32]));
+        let all = donors.iter().map(|donor| (*donor, None)).collect();
+        let mut named = Named::new(all, LoanKey([1; 32]));
         let mut find = |used: &[SocketAddr]| {
             let used: Vec<Names> = used.iter().map(|donor| (*donor, LoanId(1))).collect();
             named.find(1, &used).map(|offer| offer.donor)

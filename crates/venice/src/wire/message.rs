@@ -6,6 +6,11 @@
 //!     <------------------------------------- Challenge(number, proof)
 //!   Proof, Register(all loans it knows) ---->
 //!     <------------------------------------- Registered, Peers, and what became of loans meanwhile
+//!
+//!   in TLS both have shown certificates, and nothing else is shown:
+//!   Hello, Register ------------------------>
+//!     <------------------------------------- Registered, ProbeKey, as above
+//!
 //!   Heartbeat(idle, links) ----------------->                             again and again
 //!
 //!   borrower: Borrow ----------------------->
@@ -29,6 +34,7 @@ use super::bytes::{Put, Taker};
 use super::reason::{NotLent, Reason, TurnedAway};
 use super::register::{LinkReport, NODES_MAX, PeerNode, Register};
 use crate::loan::{LoanId, LoanKey};
+use crate::name::NodeName;
 use crate::secret::{Nonce, Proof};
 use std::net::SocketAddr;
 
@@ -66,8 +72,12 @@ pub enum Message {
     },
     /// A borrower needs a loan no more.
     GiveBack { loan: LoanId },
-    /// A donor lends, and serves the borrower there.
-    Granted { loan: LoanId, address: SocketAddr },
+    /// A donor lends, and serves the borrower there, in TLS or plain.
+    Granted {
+        loan: LoanId,
+        address: SocketAddr,
+        is_sealed: bool,
+    },
     /// A donor has not so much; what it has.
     NoRoom { loan: LoanId, idle: u64 },
     /// A donor lends this no more, and why.
@@ -86,13 +96,14 @@ pub enum Message {
     },
     /// A donor is told that a loan is over.
     Revoke { loan: LoanId },
-    /// A borrower has a loan.
+    /// A borrower has a loan; of a donor that speaks TLS, its node.
     Lent {
         request: u64,
         loan: LoanId,
         bytes: u64,
         key: LoanKey,
         donor: SocketAddr,
+        sealed_by: Option<NodeName>,
     },
     /// A borrower has none.
     NotLent { request: u64, why: NotLent },
@@ -100,6 +111,8 @@ pub enum Message {
     Broken { loan: LoanId, why: Reason },
     /// A borrower is asked to give a loan back within so many milliseconds.
     ReclaimWanted { loan: LoanId, within_ms: u32 },
+    /// What nodes prove datagrams of link tests by.
+    ProbeKey { key: Nonce },
 }
 
 impl Message {
@@ -143,9 +156,14 @@ impl Message {
                 out.put_loans(apart);
             }
             Message::GiveBack { loan } => put_loan(out, 8, *loan),
-            Message::Granted { loan, address } => {
+            Message::Granted {
+                loan,
+                address,
+                is_sealed,
+            } => {
                 put_loan(out, 9, *loan);
                 out.put_address(*address);
+                out.push(u8::from(*is_sealed));
             }
             Message::NoRoom { loan, idle } => put_two(out, 10, loan.0, *idle),
             Message::Revoked { loan, why } => {
@@ -179,11 +197,14 @@ impl Message {
                 bytes,
                 key,
                 donor,
+                sealed_by,
             } => {
                 put_two(out, 17, *request, loan.0);
                 out.put_u64(*bytes);
                 out.extend_from_slice(&key.0);
                 out.put_address(*donor);
+                // No node has a name of no letters.
+                out.put_text(sealed_by.as_ref().map_or("", NodeName::as_str));
             }
             Message::NotLent { request, why } => {
                 out.push(18);
@@ -197,6 +218,10 @@ impl Message {
             Message::ReclaimWanted { loan, within_ms } => {
                 put_loan(out, 20, *loan);
                 out.put_u32(*within_ms);
+            }
+            Message::ProbeKey { key } => {
+                out.push(21);
+                out.extend_from_slice(key);
             }
         }
     }
@@ -232,6 +257,7 @@ impl Message {
             9 => Message::Granted {
                 loan: from.loan()?,
                 address: from.address()?,
+                is_sealed: from.bool()?,
             },
             10 => Message::NoRoom {
                 loan: from.loan()?,
@@ -261,6 +287,7 @@ impl Message {
                 bytes: from.u64()?,
                 key: LoanKey(from.array()?),
                 donor: from.address()?,
+                sealed_by: from.name()?,
             },
             18 => Message::NotLent {
                 request: from.u64()?,
@@ -274,6 +301,7 @@ impl Message {
                 loan: from.loan()?,
                 within_ms: from.u32()?,
             },
+            21 => Message::ProbeKey { key: from.array()? },
             _ => return None,
         };
         taker.0.is_empty().then_some(message)

@@ -64,7 +64,7 @@ impl Cluster {
         let options = monitor::server::Options {
             listen: any_port(),
             folder: folder.path().join("state"),
-            secret: secret(),
+            trust: monitor::server::Trust::Secret(secret()),
             settings: monitor::Settings {
                 heartbeat: Duration::from_millis(100),
                 ..monitor::Settings::default()
@@ -95,7 +95,7 @@ impl Cluster {
     fn agent(&self, name: &str, size: u64, lender: impl Lender + 'static) -> agent::server::Server {
         let options = agent::server::Options {
             monitor: self.monitor.as_ref().expect("it runs").address(),
-            secret: secret(),
+            trust: agent::server::Trust::Secret(secret()),
             settings: agent::Settings {
                 name: name.parse().expect("a name"),
                 place: String::new(),
