@@ -232,6 +232,11 @@ impl Borrower {
         }
     }
 
+    /// Bytes that the connection has not taken yet.
+    pub(super) fn unsent(&self) -> usize {
+        self.output.len() - self.written
+    }
+
     /// Something waits to be sent.
     pub(super) fn is_behind(&self) -> bool {
         self.written < self.output.len() || self.wire.owes()

@@ -85,9 +85,11 @@ impl Store {
         self.in_flight.get(&slot).cloned()
     }
 
-    /// How many such there are.
+    /// How many such there are; as many, at least, as wait to be sent to one donor: a page that
+    /// leaves again and again counts each time where one is slow.
     pub(super) fn in_flight_count(&self) -> usize {
-        self.in_flight.len()
+        let unsent = self.replicas.iter().map(|it| it.borrower.unsent() / PAGE);
+        self.in_flight.len().max(unsent.max().unwrap_or(0))
     }
 
     /// Asks for the page of a slot; the ticket that comes back with it.
