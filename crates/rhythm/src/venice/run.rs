@@ -3,12 +3,13 @@
 use super::{common, key};
 use crate::logs;
 use crate::output::complain;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use rhythm_engine::settings::LogFormat;
-use rhythm_venice::agent::client::{Borrowed, Client, Event};
+use rhythm_venice::agent::client::Client;
+use rhythm_venice::agent::supply::ByAgent;
 use rhythm_venice::identity::Sealing;
-use rhythm_venice::loan::{LoanId, LoanKey};
 use rhythm_venice::memory::run::{self, Options, RunError};
+use rhythm_venice::memory::supply::{Named, Supply};
 use rhythm_venice::name::NodeName;
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -16,7 +17,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread;
 use std::time::Duration;
 
 /// Run a program whose memory is partly another machine's.
@@ -27,14 +27,16 @@ use std::time::Duration;
 /// needs root, since the kernel tells nobody else of forks.
 ///
 /// What it forks is looked after too; what these execute is not. If the donor or this command
-/// dies, the program is ended by SIGBUS: it never reads wrong bytes.
+/// dies, the program is ended by SIGBUS: it never reads wrong bytes. With --mirror it goes on
+/// without one of its two donors. A donor that an agent found, and that wants its memory back,
+/// gets it once its pages are at another.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Memory that each process has here at most, such as 256M
     #[arg(long, value_name = "BYTES", value_parser = common::bytes)]
     local: u64,
 
-    /// Memory of the donor, such as 2G
+    /// Memory of the donor, such as 2G; with --mirror, of each of the two
     #[arg(long, value_name = "BYTES", value_parser = common::bytes)]
     remote: u64,
 
@@ -42,9 +44,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["donor", "key_file", "donor_node"])]
     agent: Option<PathBuf>,
 
-    /// Who lends, without an agent: where `rhythm venice lend` listens
+    /// Who lends, without an agent: where `rhythm venice lend` listens. With --mirror and --stripes
+    /// it is given several times: those that are not needed are for when one is lost
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7070")]
-    donor: String,
+    donor: Vec<String>,
+
+    /// Have every page at two donors: the death of one is a line in the log, and costs nothing
+    #[arg(long)]
+    mirror: bool,
+
+    /// Spread pages over so many donors, each of which lends its part of --remote; with --mirror,
+    /// over so many pairs. By an agent, these are different machines where there are as many
+    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=16))]
+    stripes: u8,
+
+    /// With how much a second, at most, another donor is filled in place of one that was lost
+    #[arg(long, value_name = "BYTES", value_parser = common::bytes, default_value = "64M")]
+    refill: u64,
 
     /// The secret that the donor has
     #[arg(long, value_name = "FILE")]
@@ -55,9 +72,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     identity: Option<PathBuf>,
 
-    /// The node that is to be at --donor, by its certificate; with --identity
+    /// The node that is to be at --donor, by its certificate; with --identity, as many times as
+    /// --donor, and in the same order
     #[arg(long, value_name = "NODE", requires = "identity")]
-    donor_node: Option<NodeName>,
+    donor_node: Vec<NodeName>,
 
     /// What is large: mappings of less stay here
     #[arg(long, value_name = "BYTES", value_parser = common::bytes, default_value = "128K")]
@@ -74,24 +92,21 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     logs::start(LogFormat::Text)?;
-    let loan = Loan::of(&args)?;
-    let donor = loan.donor;
+    let supply = supply(&args)?;
     let options = Options {
-        donor,
-        sealing: loan.sealing.clone(),
-        loan: loan.id,
-        key: loan.key.clone(),
+        mirror: args.mirror,
+        stripes: args.stripes,
+        refill: args.refill,
         local: args.local,
         remote: args.remote,
         threshold: args.threshold.max(4096),
         told: args.stats.map(Duration::from_secs),
     };
     let (program, arguments) = args.program.split_first().context("no program is given")?;
-    let ended = run::run(&options, program, arguments).map_err(explained)?;
-    drop(loan);
-    if let Some(lost) = &ended.lost {
+    let ended = run::run(&options, supply, program, arguments).map_err(explained)?;
+    if let Some(gone) = &ended.lost {
         complain(format_args!(
-            "rhythm venice: donor {donor} is lost, and the program ended for it: {lost}"
+            "rhythm venice: memory is lost, and the program ended for it, with {gone}"
         ));
     }
     complain(format_args!("rhythm venice: {}", ended.figures));
@@ -116,7 +131,11 @@ pub(super) fn sealing(
 
 /// Why a program was not run, and what helps where nobody lends.
 fn explained(error: RunError) -> anyhow::Error {
-    if let RunError::Donor { donor, lost } = &error {
+    let of_donor = match &error {
+        RunError::NoMirror(error) => error.as_ref(),
+        error => error,
+    };
+    if let RunError::Donor { donor, lost } = of_donor {
         let why = lost
             .source()
             .and_then(|why| why.downcast_ref::<io::Error>());
@@ -133,73 +152,61 @@ fn explained(error: RunError) -> anyhow::Error {
 /// How long a loan is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a program's memory is borrowed by.
-struct Loan {
-    id: LoanId,
-    key: LoanKey,
-    donor: SocketAddr,
-    sealing: Option<Sealing>,
-    /// Of an agent: given back when it is dropped.
-    _borrowed: Option<Borrowed>,
-}
-
-impl Loan {
-    fn of(args: &Args) -> Result<Loan> {
-        let Some(agent) = &args.agent else {
-            let key_file = args.key_file.as_deref().context(
-                "say --key-file FILE, the secret of the donor, or --agent SOCKET, whose monitor \
-                 finds one (docs/venice-monitor.md)",
-            )?;
-            return Ok(Loan {
-                // A share of what the donor offers.
-                id: LoanId(0),
-                key: key::read(key_file)?,
-                donor: resolve(&args.donor)?,
-                sealing: sealing(args.identity.as_deref(), args.donor_node.as_ref())?,
-                _borrowed: None,
-            });
-        };
-        let client = Client::connect(agent)?;
-        let borrowed = client.borrow(args.remote, PATIENCE)?;
-        let (id, donor) = (borrowed.loan, borrowed.donor);
-        let sealing = match &borrowed.sealed {
-            None => None,
-            Some(by) => {
-                let agents = Path::new(&by.identity);
-                let folder = args.identity.as_deref().unwrap_or(agents);
-                Some(Sealing {
-                    identity: common::identity(folder)?,
-                    donor: by.node.clone(),
-                })
-            }
-        };
-        let encrypted = sealing.is_some();
-        tracing::info!(
-            loan = %id, %donor, bytes = borrowed.bytes, encrypted, "memory is borrowed"
+/// Who finds the donors of a program.
+fn supply(args: &Args) -> Result<Box<dyn Supply>> {
+    if let Some(agent) = &args.agent {
+        let by_agent = ByAgent::new(Client::connect(agent)?, PATIENCE);
+        return Ok(Box::new(match &args.identity {
+            Some(folder) => by_agent.as_party(common::identity(folder)?),
+            None => by_agent,
+        }));
+    }
+    let key_file = args.key_file.as_deref().context(
+        "say --key-file FILE, the secret of the donor, or --agent SOCKET, whose monitor finds one \
+         (docs/venice-monitor.md)",
+    )?;
+    let sealings = sealings(args)?;
+    let mut donors: Vec<(SocketAddr, Option<Sealing>)> = Vec::new();
+    for (donor, sealing) in args.donor.iter().zip(sealings) {
+        let address = resolve(donor)?;
+        ensure!(
+            donors.iter().all(|(other, _)| *other != address),
+            "--donor {donor} is named twice: name another"
         );
-        let tell = move || client.events().iter().for_each(tell);
-        let name = "venice-events".to_owned();
-        thread::Builder::new().name(name).spawn(tell)?;
-        Ok(Loan {
-            id,
-            key: borrowed.key.clone(),
-            donor,
-            sealing,
-            _borrowed: Some(borrowed),
-        })
+        donors.push((address, sealing));
     }
+    ensure!(
+        donors.len() > 1 || !args.mirror,
+        "--mirror has every page at two donors: name another with --donor, or let --agent find both"
+    );
+    ensure!(
+        donors.len() == 1 || args.mirror || args.stripes > 1,
+        "several donors are for --mirror, where each page is at two of them, and for --stripes, \
+         where each has a part: say which, or both"
+    );
+    Ok(Box::new(Named::new(donors, key::read(key_file)?)))
 }
 
-/// Tells the log what becomes of the loan. Memory that is taken back ends the program: its pages
-/// can go nowhere else.
-fn tell(event: Event) {
-    match event {
-        Event::Broken { loan, why } => tracing::warn!(%loan, %why, "the loan is over"),
-        Event::ReclaimWanted { loan, within } => {
-            tracing::warn!(%loan, ?within, "the donor needs its memory, and takes it then");
-        }
-        Event::AgentGone => tracing::warn!("the agent of this machine is gone"),
-    }
+/// How each donor is reached that is named.
+fn sealings(args: &Args) -> Result<Vec<Option<Sealing>>> {
+    let (donors, nodes) = (args.donor.len(), args.donor_node.len());
+    let Some(folder) = &args.identity else {
+        return Ok(vec![None; donors]);
+    };
+    ensure!(
+        nodes == donors || nodes == 0,
+        "--donor is given {donors} times, and --donor-node {nodes} times: say the node of each \
+         donor, in the order of --donor"
+    );
+    let first = sealing(Some(folder), args.donor_node.first())?;
+    let of_node = |node: &NodeName| {
+        let own = first.clone();
+        own.map(|own| Sealing {
+            donor: node.clone(),
+            ..own
+        })
+    };
+    Ok(args.donor_node.iter().map(of_node).collect())
 }
 
 /// The address of a donor that is named.

@@ -11,12 +11,14 @@ const REQUESTS_MAX: usize = 16;
 pub(super) const CLIENTS_MAX: usize = 1024;
 
 /// What a borrower waits for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Request {
     pub(super) client: u64,
     /// The borrower's number for it.
     pub(super) number: u32,
     pub(super) bytes: u64,
+    /// Loans whose donors are not to lend it.
+    pub(super) apart: Vec<LoanId>,
     /// Until when it waits.
     pub(super) until: Time,
 }

@@ -5,7 +5,7 @@
 //! [`Client::events`].
 
 use crate::loan::{LoanId, LoanKey};
-use crate::wire::{self, LOCAL_MAX, Local, NotLent, Reason, SealedBy};
+use crate::wire::{self, APART_MAX, LOCAL_MAX, Local, NotLent, Reason, SealedBy};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -59,9 +59,15 @@ pub enum Event {
 /// A connection to the agent of this machine.
 #[derive(Debug)]
 pub struct Client {
-    shared: Arc<Shared>,
+    asker: Asker,
     events: Receiver<Event>,
     reader: Option<JoinHandle<()>>,
+}
+
+/// Asks the agent, from any thread, for as long as its [`Client`] is there.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
@@ -120,17 +126,52 @@ impl Client {
             })
             .map_err(failed)?;
         Ok(Client {
-            shared,
+            asker: Asker { shared },
             events,
             reader: Some(reader),
         })
     }
 
-    /// Borrows so many bytes, and waits for that at most so long.
+    /// As [`Asker::borrow`], of any donor.
     ///
     /// # Errors
     /// Nothing is lent, or nobody says so.
     pub fn borrow(&self, bytes: u64, patience: Duration) -> Result<Borrowed, BorrowError> {
+        self.asker.borrow(bytes, &[], patience)
+    }
+
+    /// What asks from other threads.
+    pub fn asker(&self) -> Asker {
+        self.asker.clone()
+    }
+
+    /// As [`Asker::renew`].
+    ///
+    /// # Errors
+    /// Nobody says so.
+    pub fn renew(&self, loan: LoanId, patience: Duration) -> Result<bool, BorrowError> {
+        self.asker.renew(loan, patience)
+    }
+
+    /// What happens to loans, in order.
+    pub fn events(&self) -> &Receiver<Event> {
+        &self.events
+    }
+}
+
+impl Asker {
+    /// Borrows so many bytes, of another donor than these loans are, of which the first
+    /// [`APART_MAX`] count. It waits for that at most so long.
+    ///
+    /// # Errors
+    /// Nothing is lent, or nobody says so.
+    pub fn borrow(
+        &self,
+        bytes: u64,
+        apart: &[LoanId],
+        patience: Duration,
+    ) -> Result<Borrowed, BorrowError> {
+        let apart = apart.iter().take(APART_MAX).copied().collect();
         let (to, answer) = sync_channel(1);
         let request = {
             let mut waiting = self.shared.waiting();
@@ -142,7 +183,11 @@ impl Client {
             waiting.borrowing.insert(request, to);
             request
         };
-        self.shared.say(&Local::Borrow { request, bytes })?;
+        self.shared.say(&Local::Borrow {
+            request,
+            bytes,
+            apart,
+        })?;
         let answer = match answer.recv_timeout(patience) {
             Ok(answer) => answer,
             Err(_) => {
@@ -200,17 +245,12 @@ impl Client {
             Err(_) => Err(BorrowError::Late(patience)),
         }
     }
-
-    /// What happens to loans, in order.
-    pub fn events(&self) -> &Receiver<Event> {
-        &self.events
-    }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
         // Loans that are still there hold the other end; without an agent they are over.
-        let _ = self.shared.stream().shutdown(Shutdown::Both);
+        let _ = self.asker.shared.stream().shutdown(Shutdown::Both);
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }

@@ -24,6 +24,7 @@ mod links;
 mod meminfo;
 mod monitor_line;
 pub mod server;
+pub mod supply;
 
 pub use effects::Effect;
 pub use lender::{Lender, LendsNothing, NoRoom};
@@ -291,19 +292,25 @@ impl<L: Lender> Agent<L> {
             Local::Borrow {
                 request: number,
                 bytes,
+                apart,
             } => {
                 let until = now + self.settings.borrow_within;
                 let request = Request {
                     client,
                     number,
                     bytes,
+                    apart: apart.clone(),
                     until,
                 };
                 if self.leaves {
                     return self.not_lent(client, number, NotLent::AgentEnds);
                 }
                 match self.borrowing.want(request) {
-                    Some(request) => self.say(Message::Borrow { request, bytes }),
+                    Some(request) => self.say(Message::Borrow {
+                        request,
+                        bytes,
+                        apart,
+                    }),
                     None => self.not_lent(client, number, NotLent::TooMany),
                 }
             }

@@ -123,6 +123,7 @@ impl<L: Lender> Agent<L> {
         let requests = requests.map(|(request, wanted)| Message::Borrow {
             request,
             bytes: wanted.bytes,
+            apart: wanted.apart.clone(),
         });
         let reclaims = self.lending.reclaims(now).into_iter();
         let reclaims = reclaims.map(|(loan, within)| Message::Reclaiming {

@@ -54,7 +54,13 @@ fn registered() -> Agent<LendsNothing> {
 
 fn borrow(agent: &mut Agent<LendsNothing>, client: u64) {
     let (request, bytes) = (8, 4096);
-    agent.client_said(client, Local::Borrow { request, bytes }, at(0));
+    let apart = vec![LoanId(77)];
+    let borrow = Local::Borrow {
+        request,
+        bytes,
+        apart,
+    };
+    agent.client_said(client, borrow, at(0));
 }
 
 fn not_lent(client: u64, why: NotLent) -> Effect {
@@ -99,6 +105,7 @@ fn what_comes_for_a_borrower_that_is_gone_is_given_back() {
     let borrow = Message::Borrow {
         request: 1,
         bytes: 4096,
+        apart: vec![LoanId(77)],
     };
     assert_eq!(agent.flush(), [Effect::Say(borrow)]);
     agent.client_closed(1);

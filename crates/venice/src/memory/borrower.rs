@@ -43,8 +43,11 @@ pub enum Lost {
     #[error("a page came back otherwise than it was sent")]
     Damaged,
     /// It says nothing any more.
-    #[error("it has not answered for {} s", ANSWER_TIME.as_secs())]
-    Silent,
+    #[error("it has not answered for {} s", .0.as_secs())]
+    Silent(Duration),
+    /// Who looks after loans says that it is over.
+    #[error("{0}")]
+    Broken(String),
 }
 
 /// A connection to a donor, with a loan.
@@ -60,6 +63,8 @@ pub(super) struct Borrower {
     next_id: u64,
     /// Requests without an answer.
     asked: VecDeque<Asked>,
+    /// When something came last.
+    heard: Instant,
 }
 
 /// A request without an answer.
@@ -150,6 +155,7 @@ impl Borrower {
             written: 0,
             next_id: 1,
             asked: VecDeque::new(),
+            heard: Instant::now(),
         })
     }
 
@@ -161,6 +167,22 @@ impl Borrower {
     /// Who lends it.
     pub(super) fn donor(&self) -> SocketAddr {
         self.donor
+    }
+
+    /// Both.
+    pub(super) fn names(&self) -> (SocketAddr, LoanId) {
+        (self.donor, self.loan)
+    }
+
+    /// Requests without an answer.
+    pub(super) fn waiting(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// For how long nothing has come of what it was asked.
+    pub(super) fn silence(&self, now: Instant) -> Duration {
+        let since = self.asked.front().map(|first| first.since.max(self.heard));
+        since.map_or(Duration::ZERO, |since| now.duration_since(since))
     }
 
     /// Asks something; its id. It leaves with [`flush`](Self::flush).
@@ -210,6 +232,11 @@ impl Borrower {
         }
     }
 
+    /// Bytes that the connection has not taken yet.
+    pub(super) fn unsent(&self) -> usize {
+        self.output.len() - self.written
+    }
+
     /// Something waits to be sent.
     pub(super) fn is_behind(&self) -> bool {
         self.written < self.output.len() || self.wire.owes()
@@ -239,6 +266,7 @@ impl Borrower {
                 Err(error) => return Err(error.into()),
             };
             self.filled += read;
+            self.heard = now;
             let mut start = 0;
             while let Some((answer, id, used)) = parse_answer(&self.input[start..self.filled])? {
                 if let Answer::Refused(reason) = answer {
@@ -260,7 +288,9 @@ impl Borrower {
 
     fn check_time(&self, now: Instant) -> Result<(), Lost> {
         match self.asked.front() {
-            Some(first) if now.duration_since(first.since) > ANSWER_TIME => Err(Lost::Silent),
+            Some(first) if now.duration_since(first.since) > ANSWER_TIME => {
+                Err(Lost::Silent(ANSWER_TIME))
+            }
             _ => Ok(()),
         }
     }
@@ -302,6 +332,7 @@ mod tests {
             written: 0,
             next_id: 1,
             asked: VecDeque::new(),
+            heard: Instant::now(),
         };
         let now = Instant::now();
         let (offset, bytes) = (0, &[1; 4096][..]);

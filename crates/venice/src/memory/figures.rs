@@ -1,5 +1,6 @@
 //! What a pager counts.
 
+use super::store::Counts;
 use std::fmt;
 use std::time::Duration;
 
@@ -77,6 +78,7 @@ pub struct Figures {
     pub forks: u64,
     /// The most pages of one process that were here at a time.
     pub present_most: u64,
+    pub(super) donors: Counts,
     pub(super) times: Times,
     pub(super) fetch_times: Times,
 }
@@ -121,6 +123,19 @@ impl fmt::Display for Figures {
             microseconds(self.times.quantile(990)),
             microseconds(self.fetch_times.quantile(500)),
             microseconds(self.fetch_times.quantile(990)),
+        )?;
+        let Counts {
+            lost,
+            moved,
+            copied,
+        } = self.donors;
+        if lost + moved + copied == 0 {
+            return Ok(());
+        }
+        write!(
+            f,
+            "; {lost} donors lost without harm, {moved} given their memory back, {copied} pages \
+             copied to others"
         )
     }
 }

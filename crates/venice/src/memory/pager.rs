@@ -1,24 +1,24 @@
 //! The pager: one thread that answers the page faults of a program and of what it forks.
 //!
-//! A fault is answered with zeros, with a page that is still on its way out, or with one that the
-//! donor is asked for (`faults.rs`); several are asked for at a time, and pages ahead where faults
-//! go in steps (`streams.rs`). Pages leave ahead of need (`evict.rs`): the helper thread in the
-//! program is told which, protects those that may differ from what the donor has, copies them into
-//! a buffer, drops them and says so. Until then whoever touches them waits; a write is never lost,
-//! since it waits for the page to be back. `events.rs` has forks, and ranges that the program
-//! drops. All state is this thread's; what it may not do now (the kernel refuses while a fork is
-//! under way, a page is just leaving, there is no room) it does at a later turn.
+//! A fault is answered with zeros, with a page that is still on its way out, or with one that a
+//! donor is asked for (`faults.rs`; `store.rs` knows which); several are asked for at a time, and
+//! pages ahead where faults go in steps (`streams.rs`). Pages leave ahead of need (`evict.rs`): the
+//! helper thread in the program is told which, protects those that may differ from what the donor
+//! has, copies them into a buffer, drops them and says so. Until then whoever touches them waits; a
+//! write is never lost, since it waits for the page to be back. `events.rs` has forks, and ranges
+//! that the program drops. All state is this thread's; what it may not do now (the kernel refuses
+//! while a fork is under way, a page is just leaving, there is no room) it does at a later turn.
 
 mod events;
 mod evict;
 mod faults;
 mod state;
 
-use super::borrower::Lost;
 use super::figures::Figures;
 use super::orders::{self, Received, Request};
 use super::pages::Pages;
 use super::space::Space;
+use super::store::Gone;
 use super::uffd::{PAGE, Uffd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -40,6 +40,12 @@ const ENDING: Timespec = Timespec {
     tv_nsec: 10_000_000,
 };
 
+/// And where a donor is filled, a part of a second's bytes at a time.
+const FILLING: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
+
 /// How often it looks after what tells nothing: a donor that is silent, a child without a helper.
 const LOOKED: Duration = Duration::from_millis(900);
 
@@ -47,20 +53,16 @@ impl Pager {
     /// Looks after the program until it and all that it forked are gone.
     ///
     /// # Errors
-    /// [`Lost`]: the donor is gone, and the processes were ended.
-    pub(super) fn run(&mut self) -> Result<(), Lost> {
+    /// [`Gone`]: memory is lost, and the processes were ended.
+    pub(super) fn run(&mut self) -> Result<(), Gone> {
         let mut told = Instant::now();
         while self.program.is_some() || !self.memory.spaces.is_empty() {
             let now = Instant::now();
-            if let Err(lost) = self.turn() {
-                let why = format!(
-                    "rhythm venice: memory of this program is lost, with loan {} of donor {}: \
-                     {lost}\n",
-                    self.borrower.loan(),
-                    self.borrower.donor(),
-                );
-                self.end_all(&why);
-                return Err(lost);
+            if let Err(gone) = self.turn() {
+                self.end_all(&format!(
+                    "rhythm venice: memory of this program is lost, with {gone}\n"
+                ));
+                return Err(gone);
             }
             if let Some(every) = self.limits.told
                 && now.duration_since(told) >= every
@@ -77,13 +79,13 @@ impl Pager {
         &self.memory.figures
     }
 
-    fn turn(&mut self) -> Result<(), Lost> {
-        let mut ready = self.wait()?;
+    fn turn(&mut self) -> Result<(), Gone> {
+        let mut ready = self.wait();
         let now = Instant::now();
         let is_due = now.duration_since(self.looked) >= LOOKED;
         if is_due {
             self.looked = now;
-            ready.donor = true;
+            ready.store = true;
         }
         let spaces = self.memory.spaces.iter_mut();
         for (id, space) in spaces.filter(|(_, space)| space.library.is_none()) {
@@ -95,8 +97,8 @@ impl Pager {
         for id in &ready.faults {
             self.read_events(*id, now);
         }
-        // What the donor is asked for leaves before anything else is done.
-        self.borrower.flush()?;
+        // What donors are asked for leaves before anything else is done.
+        self.memory.store.flush();
         for id in &ready.orders {
             self.read_answers(*id, now);
         }
@@ -109,10 +111,16 @@ impl Pager {
         if ready.program {
             self.meet_program();
         }
-        if ready.donor {
-            let memory = &mut self.memory;
-            self.borrower
-                .receive(now, |id, answer| memory.answered(id, answer))?;
+        if ready.bell {
+            self.memory.store.hear(now);
+            ready.store = true;
+        }
+        if ready.store || self.memory.store.is_due() {
+            for event in self.memory.store.receive(now)? {
+                self.memory.came(event);
+            }
+            self.memory.store.look(now);
+            self.memory.figures.donors = self.memory.store.counts();
         }
         self.memory.bring_again();
         self.discard_where_possible();
@@ -122,15 +130,17 @@ impl Pager {
             }
         }
         self.evict_where_due(now);
-        self.borrower.flush()
+        self.memory.store.flush();
+        Ok(())
     }
 
     /// Waits for something to happen.
-    fn wait(&self) -> Result<Ready, Lost> {
+    fn wait(&self) -> Ready {
         /// What a descriptor is.
         #[derive(Clone, Copy)]
         enum Which {
-            Donor,
+            Store,
+            Bell,
             Program,
             Orphaned,
             Faults(SpaceId),
@@ -138,15 +148,14 @@ impl Pager {
             Requests(SpaceId),
         }
         let input = PollFlags::IN;
-        let mut polled = Vec::with_capacity(2 + 3 * self.memory.spaces.len());
+        let mut polled = Vec::with_capacity(4 + 3 * self.memory.spaces.len());
         let mut which = Vec::with_capacity(polled.capacity());
-        let donor = if self.borrower.is_behind() {
-            input | PollFlags::OUT
-        } else {
-            input
-        };
-        polled.push(PollFd::new(&self.borrower, donor));
-        which.push(Which::Donor);
+        for (descriptor, flags) in self.memory.store.waits() {
+            polled.push(PollFd::from_borrowed_fd(descriptor, flags));
+            which.push(Which::Store);
+        }
+        polled.push(PollFd::from_borrowed_fd(self.memory.store.bell(), input));
+        which.push(Which::Bell);
         if let Some(program) = &self.program {
             polled.push(PollFd::new(&program.requests, input));
             which.push(Which::Program);
@@ -168,17 +177,29 @@ impl Pager {
         let mut ready = Ready::default();
         let mut spaces = self.memory.spaces.values();
         let ends = spaces.any(|space| space.library.is_none() && space.killed_at.is_some());
-        match poll(&mut polled, Some(if ends { &ENDING } else { &TICK })) {
-            Ok(_) => {}
-            Err(Errno::INTR) => return Ok(ready),
-            Err(error) => return Err(Lost::Io(error.into())),
+        let soon = match self.memory.store.is_filling() {
+            true => {
+                ready.store = true;
+                FILLING
+            }
+            false => TICK,
+        };
+        match poll(&mut polled, Some(if ends { &ENDING } else { &soon })) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => {
+                // No memory for it, most likely; it is tried again.
+                warn!("cannot wait for anything: {error}");
+                std::thread::sleep(Duration::from_millis(10));
+                return ready;
+            }
         }
         for (polled, which) in polled.iter().zip(which) {
             if polled.revents().is_empty() {
                 continue;
             }
             match which {
-                Which::Donor => ready.donor = true,
+                Which::Store => ready.store = true,
+                Which::Bell => ready.bell = true,
                 Which::Program => ready.program = true,
                 Which::Orphaned => ready.orphaned = true,
                 Which::Faults(id) => ready.faults.push(id),
@@ -186,7 +207,7 @@ impl Pager {
                 Which::Requests(id) => ready.requests.push(id),
             }
         }
-        Ok(ready)
+        ready
     }
 
     /// The program's library says that it is there, or the program is gone.
@@ -254,7 +275,8 @@ impl Pager {
 /// What can be read now.
 #[derive(Debug, Default)]
 struct Ready {
-    donor: bool,
+    store: bool,
+    bell: bool,
     program: bool,
     orphaned: bool,
     faults: Vec<SpaceId>,

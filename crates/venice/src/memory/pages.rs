@@ -1,6 +1,6 @@
-//! What is known of each page of a region, and of each slot of the donor.
+//! What is known of each page of a region, and of each slot of the store.
 //!
-//! A slot is a page's place at the donor. Processes that were forked share slots: a page that one
+//! A slot is a page's place at donors. Processes that were forked share slots: a page that one
 //! of them writes goes to another slot while somebody else needs what the first has. A slot has
 //! its number as soon as its page is told to leave, so that a child that is forked meanwhile refers
 //! to what is still on its way.
@@ -137,11 +137,9 @@ pub(super) enum Content {
 struct Slot {
     users: u32,
     content: Content,
-    /// The checksum of what was sent.
-    sum: u32,
 }
 
-/// The slots of a loan.
+/// The slots of a store.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
@@ -199,17 +197,6 @@ impl Slots {
 
     pub(super) fn set(&mut self, slot: u32, content: Content) {
         self.slots[slot as usize].content = content;
-    }
-
-    /// A page is on its way, with this checksum.
-    pub(super) fn sent(&mut self, slot: u32, sum: u32) {
-        let slot = &mut self.slots[slot as usize];
-        (slot.content, slot.sum) = (Content::Sent, sum);
-    }
-
-    /// The checksum of what was sent last.
-    pub(super) fn sum(&self, slot: u32) -> u32 {
-        self.slots[slot as usize].sum
     }
 
     /// Slots in use.

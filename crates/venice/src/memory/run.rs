@@ -7,9 +7,10 @@ use super::borrower::{Borrower, Lost};
 use super::figures::Figures;
 use super::pager::{Limits, Pager};
 use super::program::{self, ProgramError};
+use super::store::{Gone, Keeping, Store};
+use super::stripes::{Stripes, slots_each};
+use super::supply::{self, Held, Names, NoDonor, Source, Supply};
 use super::uffd::{self, PAGE};
-use crate::identity::Sealing;
-use crate::loan::{LoanId, LoanKey};
 use rhythm_net::signal::{self, Signal, SignalWatch};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
@@ -26,7 +27,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use tracing::warn;
 
@@ -43,17 +44,15 @@ const FILE_BYTES_MIN: u64 = 16 << 20;
 /// What a program is run with.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who lends.
-    pub donor: SocketAddr,
-    /// Who it must be, where it speaks TLS.
-    pub sealing: Option<Sealing>,
-    /// Which loan; 0 for a share of what is offered to all who have the key.
-    pub loan: LoanId,
-    /// The loan's secret.
-    pub key: LoanKey,
+    /// Whether two donors have each page, so that one may be lost.
+    pub mirror: bool,
+    /// Over how many donors, or pairs of such, pages are spread: at least one.
+    pub stripes: u8,
+    /// With so many bytes a second, at most, another donor is filled where one was lost.
+    pub refill: u64,
     /// Bytes of its large mappings that a process has here at most.
     pub local: u64,
-    /// Bytes that the donor is asked for.
+    /// Bytes that are asked for, of all stripes together.
     pub remote: u64,
     /// Bytes of a mapping that is large.
     pub threshold: u64,
@@ -68,8 +67,8 @@ pub struct Ended {
     pub code: u8,
     /// What was counted.
     pub figures: Figures,
-    /// The donor's memory was lost, and the program ended for that.
-    pub lost: Option<Lost>,
+    /// Memory was lost, and the program ended for that.
+    pub lost: Option<Gone>,
 }
 
 /// Why a program was not run.
@@ -98,6 +97,12 @@ pub enum RunError {
         /// Why.
         lost: Lost,
     },
+    /// Nobody lends.
+    #[error("{0}")]
+    NotLent(String),
+    /// One lends, and no other.
+    #[error("there is no second donor to mirror at: {0}")]
+    NoMirror(Box<RunError>),
     /// The program could not be started.
     #[error("{program} cannot be started: {error}")]
     Start {
@@ -121,22 +126,19 @@ impl From<Errno> for RunError {
 ///
 /// # Errors
 /// [`RunError`], before the program runs.
-pub fn run(options: &Options, program: &OsStr, arguments: &[OsString]) -> Result<Ended, RunError> {
+pub fn run(
+    options: &Options,
+    supply: Box<dyn Supply>,
+    program: &OsStr,
+    arguments: &[OsString],
+) -> Result<Ended, RunError> {
     let path = program::find(program)?;
     uffd::probe().map_err(RunError::Faults)?;
     if !std::path::Path::new("/proc/self/fd").is_dir() {
         return Err(RunError::NoProc);
     }
     let region = region_bytes(options)?;
-    let loan = options.loan;
-    let (sealing, key) = (options.sealing.as_ref(), options.key.clone());
-    let borrower =
-        Borrower::connect(options.donor, sealing, loan, key, options.remote).map_err(|lost| {
-            RunError::Donor {
-                donor: options.donor,
-                lost,
-            }
-        })?;
+    let store = stripes(options, supply)?;
     let (orders, its_orders) = pair()?;
     let (requests, its_requests) = pair()?;
     let limits = Limits {
@@ -144,7 +146,7 @@ pub fn run(options: &Options, program: &OsStr, arguments: &[OsString]) -> Result
         remote: (options.remote / PAGE as u64) as usize,
         told: options.told,
     };
-    let mut pager = Pager::new(borrower, limits, region, orders, requests)?;
+    let mut pager = Pager::new(store, limits, region, orders, requests)?;
 
     let library = File::from(rustix::fs::memfd_create("venice.so", MemfdFlags::empty())?);
     (&library).write_all(LIBRARY)?;
@@ -193,6 +195,56 @@ pub fn run(options: &Options, program: &OsStr, arguments: &[OsString]) -> Result
         code: code(status),
         figures: pager.figures().clone(),
         lost,
+    })
+}
+
+/// Where pages are to go: to one donor, or to two, and that as often as there are stripes.
+fn stripes(options: &Options, mut supply: Box<dyn Supply>) -> Result<Stripes, RunError> {
+    let keeping = Keeping {
+        copies: if options.mirror { 2 } else { 1 },
+        refill: options.refill.max(PAGE as u64),
+    };
+    let (page, count) = (PAGE as u64, u64::from(options.stripes));
+    let bytes = slots_each(options.remote / page, count) * page;
+    let mut source = Source::new()?;
+    supply.listen(source.notices());
+    let mut all = Vec::new();
+    let mut stores = Vec::new();
+    for number in 0..options.stripes as usize {
+        let mut donors: Vec<(Borrower, Held)> = Vec::new();
+        for _ in 0..keeping.copies {
+            let apart: Vec<Names> = donors.iter().map(|(it, _)| it.names()).collect();
+            let (borrower, held) = another(&mut *supply, bytes, &apart, &all)?;
+            all.push(borrower.names());
+            donors.push((borrower, held));
+        }
+        let line = source.line(number);
+        stores.push(Store::new(keeping, donors, line, Instant::now()));
+    }
+    source.start(supply, bytes)?;
+    Ok(Stripes::new(stores, source))
+}
+
+/// A donor that is none of these for sure, and none of all others where that can be.
+fn another(
+    supply: &mut dyn Supply,
+    bytes: u64,
+    apart: &[Names],
+    all: &[Names],
+) -> Result<(Borrower, Held), RunError> {
+    let mut found = supply::connect(supply, bytes, all);
+    if found.is_err() && apart.len() < all.len() {
+        found = supply::connect(supply, bytes, apart);
+    }
+    found.map_err(|why| {
+        let error = match why {
+            NoDonor::NotLent(why) => RunError::NotLent(why),
+            NoDonor::Lost(donor, lost) => RunError::Donor { donor, lost },
+        };
+        match apart.is_empty() {
+            true => error,
+            false => RunError::NoMirror(Box::new(error)),
+        }
     })
 }
 
@@ -267,6 +319,9 @@ fn region_bytes(options: &Options) -> Result<u64, RunError> {
     }
     let used = options.local.saturating_add(options.remote);
     let bytes = used.saturating_mul(8).saturating_add(1 << 30) / REGION_UNIT * REGION_UNIT;
+    if options.stripes == 0 {
+        return Err(bounds("pages are to be somewhere: give one stripe or more"));
+    }
     // Pages are counted in 32 bits.
     if bytes / PAGE as u64 > u64::from(u32::MAX) {
         return Err(bounds(

@@ -36,8 +36,8 @@ pub(super) struct Batch {
 /// A page that was asked of the donor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fetch {
-    /// The request's id.
-    pub(super) id: u64,
+    /// What the store gave for it.
+    pub(super) ticket: u64,
     /// Somebody waits for it, and since when.
     pub(super) awaited: Option<Instant>,
     /// Somebody waits to write it.

@@ -15,8 +15,20 @@ use crate::wire::{Message, NODE_LOANS_MAX, NotLent, Reason};
 use std::net::SocketAddr;
 
 impl<K: Keeper> Monitor<K> {
-    /// A node wants memory of another.
-    pub(super) fn borrow(&mut self, node: &NodeName, request: u64, bytes: u64, now: Now) {
+    /// A node wants memory of another, and not of those who lend it these.
+    pub(super) fn borrow(
+        &mut self,
+        node: &NodeName,
+        (request, bytes): (u64, u64),
+        apart: &[LoanId],
+        now: Now,
+    ) {
+        // As if they had been asked.
+        let lends = |loan: &LoanId| self.rat.get(*loan).filter(|loan| loan.borrower == *node);
+        let tried: Vec<NodeName> = apart
+            .iter()
+            .filter_map(|loan| Some(lends(loan)?.lender.clone()))
+            .collect();
         let (_, borrowed) = self.rat.counts(node);
         let why = if self.rat.count() >= self.settings.loans_max || borrowed >= NODE_LOANS_MAX {
             Some(NotLent::TooMany)
@@ -25,14 +37,14 @@ impl<K: Keeper> Monitor<K> {
             Some(NotLent::NoDisk)
         } else if bytes == 0 {
             Some(NotLent::NoRoom {
-                most: self.most_for(node),
+                most: self.most_for(node, &tried, bytes),
             })
         } else {
             None
         };
         match why {
             Some(why) => self.not_lent(node, request, why),
-            None => self.ask_next(node, request, bytes, Vec::new(), now),
+            None => self.ask_next(node, request, bytes, tried, now),
         }
     }
 
@@ -41,9 +53,12 @@ impl<K: Keeper> Monitor<K> {
         self.tell(node, Message::NotLent { request, why });
     }
 
-    /// The most that a node other than this has.
-    fn most_for(&self, borrower: &NodeName) -> u64 {
+    /// The most that a node other than this has, but for those that would have had enough and were
+    /// tried.
+    fn most_for(&self, borrower: &NodeName, tried: &[NodeName], bytes: u64) -> u64 {
         let others = self.rrt.rows().filter(|(name, _)| *name != borrower);
+        let others =
+            others.filter(|(name, resource)| resource.free() < bytes || !tried.contains(name));
         let there = others.filter(|(name, _)| self.nodes.connection(name).is_some());
         there
             .map(|(_, resource)| resource.free())
@@ -95,7 +110,7 @@ impl<K: Keeper> Monitor<K> {
     ) {
         let candidates = self.candidates(borrower, bytes, &tried);
         let Some(donor) = self.policy.choose(&candidates) else {
-            let most = self.most_for(borrower);
+            let most = self.most_for(borrower, &tried, bytes);
             return self.not_lent(borrower, request, NotLent::NoRoom { most });
         };
         let lender = donor.node.clone();

@@ -215,7 +215,11 @@ impl<K: Keeper> Monitor<K> {
                 self.rrt.set_idle(&node, idle, asked);
                 self.tst.report(&node, links, now.at);
             }
-            Message::Borrow { request, bytes } => self.borrow(&node, request, bytes, now),
+            Message::Borrow {
+                request,
+                bytes,
+                apart,
+            } => self.borrow(&node, (request, bytes), &apart, now),
             Message::Granted {
                 loan,
                 address,

@@ -166,7 +166,11 @@ fn nothing_is_asked_of_a_donor_that_is_not_kept() {
     let mut monitor = monitor(&memory);
     node(&mut monitor, 1, "a");
     node(&mut monitor, 2, "b");
-    let borrow = |request| Message::Borrow { request, bytes: 10 };
+    let borrow = |request| Message::Borrow {
+        request,
+        bytes: 10,
+        apart: Vec::new(),
+    };
     memory.0.lock().expect("one thread").1 = true;
     monitor.received(1, borrow(1), at(1));
     let no_disk = Message::NotLent {
@@ -188,6 +192,53 @@ fn nothing_is_asked_of_a_donor_that_is_not_kept() {
 }
 
 #[test]
+fn a_loan_apart_from_others_is_of_another_donor() {
+    let mut monitor = monitor(&Memory::default());
+    for (connection, name) in [(1, "a"), (2, "b"), (3, "c")] {
+        node(&mut monitor, connection, name);
+    }
+    let borrow = |request, apart| Message::Borrow {
+        request,
+        bytes: 10,
+        apart,
+    };
+    let granted = |monitor: &mut Monitor<Memory>, donor| {
+        let (said, _) = sent(monitor, donor);
+        let [Message::Grant { loan, .. }] = said[..] else {
+            panic!("{said:?}");
+        };
+        let address = ([127, 0, 0, 1], 2).into();
+        monitor.received(
+            donor,
+            Message::Granted {
+                loan,
+                address,
+                is_sealed: false,
+            },
+            at(1),
+        );
+        loan
+    };
+    monitor.received(1, borrow(1, Vec::new()), at(1));
+    let first = granted(&mut monitor, 2);
+    // The nearest is as near, and has as much, but has the first.
+    monitor.received(1, borrow(2, vec![first]), at(1));
+    let second = granted(&mut monitor, 3);
+    sent(&mut monitor, 1);
+    monitor.received(1, borrow(3, vec![first, second]), at(1));
+    let most = 0;
+    let why = crate::wire::NotLent::NoRoom { most };
+    let not_lent = Message::NotLent { request: 3, why };
+    assert_eq!(sent(&mut monitor, 1).0, [not_lent]);
+    // The loans of others say nothing, nor such that there are not.
+    monitor.received(3, borrow(1, vec![first, LoanId(99)]), at(1));
+    assert!(matches!(
+        sent(&mut monitor, 1).0[..],
+        [Message::Grant { .. }]
+    ));
+}
+
+#[test]
 fn a_node_says_nothing_about_the_loans_of_others() {
     let mut monitor = monitor(&Memory::default());
     for (connection, name) in [(1, "a"), (2, "b"), (3, "c")] {
@@ -198,6 +249,7 @@ fn a_node_says_nothing_about_the_loans_of_others() {
         Message::Borrow {
             request: 1,
             bytes: 10,
+            apart: Vec::new(),
         },
         at(1),
     );

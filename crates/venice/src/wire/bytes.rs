@@ -11,6 +11,8 @@ pub(crate) trait Put {
     fn put_u64(&mut self, number: u64);
     /// A text of at most 65,535 bytes, behind its length.
     fn put_text(&mut self, text: &str);
+    /// Loans, behind how many there are.
+    fn put_loans(&mut self, loans: &[LoanId]);
     /// An address: IPv4 as IPv6 (RFC 4291 section 2.5.5.2).
     fn put_address(&mut self, address: SocketAddr);
 }
@@ -35,6 +37,11 @@ impl Put for Vec<u8> {
         );
         self.put_u16(text.len() as u16);
         self.extend_from_slice(text.as_bytes());
+    }
+
+    fn put_loans(&mut self, loans: &[LoanId]) {
+        self.put_u32(loans.len() as u32);
+        loans.iter().for_each(|loan| self.put_u64(loan.0));
     }
 
     fn put_address(&mut self, address: SocketAddr) {

@@ -1,6 +1,7 @@
 //! What borrowers and the agent of their machine say to each other, over its Unix socket.
 
 use super::bytes::{Put, Taker};
+use super::message::{APART_MAX, bounded};
 use super::reason::{NotLent, Reason};
 use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
@@ -19,8 +20,13 @@ pub struct SealedBy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the docs of variants say what they are")]
 pub enum Local {
-    /// A borrower asks for so many bytes; the number is its own.
-    Borrow { request: u32, bytes: u64 },
+    /// A borrower asks for so many bytes; the number is its own. They are to be of another donor
+    /// than these loans of its are, [`APART_MAX`] at most.
+    Borrow {
+        request: u32,
+        bytes: u64,
+        apart: Vec<LoanId>,
+    },
     /// A borrower asks whether a loan still stands.
     Renew { loan: LoanId },
     /// A borrower needs a loan no more.
@@ -83,10 +89,15 @@ impl Local {
                     out.put_text(&by.identity);
                 }
             }
-            Local::Borrow { request, bytes } => {
+            Local::Borrow {
+                request,
+                bytes,
+                apart,
+            } => {
                 out.push(1);
                 out.put_u32(*request);
                 out.put_u64(*bytes);
+                out.put_loans(apart);
             }
             Local::NotLent { request, why } => {
                 out.push(5);
@@ -104,6 +115,7 @@ impl Local {
             1 => Local::Borrow {
                 request: from.u32()?,
                 bytes: from.u64()?,
+                apart: bounded(from.list(8, Taker::loan)?, APART_MAX)?,
             },
             2 => Local::Renew { loan: loan(from)? },
             3 => Local::GiveBack { loan: loan(from)? },

@@ -41,6 +41,9 @@ use std::net::SocketAddr;
 /// The version of these messages.
 pub const VERSION: u16 = 2;
 
+/// Loans of one program whose donors another loan is to be apart from, at most.
+pub const APART_MAX: usize = 8;
+
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
@@ -60,8 +63,13 @@ pub enum Message {
     Register(Register),
     /// A node is there, has so much idle, and its links are so.
     Heartbeat { idle: u64, links: Vec<LinkReport> },
-    /// A node asks for a loan; the number is its own.
-    Borrow { request: u64, bytes: u64 },
+    /// A node asks for a loan; the number is its own. It is to be of another donor than these
+    /// loans are, [`APART_MAX`] at most.
+    Borrow {
+        request: u64,
+        bytes: u64,
+        apart: Vec<LoanId>,
+    },
     /// A borrower needs a loan no more.
     GiveBack { loan: LoanId },
     /// A donor lends, and serves the borrower there, in TLS or plain.
@@ -139,7 +147,14 @@ impl Message {
                 out.put_u32(links.len() as u32);
                 links.iter().for_each(|link| link.put(out));
             }
-            Message::Borrow { request, bytes } => put_two(out, 7, *request, *bytes),
+            Message::Borrow {
+                request,
+                bytes,
+                apart,
+            } => {
+                put_two(out, 7, *request, *bytes);
+                out.put_loans(apart);
+            }
             Message::GiveBack { loan } => put_loan(out, 8, *loan),
             Message::Granted {
                 loan,
@@ -236,6 +251,7 @@ impl Message {
             7 => Message::Borrow {
                 request: from.u64()?,
                 bytes: from.u64()?,
+                apart: bounded(from.list(8, Taker::loan)?, APART_MAX)?,
             },
             8 => Message::GiveBack { loan: from.loan()? },
             9 => Message::Granted {
@@ -303,6 +319,6 @@ fn put_two(out: &mut Vec<u8>, kind: u8, first: u64, second: u64) {
     out.put_u64(second);
 }
 
-fn bounded<T>(list: Vec<T>, most: usize) -> Option<Vec<T>> {
+pub(super) fn bounded<T>(list: Vec<T>, most: usize) -> Option<Vec<T>> {
     (list.len() <= most).then_some(list)
 }

@@ -13,7 +13,7 @@ mod tests;
 
 pub use join::{JOIN_MAX, Join};
 pub use local::{Local, SealedBy};
-pub use message::{Message, VERSION};
+pub use message::{APART_MAX, Message, VERSION};
 pub use reason::{NotLent, Reason, TurnedAway};
 pub use register::{LinkReport, NODE_LOANS_MAX, NODES_MAX, PeerNode, Register, is_place};
 

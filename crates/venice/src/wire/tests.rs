@@ -23,6 +23,10 @@ fn loan() -> impl Strategy<Value = LoanId> {
     any::<u64>().prop_map(LoanId)
 }
 
+fn apart() -> impl Strategy<Value = Vec<LoanId>> {
+    vec(loan(), 0..=APART_MAX)
+}
+
 fn key() -> impl Strategy<Value = LoanKey> {
     any::<[u8; 32]>().prop_map(LoanKey)
 }
@@ -138,7 +142,11 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(loan, within_ms)| Message::Reclaiming { loan, within_ms }),
     ];
     let borrowers = prop_oneof![
-        any::<(u64, u64)>().prop_map(|(request, bytes)| Message::Borrow { request, bytes }),
+        (any::<(u64, u64)>(), apart()).prop_map(|((request, bytes), apart)| Message::Borrow {
+            request,
+            bytes,
+            apart
+        }),
         loan().prop_map(|loan| Message::GiveBack { loan }),
         (any::<(u64, u64)>(), loan(), key(), address(), of(name())).prop_map(
             |((request, bytes), loan, key, donor, sealed_by)| Message::Lent {
@@ -164,7 +172,11 @@ fn sealed_by() -> impl Strategy<Value = Box<SealedBy>> {
 
 fn local() -> impl Strategy<Value = Local> {
     prop_oneof![
-        any::<(u32, u64)>().prop_map(|(request, bytes)| Local::Borrow { request, bytes }),
+        (any::<(u32, u64)>(), apart()).prop_map(|((request, bytes), apart)| Local::Borrow {
+            request,
+            bytes,
+            apart
+        }),
         loan().prop_map(|loan| Local::Renew { loan }),
         loan().prop_map(|loan| Local::GiveBack { loan }),
         (

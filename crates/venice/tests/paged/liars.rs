@@ -1,6 +1,6 @@
 //! Donors that do not do what they should: a program never reads what it did not write.
 
-use super::{Ended, MIB, donor, is_possible, paged, program};
+use super::{Ended, MIB, donor, is_possible, paged, program, text};
 use rhythm_venice::memory::wire::{Answer, parse_answer};
 use std::io::{Read, Write, copy};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -119,14 +119,26 @@ fn a_program_ends_whose_donor_does_not_answer_what_was_asked() {
         let (address, thread) = between(&address, lie);
         let mut command = paged(&address, MIB, 64 * MIB, program(), &["spin", "8"]);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut program = Ended(command.spawn().expect("it runs"));
-        let status = program.wait();
+        let mut ended = Ended(command.spawn().expect("it runs"));
+        let status = ended.wait();
         let mut said = String::new();
-        let output = program.0.stderr.as_mut().expect("it is a pipe");
+        let output = ended.0.stderr.as_mut().expect("it is a pipe");
         output.read_to_string(&mut said).expect("text");
         assert_eq!(status.code(), Some(128 + 7), "{name}: {said}");
         assert!(said.contains("memory of this program is lost"), "{name}");
         assert!(said.contains(why), "{name}: {said}");
+        thread.join().expect("it passes on");
+        // Where another has what it has, nothing is lost.
+        let ((_liar, liar), (_other, other)) = (donor(64 * MIB), donor(64 * MIB));
+        let (liar, thread) = between(&liar, lie);
+        let donors = format!("{liar},{other}");
+        let output = paged(&donors, MIB, 64 * MIB, program(), &["busy", "8"])
+            .stdin(Stdio::null())
+            .output()
+            .expect("it runs");
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{name}: {said}");
+        assert!(said.contains("1 donors lost"), "{name}: {said}");
         thread.join().expect("it passes on");
     }
 }

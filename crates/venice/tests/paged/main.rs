@@ -4,6 +4,8 @@
 //! Answering page faults needs root; where it is refused, each test says so and passes.
 
 mod liars;
+mod mirrored;
+mod reclaim;
 mod redis;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};

@@ -6,6 +6,7 @@
 #include "program.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -295,6 +296,28 @@ void spin(void)
             CHECK(has(page, 1));
 }
 
+
+/* Writes and reads all of it, in one order and then in another, until the input ends. */
+static void busy(void)
+{
+    size_t step = pages / 2 + 1, at = 0, round = 1;
+    for (size_t page = 0; page < pages; page++)
+        put(page, round);
+    puts("ready");
+    fflush(stdout);
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    do {
+        for (size_t count = 0; count < pages; count++, at = (at + step) % pages) {
+            CHECK(has(at, round));
+            put(at, round + 1);
+        }
+        round++;
+        step = step == 1 ? pages / 2 + 1 : 1;
+    } while (round < 4 || poll(&input, 1, 0) == 0);
+    for (size_t page = 0; page < pages; page++)
+        CHECK(has(page, round));
+}
+
 int main(int count, char **arguments)
 {
     CHECK(count == 3);
@@ -325,6 +348,8 @@ int main(int count, char **arguments)
             strangers();
         else if (!strcmp(mode, "shares"))
             shares();
+        else if (!strcmp(mode, "busy"))
+            busy();
         else if (!strcmp(mode, "silent"))
             silent();
         else if (!strcmp(mode, "namespaces"))

@@ -101,8 +101,7 @@ impl Redis {
     }
 }
 
-#[test]
-fn redis_has_and_saves_what_a_plain_one_does() {
+fn is_installed() -> bool {
     let is_installed = Command::new("redis-server")
         .arg("--version")
         .output()
@@ -110,7 +109,51 @@ fn redis_has_and_saves_what_a_plain_one_does() {
     if !is_installed {
         eprintln!("SKIPPED: redis-server is not installed");
     }
-    if !is_installed || !is_possible() {
+    is_installed
+}
+
+#[test]
+fn redis_has_all_when_one_of_its_two_donors_is_killed_while_it_is_written() {
+    if !is_installed() || !is_possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let ((first, one), (_second, other)) = (donor(256 * MIB), donor(256 * MIB));
+    let donors = format!("{one},{other}");
+    let server = Path::new("redis-server");
+    let mut both = [
+        Redis::start(
+            paged(&donors, 12 * MIB, 128 * MIB, server, &[]),
+            folder.path(),
+            "mirrored",
+        ),
+        Redis::start(Command::new("redis-server"), folder.path(), "plain"),
+    ];
+    let fill = |text: &str| {
+        format!(
+            "for i = 1, {KEYS} do redis.call('set', 'k' .. i, string.rep(i .. '{text}', 60)) end \
+             return 1"
+        )
+    };
+    both.iter_mut().for_each(|redis| redis.run(&fill("-")));
+    let [mirrored, plain] = &mut both;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            first.kill();
+        });
+        mirrored.run(&fill("+"));
+        mirrored.save_while_it_is_written();
+    });
+    plain.run(&fill("+"));
+    plain.save_while_it_is_written();
+    assert_eq!(mirrored.digest(), plain.digest());
+    both.into_iter().for_each(Redis::end);
+}
+
+#[test]
+fn redis_has_and_saves_what_a_plain_one_does() {
+    if !is_installed() || !is_possible() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

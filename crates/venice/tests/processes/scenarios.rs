@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, NAMES, get, list};
 use super::parts::SIZE;
 use rhythm_venice::agent::client::{BorrowError, Client, Event};
-use rhythm_venice::wire::{NotLent, Reason};
+use rhythm_venice::wire::{NotLent, Reason, VERSION};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -222,7 +222,7 @@ fn strangers_harm_nobody() {
         u32::MAX.to_le_bytes().to_vec(),
         vec![1, 0, 0, 0, 99],
         hello(9),
-        [hello(1), proof].concat(),
+        [hello(VERSION as u8), proof].concat(),
     ] {
         let mut stranger = TcpStream::connect(cluster.address()).expect("the monitor");
         stranger

@@ -3,7 +3,7 @@
 use super::events::Event;
 use super::world::{Client, Node, World};
 use rhythm_venice::loan::LoanId;
-use rhythm_venice::wire::{Local, Reason};
+use rhythm_venice::wire::{APART_MAX, Local, Reason};
 use std::time::Duration;
 
 impl World {
@@ -59,7 +59,17 @@ impl World {
     pub(crate) fn want(&mut self, node: usize, index: usize, bytes: u64) {
         let client = &mut self.nodes[node].clients[index];
         if !std::mem::replace(&mut client.waits, true) {
-            let (id, borrow) = (client.id, Local::Borrow { request: 1, bytes });
+            // Some want it of another than lends already.
+            let apart: Vec<LoanId> = match self.random.bool() {
+                true => client.loans.iter().take(APART_MAX).copied().collect(),
+                false => Vec::new(),
+            };
+            let id = client.id;
+            let borrow = Local::Borrow {
+                request: 1,
+                bytes,
+                apart,
+            };
             self.with_agent(node, |agent, now| agent.client_said(id, borrow, now));
         }
     }

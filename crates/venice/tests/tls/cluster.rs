@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-const SIZE: u64 = 16 << 20;
+const SIZE: u64 = 80 << 20;
 
 /// An agent, ended when it is dropped.
-struct Agent {
+pub(super) struct Agent {
     server: Option<Server>,
     folder: TempDir,
 }
@@ -56,7 +56,7 @@ impl Agent {
         }
     }
 
-    fn of(monitor: &Monitor, name: &str, lends: bool) -> Agent {
+    pub(super) fn of(monitor: &Monitor, name: &str, lends: bool) -> Agent {
         let identity = monitor.join(name);
         let trust = Trust::Identity(Arc::clone(&identity), monitor.identity_folder(name));
         match lends {
@@ -68,7 +68,7 @@ impl Agent {
         }
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(super) fn socket(&self) -> PathBuf {
         self.folder.path().join("agent.sock")
     }
 
@@ -86,7 +86,7 @@ impl Agent {
     }
 
     /// Waits until it tells that.
-    fn tells(&self, path: &str, text: &str) {
+    pub(super) fn tells(&self, path: &str, text: &str) {
         until(|| {
             let told = self.told(path);
             match told.contains(text) {

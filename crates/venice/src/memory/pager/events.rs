@@ -5,7 +5,6 @@ use crate::memory::orders::{self, Received, Request};
 use crate::memory::pages::{NO_SLOT, Page, State};
 use crate::memory::space::{Discard, Library, Space};
 use crate::memory::uffd::{Event, PAGE, Uffd};
-use crate::memory::wire;
 use rhythm_net::clock;
 use rustix::io::Errno;
 use std::io;
@@ -316,11 +315,7 @@ impl Pager {
         slots.sort_unstable();
         for run in slots.chunk_by(|slot, next| slot + 1 == *next) {
             if run.len() >= FREED_MIN {
-                let free = wire::Request::Free {
-                    offset: u64::from(run[0]) * PAGE as u64,
-                    length: (run.len() * PAGE) as u64,
-                };
-                self.borrower.ask(&free, Instant::now());
+                self.memory.store.free(run[0], run.len(), Instant::now());
             }
         }
     }

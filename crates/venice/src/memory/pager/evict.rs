@@ -1,11 +1,10 @@
 //! Pages that leave.
 
-use super::state::{Bytes, PLACE_BYTES, PLACES, Pager, SpaceId};
+use super::state::{PLACE_BYTES, PLACES, Pager, SpaceId};
 use crate::memory::orders::{self, Answer, ORDER_PAGES};
 use crate::memory::pages::{Content, NO_SLOT, State};
 use crate::memory::space::Batch;
 use crate::memory::uffd::PAGE;
-use crate::memory::wire::Request;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -28,7 +27,7 @@ impl Pager {
         let limit = self.memory.limit;
         let ids: Vec<SpaceId> = self.memory.spaces.keys().copied().collect();
         for id in ids {
-            while self.memory.in_flight.len() < IN_FLIGHT_MAX {
+            while self.memory.store.in_flight_count() < IN_FLIGHT_MAX {
                 let Some(space) = self.memory.spaces.get(&id) else {
                     break;
                 };
@@ -101,7 +100,7 @@ impl Pager {
                     };
                     entry.slot = slot;
                 }
-                self.memory.in_flight.remove(&entry.slot);
+                self.memory.store.forget(entry.slot);
                 self.memory.slots.set(entry.slot, Content::Awaited);
             }
             entry.state = State::Leaving;
@@ -251,16 +250,9 @@ impl Pager {
             }
             return;
         }
-        let write = Request::Write {
-            offset: u64::from(slot) * PAGE as u64,
-            bytes: copy,
-        };
-        let asked = self.borrower.ask(&write, now);
-        let bytes: Bytes = Box::new(*copy);
         memory.figures.sent += 1;
-        memory.writes.insert(asked, slot);
-        memory.in_flight.insert(slot, (asked, bytes));
-        memory.slots.sent(slot, crc32fast::hash(copy));
+        memory.store.write(slot, copy, now);
+        memory.slots.set(slot, Content::Sent);
     }
 
     /// A page could not be evicted. Children that were forked since it was told to have it, too.

@@ -3,9 +3,9 @@
 use super::state::{Fault, Memory, Pager, SpaceId};
 use crate::memory::pages::{Content, NO_SLOT, State};
 use crate::memory::space::Fetch;
+use crate::memory::store::Whose;
 use crate::memory::streams::Ahead;
 use crate::memory::uffd::PAGE;
-use crate::memory::wire::Request;
 use rustix::io::Errno;
 use std::time::Instant;
 use tracing::error;
@@ -159,11 +159,10 @@ impl Pager {
                 done
             }
             Content::Sent => {
-                let Some((number, bytes)) = self.memory.in_flight.remove(&slot) else {
+                let Some(bytes) = self.memory.store.in_flight(slot) else {
                     return false;
                 };
                 let done = self.memory.put(id, fault, &bytes[..]);
-                self.memory.in_flight.insert(slot, (number, bytes));
                 if done {
                     self.memory.figures.returned += 1;
                 }
@@ -186,20 +185,14 @@ impl Pager {
         let entry = space.pages.at(page);
         entry.state = State::Fetching;
         let slot = entry.slot;
-        let read = Request::Read {
-            offset: u64::from(slot) * PAGE as u64,
-            length: PAGE as u32,
-        };
-        let asked = self.borrower.ask(&read, Instant::now());
+        let ticket = self.memory.store.read(slot, (id, page), Instant::now());
         space.resident += 1;
         let fetch = Fetch {
-            id: asked,
+            ticket,
             awaited: fault.map(|fault| fault.since),
             write: fault.is_some_and(|fault| fault.write),
         };
         space.fetching.insert(page, fetch);
-        let sum = self.memory.slots.sum(slot);
-        self.memory.fetches.insert(asked, (id, page, sum));
     }
 
     fn fetch_ahead(&mut self, id: SpaceId, fault: &Fault, ahead: Ahead) {
@@ -264,7 +257,7 @@ impl Memory {
     }
 
     /// Puts in a page that the donor was asked for; false where that has to wait.
-    pub(super) fn bring(&mut self, id: SpaceId, page: u32, asked: u64, bytes: &[u8]) -> bool {
+    pub(super) fn bring(&mut self, (id, page): Whose, ticket: u64, bytes: &[u8]) -> bool {
         let limit = self.limit;
         let Some(space) = self.spaces.get_mut(&id) else {
             return true;
@@ -273,7 +266,7 @@ impl Memory {
             .fetching
             .get(&page)
             .copied()
-            .filter(|fetch| fetch.id == asked)
+            .filter(|fetch| fetch.ticket == ticket)
         else {
             return true;
         };

@@ -1,12 +1,12 @@
 //! What a pager knows, and what becomes of it where that is no question of time.
 
-use crate::memory::borrower::{Borrower, Lost};
 use crate::memory::figures::Figures;
 use crate::memory::orders::ORDER_PAGES;
 use crate::memory::pages::{Content, NO_SLOT, Slots, State};
 use crate::memory::space::{Library, Space};
+use crate::memory::store::{Bytes, Event as Stored, Whose};
+use crate::memory::stripes::Stripes;
 use crate::memory::uffd::{Event, PAGE};
-use crate::memory::wire::Answer;
 use rhythm_net::sparse::Sparse;
 use rustix::fs::MemfdFlags;
 use std::collections::{HashMap, HashSet};
@@ -33,8 +33,6 @@ pub(super) struct Fault {
     pub(super) since: Instant,
 }
 
-/// A page's bytes.
-pub(super) type Bytes = Box<[u8; PAGE]>;
 /// Names a space, for as long as the pager runs.
 pub(super) type SpaceId = u32;
 
@@ -43,7 +41,7 @@ pub(super) type SpaceId = u32;
 pub(in crate::memory) struct Limits {
     /// Pages that a process has here at most.
     pub(in crate::memory) local: usize,
-    /// Pages that the donor has.
+    /// Pages that each donor has.
     pub(in crate::memory) remote: usize,
     /// How often the figures are told, if at all.
     pub(in crate::memory) told: Option<Duration>,
@@ -54,14 +52,9 @@ pub(in crate::memory) struct Limits {
 pub(super) struct Memory {
     pub(super) spaces: HashMap<SpaceId, Space>,
     pub(super) slots: Slots,
-    /// Pages that are sent and not confirmed, by slot, with the id of the last request.
-    pub(super) in_flight: HashMap<u32, (u64, Bytes)>,
-    /// Requests to write, and their slots.
-    pub(super) writes: HashMap<u64, u32>,
-    /// Requests to read: for which page, and the checksum of what it has.
-    pub(super) fetches: HashMap<u64, (SpaceId, u32, u32)>,
-    /// Pages that have come and could not be put where they belong, with their request's id.
-    pub(super) again: Vec<(SpaceId, u32, u64, Bytes)>,
+    pub(super) store: Stripes,
+    /// Pages that have come and could not be put where they belong, with their tickets.
+    pub(super) again: Vec<(Whose, u64, Box<Bytes>)>,
     pub(super) figures: Figures,
     pub(super) limit: usize,
 }
@@ -77,7 +70,6 @@ pub(super) struct Forked {
 /// See the module above.
 #[derive(Debug)]
 pub(in crate::memory) struct Pager {
-    pub(super) borrower: Borrower,
     pub(super) memory: Memory,
     pub(super) limits: Limits,
     /// The program, until its library has said so.
@@ -107,7 +99,7 @@ impl Pager {
     /// # Errors
     /// Where there is no memory for its buffer.
     pub(in crate::memory) fn new(
-        borrower: Borrower,
+        store: Stripes,
         limits: Limits,
         region_bytes: u64,
         orders: OwnedFd,
@@ -117,13 +109,10 @@ impl Pager {
         let buffer = File::from(buffer);
         buffer.set_len((PLACES * PLACE_BYTES) as u64)?;
         Ok(Self {
-            borrower,
             memory: Memory {
                 spaces: HashMap::new(),
                 slots: Slots::new(limits.remote),
-                in_flight: HashMap::new(),
-                writes: HashMap::new(),
-                fetches: HashMap::new(),
+                store,
                 again: Vec::new(),
                 figures: Figures::default(),
                 limit: limits.local,
@@ -151,48 +140,38 @@ impl Pager {
 }
 
 impl Memory {
-    /// The donor has answered.
-    ///
-    /// # Errors
-    /// [`Lost::Damaged`].
-    pub(super) fn answered(&mut self, id: u64, answer: &Answer<'_>) -> Result<(), Lost> {
-        if let Some(slot) = self.writes.remove(&id) {
-            if self
-                .in_flight
-                .get(&slot)
-                .is_some_and(|(last, _)| *last == id)
-            {
-                self.in_flight.remove(&slot);
-                self.slots.set(slot, Content::Stored);
+    /// Something has come of what the store was asked.
+    pub(super) fn came(&mut self, event: Stored) {
+        match event {
+            Stored::Stored(slot) => {
+                // Unless it was used for another page since.
+                let is_sent = self.slots.content(slot) == Content::Sent;
+                if is_sent && self.store.in_flight(slot).is_none() {
+                    self.slots.set(slot, Content::Stored);
+                }
             }
-        } else if let (Some((space, page, sum)), Answer::Data(bytes)) =
-            (self.fetches.remove(&id), answer)
-            && let Ok(bytes) = <&[u8; PAGE]>::try_from(*bytes)
-        {
-            if crc32fast::hash(bytes) != sum {
-                return Err(Lost::Damaged);
-            }
-            if !self.bring(space, page, id, bytes) {
-                self.again.push((space, page, id, Box::new(*bytes)));
-            }
+            Stored::Page(ticket, whose, bytes) => self.bring_or_keep(whose, ticket, bytes),
         }
-        Ok(())
+    }
+
+    fn bring_or_keep(&mut self, whose: Whose, ticket: u64, bytes: Box<Bytes>) {
+        if !self.bring(whose, ticket, &bytes[..]) {
+            self.again.push((whose, ticket, bytes));
+        }
     }
 
     /// A page is no longer a slot's user; true where nobody is.
     pub(super) fn leave_slot(&mut self, slot: u32) -> bool {
         let is_free = slot != NO_SLOT && self.slots.leave(slot);
         if is_free {
-            self.in_flight.remove(&slot);
+            self.store.forget(slot);
         }
         is_free
     }
 
     pub(super) fn bring_again(&mut self) {
-        for (space, page, id, bytes) in std::mem::take(&mut self.again) {
-            if !self.bring(space, page, id, &bytes[..]) {
-                self.again.push((space, page, id, bytes));
-            }
+        for (whose, ticket, bytes) in std::mem::take(&mut self.again) {
+            self.bring_or_keep(whose, ticket, bytes);
         }
     }
 
