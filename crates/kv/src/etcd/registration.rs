@@ -1,8 +1,8 @@
 //! A node's place among the others: a key under a lease, and two threads that keep it and look at
 //! the others' keys.
 
-use super::gateway::{Entry, Etcd, EtcdError};
 use crate::ring::{Lease, Member, NODES_MAX};
+use rhythm_etcd::{Entry, Etcd, EtcdError};
 use rhythm_net::{Time, clock};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -18,6 +18,31 @@ const RENEWALS: u32 = 3;
 const MARGIN: u32 = 10;
 /// How long after etcd did not answer it is asked again.
 const AGAIN: Duration = Duration::from_millis(200);
+
+/// Why a node is not registered.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistrationError {
+    /// etcd does not answer, or refuses.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+    /// Another node has the name.
+    #[error(
+        "a node called {name} is registered already, of {at}: take another name, end that one, or, \
+         where it has died, begin again when its lease is over"
+    )]
+    NameTaken {
+        /// Which.
+        name: String,
+        /// Where clients find the other.
+        at: String,
+    },
+    /// There are as many nodes as there may be.
+    #[error("the ring has {nodes_max} nodes already, and may have no more")]
+    RingFull {
+        /// So many.
+        nodes_max: usize,
+    },
+}
 
 /// What is new.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,15 +81,13 @@ impl PartialEq for Registration {
 
 impl Eq for Registration {}
 
-impl Etcd {
-    /// The nodes that are there.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn members(&mut self) -> Result<Vec<Member>, EtcdError> {
-        let (entries, _) = self.entries()?;
-        Ok(members(&entries).into_values().collect())
-    }
+/// The nodes that are there.
+///
+/// # Errors
+/// No server answers, or it refuses.
+pub fn registered(etcd: &mut Etcd) -> Result<Vec<Member>, EtcdError> {
+    let (entries, _) = etcd.entries()?;
+    Ok(members(&entries).into_values().collect())
 }
 
 /// The members among the keys.
@@ -110,7 +133,11 @@ impl Registration {
     ///
     /// # Errors
     /// etcd does not answer, there is no number left, or another node has the name and lives.
-    pub fn new(mut etcd: Etcd, me: Member, seconds: u64) -> Result<Registration, EtcdError> {
+    pub fn new(
+        mut etcd: Etcd,
+        me: Member,
+        seconds: u64,
+    ) -> Result<Registration, RegistrationError> {
         let begun = clock::monotonic();
         let mut asked = begun;
         let mut number = etcd.grant(seconds)?;
@@ -136,7 +163,7 @@ impl Registration {
                 let (name, at) = (&me.name, format!("{}:{}", other.host, other.port));
                 if clock::monotonic().since(begun) > Duration::from_secs(3 * seconds + 5) {
                     let name = name.clone();
-                    return Err(EtcdError::NameTaken { name, at });
+                    return Err(RegistrationError::NameTaken { name, at });
                 }
                 if !std::mem::replace(&mut is_told, true) {
                     tracing::info!(
@@ -148,7 +175,7 @@ impl Registration {
             } else {
                 let free = (0..NODES_MAX).find(|number| !there.contains_key(number));
                 let nodes_max = NODES_MAX;
-                let place = free.ok_or(EtcdError::RingFull { nodes_max })?;
+                let place = free.ok_or(RegistrationError::RingFull { nodes_max })?;
                 if create(&mut etcd, place, &me, number)? {
                     continue;
                 }

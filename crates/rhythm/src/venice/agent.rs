@@ -23,10 +23,11 @@ use std::time::Duration;
 /// SIGTERM and SIGINT end it: what it lends is wanted back first. A second one ends it at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the monitor is
-    #[arg(long, value_name = "ADDR:PORT", value_parser = common::address)]
-    #[arg(default_value = "127.0.0.1:7200")]
-    monitor: SocketAddr,
+    /// Where the monitor is; several, with commas between them, where there are spares: they are
+    /// tried in turn
+    #[arg(long, value_name = "ADDR:PORT,...", value_parser = common::address)]
+    #[arg(value_delimiter = ',', default_value = "127.0.0.1:7200")]
+    monitor: Vec<SocketAddr>,
 
     /// The secret that it shares with the monitor: a file that its owner alone can read
     #[arg(long, value_name = "FILE")]
@@ -125,7 +126,9 @@ fn lender(lend: u64, at: SocketAddr) -> Result<Box<dyn Lender>> {
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
-    common::may_be_plain("--monitor", args.monitor, args.plain_network)?;
+    for monitor in &args.monitor {
+        common::may_be_plain("--monitor", *monitor, args.plain_network)?;
+    }
     common::may_be_plain("--probe", args.probe, args.plain_network)?;
     common::may_be_plain("--donor", args.donor, args.plain_network)?;
     ensure!(
@@ -153,10 +156,11 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     .context("cannot watch for signals")?;
     logs::start(LogFormat::Text)?;
     let options = Options {
-        monitor: args.monitor,
+        monitors: args.monitor.clone(),
         secret,
         settings: Settings {
             name: args.name,
+            monitors: args.monitor.len(),
             place: args.place,
             probe: args.probe,
             size: args.lend,

@@ -2,24 +2,27 @@
 
 use super::common;
 use crate::logs;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rhythm_engine::settings::LogFormat;
 use rhythm_net::signal::{self, Signal};
 use rhythm_venice::monitor::Settings;
 use rhythm_venice::monitor::policy::{ByDistance, ByDistanceAndLoad, Policy};
-use rhythm_venice::monitor::server::{Handle, Options, Server};
+use rhythm_venice::monitor::server::{Handle, Options, Server, StatePlace};
 use rhythm_venice::secret::Secret;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+/// Seconds that a lease lasts, unless another time is said.
+const LEASE: u64 = 3;
+
 /// Know what each machine has, and lend it to others.
 ///
-/// One runs for a group of machines, on any of them. Loans are written down before anybody is told
-/// of them, and go on while no monitor runs: it can be stopped and started again at any time.
-/// SIGTERM and SIGINT end it.
+/// One runs for a group of machines, on any of them; or several that share their state in etcd, of
+/// which one leads, and the others are spares: when it is gone, one of them takes over. Loans are
+/// written down before anybody is told of them, and go on while no monitor runs: it can be stopped
+/// and started again at any time. SIGTERM and SIGINT end it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where agents reach it
@@ -27,9 +30,15 @@ pub(crate) struct Args {
     #[arg(default_value = "127.0.0.1:7200")]
     listen: SocketAddr,
 
-    /// Where it keeps what it may not forget; made if there is none
-    #[arg(long, value_name = "DIR")]
-    state: PathBuf,
+    /// Where it keeps what it may not forget: a folder, made if there is none; or keys in etcd,
+    /// where spares share it (`etcd://HOST:PORT,.../PREFIX`). The last one counts
+    #[arg(long, value_name = "DIR|etcd://...", overrides_with = "state")]
+    state: String,
+
+    /// How long spares wait for a monitor that died, in seconds from 2 to 60: for so long it leads
+    /// since etcd heard of it last [default: 3]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(2..=60))]
+    lease: Option<u64>,
 
     /// The secret that it shares with its agents: a file that its owner alone can read
     #[arg(long, value_name = "FILE")]
@@ -75,8 +84,27 @@ enum Choice {
     Load,
 }
 
+/// Where the state is.
+fn state(args: &Args) -> Result<StatePlace> {
+    let state = StatePlace::new(&args.state, args.lease.unwrap_or(LEASE)).context("--state")?;
+    ensure!(
+        args.lease.is_none() || matches!(state, StatePlace::Etcd { .. }),
+        "--lease: there are spares where they share their state (--state etcd://...), not with a \
+         folder"
+    );
+    if let Some(place) = state.elsewhere().filter(|_| !args.plain_network) {
+        bail!(
+            "--state: what goes to etcd at {place} is neither encrypted nor protected from being \
+             changed on its way, or there. On a network of which all machines are trusted, say \
+             --plain-network"
+        );
+    }
+    Ok(state)
+}
+
 pub(super) fn run(args: Args) -> Result<ExitCode> {
     common::may_be_plain("--listen", args.listen, args.plain_network)?;
+    let state = state(&args)?;
     ensure!(
         args.dead_after >= 2 * args.heartbeat,
         "--dead-after {:?}: it must be at least twice --heartbeat, or machines are taken for dead \
@@ -100,7 +128,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     logs::start(LogFormat::Text)?;
     let server = Server::start(Options {
         listen: args.listen,
-        folder: args.state,
+        state,
         secret,
         settings: Settings {
             heartbeat: args.heartbeat,

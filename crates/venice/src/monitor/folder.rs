@@ -4,7 +4,7 @@
 //! is refused already.
 
 use super::journal::{self, Damaged, Tail};
-use super::keeper::{Keeper, Record, State};
+use super::keeper::{Keeper, NotKept, Record, State};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -120,7 +120,7 @@ fn put_in_place(path: &Path) -> io::Result<()> {
 }
 
 impl Keeper for Folder {
-    fn keep(&mut self, records: &[Record]) -> io::Result<()> {
+    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
         let record = self.tail.record(records);
         self.journal.write_all_at(&record, self.tail.end)?;
         self.journal.sync_data()?;

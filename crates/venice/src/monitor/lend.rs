@@ -14,6 +14,14 @@ use crate::name::NodeName;
 use crate::wire::{Message, NODE_LOANS_MAX, NotLent, Reason};
 use std::net::SocketAddr;
 
+/// What a borrower wants that came before its donors may have.
+pub(super) struct Early {
+    pub(super) borrower: NodeName,
+    request: u64,
+    bytes: u64,
+    tried: Vec<NodeName>,
+}
+
 impl<K: Keeper> Monitor<K> {
     /// A node wants memory of another.
     pub(super) fn borrow(&mut self, node: &NodeName, request: u64, bytes: u64, now: Now) {
@@ -84,6 +92,19 @@ impl<K: Keeper> Monitor<K> {
             .collect()
     }
 
+    /// Asks for what nobody could lend who was there.
+    pub(super) fn ask_again(&mut self, now: Now) {
+        for early in std::mem::take(&mut self.early) {
+            let Early {
+                borrower,
+                request,
+                bytes,
+                tried,
+            } = early;
+            self.ask_next(&borrower, request, bytes, tried, now);
+        }
+    }
+
     /// Asks the best donor of those who were not asked.
     pub(super) fn ask_next(
         &mut self,
@@ -95,6 +116,17 @@ impl<K: Keeper> Monitor<K> {
     ) {
         let candidates = self.candidates(borrower, bytes, &tried);
         let Some(donor) = self.policy.choose(&candidates) else {
+            // Who is gone may come again, or is dead soon.
+            let mut nodes = self.nodes.rows();
+            let may_come = self.settled_at.is_some() || nodes.any(|(_, node)| !node.is_connected());
+            if may_come && self.early.len() < self.settings.loans_max {
+                return self.early.push(Early {
+                    borrower: borrower.clone(),
+                    request,
+                    bytes,
+                    tried,
+                });
+            }
             let most = self.most_for(borrower);
             return self.not_lent(borrower, request, NotLent::NoRoom { most });
         };

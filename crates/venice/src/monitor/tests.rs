@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 struct Memory(Arc<Mutex<(State, bool, bool)>>);
 
 impl Keeper for Memory {
-    fn keep(&mut self, records: &[Record]) -> io::Result<()> {
+    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
         let mut kept = self.0.lock().expect("one thread");
         if kept.2 {
-            return Err(io::Error::other("the disk is gone"));
+            return Err(std::io::Error::other("the disk is gone").into());
         }
         records
             .iter()

@@ -7,6 +7,7 @@
 //!   Proof, Register(all loans it knows) ---->
 //!     <------------------------------------- Registered, Peers, and what became of loans meanwhile
 //!   Heartbeat(idle, links) ----------------->                             again and again
+//!     <------------------------------------- Heard
 //!
 //!   borrower: Borrow ----------------------->
 //!     <------------------------------------- donor: Grant
@@ -33,7 +34,7 @@ use crate::secret::{Nonce, Proof};
 use std::net::SocketAddr;
 
 /// The version of these messages.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +93,8 @@ pub enum Message {
     Broken { loan: LoanId, why: Reason },
     /// A borrower is asked to give a loan back within so many milliseconds.
     ReclaimWanted { loan: LoanId, within_ms: u32 },
+    /// A heartbeat was heard by a monitor that leads: one that hangs says nothing.
+    Heard,
 }
 
 impl Message {
@@ -183,6 +186,7 @@ impl Message {
                 put_loan(out, 20, *loan);
                 out.put_u32(*within_ms);
             }
+            Message::Heard => out.push(21),
         }
     }
 
@@ -258,6 +262,7 @@ impl Message {
                 loan: from.loan()?,
                 within_ms: from.u32()?,
             },
+            21 => Message::Heard,
             _ => return None,
         };
         taker.0.is_empty().then_some(message)

@@ -140,6 +140,8 @@ pub enum TurnedAway {
     NameTaken,
     /// There are as many nodes as may be.
     TooMany,
+    /// It is another monitor that lends now.
+    NotLeading,
 }
 
 impl fmt::Display for TurnedAway {
@@ -149,16 +151,18 @@ impl fmt::Display for TurnedAway {
             TurnedAway::Secret => "the shared secret is another; compare the files of --key-file",
             TurnedAway::NameTaken => "another node of this name is there; say another --name",
             TurnedAway::TooMany => "the monitor has as many nodes as it takes",
+            TurnedAway::NotLeading => "the monitor is a spare, and another one leads",
         })
     }
 }
 
 impl TurnedAway {
-    const ALL: [TurnedAway; 4] = [
+    const ALL: [TurnedAway; 5] = [
         TurnedAway::Version,
         TurnedAway::Secret,
         TurnedAway::NameTaken,
         TurnedAway::TooMany,
+        TurnedAway::NotLeading,
     ];
 
     pub(super) fn put(self, out: &mut Vec<u8>) {

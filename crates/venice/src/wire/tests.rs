@@ -98,10 +98,12 @@ fn message() -> impl Strategy<Value = Message> {
             Just(TurnedAway::Version),
             Just(TurnedAway::Secret),
             Just(TurnedAway::NameTaken),
-            Just(TurnedAway::TooMany)
+            Just(TurnedAway::TooMany),
+            Just(TurnedAway::NotLeading)
         ]
         .prop_map(Message::Away),
         register().prop_map(Message::Register),
+        Just(Message::Heard),
         any::<u32>().prop_map(|heartbeat_ms| Message::Registered { heartbeat_ms }),
         vec((name(), address()), 0..9).prop_map(|peers| {
             let peers = peers.into_iter();

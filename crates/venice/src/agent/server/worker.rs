@@ -32,7 +32,7 @@ pub(super) enum Order {
 /// See the head of this file.
 pub(super) struct Worker<L> {
     agent: Agent<L>,
-    monitor: Peer,
+    monitors: Vec<Peer>,
     /// The connection to the monitor, if one is there or begun.
     line: Option<(ConnectionId, Stream)>,
     borrowers: ConnectionTable<Stream>,
@@ -46,10 +46,10 @@ pub(super) struct Worker<L> {
 }
 
 impl<L: Lender> Worker<L> {
-    pub(super) fn new(agent: Agent<L>, monitor: Peer, reclaim_within: Duration) -> Worker<L> {
+    pub(super) fn new(agent: Agent<L>, monitors: Vec<Peer>, reclaim_within: Duration) -> Worker<L> {
         Worker {
             agent,
-            monitor,
+            monitors,
             line: None,
             borrowers: ConnectionTable::new(),
             read_at: Time::ZERO,
@@ -91,13 +91,19 @@ impl<L: Lender> Worker<L> {
 
     fn act(&mut self, port: &mut dyn Port, effect: Effect, now: Time) {
         match effect {
-            Effect::Connect => match port.connect(&self.monitor) {
-                Ok(id) => self.line = Some((id, Stream::default())),
-                Err(error) => {
-                    self.not_reached(&error.to_string(), now);
-                    self.agent.disconnected(now);
+            Effect::Connect(at) => {
+                let begun = match self.monitors.get(at) {
+                    Some(monitor) => port.connect(monitor).map_err(|error| error.to_string()),
+                    None => Err("none was named".to_owned()),
+                };
+                match begun {
+                    Ok(id) => self.line = Some((id, Stream::default())),
+                    Err(why) => {
+                        self.not_reached(&why, now);
+                        self.agent.disconnected(now);
+                    }
                 }
-            },
+            }
             Effect::Disconnect => {
                 if let Some((id, _)) = self.line.take() {
                     port.abort(id);
@@ -133,8 +139,9 @@ impl<L: Lender> Worker<L> {
     }
 
     fn not_reached(&mut self, why: &str, now: Time) {
-        if let Some(left_out) = self.refused.line(now) {
-            tracing::warn!(monitor = %self.monitor, why, left_out, "the monitor is not reached");
+        let at = self.agent.status(now).monitor;
+        if let (Some(left_out), Some(monitor)) = (self.refused.line(now), self.monitors.get(at)) {
+            tracing::warn!(%monitor, why, left_out, "the monitor is not reached");
         }
     }
 
