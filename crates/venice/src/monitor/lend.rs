@@ -117,8 +117,8 @@ impl<K: Keeper> Monitor<K> {
         let candidates = self.candidates(borrower, bytes, &tried);
         let Some(donor) = self.policy.choose(&candidates) else {
             // Who is gone may come again, or is dead soon.
-            let mut nodes = self.nodes.rows();
-            let may_come = self.settled_at.is_some() || nodes.any(|(_, node)| !node.is_connected());
+            let is_gone = |(_, node): (_, &Node)| !node.is_connected();
+            let may_come = self.settled_at.is_some() || self.nodes.rows().any(is_gone);
             if may_come && self.early.len() < self.settings.loans_max {
                 return self.early.push(Early {
                     borrower: borrower.clone(),

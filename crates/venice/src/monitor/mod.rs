@@ -174,6 +174,8 @@ impl<K: Keeper> Monitor<K> {
             };
             rat.insert(kept.loan, loan);
         }
+        // Whose lead ends others had before, also where nothing was lent yet.
+        let takes_over = state.last > 0 || keeper.leads_until() != Time::NEVER;
         Monitor {
             settings,
             secret,
@@ -187,7 +189,7 @@ impl<K: Keeper> Monitor<K> {
             tst: Tst::default(),
             last: state.last,
             early: Vec::new(),
-            settled_at: (state.last > 0).then_some(now + SETTLED_AFTER),
+            settled_at: takes_over.then_some(now + SETTLED_AFTER),
             peers_at: None,
             effects: Effects::default(),
             figures: Figures::default(),

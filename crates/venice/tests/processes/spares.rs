@@ -1,6 +1,6 @@
 //! Two monitors that share their state in etcd: the one that leads is killed or stopped, and etcd
-//! is, while programs borrow. No loan that stands is lost, none is given twice, and it says how long
-//! nothing was lent.
+//! is, while programs borrow. No loan that stands is lost, none is given twice, and it says how
+//! long nothing was lent.
 
 use super::cluster::{NAMES, PATIENCE, Process, get, list};
 use super::etcd::Etcd;
