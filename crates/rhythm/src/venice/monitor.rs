@@ -10,6 +10,7 @@ use rhythm_venice::monitor::policy::{ByDistance, ByDistanceAndLoad, Policy};
 use rhythm_venice::monitor::server::{Handle, Options, Server, StatePlace};
 use rhythm_venice::secret::Secret;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
