@@ -315,6 +315,15 @@ impl<K: Keeper> Monitor<K> {
         Ok(std::mem::take(&mut self.effects.effects))
     }
 
+    /// For so long the monitor waited to have something kept, and heard nobody: who came meanwhile
+    /// is not to be taken for dead before it is heard.
+    pub fn waited(&mut self, time: Duration) {
+        // Many short waits are no silence of the monitor's.
+        if time > self.settings.heartbeat {
+            self.nodes.unheard_for(time);
+        }
+    }
+
     /// Sends a message to a node that is there.
     fn tell(&mut self, node: &NodeName, message: Message) {
         if let Some(connection) = self.nodes.connection(node) {

@@ -7,7 +7,7 @@ use super::super::{Effect, Monitor, Now, Settings, Spare};
 use crate::random;
 use crate::secret::Secret;
 use crate::wire::{Message, SMALL_MAX};
-use rhythm_net::Time;
+use rhythm_net::{Time, clock};
 use std::fmt;
 use std::sync::Arc;
 
@@ -112,7 +112,12 @@ impl Role {
 
     pub(super) fn flush(&mut self) -> Result<Vec<Effect>, NotKept> {
         match self {
-            Role::Leads(monitor) => monitor.flush(),
+            Role::Leads(monitor) => {
+                let begun = clock::monotonic();
+                let flushed = monitor.flush();
+                monitor.waited(clock::monotonic().since(begun));
+                flushed
+            }
             Role::Waits(spare) => Ok(spare.flush()),
         }
     }
