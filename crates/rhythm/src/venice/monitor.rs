@@ -5,9 +5,10 @@ use crate::logs;
 use anyhow::{Context, Result, bail, ensure};
 use rhythm_engine::settings::LogFormat;
 use rhythm_net::signal::{self, Signal};
+use rhythm_venice::identity::Authority;
 use rhythm_venice::monitor::Settings;
 use rhythm_venice::monitor::policy::{ByDistance, ByDistanceAndLoad, Policy};
-use rhythm_venice::monitor::server::{Handle, Options, Server, StatePlace};
+use rhythm_venice::monitor::server::{Handle, Options, Server, StatePlace, Trust};
 use rhythm_venice::secret::Secret;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,6 +25,10 @@ const LEASE: u64 = 3;
 /// which one leads, and the others are spares: when it is gone, one of them takes over. Loans are
 /// written down before anybody is told of them, and go on while no monitor runs: it can be stopped
 /// and started again at any time. SIGTERM and SIGINT end it.
+///
+/// It speaks TLS, and takes machines alone that its authority has given a certificate: they join by
+/// `rhythm venice token` here and `rhythm venice join` there. The authority is a key in a folder,
+/// which spares share (--authority). With --key-file it does neither.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where agents reach it
@@ -41,11 +46,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(2..=60))]
     lease: Option<u64>,
 
-    /// The secret that it shares with its agents: a file that its owner alone can read
-    #[arg(long, value_name = "FILE")]
-    key_file: PathBuf,
+    /// The folder of its authority, whose certificates agents show (`rhythm venice token`). With
+    /// etcd it must be said, and be there: all spares have the same [default: authority in --state,
+    /// made where there is none]
+    #[arg(long, value_name = "DIR")]
+    authority: Option<PathBuf>,
 
-    /// Take addresses that other machines reach, though nothing on the way there is encrypted
+    /// Without TLS: the secret that it shares with its agents, a file that its owner alone can
+    /// read. Else agents show certificates of its authority
+    #[arg(long, value_name = "FILE", conflicts_with = "authority")]
+    key_file: Option<PathBuf>,
+
+    /// With --key-file, take addresses that other machines reach; with etcd, reach one on other
+    /// machines; though nothing on the way there is encrypted
     #[arg(long)]
     plain_network: bool,
 
@@ -103,9 +116,33 @@ fn state(args: &Args) -> Result<StatePlace> {
     Ok(state)
 }
 
+/// What agents must show.
+fn trust(args: &Args, state: &StatePlace) -> Result<Trust> {
+    if let Some(file) = &args.key_file {
+        return Ok(Trust::Secret(Secret::read(file)?));
+    }
+    let authority = match (&args.authority, state) {
+        (Some(folder), StatePlace::Folder(_)) => Authority::open(folder)?,
+        (None, StatePlace::Folder(state)) => Authority::open(&common::authority_of(state))?,
+        // One that each made for itself would be no use to agents that go from one to another.
+        (Some(folder), StatePlace::Etcd { .. }) => Authority::existing(folder)?,
+        (None, StatePlace::Etcd { .. }) => bail!(
+            "--state is in etcd, where the monitors' authority cannot be: say --authority DIR, a \
+             folder that `rhythm venice token --authority DIR` makes, and of which all monitors \
+             have a copy; or --key-file FILE, without TLS"
+        ),
+    };
+    Ok(Trust::Authority(Box::new(authority)))
+}
+
 pub(super) fn run(args: Args) -> Result<ExitCode> {
-    common::may_be_plain("--listen", args.listen, args.plain_network)?;
     let state = state(&args)?;
+    ensure!(
+        !args.plain_network || args.key_file.is_some() || matches!(state, StatePlace::Etcd { .. }),
+        "--plain-network: all is in TLS here; it is for --key-file, and for a --state in etcd"
+    );
+    let may = args.plain_network || args.key_file.is_none();
+    common::may_be_plain("--listen", args.listen, may)?;
     ensure!(
         args.dead_after >= 2 * args.heartbeat,
         "--dead-after {:?}: it must be at least twice --heartbeat, or machines are taken for dead \
@@ -116,7 +153,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         Choice::Distance => Box::new(ByDistance),
         Choice::Load => Box::new(ByDistanceAndLoad),
     };
-    let secret = Secret::read(&args.key_file)?;
+    let trust = trust(&args, &state)?;
     let started = Arc::new(OnceLock::<Handle>::new());
     let of_signals = Arc::clone(&started);
     let _watch = signal::watch(move |signal| match (signal, of_signals.get()) {
@@ -130,7 +167,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     let server = Server::start(Options {
         listen: args.listen,
         state,
-        secret,
+        trust,
         settings: Settings {
             heartbeat: args.heartbeat,
             dead_after: args.dead_after,

@@ -28,7 +28,7 @@ fn agent() -> Agent<LendsNothing> {
 fn greet(agent: &mut Agent<LendsNothing>, secret: &[u8]) -> Vec<Effect> {
     agent.tick(at(0));
     assert_eq!(agent.flush(), [Effect::Connect(0)]);
-    agent.connected();
+    agent.connected(at(0));
     let said = agent.flush();
     let [Effect::Say(Message::Hello { nonce: theirs, .. })] = &said[..] else {
         panic!("{said:?}");
@@ -113,6 +113,7 @@ fn what_comes_for_a_borrower_that_is_gone_is_given_back() {
             bytes,
             key,
             donor,
+            sealed_by: None,
         },
         at(1),
     );
@@ -136,6 +137,7 @@ fn a_borrower_has_its_own_loans_alone() {
             bytes,
             key,
             donor,
+            sealed_by: None,
         },
         at(1),
     );
@@ -176,7 +178,7 @@ fn monitors_are_tried_in_turn_and_a_pause_comes_when_none_leads() {
     let mut agent = of_two();
     let away = || Message::Away(TurnedAway::NotLeading);
     assert_eq!(connects(&mut agent, 0), [Effect::Connect(0)]);
-    agent.connected();
+    agent.connected(at(0));
     agent.received(away(), at(1));
     // The other is there to be tried at once, and is not reached; then there is a pause.
     assert_eq!(
@@ -188,7 +190,7 @@ fn monitors_are_tried_in_turn_and_a_pause_comes_when_none_leads() {
     assert_eq!(agent.status(at(2)).trouble, None);
     assert_eq!(connects(&mut agent, 202), [Effect::Connect(0)]);
     // One that takes connections and says nothing is not waited for.
-    agent.connected();
+    agent.connected(at(0));
     assert_eq!(connects(&mut agent, 2202), [Effect::Disconnect]);
     assert_eq!(connects(&mut agent, 2202), [Effect::Connect(1)]);
 }

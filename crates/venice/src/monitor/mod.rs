@@ -121,6 +121,8 @@ pub struct Figures {
 pub struct Monitor<K> {
     settings: Settings,
     secret: Secret,
+    /// What nodes with certificates prove link tests by.
+    probe_key: Option<Nonce>,
     keeper: K,
     policy: Box<dyn Policy>,
     /// Numbers that nobody can guess.
@@ -179,6 +181,7 @@ impl<K: Keeper> Monitor<K> {
         Monitor {
             settings,
             secret,
+            probe_key: None,
             keeper,
             policy,
             random,
@@ -194,6 +197,13 @@ impl<K: Keeper> Monitor<K> {
             effects: Effects::default(),
             figures: Figures::default(),
         }
+    }
+
+    /// Nodes that show certificates are told this for their link tests.
+    #[must_use]
+    pub(crate) fn gives_probe_key(mut self, key: Option<Nonce>) -> Monitor<K> {
+        self.probe_key = key;
+        self
     }
 
     /// Most bytes of a message on a connection now.
@@ -229,7 +239,11 @@ impl<K: Keeper> Monitor<K> {
                 self.effects.send(connection, Message::Heard);
             }
             Message::Borrow { request, bytes } => self.borrow(&node, request, bytes, now),
-            Message::Granted { loan, address } => self.granted(&node, loan, address),
+            Message::Granted {
+                loan,
+                address,
+                is_sealed,
+            } => self.granted(&node, loan, (address, is_sealed)),
             Message::NoRoom { loan, idle } => self.no_room(&node, loan, idle, now),
             Message::GiveBack { loan } => self.given_back(&node, loan),
             Message::Revoked { loan, why } => self.revoked(&node, loan, why, now),

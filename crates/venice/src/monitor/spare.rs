@@ -37,6 +37,11 @@ impl Spare {
         self.effects.push(Effect::Close(connection));
     }
 
+    /// Whether a connection has yet to be answered: nothing of it is read after that.
+    pub fn listens(&self, connection: u64) -> bool {
+        self.connections.contains_key(&connection)
+    }
+
     /// A connection ended.
     pub fn closed(&mut self, connection: u64) {
         self.connections.remove(&connection);

@@ -74,7 +74,7 @@ fn monitor(listen: &str, state: &str, key: &str) {
     let options = monitor::server::Options {
         listen: listen.parse().expect("an address"),
         state: monitor::server::StatePlace::new(state, LEASE).expect("a place"),
-        secret: secret(key),
+        trust: monitor::server::Trust::Secret(secret(key)),
         settings: monitor::Settings {
             heartbeat: Duration::from_millis(100),
             dead_after: Duration::from_secs(4),
@@ -99,7 +99,7 @@ fn agent(name: &str, monitors: &str, socket: &str, key: &str) {
     let monitors: Vec<SocketAddr> = monitors.collect();
     let options = agent::server::Options {
         monitors: monitors.clone(),
-        secret: secret(key),
+        trust: agent::server::Trust::Secret(secret(key)),
         settings: agent::Settings {
             name: name.parse().expect("a name"),
             monitors: monitors.len(),

@@ -363,7 +363,7 @@ impl World {
                 .push(Event::Opened { connection }),
             false => self.opened(connection),
         }
-        self.with_agent(node, |agent, _| agent.connected());
+        self.with_agent(node, |agent, now| agent.connected(now));
     }
 
     /// A monitor learns of a connection.

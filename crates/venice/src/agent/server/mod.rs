@@ -7,6 +7,7 @@ mod worker;
 use super::borrowing::CLIENTS_MAX;
 use super::{Agent, Lender, Settings};
 use crate::ask::{self, Asked};
+use crate::identity::Identity;
 use crate::name::NodeName;
 use crate::random;
 use crate::secret::Secret;
@@ -33,8 +34,8 @@ const TURNED_AWAY: usize = 64;
 pub struct Options {
     /// Where the monitors are, of which one leads; at least one.
     pub monitors: Vec<SocketAddr>,
-    /// What it must have, too.
-    pub secret: Secret,
+    /// What they must show, and this agent shows.
+    pub trust: Trust,
     /// How it is; with port 0 in `probe`, a free one is taken. How many monitors there are is
     /// seen from their list.
     pub settings: Settings,
@@ -46,6 +47,15 @@ pub struct Options {
     pub admin: Option<SocketAddr>,
     /// More names by which that may be asked.
     pub admin_hosts: Vec<String>,
+}
+
+/// What an agent and its monitor show each other.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// That they have this secret; nothing is encrypted.
+    Secret(Secret),
+    /// Certificates, in TLS: this one, which is in this folder.
+    Identity(Arc<Identity>, PathBuf),
 }
 
 /// Why an agent does not start.
@@ -104,16 +114,22 @@ impl Server {
             settings.reclaim_within,
         );
         let numbers = Box::new(random::numbers);
-        let agent = Agent::new(
-            settings,
-            options.secret,
-            lender,
-            numbers,
-            clock::monotonic(),
-        );
+        let now = clock::monotonic();
         let monitors: Arc<[SocketAddr]> = options.monitors.into();
         let peer = |at: &SocketAddr| Peer::tcp("the monitor", *at);
-        let worker = Worker::new(agent, monitors.iter().map(peer).collect(), within);
+        let peers = monitors.iter().map(peer).collect();
+        let worker = match options.trust {
+            Trust::Secret(secret) => {
+                let agent = Agent::new(settings, secret, lender, numbers, now);
+                Worker::new(agent, peers, within)
+            }
+            Trust::Identity(identity, folder) => {
+                let nobodys = Secret::of(&random::numbers());
+                let agent = Agent::new(settings, nobodys, lender, numbers, now);
+                let folder = folder.to_string_lossy().into_owned();
+                Worker::new(agent.certified(folder), peers, within).shows(identity)
+            }
+        };
         let worker = Mutex::new(Some(worker));
         let make = move |_: WorkerThread<'_, Order>| {
             let worker = worker.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -4,6 +4,7 @@
 //! listener, if asked for, has a thread of its own, and asks this one. Where the state is in etcd,
 //! another one stands for election, and tells this one when it leads.
 
+mod guard;
 mod role;
 mod state;
 mod status;
@@ -16,8 +17,11 @@ use super::keeper::Keeper;
 use super::policy::Policy;
 use super::{Folder, FolderError, Settings};
 use crate::ask::{self, Asked};
+use crate::identity::{Authority, AuthorityError};
+use crate::random;
 use crate::secret::Secret;
 use crate::wire::NODES_MAX;
+use guard::Guard;
 use rhythm_etcd::Etcd;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{
@@ -40,8 +44,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where it keeps what it may not forget.
     pub state: StatePlace,
-    /// What agents must have, too.
-    pub secret: Secret,
+    /// What agents must show.
+    pub trust: Trust,
     /// How it judges.
     pub settings: Settings,
     /// How it chooses donors.
@@ -52,12 +56,23 @@ pub struct Options {
     pub admin_hosts: Vec<String>,
 }
 
+/// What agents must show.
+pub enum Trust {
+    /// That they have this secret; nothing is encrypted.
+    Secret(Secret),
+    /// A certificate of this authority, in TLS; who has a token of it may have one.
+    Authority(Box<Authority>),
+}
+
 /// Why a monitor does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
     /// Its folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// Its authority.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -116,9 +131,18 @@ impl Server {
             .admin
             .map(|at| Listener::bind(at, &listen))
             .transpose()?;
+        let (secret, guard) = match options.trust {
+            Trust::Secret(secret) => (secret, None),
+            // The secret is one that nobody has.
+            Trust::Authority(authority) => (
+                Secret::of(&random::numbers()),
+                Some(Guard::new(*authority)?),
+            ),
+        };
         let recipe = Recipe {
             settings: options.settings,
-            secret: options.secret,
+            secret,
+            probe_key: guard.as_ref().map(Guard::probe_key),
             policy: options.policy.into(),
         };
         let mut election = None;
@@ -139,7 +163,7 @@ impl Server {
             }
         };
         let failure = Arc::new(Mutex::new(None));
-        let worker = Worker::new(recipe, part, Arc::clone(&failure));
+        let worker = Worker::new(recipe, part, Arc::clone(&failure)).guarded_by(guard);
         let worker = Mutex::new(Some(worker));
         let make = move |_: WorkerThread<'_, Order>| {
             let worker = worker.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -4,8 +4,9 @@ use super::super::etcd::Place;
 use super::super::keeper::{Keeper, NotKept, State};
 use super::super::policy::Policy;
 use super::super::{Effect, Monitor, Now, Settings, Spare};
+use crate::name::NodeName;
 use crate::random;
-use crate::secret::Secret;
+use crate::secret::{Nonce, Secret};
 use crate::wire::{Message, SMALL_MAX};
 use rhythm_net::{Time, clock};
 use std::fmt;
@@ -15,20 +16,24 @@ use std::sync::Arc;
 pub(super) struct Recipe {
     pub(super) settings: Settings,
     pub(super) secret: Secret,
+    /// What nodes with certificates prove link tests by: of the authority, so that it is the same
+    /// whoever leads.
+    pub(super) probe_key: Option<Nonce>,
     pub(super) policy: Arc<dyn Policy>,
 }
 
 impl Recipe {
     /// A monitor that leads, and knows what was kept.
     pub(super) fn leads(&self, keeper: Box<dyn Keeper>, state: &State, now: Time) -> Role {
-        Role::Leads(Box::new(Monitor::new(
+        let monitor = Monitor::new(
             self.settings,
             self.secret.clone(),
             Box::new(Arc::clone(&self.policy)),
             (keeper, state),
             Box::new(random::numbers),
             now,
-        )))
+        );
+        Role::Leads(Box::new(monitor.gives_probe_key(self.probe_key)))
     }
 }
 
@@ -72,6 +77,32 @@ impl Role {
         match self {
             Role::Leads(monitor) => monitor.message_max(connection),
             Role::Waits(_) => SMALL_MAX,
+        }
+    }
+
+    /// Whether more of a connection is to be read.
+    pub(super) fn listens(&self, connection: u64) -> bool {
+        match self {
+            Role::Leads(_) => true,
+            Role::Waits(spare) => spare.listens(connection),
+        }
+    }
+
+    /// Who has just connected has shown a certificate of this node.
+    pub(super) fn certified(&mut self, connection: u64, name: NodeName) {
+        match self {
+            Role::Leads(monitor) => monitor.certified(connection, name),
+            // Who leads compares it.
+            Role::Waits(_) => {}
+        }
+    }
+
+    /// A connection had nothing to do here.
+    pub(super) fn is_stranger(&mut self) {
+        match self {
+            Role::Leads(monitor) => monitor.is_stranger(),
+            // Its log has it.
+            Role::Waits(_) => {}
         }
     }
 
