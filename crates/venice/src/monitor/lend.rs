@@ -29,7 +29,6 @@ impl<K: Keeper> Monitor<K> {
         let why = if self.rat.count() >= self.settings.loans_max || borrowed >= NODE_LOANS_MAX {
             Some(NotLent::TooMany)
         } else if !self.keeper.has_room() {
-            tracing::error!("nothing is lent: there is no room on the disk for the journal");
             Some(NotLent::NoDisk)
         } else if bytes == 0 {
             Some(NotLent::NoRoom {
