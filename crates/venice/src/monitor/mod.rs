@@ -60,8 +60,8 @@ use tst::Tst;
 /// one before hangs, and may try it again before they come.
 const COME_WITHIN: Duration = Duration::from_secs(8);
 
-/// For how long nothing is refused for want of donors by a monitor that takes over: they are on
-/// their way.
+/// For how long nothing is refused for want of donors by a monitor that begins: they are on their
+/// way.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
 /// How a monitor judges.
@@ -176,8 +176,6 @@ impl<K: Keeper> Monitor<K> {
             };
             rat.insert(kept.loan, loan);
         }
-        // Whose lead ends others had before, also where nothing was lent yet.
-        let takes_over = state.last > 0 || keeper.leads_until() != Time::NEVER;
         Monitor {
             settings,
             secret,
@@ -192,7 +190,7 @@ impl<K: Keeper> Monitor<K> {
             tst: Tst::default(),
             last: state.last,
             early: Vec::new(),
-            settled_at: takes_over.then_some(now + SETTLED_AFTER),
+            settled_at: Some(now + SETTLED_AFTER),
             peers_at: None,
             effects: Effects::default(),
             figures: Figures::default(),
