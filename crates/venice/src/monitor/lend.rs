@@ -91,6 +91,18 @@ impl<K: Keeper> Monitor<K> {
             .collect()
     }
 
+    /// Whether so much could be lent to a node when those who were told to take back loans have.
+    fn comes_back(&self, borrower: &NodeName, bytes: u64, tried: &[NodeName]) -> bool {
+        let others = self.rrt.rows();
+        let mut others = others.filter(|(name, _)| *name != borrower && !tried.contains(name));
+        others.any(|(name, resource)| {
+            let ending = self.rat.ending_of(name);
+            ending > 0
+                && resource.free().saturating_add(ending) >= bytes
+                && self.nodes.connection(name).is_some()
+        })
+    }
+
     /// Asks for what nobody could lend who was there.
     pub(super) fn ask_again(&mut self, now: Now) {
         for early in std::mem::take(&mut self.early) {
@@ -117,7 +129,9 @@ impl<K: Keeper> Monitor<K> {
         let Some(donor) = self.policy.choose(&candidates) else {
             // Who is gone may come again, or is dead soon.
             let is_gone = |(_, node): (_, &Node)| !node.is_connected();
-            let may_come = self.settled_at.is_some() || self.nodes.rows().any(is_gone);
+            let may_come = self.settled_at.is_some()
+                || self.nodes.rows().any(is_gone)
+                || self.comes_back(borrower, bytes, &tried);
             if may_come && self.early.len() < self.settings.loans_max {
                 return self.early.push(Early {
                     borrower: borrower.clone(),
