@@ -19,9 +19,9 @@ const CHANGES_MAX: usize = 100;
 /// It has its thread wait for etcd, which is what a keeper's caller wants: what the monitor would
 /// do meanwhile it could tell nobody of, as it would build on what is not kept. What comes
 /// meanwhile waits in sockets, and becomes the next turn: what a turn changed goes in one
-/// transaction, so that many loans at a time cost one wait. A wait ends with the lease at the latest: until then the
-/// admin listener, which has another thread, says that the monitor does not answer, and then that
-/// it does not lead.
+/// transaction, so that many loans at a time cost one wait. A wait ends with the lease at the
+/// latest: until then the admin listener, which has another thread, says that the monitor does not
+/// answer, and then that it does not lead.
 pub struct Keeping<S> {
     store: S,
     term: Arc<Term>,
