@@ -23,11 +23,9 @@ pub(crate) fn ask(place: &str, path: &str, body: &Value) -> std::io::Result<(u16
     let until = Instant::now() + PATIENCE;
     while !answer.is_whole {
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        if !answer.more(left)? && !answer.is_whole {
-            return Err(ErrorKind::UnexpectedEof.into());
+        if left.is_zero() || !answer.more(left)? {
+            let late = format!("it did not answer within {} s", PATIENCE.as_secs());
+            return Err(std::io::Error::new(ErrorKind::TimedOut, late));
         }
     }
     let content = serde_json::from_slice(&answer.body)?;
@@ -140,5 +138,30 @@ impl Answer {
             let result = &line["result"];
             result["events"].is_array() || result["canceled"] == true || !line["error"].is_null()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn who_says_nothing_is_late_and_who_hangs_up_has_ended() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let place = listener.local_addr().expect("it has one").to_string();
+        // The system takes the connection; nobody reads it.
+        let error = ask(&place, "/x", &Value::Null).expect_err("no answer");
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(error.to_string(), "it did not answer within 1 s");
+        let hangs_up = std::thread::spawn(move || {
+            drop(listener.accept());
+            let (mut stream, _) = listener.accept().expect("the second");
+            // All that was asked, so that its end is not a reset.
+            let _ = stream.read(&mut [0; 4096]);
+        });
+        let error = ask(&place, "/x", &Value::Null).expect_err("no answer");
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        hangs_up.join().expect("it ends");
     }
 }
