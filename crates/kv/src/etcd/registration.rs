@@ -18,6 +18,8 @@ const RENEWALS: u32 = 3;
 const MARGIN: u32 = 10;
 /// How long after etcd did not answer it is asked again.
 const AGAIN: Duration = Duration::from_millis(200);
+/// How long a node that begins waits for etcd.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why a node is not registered.
 #[derive(Debug, thiserror::Error)]
@@ -129,18 +131,49 @@ fn lease((number, revision): (i64, i64), seconds: u64, asked: Time) -> Lease {
 
 impl Registration {
     /// Registers a node under a lease of so many seconds. Where one of its name is there, which may
-    /// be one that died, it waits until that one's lease is over.
+    /// be one that died, it waits until that one's lease is over. Where etcd does not answer, it is
+    /// asked again for ten seconds: its members may be about to agree on a leader.
     ///
     /// # Errors
     /// etcd does not answer, there is no number left, or another node has the name and lives.
-    pub fn new(
+    pub fn new(etcd: Etcd, me: Member, seconds: u64) -> Result<Registration, RegistrationError> {
+        let until = clock::monotonic() + ANSWERS_WITHIN;
+        let (mut granted, mut is_told) = (None, false);
+        loop {
+            match Registration::once(etcd.clone(), me.clone(), seconds, &mut granted) {
+                Err(RegistrationError::Etcd(error @ EtcdError::Silent { .. }))
+                    if clock::monotonic() < until =>
+                {
+                    if !std::mem::replace(&mut is_told, true) {
+                        let seconds = ANSWERS_WITHIN.as_secs();
+                        tracing::warn!(%error, "it is asked again, for {seconds} s");
+                    }
+                    thread::sleep(AGAIN);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Registers a node, under the lease that was `granted` before if there is one still.
+    fn once(
         mut etcd: Etcd,
         me: Member,
         seconds: u64,
+        granted: &mut Option<i64>,
     ) -> Result<Registration, RegistrationError> {
         let begun = clock::monotonic();
         let mut asked = begun;
-        let mut number = etcd.grant(seconds)?;
+        if let Some(lease) = *granted
+            && etcd.keep_alive(lease)?.is_none()
+        {
+            *granted = None;
+        }
+        let mut number = match *granted {
+            Some(lease) => lease,
+            None => etcd.grant(seconds)?,
+        };
+        *granted = Some(number);
         // What it was told in an earlier life.
         etcd.delete(&format!("leave/{}", me.name))?;
         let mut is_told = false;
@@ -186,6 +219,7 @@ impl Registration {
                 asked = now;
                 if etcd.keep_alive(number)?.is_none() {
                     number = etcd.grant(seconds)?;
+                    *granted = Some(number);
                 }
             }
         }
