@@ -8,13 +8,12 @@ use libfuzzer_sys::fuzz_target;
 use rhythm_net::Time;
 use rhythm_venice::agent::{self, Agent, Lender, NoRoom};
 use rhythm_venice::loan::{LoanId, LoanKey};
-use rhythm_venice::monitor::keeper::{Keeper, Record, State};
+use rhythm_venice::monitor::keeper::{Keeper, NotKept, Record, State};
 use rhythm_venice::monitor::policy::ByDistanceAndLoad;
 use rhythm_venice::monitor::{self, Monitor, Now};
 use rhythm_venice::secret::{Nonce, Secret};
 use rhythm_venice::wire::{self, Framed, Local, MESSAGE_MAX, Message};
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ use std::time::Duration;
 struct Kept(State);
 
 impl Keeper for Kept {
-    fn keep(&mut self, records: &[Record]) -> io::Result<()> {
+    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
         for record in records {
             assert!(self.0.take(record), "{record:?} cannot have happened");
         }
@@ -79,6 +78,7 @@ impl World {
         let agent = |name: &str| {
             let settings = agent::Settings {
                 name: name.parse().expect("a name"),
+                monitors: 1,
                 place: String::new(),
                 probe: ([127, 0, 0, 1], 2).into(),
                 size: 1 << 20,
@@ -126,7 +126,7 @@ impl World {
                 for effect in agent.flush() {
                     was_quiet = false;
                     match effect {
-                        agent::Effect::Connect => {
+                        agent::Effect::Connect(_) => {
                             self.monitor.opened(connection, now);
                             agent.connected();
                         }

@@ -10,6 +10,7 @@ const WITHIN: Duration = Duration::from_secs(3);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Health,
+    Ready,
     Status,
     Metrics,
 }
@@ -19,6 +20,7 @@ impl Asked {
     pub(crate) fn of(path: &[u8]) -> Option<Asked> {
         match path {
             b"/healthz" => Some(Asked::Health),
+            b"/readyz" => Some(Asked::Ready),
             b"/status" => Some(Asked::Status),
             b"/metrics" => Some(Asked::Metrics),
             _ => None,

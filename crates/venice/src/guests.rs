@@ -2,9 +2,12 @@
 //! yet, or have no loan. These keep nobody out: where all places are taken, the one that came first
 //! makes way.
 
+use rhythm_net::clock;
+use rhythm_net::sparse::Sparse;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{Shutdown, shutdown};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +28,8 @@ struct State {
     /// By their numbers, of which later ones are higher.
     here: BTreeMap<u64, (OwnedFd, Who)>,
     next: u64,
+    /// Of lines about those who come and go: anybody can connect.
+    lines: Sparse,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +95,18 @@ impl Guests {
         })
     }
 
+    /// A line about somebody who is refused, where there are not too many.
+    pub(crate) fn refused(&self, peer: &str, why: &dyn fmt::Display) {
+        self.tell(format_args!("{peer} is refused: {why}"));
+    }
+
+    fn tell(&self, line: fmt::Arguments<'_>) {
+        let left_out = self.lock().lines.line(clock::monotonic());
+        if let Some(left_out) = left_out {
+            tracing::info!(left_out, "{line}");
+        }
+    }
+
     /// Closes all connections; who comes from now on is refused.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
@@ -122,6 +139,16 @@ impl Guest {
         if let Some((_, who)) = self.guests.lock().here.get_mut(&self.number) {
             *who = Who::Borrower;
         }
+    }
+
+    /// A line about its being refused, where there are not too many.
+    pub(crate) fn refused(&self, peer: &str, why: &dyn fmt::Display) {
+        self.guests.refused(peer, why);
+    }
+
+    /// Likewise about its being gone.
+    pub(crate) fn gone(&self, peer: &str, why: &dyn fmt::Display) {
+        self.guests.tell(format_args!("{peer} is gone: {why}"));
     }
 
     /// Its other end has closed the connection, or it has made way.

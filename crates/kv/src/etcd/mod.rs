@@ -5,15 +5,13 @@
 //!   PREFIX/leave/NAME     a node that is to leave (`rhythm kv ring remove`)
 //! ```
 //!
-//! - `gateway` speaks to etcd: its JSON gateway (HTTP/1.1) over blocking sockets. A few requests a
-//!   second and one stream need no more; the client crates bring an async runtime and gRPC.
+//! - [`rhythm_etcd`] speaks to etcd.
 //! - [`Registration`] is a node's own place among them, and what keeps it.
 //!
 //! A node may write until its lease ends by its own clock, counted from before the renewal was
 //! asked for: by then etcd has not ended it yet, so nobody else serves what it serves.
 
-mod gateway;
 mod registration;
 
-pub use gateway::{Entry, Etcd, EtcdError};
-pub use registration::{Kept, News, Registration};
+pub use registration::{Kept, News, Registration, RegistrationError, registered};
+pub use rhythm_etcd::{Etcd, EtcdError};

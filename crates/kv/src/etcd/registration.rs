@@ -1,8 +1,8 @@
 //! A node's place among the others: a key under a lease, and two threads that keep it and look at
 //! the others' keys.
 
-use super::gateway::{Entry, Etcd, EtcdError};
 use crate::ring::{Lease, Member, NODES_MAX};
+use rhythm_etcd::{Entry, Etcd, EtcdError};
 use rhythm_net::{Time, clock};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -18,6 +18,33 @@ const RENEWALS: u32 = 3;
 const MARGIN: u32 = 10;
 /// How long after etcd did not answer it is asked again.
 const AGAIN: Duration = Duration::from_millis(200);
+/// How long a node that begins waits for etcd.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why a node is not registered.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistrationError {
+    /// etcd does not answer, or refuses.
+    #[error(transparent)]
+    Etcd(#[from] EtcdError),
+    /// Another node has the name.
+    #[error(
+        "a node called {name} is registered already, of {at}: take another name, end that one, or, \
+         where it has died, begin again when its lease is over"
+    )]
+    NameTaken {
+        /// Which.
+        name: String,
+        /// Where clients find the other.
+        at: String,
+    },
+    /// There are as many nodes as there may be.
+    #[error("the ring has {nodes_max} nodes already, and may have no more")]
+    RingFull {
+        /// So many.
+        nodes_max: usize,
+    },
+}
 
 /// What is new.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,15 +83,13 @@ impl PartialEq for Registration {
 
 impl Eq for Registration {}
 
-impl Etcd {
-    /// The nodes that are there.
-    ///
-    /// # Errors
-    /// No server answers, or it refuses.
-    pub fn members(&mut self) -> Result<Vec<Member>, EtcdError> {
-        let (entries, _) = self.entries()?;
-        Ok(members(&entries).into_values().collect())
-    }
+/// The nodes that are there.
+///
+/// # Errors
+/// No server answers, or it refuses.
+pub fn registered(etcd: &mut Etcd) -> Result<Vec<Member>, EtcdError> {
+    let (entries, _) = etcd.entries()?;
+    Ok(members(&entries).into_values().collect())
 }
 
 /// The members among the keys.
@@ -106,14 +131,49 @@ fn lease((number, revision): (i64, i64), seconds: u64, asked: Time) -> Lease {
 
 impl Registration {
     /// Registers a node under a lease of so many seconds. Where one of its name is there, which may
-    /// be one that died, it waits until that one's lease is over.
+    /// be one that died, it waits until that one's lease is over. Where etcd does not answer, it is
+    /// asked again for ten seconds: its members may be about to agree on a leader.
     ///
     /// # Errors
     /// etcd does not answer, there is no number left, or another node has the name and lives.
-    pub fn new(mut etcd: Etcd, me: Member, seconds: u64) -> Result<Registration, EtcdError> {
+    pub fn new(etcd: Etcd, me: Member, seconds: u64) -> Result<Registration, RegistrationError> {
+        let until = clock::monotonic() + ANSWERS_WITHIN;
+        let (mut granted, mut is_told) = (None, false);
+        loop {
+            match Registration::once(etcd.clone(), me.clone(), seconds, &mut granted) {
+                Err(RegistrationError::Etcd(error @ EtcdError::Silent { .. }))
+                    if clock::monotonic() < until =>
+                {
+                    if !std::mem::replace(&mut is_told, true) {
+                        let seconds = ANSWERS_WITHIN.as_secs();
+                        tracing::warn!(%error, "it is asked again, for {seconds} s");
+                    }
+                    thread::sleep(AGAIN);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Registers a node, under the lease that was `granted` before if there is one still.
+    fn once(
+        mut etcd: Etcd,
+        me: Member,
+        seconds: u64,
+        granted: &mut Option<i64>,
+    ) -> Result<Registration, RegistrationError> {
         let begun = clock::monotonic();
         let mut asked = begun;
-        let mut number = etcd.grant(seconds)?;
+        if let Some(lease) = *granted
+            && etcd.keep_alive(lease)?.is_none()
+        {
+            *granted = None;
+        }
+        let mut number = match *granted {
+            Some(lease) => lease,
+            None => etcd.grant(seconds)?,
+        };
+        *granted = Some(number);
         // What it was told in an earlier life.
         etcd.delete(&format!("leave/{}", me.name))?;
         let mut is_told = false;
@@ -136,7 +196,7 @@ impl Registration {
                 let (name, at) = (&me.name, format!("{}:{}", other.host, other.port));
                 if clock::monotonic().since(begun) > Duration::from_secs(3 * seconds + 5) {
                     let name = name.clone();
-                    return Err(EtcdError::NameTaken { name, at });
+                    return Err(RegistrationError::NameTaken { name, at });
                 }
                 if !std::mem::replace(&mut is_told, true) {
                     tracing::info!(
@@ -148,7 +208,7 @@ impl Registration {
             } else {
                 let free = (0..NODES_MAX).find(|number| !there.contains_key(number));
                 let nodes_max = NODES_MAX;
-                let place = free.ok_or(EtcdError::RingFull { nodes_max })?;
+                let place = free.ok_or(RegistrationError::RingFull { nodes_max })?;
                 if create(&mut etcd, place, &me, number)? {
                     continue;
                 }
@@ -159,6 +219,7 @@ impl Registration {
                 asked = now;
                 if etcd.keep_alive(number)?.is_none() {
                     number = etcd.grant(seconds)?;
+                    *granted = Some(number);
                 }
             }
         }

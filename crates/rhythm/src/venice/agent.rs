@@ -24,10 +24,11 @@ use std::time::Duration;
 /// SIGTERM and SIGINT end it: what it lends is wanted back first. A second one ends it at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the monitor is
-    #[arg(long, value_name = "ADDR:PORT", value_parser = common::address)]
-    #[arg(default_value = "127.0.0.1:7200")]
-    monitor: SocketAddr,
+    /// Where the monitor is; several, with commas between them, where there are spares: they are
+    /// tried in turn
+    #[arg(long, value_name = "ADDR:PORT,...", value_parser = common::address)]
+    #[arg(value_delimiter = ',', default_value = "127.0.0.1:7200")]
+    monitor: Vec<SocketAddr>,
 
     /// Who this machine is, as `rhythm venice join` has made it: all is encrypted then
     #[arg(long, value_name = "DIR", required_unless_present = "key_file")]
@@ -169,7 +170,9 @@ fn name(args: &Args, identity: Option<&Identity>) -> Result<NodeName> {
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
     let may = args.plain_network || args.identity.is_some();
-    common::may_be_plain("--monitor", args.monitor, may)?;
+    for monitor in &args.monitor {
+        common::may_be_plain("--monitor", *monitor, may)?;
+    }
     common::may_be_plain("--probe", args.probe, may)?;
     common::may_be_plain("--donor", args.donor, may)?;
     ensure!(
@@ -199,10 +202,11 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     })
     .context("cannot watch for signals")?;
     let options = Options {
-        monitor: args.monitor,
+        monitors: args.monitor.clone(),
         trust,
         settings: Settings {
             name,
+            monitors: args.monitor.len(),
             place: args.place,
             probe: args.probe,
             size: args.lend,

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use rhythm_protocol::http::uri::is_host_name;
 use rhythm_venice::identity::Identity;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,6 +103,11 @@ pub(super) fn may_be_plain(flag: &str, address: SocketAddr, may: bool) -> Result
         "{flag} {address}: name the address at which other machines reach this one"
     );
     Ok(())
+}
+
+/// Where the authority of a monitor is that has its state in a folder.
+pub(super) fn authority_of(state: &Path) -> PathBuf {
+    state.join("authority")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::common;
 use crate::output::{complain, print_line};
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use rhythm_venice::identity::Authority;
 use rhythm_venice::name::NodeName;
 use std::path::PathBuf;
@@ -16,9 +16,14 @@ use std::time::Duration;
 /// soon over. Run it on the monitor's machine, whether the monitor runs or not.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The --state of the monitor; its authority is made there where there is none
-    #[arg(long, value_name = "DIR")]
-    state: PathBuf,
+    /// The --state of the monitor, a folder: its authority is in there, made where there is none
+    #[arg(long, value_name = "DIR", required_unless_present = "authority")]
+    state: Option<PathBuf>,
+
+    /// The --authority of the monitor instead, made where there is none. The machine joins by a
+    /// monitor that has this very folder: others do not know of the token
+    #[arg(long, value_name = "DIR", conflicts_with = "state")]
+    authority: Option<PathBuf>,
 
     /// What the machine is to be called
     #[arg(long, value_name = "NODE")]
@@ -29,8 +34,21 @@ pub(crate) struct Args {
     valid: Duration,
 }
 
+/// Where the authority is.
+fn folder(args: &Args) -> Result<PathBuf> {
+    if let Some(folder) = &args.authority {
+        return Ok(folder.clone());
+    }
+    let state = args.state.as_ref().context("say --state DIR")?;
+    ensure!(
+        !state.to_string_lossy().starts_with("etcd://"),
+        "--state is in etcd, and the authority in a folder: say --authority DIR, as the monitor does"
+    );
+    Ok(common::authority_of(state))
+}
+
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
-    let authority = Authority::open(&args.state)?;
+    let authority = Authority::open(&folder(args)?)?;
     let token = authority.give_token(&args.name, args.valid)?;
     print_line(token)?;
     complain(format_args!(

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 /// One thing to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// A connection to the monitor is to be begun.
-    Connect,
+    /// A connection to the monitor of this place in the list is to be begun.
+    Connect(usize),
     /// That connection is to be dropped; the agent is not told of its end.
     Disconnect,
     /// To be sent to the monitor.

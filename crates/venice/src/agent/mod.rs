@@ -46,6 +46,8 @@ use std::time::Duration;
 pub struct Settings {
     /// The node's name.
     pub name: NodeName,
+    /// How many monitors there are, of which one leads: they are tried in turn.
+    pub monitors: usize,
     /// Where it stands, from the largest to the smallest (`hall1/rack2`); empty: not known.
     pub place: String,
     /// Where other agents test the link to here.
@@ -85,6 +87,8 @@ pub struct Agent<L> {
 pub struct Status {
     /// Whether the monitor knows it.
     pub is_registered: bool,
+    /// Which monitor that is, or is tried, by its place in the list.
+    pub monitor: usize,
     /// Why it was turned away last, if it was.
     pub trouble: Option<String>,
     /// The most that it lends, what is lent and what is idle, in bytes.
@@ -126,7 +130,7 @@ impl<L: Lender> Agent<L> {
             ..
         } = settings;
         Agent {
-            line: Line::new(now),
+            line: Line::new(settings.monitors, now),
             lending: Lending::new(lender, size, keep_free, reclaim_within),
             borrowing: Borrowing::default(),
             links: Links::new(secret.clone(), sequence),
@@ -379,6 +383,7 @@ impl<L: Lender> Agent<L> {
     pub fn status(&self, now: Time) -> Status {
         Status {
             is_registered: self.line.is_registered(),
+            monitor: self.line.at(),
             trouble: self.line.trouble(),
             size: self.lending.size,
             lent_bytes: self.lending.lent_bytes(),

@@ -8,8 +8,12 @@ use crate::wire::{Message, Register, TurnedAway, VERSION};
 use rhythm_net::Time;
 use std::time::Duration;
 
-/// How long connecting and greeting may take.
+/// How long connecting and greeting may take, and where another monitor may be the one that leads.
 const GREET_WITHIN: Duration = Duration::from_secs(5);
+const GREET_WITHIN_IF_OTHERS: Duration = Duration::from_secs(2);
+/// A monitor that answers so many heartbeats not, and nothing for so long, hangs: another may lead.
+const UNHEARD: u32 = 3;
+const SILENT: Duration = Duration::from_secs(2);
 /// How long after a connection ended the next is begun, and after the monitor turned it away.
 const AGAIN: Duration = Duration::from_millis(200);
 const AGAIN_IF_TURNED_AWAY: Duration = Duration::from_secs(2);
@@ -50,14 +54,20 @@ impl<L: Lender> Agent<L> {
         if self.line.is_registered() {
             tracing::warn!("the monitor is gone; what is lent and borrowed stays so");
         }
-        self.line.stage = Stage::Down {
-            again_at: now + AGAIN,
-        };
+        self.line.go_on(now, AGAIN);
     }
 
     /// The monitor says something.
     pub fn received(&mut self, message: Message, now: Time) {
+        self.line.heard(now);
         match (self.line.stage.clone(), message) {
+            // Of a connection that is given up.
+            (Stage::Down { .. }, _) => {}
+            (_, Message::Away(TurnedAway::NotLeading)) => {
+                tracing::debug!("the monitor is a spare, or is one now");
+                self.effects.push(Effect::Disconnect);
+                self.disconnected(now);
+            }
             (_, Message::Away(why)) => {
                 let secret = "the monitor says that the shared secret is another";
                 let why = match why {
@@ -85,20 +95,15 @@ impl<L: Lender> Agent<L> {
             }
             (Stage::Registering { .. }, Message::Registered { heartbeat_ms }) => {
                 let heartbeat = Duration::from_millis(heartbeat_ms.into()).max(HEARTBEAT_MIN);
-                self.line.stage = Stage::Registered {
-                    heartbeat,
-                    next: now,
-                };
-                self.line.trouble = None;
+                self.line.registered(heartbeat, now);
                 tracing::info!("the monitor knows this node");
             }
+            (Stage::Registered { .. }, Message::Heard) => {}
             (Stage::Registered { .. }, message) => {
                 if !self.told(message) {
                     self.give_up("the monitor says what none says".to_owned(), now);
                 }
             }
-            // Of a connection that is given up.
-            (Stage::Down { .. }, _) => {}
             _ => self.give_up("the monitor greets as none does".to_owned(), now),
         }
     }
@@ -141,9 +146,7 @@ impl<L: Lender> Agent<L> {
         }
         self.line.trouble = Some(why);
         self.effects.push(Effect::Disconnect);
-        self.line.stage = Stage::Down {
-            again_at: now + AGAIN_IF_TURNED_AWAY,
-        };
+        self.line.go_on(now, AGAIN_IF_TURNED_AWAY);
     }
 
     pub(super) fn tick_line(&mut self, now: Time) {
@@ -152,14 +155,36 @@ impl<L: Lender> Agent<L> {
         }
         match self.line.stage {
             Stage::Down { .. } => {
-                let until = now + GREET_WITHIN;
+                let until = now
+                    + match self.line.has_others() {
+                        true => GREET_WITHIN_IF_OTHERS,
+                        false => GREET_WITHIN,
+                    };
                 self.line.stage = Stage::Connecting { until };
-                self.effects.push(Effect::Connect);
+                self.effects.push(Effect::Connect(self.line.at()));
             }
-            Stage::Registered { heartbeat, .. } => {
+            // Its machine takes what is sent, also where the process is stopped. One that has no
+            // other is waited for: it may have a slow disk.
+            Stage::Registered {
+                heartbeat,
+                heard_at,
+                ..
+            } if self.line.has_others()
+                && now.since(heard_at) > SILENT.max(UNHEARD * heartbeat) =>
+            {
+                tracing::warn!("the monitor answers no heartbeats; another is tried");
+                self.effects.push(Effect::Disconnect);
+                self.disconnected(now);
+            }
+            Stage::Registered {
+                heartbeat,
+                heard_at,
+                ..
+            } => {
                 self.line.stage = Stage::Registered {
                     heartbeat,
                     next: now + heartbeat,
+                    heard_at,
                 };
                 let mut probes = Vec::new();
                 let links = self.links.reports(now);
@@ -172,9 +197,7 @@ impl<L: Lender> Agent<L> {
             }
             Stage::Connecting { .. } | Stage::Greeting { .. } | Stage::Registering { .. } => {
                 self.effects.push(Effect::Disconnect);
-                self.line.stage = Stage::Down {
-                    again_at: now + AGAIN,
-                };
+                self.line.go_on(now, AGAIN);
             }
         }
     }

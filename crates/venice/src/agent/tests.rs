@@ -1,6 +1,7 @@
 use super::*;
 use crate::loan::LoanKey;
 use crate::secret::Prover;
+use crate::wire::TurnedAway;
 
 const SECRET: &[u8] = b"0123456789abcdef";
 
@@ -11,6 +12,7 @@ fn at(millis: u64) -> Time {
 fn agent() -> Agent<LendsNothing> {
     let settings = Settings {
         name: "a".parse().expect("a name"),
+        monitors: 1,
         place: String::new(),
         probe: ([127, 0, 0, 1], 1).into(),
         size: 0,
@@ -25,7 +27,7 @@ fn agent() -> Agent<LendsNothing> {
 /// Answers the agent's greeting as a monitor with this secret does.
 fn greet(agent: &mut Agent<LendsNothing>, secret: &[u8]) -> Vec<Effect> {
     agent.tick(at(0));
-    assert_eq!(agent.flush(), [Effect::Connect]);
+    assert_eq!(agent.flush(), [Effect::Connect(0)]);
     agent.connected(at(0));
     let said = agent.flush();
     let [Effect::Say(Message::Hello { nonce: theirs, .. })] = &said[..] else {
@@ -77,7 +79,7 @@ fn a_monitor_without_the_secret_is_told_nothing() {
     agent.tick(at(1000));
     assert_eq!(agent.flush(), []);
     agent.tick(at(2000));
-    assert_eq!(agent.flush(), [Effect::Connect]);
+    assert_eq!(agent.flush(), [Effect::Connect(0)]);
 }
 
 #[test]
@@ -162,4 +164,61 @@ fn a_borrower_has_its_own_loans_alone() {
         agent.flush(),
         [Effect::Drop(1), Effect::Say(Message::GiveBack { loan })]
     );
+}
+
+/// What the agent does by a time, of connections.
+fn connects(agent: &mut Agent<LendsNothing>, millis: u64) -> Vec<Effect> {
+    agent.tick(at(millis));
+    let mut effects = agent.flush();
+    effects.retain(|effect| matches!(effect, Effect::Connect(_) | Effect::Disconnect));
+    effects
+}
+
+fn of_two() -> Agent<LendsNothing> {
+    let mut agent = agent();
+    agent.line = Line::new(2, at(0));
+    agent
+}
+
+#[test]
+fn monitors_are_tried_in_turn_and_a_pause_comes_when_none_leads() {
+    let mut agent = of_two();
+    let away = || Message::Away(TurnedAway::NotLeading);
+    assert_eq!(connects(&mut agent, 0), [Effect::Connect(0)]);
+    agent.connected(at(0));
+    agent.received(away(), at(1));
+    // The other is there to be tried at once, and is not reached; then there is a pause.
+    assert_eq!(
+        connects(&mut agent, 1),
+        [Effect::Disconnect, Effect::Connect(1)]
+    );
+    agent.disconnected(at(2));
+    assert_eq!(connects(&mut agent, 2), []);
+    assert_eq!(agent.status(at(2)).trouble, None);
+    assert_eq!(connects(&mut agent, 202), [Effect::Connect(0)]);
+    // One that takes connections and says nothing is not waited for.
+    agent.connected(at(0));
+    assert_eq!(connects(&mut agent, 2202), [Effect::Disconnect]);
+    assert_eq!(connects(&mut agent, 2202), [Effect::Connect(1)]);
+}
+
+#[test]
+fn a_monitor_that_answers_no_heartbeats_is_left_for_another() {
+    for (monitors, leaves) in [(1, false), (2, true)] {
+        let mut agent = registered();
+        agent.line = Line::new(monitors, at(0));
+        agent.line.registered(Duration::from_secs(1), at(0));
+        for second in 0..4 {
+            agent.received(Message::Heard, at(second * 1000));
+            assert_eq!(connects(&mut agent, second * 1000), []);
+        }
+        for second in 4..7 {
+            assert_eq!(connects(&mut agent, second * 1000), []);
+        }
+        let wanted = match leaves {
+            true => vec![Effect::Disconnect],
+            false => vec![],
+        };
+        assert_eq!(connects(&mut agent, 7000), wanted);
+    }
 }

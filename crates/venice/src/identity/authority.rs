@@ -1,4 +1,4 @@
-//! What signs certificates of nodes: a key in the monitor's folder, made where there is none.
+//! What signs certificates of nodes: a key in a folder, made where there is none.
 
 use super::files;
 use super::own::{Identity, IdentityError};
@@ -22,6 +22,9 @@ use time::OffsetDateTime;
 
 /// For how long an authority's own certificate is good.
 const AUTHORITY_DAYS: u32 = 20 * 365;
+/// Its files.
+const KEY: &str = "key.pem";
+const CERTIFICATE: &str = "authority.pem";
 /// Bytes of a key or a certificate at most.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
@@ -37,6 +40,13 @@ pub enum AuthorityError {
     /// A file of it is not what it should be.
     #[error("{0}: {1}; restore it, or remove the folder, and have all nodes join again")]
     Damaged(PathBuf, String),
+    /// There is none.
+    #[error(
+        "{0}: no authority is there. Monitors that are spares of each other have one and the same: \
+         make it once, by `rhythm venice token --authority DIR --name NODE` on one machine, and \
+         copy its key.pem and authority.pem to the others"
+    )]
+    Missing(PathBuf),
     /// The token.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -60,17 +70,21 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// The authority of a monitor's folder; it is made where there is none.
+    /// The authority of a folder; it is made where there is none.
     ///
     /// # Errors
     /// Its files cannot be made, or used.
-    pub fn open(state: &Path) -> Result<Authority, AuthorityError> {
-        let folder = state.join("authority");
+    pub fn open(folder: &Path) -> Result<Authority, AuthorityError> {
         let failed = |path: &Path, error| AuthorityError::System(path.to_owned(), error);
-        files::folder(state).map_err(|error| failed(state, error))?;
-        files::folder(&folder).map_err(|error| failed(&folder, error))?;
+        if let Some(above) = folder
+            .parent()
+            .filter(|above| !above.as_os_str().is_empty())
+        {
+            files::folder(above).map_err(|error| failed(above, error))?;
+        }
+        files::folder(folder).map_err(|error| failed(folder, error))?;
         let path = |name: &str| folder.join(name);
-        let (key_path, pem_path) = (path("key.pem"), path("authority.pem"));
+        let (key_path, pem_path) = (path(KEY), path(CERTIFICATE));
         // Two that begin at a time are to have one key.
         let lock = OpenOptions::new()
             .create(true)
@@ -78,7 +92,7 @@ impl Authority {
             .write(true)
             .open(path("lock"))
             .and_then(|lock| lock.lock().map(|()| lock))
-            .map_err(|error| failed(&folder, error))?;
+            .map_err(|error| failed(folder, error))?;
         // The certificate is written last: where it is there, all is.
         if !pem_path.exists() {
             let (key, pem) = make().map_err(AuthorityError::Certificate)?;
@@ -88,6 +102,19 @@ impl Authority {
             files::write_new(&pem_path, 0o644, &pem).map_err(|error| failed(&pem_path, error))?;
         }
         drop(lock);
+        Authority::existing(folder)
+    }
+
+    /// The authority of a folder, where one is: of several monitors each has the same.
+    ///
+    /// # Errors
+    /// There is none, or its files cannot be used.
+    pub fn existing(folder: &Path) -> Result<Authority, AuthorityError> {
+        let failed = |path: &Path, error| AuthorityError::System(path.to_owned(), error);
+        let (key_path, pem_path) = (folder.join(KEY), folder.join(CERTIFICATE));
+        if !pem_path.exists() {
+            return Err(AuthorityError::Missing(folder.to_owned()));
+        }
         let key_text = private(&key_path)?;
         let pem = fs::read_to_string(&pem_path).map_err(|error| failed(&pem_path, error))?;
         let damaged = |path: &Path, error: rcgen::Error| {
@@ -103,7 +130,7 @@ impl Authority {
             issuer,
             fingerprint: Fingerprint::of(&der[0]),
             pem,
-            tokens: Tokens::new(state.join("tokens")),
+            tokens: Tokens::new(folder.join("tokens")),
             probe_key,
         })
     }

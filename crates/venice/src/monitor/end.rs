@@ -24,7 +24,12 @@ impl<K: Keeper> Monitor<K> {
             return;
         };
         match loan.standing {
-            Standing::Ending(_) => self.drop_loan(id),
+            Standing::Ending(_) => {
+                let bytes = loan.bytes;
+                self.drop_loan(id);
+                self.rrt.give_back(node, bytes);
+                self.ask_again(now);
+            }
             Standing::Live { .. } => {
                 self.break_for_borrower(id, why);
                 self.drop_loan(id);

@@ -4,7 +4,9 @@
 //! is refused already.
 
 use super::journal::{self, Damaged, Tail};
-use super::keeper::{Keeper, Record, State};
+use super::keeper::{Keeper, NotKept, Record, State};
+use rhythm_net::clock;
+use rhythm_net::sparse::Sparse;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -13,9 +15,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes that are taken ahead of what is written, and how many of these are for what ends loans.
+/// Bytes that are taken ahead of what is written; where there are fewer, half as many, and so on
+/// down to these.
 const AHEAD: u64 = 4 << 20;
-const KEPT_BACK: u64 = 3 << 20;
+const AHEAD_MIN: u64 = 64 << 10;
+/// Bytes that a loan's end takes.
+const END_BYTES: u64 = 48;
 /// Bytes of the journal, beside what it began with, from which on it is written anew.
 const ANEW: u64 = 1 << 20;
 
@@ -47,6 +52,10 @@ pub struct Folder {
     /// Where what it began with ended, and up to where room is taken.
     base: u64,
     taken: u64,
+    /// What was taken ahead last.
+    ahead: u64,
+    /// Of lines about room.
+    full: Sparse,
     /// Held as long as the folder is used.
     _lock: File,
 }
@@ -87,6 +96,8 @@ impl Folder {
             tail,
             base: tail.end,
             taken: 0,
+            ahead: AHEAD,
+            full: Sparse::default(),
             _lock: lock,
         })
     }
@@ -95,6 +106,11 @@ impl Folder {
     pub fn state(&self) -> &State {
         &self.state
     }
+}
+
+/// How much of what is taken ahead is for what ends loans.
+fn kept_back(ahead: u64) -> u64 {
+    ahead / 4 * 3
 }
 
 /// A number for a journal's checksums.
@@ -120,7 +136,7 @@ fn put_in_place(path: &Path) -> io::Result<()> {
 }
 
 impl Keeper for Folder {
-    fn keep(&mut self, records: &[Record]) -> io::Result<()> {
+    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
         let record = self.tail.record(records);
         self.journal.write_all_at(&record, self.tail.end)?;
         self.journal.sync_data()?;
@@ -146,19 +162,35 @@ impl Keeper for Folder {
     }
 
     fn has_room(&mut self) -> bool {
-        if self.taken >= self.tail.end + KEPT_BACK {
+        let at = self.tail.end;
+        // All loans are to end in it, and the next one.
+        let ends = END_BYTES * (self.state.loans.len() as u64 + 1);
+        if self.taken >= at + kept_back(self.ahead).max(ends) {
             return true;
         }
-        // The length stays: what is taken is no part of the file yet.
-        let at = self.tail.end;
-        match fallocate(&self.journal, FallocateFlags::KEEP_SIZE, at, AHEAD) {
-            Ok(()) => {
-                self.taken = at + AHEAD;
-                true
+        let least = AHEAD_MIN.max(2 * ends);
+        let mut ahead = AHEAD;
+        loop {
+            // The length stays: what is taken is no part of the file yet.
+            match fallocate(&self.journal, FallocateFlags::KEEP_SIZE, at, ahead) {
+                Ok(()) => {
+                    (self.taken, self.ahead) = (at + ahead, ahead);
+                    return true;
+                }
+                // A file system that cannot tell is taken to have room, until a write fails.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return true,
+                Err(_) if ahead / 2 >= least => ahead /= 2,
+                Err(error) => {
+                    if let Some(left_out) = self.full.line(clock::monotonic()) {
+                        let folder = self.path.display();
+                        tracing::error!(
+                            %folder, bytes = ahead, %error, left_out,
+                            "nothing is lent: there is no room for the journal; make some"
+                        );
+                    }
+                    return false;
+                }
             }
-            // A file system that cannot tell is taken to have room, until a write fails.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => true,
-            Err(_) => false,
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::loan::LoanId;
 use crate::name::NodeName;
+use rhythm_net::Time;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -64,15 +65,55 @@ impl State {
     }
 }
 
-/// Keeps a monitor's state. One is a file of this machine; another could be a store that several
-/// machines agree on.
+/// Why something is not kept, or is perhaps.
+#[derive(Debug, thiserror::Error)]
+pub enum NotKept {
+    /// The disk.
+    #[error(transparent)]
+    Disk(#[from] io::Error),
+    /// This monitor leads no more, and another may.
+    #[error("this monitor leads no more: {0}")]
+    Deposed(String),
+}
+
+/// Keeps a monitor's state: in a file of this machine, or in etcd, for the one of several monitors
+/// that leads.
 pub trait Keeper: Send {
     /// Keeps what happened: when it returns, that is there, whatever happens, all of it.
     ///
     /// # Errors
     /// Nobody knows what is kept. The monitor ends, and tells nobody of any of it.
-    fn keep(&mut self, records: &[Record]) -> io::Result<()>;
+    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept>;
 
     /// Whether there will be room for what is kept next; where not, nothing new is lent.
     fn has_room(&mut self) -> bool;
+
+    /// Until when it is this monitor that lends, unless that is prolonged: then it may tell nobody
+    /// of anything.
+    fn leads_until(&self) -> Time {
+        Time::NEVER
+    }
+
+    /// Whether it still is, at this moment.
+    fn leads(&self) -> bool {
+        true
+    }
+}
+
+impl Keeper for Box<dyn Keeper> {
+    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
+        (**self).keep(records)
+    }
+
+    fn has_room(&mut self) -> bool {
+        (**self).has_room()
+    }
+
+    fn leads_until(&self) -> Time {
+        (**self).leads_until()
+    }
+
+    fn leads(&self) -> bool {
+        (**self).leads()
+    }
 }

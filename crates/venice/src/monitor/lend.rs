@@ -14,6 +14,14 @@ use crate::name::NodeName;
 use crate::wire::{Message, NODE_LOANS_MAX, NotLent, Reason};
 use std::net::SocketAddr;
 
+/// What a borrower wants that came before its donors may have.
+pub(super) struct Early {
+    pub(super) borrower: NodeName,
+    request: u64,
+    bytes: u64,
+    tried: Vec<NodeName>,
+}
+
 impl<K: Keeper> Monitor<K> {
     /// A node wants memory of another, and not of those who lend it these.
     pub(super) fn borrow(
@@ -33,7 +41,6 @@ impl<K: Keeper> Monitor<K> {
         let why = if self.rat.count() >= self.settings.loans_max || borrowed >= NODE_LOANS_MAX {
             Some(NotLent::TooMany)
         } else if !self.keeper.has_room() {
-            tracing::error!("nothing is lent: there is no room on the disk for the journal");
             Some(NotLent::NoDisk)
         } else if bytes == 0 {
             Some(NotLent::NoRoom {
@@ -99,6 +106,31 @@ impl<K: Keeper> Monitor<K> {
             .collect()
     }
 
+    /// Whether so much could be lent to a node when those who were told to take back loans have.
+    fn comes_back(&self, borrower: &NodeName, bytes: u64, tried: &[NodeName]) -> bool {
+        let others = self.rrt.rows();
+        let mut others = others.filter(|(name, _)| *name != borrower && !tried.contains(name));
+        others.any(|(name, resource)| {
+            let ending = self.rat.ending_of(name);
+            ending > 0
+                && resource.free().saturating_add(ending) >= bytes
+                && self.nodes.connection(name).is_some()
+        })
+    }
+
+    /// Asks for what nobody could lend who was there.
+    pub(super) fn ask_again(&mut self, now: Now) {
+        for early in std::mem::take(&mut self.early) {
+            let Early {
+                borrower,
+                request,
+                bytes,
+                tried,
+            } = early;
+            self.ask_next(&borrower, request, bytes, tried, now);
+        }
+    }
+
     /// Asks the best donor of those who were not asked.
     pub(super) fn ask_next(
         &mut self,
@@ -110,6 +142,19 @@ impl<K: Keeper> Monitor<K> {
     ) {
         let candidates = self.candidates(borrower, bytes, &tried);
         let Some(donor) = self.policy.choose(&candidates) else {
+            // Who is gone may come again, or is dead soon.
+            let is_gone = |(_, node): (_, &Node)| !node.is_connected();
+            let may_come = self.settled_at.is_some()
+                || self.nodes.rows().any(is_gone)
+                || self.comes_back(borrower, bytes, &tried);
+            if may_come && self.early.len() < self.settings.loans_max {
+                return self.early.push(Early {
+                    borrower: borrower.clone(),
+                    request,
+                    bytes,
+                    tried,
+                });
+            }
             let most = self.most_for(borrower, &tried, bytes);
             return self.not_lent(borrower, request, NotLent::NoRoom { most });
         };

@@ -7,6 +7,8 @@
 //!   bytes <--- server/ <---------------------------------- messages, connections that end
 //! ```
 //!
+//! Of several monitors that share a state in [`etcd`], one leads; the others are [`Spare`]s.
+//!
 //! [`Monitor`] does no I/O but what its [`Keeper`] does, and reads no clock: it is told of
 //! connections, messages and the time, and [`Monitor::flush`] gives what is to be done, when that
 //! is kept. So nobody is told of what a monitor may have forgotten after it died.
@@ -18,6 +20,7 @@
 mod connection;
 mod effects;
 mod end;
+pub mod etcd;
 mod folder;
 mod greet;
 mod journal;
@@ -29,10 +32,12 @@ pub mod rat;
 mod register;
 pub mod rrt;
 pub mod server;
+mod spare;
 mod tst;
 
 pub use effects::Effect;
 pub use folder::{Folder, FolderError};
+pub use spare::Spare;
 
 use crate::loan::LoanId;
 use crate::name::NodeName;
@@ -40,16 +45,24 @@ use crate::secret::{Nonce, Secret};
 use crate::wire::{MESSAGE_MAX, Message, NODES_MAX, Reason, SMALL_MAX};
 use connection::Connection;
 use effects::Effects;
-use keeper::{Keeper, State};
+use keeper::{Keeper, NotKept, State};
+use lend::Early;
 use nodes::{Node, Nodes};
 use policy::Policy;
 use rat::{Loan, Rat, Standing};
 use rhythm_net::Time;
 use rrt::{Channel, Rrt};
 use std::collections::BTreeMap;
-use std::io;
 use std::time::Duration;
 use tst::Tst;
+
+/// How long nodes have at least to come to a monitor that begins: they have to find out that the
+/// one before hangs, and may try it again before they come.
+const COME_WITHIN: Duration = Duration::from_secs(8);
+
+/// For how long nothing is refused for want of donors by a monitor that begins: they are on their
+/// way.
+const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
 /// How a monitor judges.
 #[derive(Clone, Copy, Debug)]
@@ -121,6 +134,10 @@ pub struct Monitor<K> {
     tst: Tst,
     /// The number of the last loan.
     last: u64,
+    /// What nobody could lend while donors may be on their way.
+    early: Vec<Early>,
+    /// When [`SETTLED_AFTER`] is over; none: it is.
+    settled_at: Option<Time>,
     /// When nodes are told of each other next, if they are to be.
     peers_at: Option<Time>,
     effects: Effects,
@@ -139,9 +156,10 @@ impl<K: Keeper> Monitor<K> {
         now: Time,
     ) -> Monitor<K> {
         let (mut nodes, mut rat) = (Nodes::default(), Rat::default());
+        let come_within = settings.dead_after.max(COME_WITHIN);
         for kept in state.loans.values() {
             for name in [&kept.lender, &kept.borrower] {
-                nodes.insert(name.clone(), Node::expected(now, now + settings.dead_after));
+                nodes.insert(name.clone(), Node::expected(now, now + come_within));
             }
             let standing = match kept.stands {
                 true => Standing::Live { reclaim_at: None },
@@ -171,6 +189,8 @@ impl<K: Keeper> Monitor<K> {
             rat,
             tst: Tst::default(),
             last: state.last,
+            early: Vec::new(),
+            settled_at: Some(now + SETTLED_AFTER),
             peers_at: None,
             effects: Effects::default(),
             figures: Figures::default(),
@@ -214,6 +234,7 @@ impl<K: Keeper> Monitor<K> {
                 let asked = self.rat.asked_of(&node);
                 self.rrt.set_idle(&node, idle, asked);
                 self.tst.report(&node, links, now.at);
+                self.effects.send(connection, Message::Heard);
             }
             Message::Borrow {
                 request,
@@ -272,6 +293,10 @@ impl<K: Keeper> Monitor<K> {
             self.peers_at = None;
             self.tell_peers();
         }
+        if self.settled_at.is_some_and(|at| at <= now.at) {
+            self.settled_at = None;
+            self.ask_again(now);
+        }
     }
 
     /// When [`Monitor::tick`] is due.
@@ -281,19 +306,38 @@ impl<K: Keeper> Monitor<K> {
         let granting = self.rat.granting().filter_map(|(_, loan)| loan.granting());
         let granting = granting.map(|granting| granting.until);
         let all = connections.chain(nodes).chain(granting);
-        all.chain(self.peers_at).min()
+        let leads_until = Some(self.keeper.leads_until());
+        let leads_until = leads_until.filter(|until| *until != Time::NEVER);
+        let more = [self.peers_at, leads_until, self.settled_at];
+        all.chain(more.into_iter().flatten()).min()
     }
 
     /// Keeps what there is to keep, and gives what is to be done then.
     ///
     /// # Errors
-    /// It cannot be kept: the monitor may not go on, and nobody may be told anything.
-    pub fn flush(&mut self) -> io::Result<Vec<Effect>> {
+    /// It cannot be kept, or it is another monitor that lends now: this one may not go on, and
+    /// nobody may be told anything.
+    pub fn flush(&mut self) -> Result<Vec<Effect>, NotKept> {
         if !self.effects.records.is_empty() {
             self.keeper.keep(&self.effects.records)?;
             self.effects.records.clear();
         }
+        // What is kept was kept by who leads, whatever the time. What is told without being kept
+        // (that a loan is over, by one end's word or silence) needs a clock: who is stopped between
+        // this and the telling tells those alone who have not gone to another monitor yet.
+        if !self.keeper.leads() {
+            return Err(NotKept::Deposed("its lease is over".to_owned()));
+        }
         Ok(std::mem::take(&mut self.effects.effects))
+    }
+
+    /// For so long the monitor waited to have something kept, and heard nobody: who came meanwhile
+    /// is not to be taken for dead before it is heard.
+    pub fn waited(&mut self, time: Duration) {
+        // Many short waits are no silence of the monitor's.
+        if time > self.settings.heartbeat {
+            self.nodes.unheard_for(time);
+        }
     }
 
     /// Sends a message to a node that is there.

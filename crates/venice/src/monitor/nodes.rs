@@ -5,6 +5,7 @@ use crate::wire::PeerNode;
 use rhythm_net::Time;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +80,13 @@ impl Nodes {
     /// How many there are.
     pub fn count(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Nobody listened for so long: that says nothing of them.
+    pub(super) fn unheard_for(&mut self, time: Duration) {
+        for node in self.rows.values_mut() {
+            node.dead_at += time;
+        }
     }
 
     /// Those that are dead by now.

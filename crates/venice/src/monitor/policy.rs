@@ -7,6 +7,7 @@
 
 use crate::name::NodeName;
 use std::cmp::Reverse;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A node that has enough idle.
@@ -32,12 +33,22 @@ pub struct Candidate {
 }
 
 /// A way to choose.
-pub trait Policy: Send {
+pub trait Policy: Send + Sync {
     /// Its name, as settings have it.
     fn name(&self) -> &'static str;
 
     /// Which of these is asked first; there is at least one.
     fn choose<'a>(&self, candidates: &'a [Candidate]) -> Option<&'a Candidate>;
+}
+
+impl Policy for Arc<dyn Policy> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn choose<'a>(&self, candidates: &'a [Candidate]) -> Option<&'a Candidate> {
+        (**self).choose(candidates)
+    }
 }
 
 /// The paper's: the nearest.

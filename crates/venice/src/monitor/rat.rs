@@ -158,6 +158,13 @@ impl Rat {
         self.of(Some(&self.granting))
     }
 
+    /// Bytes that a node lends still, and is to have back.
+    pub(super) fn ending_of(&self, lender: &NodeName) -> u64 {
+        let lent = self.lent_by(lender).map(|(_, loan)| loan);
+        let ending = lent.filter(|loan| matches!(loan.standing, Standing::Ending(_)));
+        ending.fold(0, |sum, loan| sum.saturating_add(loan.bytes))
+    }
+
     /// Bytes for which a node is being asked.
     pub(super) fn asked_of(&self, lender: &NodeName) -> u64 {
         let asked = self.granting().map(|(_, loan)| loan);

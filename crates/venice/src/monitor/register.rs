@@ -56,6 +56,7 @@ impl<K: Keeper> Monitor<K> {
         self.compare_lent(id, &name, register.lent.into_iter().collect());
         self.compare_borrowed(id, &name, &register.borrowed.into_iter().collect());
         tracing::info!(node = %name, "a node is there");
+        self.ask_again(now);
     }
 
     /// Compares what a node says it lends.
@@ -112,6 +113,8 @@ impl<K: Keeper> Monitor<K> {
             node.dead_at = node.dead_at.min(now.at + self.settings.gone_after);
         }
         self.peers_changed(now);
+        // It asks again when it is there again.
+        self.early.retain(|early| early.borrower != *name);
         let of_borrower = self.rat.borrowed_by(name);
         let of_borrower = of_borrower.filter(|(_, row)| row.granting().is_some());
         let of_borrower: Vec<LoanId> = of_borrower.map(|(loan, _)| loan).collect();
@@ -147,6 +150,7 @@ impl<K: Keeper> Monitor<K> {
         for loan in borrowed {
             self.end(loan, Reason::BorrowerGone);
         }
+        self.ask_again(now);
     }
 
     /// A row is no more.

@@ -90,6 +90,13 @@ impl Rrt {
         }
     }
 
+    /// A node has so much back of what it lent, or was asked for, until it says what is idle.
+    pub(super) fn give_back(&mut self, node: &NodeName, bytes: u64) {
+        if let Some(row) = self.rows.get_mut(node) {
+            row.idle = row.idle.saturating_add(bytes).min(row.size);
+        }
+    }
+
     /// A node is gone, or may not be asked.
     pub(super) fn remove(&mut self, node: &NodeName) {
         self.rows.remove(node);

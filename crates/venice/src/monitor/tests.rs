@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 struct Memory(Arc<Mutex<(State, bool, bool)>>);
 
 impl Keeper for Memory {
-    fn keep(&mut self, records: &[Record]) -> io::Result<()> {
+    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
         let mut kept = self.0.lock().expect("one thread");
         if kept.2 {
-            return Err(io::Error::other("the disk is gone"));
+            return Err(std::io::Error::other("the disk is gone").into());
         }
         records
             .iter()
@@ -298,4 +298,82 @@ fn a_node_says_nothing_about_the_loans_of_others() {
     let (said, _) = sent(&mut monitor, 1);
     assert!(said.contains(&Message::Broken { loan, why }), "{said:?}");
     assert_eq!(monitor.rat().count(), 0);
+}
+
+fn heartbeat(idle: u64) -> Message {
+    let links = Vec::new();
+    Message::Heartbeat { idle, links }
+}
+
+/// A node wants so much.
+fn borrow(request: u64, bytes: u64) -> Message {
+    Message::Borrow { request, bytes }
+}
+
+#[test]
+fn who_comes_before_the_donors_is_not_refused_for_want_of_them() {
+    let mut waits = monitor(&Memory::default());
+    node(&mut waits, 1, "a");
+    waits.received(1, borrow(1, 10), at(1));
+    assert_eq!(waits.flush().expect("it is kept"), []);
+    greet(&mut waits, 2, &secret());
+    waits.received(2, register("b", 1), at(2));
+    let (said, _) = sent(&mut waits, 2);
+    assert!(
+        matches!(said[..], [_, Message::Grant { bytes: 10, .. }]),
+        "{said:?}"
+    );
+    // Where none comes it is.
+    let mut alone = monitor(&Memory::default());
+    node(&mut alone, 1, "a");
+    alone.received(1, borrow(1, 10), at(1));
+    alone.received(1, heartbeat(100), at(4000));
+    alone.tick(at(4999));
+    let why = crate::wire::NotLent::NoRoom { most: 0 };
+    let not_lent = Message::NotLent { request: 1, why };
+    let (said, _) = sent(&mut alone, 1);
+    assert!(!said.contains(&not_lent), "{said:?}");
+    alone.tick(at(5000));
+    let (said, _) = sent(&mut alone, 1);
+    assert!(said.contains(&not_lent), "{said:?}");
+}
+
+#[test]
+fn what_a_donor_has_back_is_lent_before_it_says_what_is_idle() {
+    let mut monitor = monitor(&Memory::default());
+    node(&mut monitor, 1, "a");
+    node(&mut monitor, 2, "b");
+    monitor.received(1, borrow(1, 100), at(1));
+    let (said, _) = sent(&mut monitor, 2);
+    let [Message::Grant { loan, .. }] = said[..] else {
+        panic!("{said:?}");
+    };
+    let granted = Message::Granted {
+        loan,
+        address: ([127, 0, 0, 1], 2).into(),
+        is_sealed: false,
+    };
+    monitor.received(2, granted, at(2));
+    monitor.received(1, heartbeat(100), at(4000));
+    monitor.received(2, heartbeat(0), at(4000));
+    monitor.tick(at(5000));
+    monitor.flush().expect("it is kept");
+    // Nothing is idle, and nothing comes back.
+    monitor.received(1, borrow(2, 100), at(5001));
+    let why = crate::wire::NotLent::NoRoom { most: 0 };
+    let not_lent = Message::NotLent { request: 2, why };
+    assert_eq!(sent(&mut monitor, 1).0, [not_lent]);
+    // The next program comes as the first one's memory is on its way back.
+    monitor.received(1, Message::GiveBack { loan }, at(5002));
+    monitor.received(1, borrow(3, 100), at(5003));
+    assert_eq!(sent(&mut monitor, 2).0, [Message::Revoke { loan }]);
+    let why = Reason::GivenBack;
+    monitor.received(2, Message::Revoked { loan, why }, at(5004));
+    let (said, _) = sent(&mut monitor, 2);
+    assert!(
+        matches!(said[..], [Message::Grant { bytes: 100, .. }]),
+        "{said:?}"
+    );
+    let name = "b".parse().expect("a name");
+    assert_eq!(monitor.rrt().get(&name).map(rrt::Resource::free), Some(0));
 }

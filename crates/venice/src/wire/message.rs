@@ -12,6 +12,7 @@
 //!     <------------------------------------- Registered, ProbeKey, as above
 //!
 //!   Heartbeat(idle, links) ----------------->                             again and again
+//!     <------------------------------------- Heard
 //!
 //!   borrower: Borrow ----------------------->
 //!     <------------------------------------- donor: Grant
@@ -111,6 +112,8 @@ pub enum Message {
     Broken { loan: LoanId, why: Reason },
     /// A borrower is asked to give a loan back within so many milliseconds.
     ReclaimWanted { loan: LoanId, within_ms: u32 },
+    /// A heartbeat was heard by a monitor that leads: one that hangs says nothing.
+    Heard,
     /// What nodes prove datagrams of link tests by.
     ProbeKey { key: Nonce },
 }
@@ -223,6 +226,7 @@ impl Message {
                 out.push(21);
                 out.extend_from_slice(key);
             }
+            Message::Heard => out.push(22),
         }
     }
 
@@ -302,6 +306,7 @@ impl Message {
                 within_ms: from.u32()?,
             },
             21 => Message::ProbeKey { key: from.array()? },
+            22 => Message::Heard,
             _ => return None,
         };
         taker.0.is_empty().then_some(message)

@@ -144,6 +144,8 @@ pub enum TurnedAway {
     Name,
     /// It does not speak TLS, and the monitor nothing else.
     Plain,
+    /// It is another monitor that lends now.
+    NotLeading,
 }
 
 impl fmt::Display for TurnedAway {
@@ -160,18 +162,20 @@ impl fmt::Display for TurnedAway {
                 "the monitor speaks TLS: say --identity DIR instead of --key-file, after \
                  `rhythm venice join --identity DIR`"
             }
+            TurnedAway::NotLeading => "the monitor is a spare, and another one leads",
         })
     }
 }
 
 impl TurnedAway {
-    const ALL: [TurnedAway; 6] = [
+    const ALL: [TurnedAway; 7] = [
         TurnedAway::Version,
         TurnedAway::Secret,
         TurnedAway::NameTaken,
         TurnedAway::TooMany,
         TurnedAway::Name,
         TurnedAway::Plain,
+        TurnedAway::NotLeading,
     ];
 
     pub(super) fn put(self, out: &mut Vec<u8>) {

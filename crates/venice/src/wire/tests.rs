@@ -105,10 +105,12 @@ fn message() -> impl Strategy<Value = Message> {
             Just(TurnedAway::NameTaken),
             Just(TurnedAway::TooMany),
             Just(TurnedAway::Name),
-            Just(TurnedAway::Plain)
+            Just(TurnedAway::Plain),
+            Just(TurnedAway::NotLeading)
         ]
         .prop_map(Message::Away),
         register().prop_map(Message::Register),
+        Just(Message::Heard),
         any::<u32>().prop_map(|heartbeat_ms| Message::Registered { heartbeat_ms }),
         any::<[u8; 32]>().prop_map(|key| Message::ProbeKey { key }),
         vec((name(), address()), 0..9).prop_map(|peers| {

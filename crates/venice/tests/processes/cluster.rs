@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long something may take that is to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process, killed when it is dropped.
 pub(crate) struct Process {
@@ -47,10 +47,22 @@ impl Process {
         self.child.wait().expect("it is gone");
     }
 
+    /// Stops it, or has it go on.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).expect("it runs");
+    }
+
+    /// Has it end by itself, and waits until it has.
+    pub(crate) fn end(mut self) {
+        drop(self.child.stdin.take());
+        let status = self.child.wait().expect("it ends");
+        assert!(status.success(), "{status}");
+    }
+
     /// Asks it to end, and waits until it has.
     pub(crate) fn terminate(mut self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        self.signal(rustix::process::Signal::TERM);
         // Waiting would close it, and that ends a part, too.
         let _input = self.child.stdin.take();
         let status = self.child.wait().expect("it ends");

@@ -1,13 +1,16 @@
 //! A monitor, three agents and borrowers, and a donor of accelerators and its borrowers, as
-//! processes on this machine, of which some are killed.
+//! processes on this machine, of which some are killed; and two monitors with etcd (Debian's
+//! `etcd-server`), likewise. `RHYTHM_KILLS=100` has so many leaders killed or stopped.
 //!
 //! It has no harness: the processes are this program itself, started with what they are to be.
 //! What lends is a list in memory; everything else is the real thing.
 
 mod accelerators;
 mod cluster;
+mod etcd;
 mod parts;
 mod scenarios;
+mod spares;
 
 use std::process::ExitCode;
 
@@ -23,7 +26,11 @@ fn main() -> ExitCode {
     }
     // What a harness takes: names to be run, and flags.
     let wanted: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
-    for (name, scenario) in scenarios::ALL.into_iter().chain(accelerators::ALL) {
+    for (name, scenario) in scenarios::ALL
+        .into_iter()
+        .chain(accelerators::ALL)
+        .chain(spares::ALL)
+    {
         if wanted.is_empty() || wanted.iter().any(|wanted| name.contains(wanted.as_str())) {
             println!("test {name} ...");
             scenario();

@@ -21,6 +21,9 @@ pub(crate) const PART: &str = "--part";
 /// What each agent lends, in bytes.
 pub(crate) const SIZE: u64 = 1 << 20;
 
+/// Seconds that a monitor's lease in etcd lasts.
+pub(crate) const LEASE: u64 = 3;
+
 /// A list of what is lent.
 #[derive(Default)]
 struct List(Vec<(LoanId, u64)>);
@@ -44,8 +47,8 @@ impl Lender for List {
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
-        ["monitor", listen, folder, key] => monitor(listen, folder, key),
-        ["agent", name, monitor, socket, key] => agent(name, monitor, socket, key),
+        ["monitor", listen, state, key] => monitor(listen, state, key),
+        ["agent", name, monitors, socket, key] => agent(name, monitors, socket, key),
         ["borrower", socket, bytes] => borrower(socket, bytes),
         ["accelerators", key] => accelerators(key),
         _ => panic!("no part: {args:?}"),
@@ -67,10 +70,10 @@ fn any_port() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
 }
 
-fn monitor(listen: &str, folder: &str, key: &str) {
+fn monitor(listen: &str, state: &str, key: &str) {
     let options = monitor::server::Options {
         listen: listen.parse().expect("an address"),
-        folder: PathBuf::from(folder),
+        state: monitor::server::StatePlace::new(state, LEASE).expect("a place"),
         trust: monitor::server::Trust::Secret(secret(key)),
         settings: monitor::Settings {
             heartbeat: Duration::from_millis(100),
@@ -89,12 +92,17 @@ fn monitor(listen: &str, folder: &str, key: &str) {
     server.join().expect("it ends well");
 }
 
-fn agent(name: &str, monitor: &str, socket: &str, key: &str) {
+fn agent(name: &str, monitors: &str, socket: &str, key: &str) {
+    let monitors = monitors
+        .split(',')
+        .map(|at| at.parse().expect("an address"));
+    let monitors: Vec<SocketAddr> = monitors.collect();
     let options = agent::server::Options {
-        monitor: monitor.parse().expect("an address"),
+        monitors: monitors.clone(),
         trust: agent::server::Trust::Secret(secret(key)),
         settings: agent::Settings {
             name: name.parse().expect("a name"),
+            monitors: monitors.len(),
             place: String::new(),
             probe: any_port(),
             size: SIZE,

@@ -216,13 +216,14 @@ fn strangers_harm_nobody() {
     let client = client(&cluster, 0);
     let borrowed = client.borrow(4096, PATIENCE).expect("a loan");
     // A length that nothing may have, an unknown message, another version, and silence.
+    let good = u8::try_from(VERSION).expect("a small number");
     let hello = |version: u8| [&[35, 0, 0, 0, 1, version, 0][..], &[0; 32]].concat();
     let proof = [&[33, 0, 0, 0, 3][..], &[0; 32]].concat();
     for bytes in [
         u32::MAX.to_le_bytes().to_vec(),
         vec![1, 0, 0, 0, 99],
-        hello(9),
-        [hello(VERSION as u8), proof].concat(),
+        hello(99),
+        [hello(good), proof].concat(),
     ] {
         let mut stranger = TcpStream::connect(cluster.address()).expect("the monitor");
         stranger

@@ -2,41 +2,17 @@
 
 use super::events::Event;
 use super::shelf::Shelf;
-use super::world::{Disk, World};
+use super::world::World;
 use rhythm_net::Time;
 use rhythm_venice::agent::{self, Agent};
-use rhythm_venice::monitor::{self, Monitor, Now};
+use rhythm_venice::monitor;
 use std::time::Duration;
 
 const NANOSECOND: Duration = Duration::from_nanos(1);
 
 impl World {
-    /// Something happens to the monitor, and what it does then; or it dies before that.
-    pub(crate) fn with_monitor(&mut self, what: impl FnOnce(&mut Monitor<Disk>, Now)) {
-        let Some(monitor) = &mut self.monitor else {
-            return;
-        };
-        let unix_seconds = self.now.as_nanos() / 1_000_000_000;
-        what(
-            monitor,
-            Now {
-                at: self.now,
-                unix_seconds,
-            },
-        );
-        let may_die = self.has_faults && self.random.u16(..2000) == 0;
-        if may_die && self.random.bool() {
-            // Before anything is written.
-            return self.kill_monitor();
-        }
-        let writes = *self.writes.lock().expect("one thread");
-        let effects = monitor.flush().expect("the disk works");
-        let has_written = *self.writes.lock().expect("one thread") > writes;
-        let dies_now = self.has_faults && has_written && self.random.u8(..100) == 0;
-        if dies_now || may_die {
-            self.counts.between += u64::from(has_written);
-            return self.kill_monitor();
-        }
+    /// What a monitor does.
+    pub(crate) fn act(&mut self, effects: Vec<monitor::Effect>) {
         for effect in effects {
             match effect {
                 monitor::Effect::Send(connection, message) => {
@@ -86,8 +62,8 @@ impl World {
         self.touched.push(node);
         for effect in agent.flush() {
             match effect {
-                agent::Effect::Connect => {
-                    let connection = self.network.begin(node, self.now);
+                agent::Effect::Connect(monitor) => {
+                    let connection = self.network.begin(node, monitor, self.now);
                     let at = self.now + self.delay();
                     self.events.at(at, Event::Open { connection });
                 }

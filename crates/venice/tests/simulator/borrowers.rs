@@ -1,7 +1,7 @@
 //! What borrowers do, and what they are told.
 
 use super::events::Event;
-use super::world::{Client, Node, World};
+use super::world::{Client, Mode, Node, World};
 use rhythm_venice::loan::LoanId;
 use rhythm_venice::wire::{APART_MAX, Local, Reason};
 use std::time::Duration;
@@ -140,6 +140,8 @@ impl World {
             }
             Local::Broken { loan, why } => {
                 assert!(of.loans.remove(&loan), "{loan:?} was not its own");
+                let is_lost = self.mode == Mode::OnlyMonitors;
+                assert!(!is_lost, "{loan:?} is lost at {:?}: {why}", self.now);
                 self.counts.broken += 1;
                 self.counts.reclaimed += u64::from(why == Reason::DonorNeedsIt);
             }

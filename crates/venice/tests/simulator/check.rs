@@ -4,11 +4,13 @@
 //! - A loan's number is given to one donor and one borrower, ever; so is its key.
 //! - Where nothing is under way between a node and the monitor, these agree on what the node lends
 //!   and borrows: so what is in the table is at both ends, or is being undone.
+//! - Where nothing goes wrong but with monitors and etcd, no loan is broken.
 //! - What a donor wants back is not waited for longer than was said.
 
+use super::monitors::Part;
 use super::world::World;
 use rhythm_venice::loan::LoanId;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 impl World {
@@ -53,9 +55,6 @@ impl World {
     }
 
     fn check_agreement(&self, index: usize) {
-        let Some(monitor) = &self.monitor else {
-            return;
-        };
         {
             let node = &self.nodes[index];
             let Some(agent) = &node.agent else {
@@ -65,6 +64,11 @@ impl World {
                 return;
             };
             let connection = &self.network.connections[&id];
+            let process = &self.monitors[connection.monitor];
+            let Some(Part::Leads(monitor)) = process.part.as_ref().filter(|_| !process.is_stopped)
+            else {
+                return;
+            };
             let is_whole = connection.cut.iter().all(|cut| *cut > self.now);
             let status = agent.status(self.now);
             let is_known = monitor.nodes().get(&node.name);
@@ -103,10 +107,15 @@ impl World {
 
     /// After a while without faults, in which all borrowers have left.
     pub(crate) fn check_quiet(&self) {
-        let monitor = self.monitor.as_ref().expect("it is there");
+        let monitor = self.leader().expect("one leads");
         assert_eq!(monitor.rat().count(), 0, "loans are left");
+        let mut donors = BTreeMap::new();
         for node in &self.nodes {
             let memory = node.memory.lock().expect("one thread");
+            for loan in memory.keys.keys() {
+                let other = donors.insert(*loan, &node.name);
+                assert_eq!(other, None, "{loan:?} was given to {} too", node.name);
+            }
             assert!(
                 memory.loans.is_empty(),
                 "{} did not get back {memory:?}",
@@ -122,5 +131,8 @@ impl World {
             assert_eq!(row.free(), size, "the monitor knows of it");
         }
         assert!(self.kept.lock().expect("one thread").loans.is_empty());
+        let etcd = self.etcd.lock().expect("one thread");
+        let loans = etcd.keys.keys().filter(|key| key.starts_with("loans/"));
+        assert_eq!(loans.count(), 0, "loans are kept");
     }
 }

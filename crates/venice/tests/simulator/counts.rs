@@ -16,6 +16,17 @@ pub(crate) struct Counts {
     pub(crate) between: u64,
     pub(crate) cuts: u64,
     pub(crate) silent: u64,
+    /// Monitors that began to lead, that did so no more, and that were stopped for a while; of
+    /// these, between what was kept and what was said.
+    pub(crate) elected: u64,
+    pub(crate) deposed: u64,
+    pub(crate) stopped: u64,
+    pub(crate) stopped_between: u64,
+    /// What was asked of etcd and not answered, though it was done, or done later.
+    pub(crate) unanswered: u64,
+    pub(crate) late: u64,
+    /// Transactions that were of no leader, or were done before.
+    pub(crate) fenced: u64,
 }
 
 impl Counts {
@@ -32,5 +43,12 @@ impl Counts {
         self.between += more.between;
         self.cuts += more.cuts;
         self.silent += more.silent;
+        self.elected += more.elected;
+        self.deposed += more.deposed;
+        self.stopped += more.stopped;
+        self.stopped_between += more.stopped_between;
+        self.unanswered += more.unanswered;
+        self.late += more.late;
+        self.fenced += more.fenced;
     }
 }

@@ -12,6 +12,10 @@ pub(crate) enum Event {
     Open {
         connection: u64,
     },
+    /// A monitor that was stopped learns of a connection.
+    Opened {
+        connection: u64,
+    },
     /// A message arrives.
     ToMonitor {
         connection: u64,
@@ -44,11 +48,23 @@ pub(crate) enum Event {
     },
     /// Something bad happens.
     Fault,
-    /// A node, or the monitor, begins.
+    /// A node, or a monitor, begins.
     NodeBegins {
         node: usize,
     },
-    MonitorBegins,
+    MonitorBegins {
+        monitor: usize,
+    },
+    /// A monitor, in one of its lives, stands for election.
+    Elect {
+        monitor: usize,
+        life: u64,
+    },
+    /// A monitor that was stopped goes on.
+    Resume {
+        monitor: usize,
+        life: u64,
+    },
 }
 
 /// All that is to happen.

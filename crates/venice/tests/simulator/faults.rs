@@ -1,7 +1,7 @@
 //! What goes wrong.
 
 use super::events::Event;
-use super::world::World;
+use super::world::{Mode, World};
 use std::time::Duration;
 
 impl World {
@@ -12,9 +12,16 @@ impl World {
             return;
         }
         let node = self.random.usize(..self.nodes.len());
-        match self.random.u8(..10) {
+        let monitor = self.random.usize(..self.monitors.len());
+        match self.random.u8(..12) {
+            2 => self.kill_monitor(monitor),
+            10 if self.mode != Mode::Folder => self.stop_monitor(monitor),
+            11 if self.mode != Mode::Folder => {
+                let until = self.soon(8000);
+                self.etcd.lock().expect("one thread").down_until = until;
+            }
+            _ if self.mode == Mode::OnlyMonitors => {}
             0..=1 => self.kill_node(node),
-            2 => self.kill_monitor(),
             3..=5 => {
                 if let Some(connection) = self.network.of(node) {
                     self.counts.cuts += 1;
@@ -34,6 +41,7 @@ impl World {
     /// From now on all goes well: no donor refuses what it still would have.
     pub(crate) fn end_faults(&mut self) {
         self.has_faults = false;
+        self.etcd.lock().expect("one thread").has_faults = false;
         for node in &self.nodes {
             node.memory.lock().expect("one thread").refusals = 0;
         }
@@ -73,20 +81,5 @@ impl World {
         let again = if self.random.bool() { 500 } else { 10_000 };
         let at = self.soon(again);
         self.events.at(at, Event::NodeBegins { node });
-    }
-
-    pub(crate) fn kill_monitor(&mut self) {
-        if self.monitor.take().is_none() {
-            return;
-        }
-        self.counts.monitor_deaths += 1;
-        let connections: Vec<u64> = self.network.connections.keys().copied().collect();
-        for connection in connections {
-            self.cut(connection, 10);
-            let of = self.network.connections.get_mut(&connection);
-            of.expect("it is known").monitor_has = false;
-        }
-        let at = self.soon(8000);
-        self.events.at(at, Event::MonitorBegins);
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 /// A connection from a node to the monitor.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
+    pub(crate) monitor: usize,
     pub(crate) node: usize,
     /// Whether the ends have it still.
     pub(crate) agent_has: bool,
@@ -29,9 +30,10 @@ pub(crate) struct Network {
 
 impl Network {
     /// A node begins a connection.
-    pub(crate) fn begin(&mut self, node: usize, now: Time) -> u64 {
+    pub(crate) fn begin(&mut self, node: usize, monitor: usize, now: Time) -> u64 {
         self.count += 1;
         let connection = Connection {
+            monitor,
             node,
             agent_has: true,
             monitor_has: false,

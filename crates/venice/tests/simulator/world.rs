@@ -1,19 +1,18 @@
 //! The world of one seed: what happens to whom, and when.
 
 use super::counts::Counts;
+use super::etcd::Model;
 use super::events::{Event, Events};
+use super::monitors::{Part, Process};
 use super::network::Network;
 use super::shelf::{Memory, Shelf};
 use rhythm_net::Time;
 use rhythm_venice::agent::{self, Agent};
 use rhythm_venice::loan::{LoanId, LoanKey};
-use rhythm_venice::monitor::keeper::{Keeper, Record, State};
-use rhythm_venice::monitor::policy::{ByDistance, ByDistanceAndLoad, Policy};
-use rhythm_venice::monitor::{self, Monitor};
+use rhythm_venice::monitor::keeper::{Keeper, NotKept, Record, State};
 use rhythm_venice::name::NodeName;
 use rhythm_venice::secret::Secret;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -45,7 +44,7 @@ pub(crate) struct Node {
 pub(crate) struct Disk(pub(crate) Arc<Mutex<State>>, Arc<Mutex<u64>>);
 
 impl Keeper for Disk {
-    fn keep(&mut self, records: &[Record]) -> io::Result<()> {
+    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
         let mut state = self.0.lock().expect("one thread");
         for record in records {
             assert!(state.take(record), "{record:?} cannot have happened");
@@ -59,13 +58,26 @@ impl Keeper for Disk {
     }
 }
 
+/// Which monitors there are, and what goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// One with a disk.
+    Folder,
+    /// Two with etcd.
+    Etcd,
+    /// Two with etcd, and nothing else goes wrong.
+    OnlyMonitors,
+}
+
 pub(crate) struct World {
+    pub(crate) mode: Mode,
     pub(crate) now: Time,
     pub(crate) random: fastrand::Rng,
     pub(crate) events: Events,
     pub(crate) network: Network,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) monitor: Option<Monitor<Disk>>,
+    pub(crate) monitors: Vec<Process>,
+    pub(crate) etcd: Arc<Mutex<Model>>,
     pub(crate) kept: Arc<Mutex<State>>,
     pub(crate) writes: Arc<Mutex<u64>>,
     pub(crate) has_faults: bool,
@@ -80,8 +92,8 @@ pub(crate) struct World {
 }
 
 /// Runs a seed.
-pub(crate) fn run(seed: u64) -> Counts {
-    let mut world = World::new(seed);
+pub(crate) fn run(seed: u64, mode: Mode) -> Counts {
+    let mut world = World::new(seed, mode);
     world.run_for(FAULTS);
     world.end_faults();
     world.run_for(QUIET);
@@ -93,11 +105,17 @@ pub(crate) fn run(seed: u64) -> Counts {
     }
     world.run_for(QUIET);
     world.check_quiet();
-    world.counts
+    let etcd = world.etcd.lock().expect("one thread");
+    Counts {
+        unanswered: etcd.unanswered,
+        late: etcd.late_done,
+        fenced: etcd.fenced,
+        ..world.counts
+    }
 }
 
 impl World {
-    fn new(seed: u64) -> World {
+    fn new(seed: u64, mode: Mode) -> World {
         let mut random = fastrand::Rng::with_seed(seed);
         let count = match random.u8(..50) {
             0 => 64,
@@ -111,12 +129,19 @@ impl World {
             clients: Vec::new(),
             at: ([10, 0, (index >> 8) as u8, index as u8], 7).into(),
         };
+        let monitors = match mode {
+            Mode::Folder => 1,
+            Mode::Etcd | Mode::OnlyMonitors => 2,
+        };
+        let etcd = Model::new(fastrand::Rng::with_seed(seed));
         let mut world = World {
+            mode,
             now: Time::from_nanos(1),
             events: Events::default(),
             network: Network::default(),
             nodes: (0..count).map(node).collect(),
-            monitor: None,
+            monitors: (0..monitors).map(|_| Process::default()).collect(),
+            etcd: Arc::new(Mutex::new(etcd)),
             kept: Arc::default(),
             writes: Arc::default(),
             has_faults: true,
@@ -127,7 +152,7 @@ impl World {
             heard: if random.u8(..8) == 0 { 18 } else { 1 },
             random,
         };
-        world.begin_monitor();
+        (0..monitors).for_each(|monitor| world.begin_monitor(monitor));
         for node in 0..count {
             let size = world.random.u64(10..100);
             world.nodes[node].memory.lock().expect("one thread").size = size;
@@ -146,7 +171,7 @@ impl World {
         self.now + Duration::from_micros(self.random.u64(1..=millis * 1000))
     }
 
-    fn numbers(&mut self) -> Box<dyn FnMut() -> [u8; 32] + Send> {
+    pub(crate) fn numbers(&mut self) -> Box<dyn FnMut() -> [u8; 32] + Send> {
         let mut random = fastrand::Rng::with_seed(self.random.u64(..));
         Box::new(move || {
             let mut bytes = [0; 32];
@@ -155,23 +180,23 @@ impl World {
         })
     }
 
-    fn begin_monitor(&mut self) {
-        let policy: Box<dyn Policy> = match self.random.bool() {
-            true => Box::new(ByDistance),
-            false => Box::new(ByDistanceAndLoad),
-        };
+    /// The disk, and what is on it.
+    pub(crate) fn disk(&self) -> (Disk, State) {
         let state = self.kept.lock().expect("one thread").clone();
         let disk = Disk(Arc::clone(&self.kept), Arc::clone(&self.writes));
-        let settings = monitor::Settings::default();
-        let secret = Secret::of(b"a secret of the test");
-        let numbers = self.numbers();
-        let monitor = Monitor::new(settings, secret, policy, (disk, &state), numbers, self.now);
-        self.monitor = Some(monitor);
+        (disk, state)
+    }
+
+    /// How often something was kept.
+    pub(crate) fn writes(&self) -> u64 {
+        let turns = self.etcd.lock().expect("one thread").turns();
+        *self.writes.lock().expect("one thread") + turns
     }
 
     fn begin_node(&mut self, node: usize) {
         let settings = agent::Settings {
             name: self.nodes[node].name.clone(),
+            monitors: self.monitors.len(),
             place: format!("rack{}", node % 3),
             probe: self.nodes[node].at,
             size: self.nodes[node].memory.lock().expect("one thread").size,
@@ -201,26 +226,50 @@ impl World {
         let agents = self.nodes.iter().enumerate();
         let due = agents.filter_map(|(node, of)| Some((of.agent.as_ref()?.wake_at()?, node)));
         let due = due.min();
-        let of_monitor = self.monitor.as_ref().and_then(Monitor::wake_at);
+        let monitors = self.monitors.iter().enumerate();
+        let of_monitor = monitors.filter_map(|(monitor, of)| Some((of.wake_at()?, monitor)));
+        let of_monitor = of_monitor.min();
         let event = self.events.next_at();
-        let times = [due.map(|(at, _)| at), of_monitor, event];
+        let monitor_at = of_monitor.map(|(at, _)| at);
+        let times = [due.map(|(at, _)| at), monitor_at, event];
         let Some(next) = times.into_iter().flatten().min().filter(|next| *next < end) else {
             return false;
         };
         self.now = self.now.max(next);
+        self.etcd.lock().expect("one thread").begin(self.now);
         if event == Some(next) {
             if let Some(event) = self.events.pop() {
                 self.happen(event);
             }
-        } else if of_monitor == Some(next) {
-            self.with_monitor(Monitor::tick);
+        } else if let Some((_, monitor)) = of_monitor.filter(|(at, _)| *at == next) {
+            self.with_monitor(monitor, |part, now| match part {
+                Part::Leads(monitor) => monitor.tick(now),
+                Part::Waits(spare) => spare.tick(now),
+            });
         } else if let Some((_, node)) = due {
             self.with_agent(node, Agent::tick);
         }
         true
     }
 
+    /// The monitor of which an event is, if it is one's that is stopped.
+    fn stopped(&self, event: &Event) -> Option<usize> {
+        let monitor = match event {
+            Event::Opened { connection }
+            | Event::ToMonitor { connection, .. }
+            | Event::MonitorHears { connection } => {
+                self.network.connections.get(connection)?.monitor
+            }
+            Event::Elect { monitor, .. } => *monitor,
+            _ => return None,
+        };
+        self.monitors[monitor].is_stopped.then_some(monitor)
+    }
+
     fn happen(&mut self, event: Event) {
+        if let Some(monitor) = self.stopped(&event) {
+            return self.monitors[monitor].held.push(event);
+        }
         match event {
             Event::Open { connection } => self.open(connection),
             Event::ToMonitor {
@@ -234,10 +283,15 @@ impl World {
                     .expect("it is known");
                 of.under_way -= 1;
                 self.touched.push(of.node);
+                let index = of.monitor;
                 if of.monitor_has && of.cut[0] > self.now {
-                    self.with_monitor(|monitor, now| monitor.received(connection, message, now));
+                    self.with_monitor(index, |part, now| match part {
+                        Part::Leads(monitor) => monitor.received(connection, message, now),
+                        Part::Waits(spare) => spare.received(connection, &message),
+                    });
                 }
             }
+            Event::Opened { connection } => self.opened(connection),
             Event::ToAgent {
                 connection,
                 message,
@@ -255,8 +309,13 @@ impl World {
             }
             Event::MonitorHears { connection } => {
                 let of = self.network.connections.get_mut(&connection);
-                if of.is_some_and(|of| std::mem::take(&mut of.monitor_has)) {
-                    self.with_monitor(|monitor, now| monitor.closed(connection, now));
+                if let Some(of) = of.filter(|of| of.monitor_has) {
+                    of.monitor_has = false;
+                    let index = of.monitor;
+                    self.with_monitor(index, |part, now| match part {
+                        Part::Leads(monitor) => monitor.closed(connection, now),
+                        Part::Waits(spare) => spare.closed(connection),
+                    });
                 }
             }
             Event::AgentHears { connection } => {
@@ -276,13 +335,14 @@ impl World {
             Event::Client { node } => self.client(node),
             Event::Fault => self.fault(),
             Event::NodeBegins { node } => self.begin_node(node),
-            Event::MonitorBegins => self.begin_monitor(),
+            Event::MonitorBegins { monitor } => self.begin_monitor(monitor),
+            Event::Elect { monitor, life } => self.elect(monitor, life),
+            Event::Resume { monitor, life } => self.resume_monitor(monitor, life),
         }
         self.network.forget();
     }
 
     fn open(&mut self, connection: u64) {
-        let is_there = self.monitor.is_some();
         let Some(of) = self.network.connections.get_mut(&connection) else {
             return;
         };
@@ -290,18 +350,36 @@ impl World {
             return;
         }
         let node = of.node;
-        if !is_there {
+        let monitor = of.monitor;
+        if self.monitors[monitor].part.is_none() {
             of.agent_has = false;
             return self.with_agent(node, |agent, now| agent.disconnected(now));
         }
         of.monitor_has = true;
-        self.with_monitor(|monitor, now| monitor.opened(connection, now));
+        // The system takes connections for a process that is stopped.
+        match self.monitors[monitor].is_stopped {
+            true => self.monitors[monitor]
+                .held
+                .push(Event::Opened { connection }),
+            false => self.opened(connection),
+        }
         self.with_agent(node, |agent, now| agent.connected(now));
+    }
+
+    /// A monitor learns of a connection.
+    fn opened(&mut self, connection: u64) {
+        let of = self.network.connections.get(&connection);
+        if let Some(index) = of.filter(|of| of.monitor_has).map(|of| of.monitor) {
+            self.with_monitor(index, |part, now| match part {
+                Part::Leads(monitor) => monitor.opened(connection, now),
+                Part::Waits(spare) => spare.opened(connection, now),
+            });
+        }
     }
 
     /// A node reads what memory it has: mostly plenty.
     fn read(&mut self, node: usize) {
-        let is_low = self.has_faults && self.random.u8(..) < 12;
+        let is_low = self.has_faults && self.mode != Mode::OnlyMonitors && self.random.u8(..) < 12;
         let available = if is_low {
             self.random.u64(900..1000)
         } else {

@@ -33,9 +33,10 @@ impl Agent {
     ) -> Agent {
         let folder = tempfile::tempdir().expect("a folder");
         let options = Options {
-            monitor,
+            monitors: vec![monitor],
             trust,
             settings: Settings {
+                monitors: 1,
                 name: name.parse().expect("a name"),
                 place: String::new(),
                 probe: any_port(),

@@ -9,7 +9,7 @@ mod relay;
 
 use rhythm_venice::identity::{Authority, Identity, Token, join};
 use rhythm_venice::monitor::policy::ByDistanceAndLoad;
-use rhythm_venice::monitor::server::{Options, Server, Trust};
+use rhythm_venice::monitor::server::{Options, Server, StatePlace, Trust};
 use rhythm_venice::monitor::{self};
 use rhythm_venice::secret::Secret;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -45,7 +45,7 @@ impl Monitor {
     /// One with an authority of its own.
     fn start() -> Monitor {
         Monitor::of(|state| {
-            let authority = Authority::open(state).expect("an authority");
+            let authority = Authority::open(&state.join("authority")).expect("an authority");
             Trust::Authority(Box::new(authority))
         })
     }
@@ -61,7 +61,7 @@ impl Monitor {
         let options = Options {
             listen: any_port(),
             trust: trust(&state),
-            folder: state,
+            state: StatePlace::Folder(state),
             settings: monitor::Settings {
                 heartbeat: Duration::from_millis(100),
                 ..monitor::Settings::default()
@@ -80,7 +80,8 @@ impl Monitor {
 
     /// A token, of the command's own hands: it opens the folder while the monitor runs.
     fn token(&self, name: &str, valid: Duration) -> Token {
-        let authority = Authority::open(&self.folder.path().join("state")).expect("it is there");
+        let authority =
+            Authority::open(&self.folder.path().join("state/authority")).expect("it is there");
         let name = name.parse().expect("a name");
         authority.give_token(&name, valid).expect("a token")
     }

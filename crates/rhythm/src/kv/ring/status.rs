@@ -4,7 +4,7 @@
 use super::{ETCD, NAME_MAX, host_and_port, members};
 use crate::output::print_line;
 use anyhow::{Context, Result, bail, ensure};
-use rhythm_kv::etcd::Etcd;
+use rhythm_kv::etcd::{Etcd, registered};
 use rhythm_kv::ring::NODES_MAX;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -22,7 +22,7 @@ const SAID_MAX: u64 = 256 << 10;
 pub(super) fn tell_of(of: &str) -> Result<ExitCode> {
     let file = Path::new(of);
     let known = match of.strip_prefix(ETCD) {
-        Some(place) => Some(Etcd::new(place)?.members()?),
+        Some(place) => Some(registered(&mut Etcd::new(place)?)?),
         None if file.is_file() => Some(members(file)?),
         None => None,
     };

@@ -4,7 +4,7 @@ use super::{ETCD, checked, edit, nodes, status};
 use crate::kv::args::RingTool;
 use crate::output::print_line;
 use anyhow::{Context, Result, ensure};
-use rhythm_kv::etcd::Etcd;
+use rhythm_kv::etcd::{Etcd, registered};
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
@@ -45,7 +45,8 @@ fn add(of: &str, [name, client, backbone]: [String; 3]) -> Result<ExitCode> {
 fn remove(of: &str, name: &str) -> Result<ExitCode> {
     if let Some(place) = of.strip_prefix(ETCD) {
         let mut etcd = Etcd::new(place)?;
-        let is_there = |etcd: &mut Etcd| anyhow::Ok(etcd.members()?.iter().any(|m| m.name == name));
+        let is_there =
+            |etcd: &mut Etcd| anyhow::Ok(registered(etcd)?.iter().any(|m| m.name == name));
         ensure!(is_there(&mut etcd)?, "{of} has no node called {name}");
         etcd.put(&format!("leave/{name}"), "")?;
         while is_there(&mut etcd)? {

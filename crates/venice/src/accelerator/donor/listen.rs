@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use tracing::{info, warn};
+use tracing::warn;
 
 /// Starts a thread that has each connection served on one of its own.
 pub(super) fn start(
@@ -38,7 +38,7 @@ fn serve_apart(socket: Socket, shared: &Arc<Shared>) -> io::Result<()> {
     let shared = Arc::clone(shared);
     let serve = move || match guest.is_refused {
         true => {
-            info!("{} is refused: there are too many borrowers", socket.peer());
+            guest.refused(&socket.peer(), &"there are too many borrowers");
             // Where it does not greet, there is nobody to be told.
             if let Ok(socket) = socket.greet(Instant::now() + REFUSAL_TIME) {
                 socket.refuse("this donor has as many connections as it may: try later");

@@ -16,7 +16,7 @@ use crate::channel::windows;
 use crate::guests::Guest;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tracing::{debug, info};
+use tracing::debug;
 
 /// How long a borrower may take to say what it wants, and show its key.
 const HELLO_TIME: Duration = Duration::from_secs(5);
@@ -28,14 +28,14 @@ pub(super) fn serve(socket: Socket, shared: &Arc<Shared>, guest: &Guest) {
     let peer = socket.peer();
     let mut socket = match socket.greet(until) {
         Ok(socket) => socket,
-        Err(error) => return info!("{peer} is refused: {error}"),
+        Err(error) => return guest.refused(&peer, &error),
     };
     let mut preface = [0; PREFACE_BYTES];
     if socket.read(&mut preface, until).is_err() {
         return;
     }
     let Some(sharing) = parse_preface(preface) else {
-        info!("{peer} is refused: it is no borrower of accelerators");
+        guest.refused(&peer, &"it is no borrower of accelerators");
         return socket.refuse("here are accelerators, and another version's, or something else");
     };
     let served = socket.open().and_then(|transport| match sharing {
@@ -50,7 +50,7 @@ pub(super) fn serve(socket: Socket, shared: &Arc<Shared>, guest: &Guest) {
         }
     });
     match served {
-        Err(Lost::Broken(broken)) => info!("{peer} is refused: {broken}"),
+        Err(Lost::Broken(broken)) => guest.refused(&peer, &broken),
         Err(lost) => debug!("{peer} is gone: {lost}"),
         Ok(()) => {}
     }
@@ -75,7 +75,7 @@ fn by_messages(
     let mut entered = match entered {
         Ok(entered) => entered,
         Err(reason) => {
-            refuse(&mut queue, &reason, peer);
+            refuse(&mut queue, &reason, (peer, guest));
             return Ok(());
         }
     };
@@ -91,7 +91,7 @@ fn by_messages(
             entered.mailbox.put(at, bytes)
         });
         if !put {
-            refuse(&mut queue, "that is not within the mailbox", peer);
+            refuse(&mut queue, "that is not within the mailbox", (peer, guest));
             return Ok(());
         }
         if entered.mailbox.is_started() {
@@ -128,8 +128,8 @@ fn answer(entered: &mut Entered, queue: &mut Queue<Box<dyn Transport>>) -> Resul
 }
 
 /// Tells why, and waits a moment until it is known.
-fn refuse(queue: &mut Queue<Box<dyn Transport>>, reason: &str, peer: &str) {
-    info!("{peer} is refused: {reason}");
+fn refuse(queue: &mut Queue<Box<dyn Transport>>, reason: &str, (peer, guest): (&str, &Guest)) {
+    guest.refused(peer, &reason);
     queue.last_words(&[&[REFUSES], reason.as_bytes()].concat(), REFUSAL_TIME);
 }
 

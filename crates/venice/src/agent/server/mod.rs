@@ -32,11 +32,12 @@ const TURNED_AWAY: usize = 64;
 /// How an agent is started.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the monitor is.
-    pub monitor: SocketAddr,
-    /// What it must show, and this agent shows.
+    /// Where the monitors are, of which one leads; at least one.
+    pub monitors: Vec<SocketAddr>,
+    /// What they must show, and this agent shows.
     pub trust: Trust,
-    /// How it is; with port 0 in `probe`, a free one is taken.
+    /// How it is; with port 0 in `probe`, a free one is taken. How many monitors there are is
+    /// seen from their list.
     pub settings: Settings,
     /// Where borrowers of this machine come to, and who may.
     pub socket: PathBuf,
@@ -102,6 +103,7 @@ impl Server {
         let borrowers = Listener::bind_unix(&options.socket, options.socket_mode, &listen)?;
         let probes = DatagramSocket::bind(settings.probe)?;
         settings.probe = probes.local_address();
+        settings.monitors = options.monitors.len();
         let admin = options
             .admin
             .map(|at| Listener::bind(at, &listen))
@@ -113,17 +115,19 @@ impl Server {
         );
         let numbers = Box::new(random::numbers);
         let now = clock::monotonic();
-        let monitor = Peer::tcp("the monitor", options.monitor);
+        let monitors: Arc<[SocketAddr]> = options.monitors.into();
+        let peer = |at: &SocketAddr| Peer::tcp("the monitor", *at);
+        let peers = monitors.iter().map(peer).collect();
         let worker = match options.trust {
             Trust::Secret(secret) => {
                 let agent = Agent::new(settings, secret, lender, numbers, now);
-                Worker::new(agent, monitor, within)
+                Worker::new(agent, peers, within)
             }
             Trust::Identity(identity, folder) => {
                 let nobodys = Secret::of(&random::numbers());
                 let agent = Agent::new(settings, nobodys, lender, numbers, now);
                 let folder = folder.to_string_lossy().into_owned();
-                Worker::new(agent.certified(folder), monitor, within).shows(identity)
+                Worker::new(agent.certified(folder), peers, within).shows(identity)
             }
         };
         let worker = Mutex::new(Some(worker));
@@ -153,7 +157,11 @@ impl Server {
             names: options.admin_hosts,
             setting: "--admin-hosts",
         };
-        let observable = Observable(workers.inboxes()[0].clone(), name);
+        let observable = Observable {
+            inbox: workers.inboxes()[0].clone(),
+            name,
+            monitors,
+        };
         let admin = admin.map(|listener| Admin::start(listener, names, observable));
         let admin = match admin.transpose() {
             Ok(admin) => admin,
@@ -200,22 +208,33 @@ impl Server {
 }
 
 /// An agent, as the admin listener sees it.
-struct Observable(Inbox<Order>, NodeName);
+struct Observable {
+    inbox: Inbox<Order>,
+    name: NodeName,
+    monitors: Arc<[SocketAddr]>,
+}
 
 impl Observed for Observable {
-    const PATHS: &str = "/healthz, /status or /metrics";
+    const PATHS: &str = "/healthz, /readyz, /status or /metrics";
 
     fn tell(&self, path: &[u8]) -> Option<Told> {
         let asked = Asked::of(path)?;
-        let ailment = admin::ailment(std::slice::from_ref(&self.0));
+        let ailment = admin::ailment(std::slice::from_ref(&self.inbox));
         let told = match ailment {
             Some(_) => None,
-            None => ask::ask(|to| self.0.send(Order::Tell(to))),
+            None => ask::ask(|to| self.inbox.send(Order::Tell(to))),
         };
         Some(match (asked, told) {
             (_, None) => Told::health(Some(ailment.unwrap_or("the agent does not answer"))),
             (Asked::Health, Some(told)) => Told::health(told.trouble.as_deref()),
-            (Asked::Status, Some(told)) => Told::json(status::json(self.1.as_str(), &told)),
+            (Asked::Ready, Some(told)) => {
+                let why = told.trouble.as_deref().unwrap_or("no monitor is reached");
+                Told::health((!told.is_registered).then_some(why))
+            }
+            (Asked::Status, Some(told)) => {
+                let monitor = self.monitors.get(told.monitor);
+                Told::json(status::json(self.name.as_str(), monitor, &told))
+            }
             (Asked::Metrics, Some(told)) => {
                 let encode = move |to: &mut rhythm_observe::Writer<'_>| status::encode(&told, to);
                 Told::figures(rhythm_observe::encode("rhythm_venice_agent", encode))

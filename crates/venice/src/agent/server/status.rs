@@ -6,10 +6,11 @@ use crate::units;
 use rhythm_observe::{Sample, Writer};
 use serde_json::json;
 use std::fmt::{self, Write};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// As JSON, with the text for people in it.
-pub(super) fn json(name: &str, status: &Status) -> String {
+pub(super) fn json(name: &str, monitor: Option<&SocketAddr>, status: &Status) -> String {
     let loans = |loans: &[(LoanId, u64)]| -> Vec<serde_json::Value> {
         let loan = |(loan, bytes): &(LoanId, u64)| json!({"loan": loan.0, "size": bytes});
         loans.iter().map(loan).collect()
@@ -27,6 +28,7 @@ pub(super) fn json(name: &str, status: &Status) -> String {
     });
     json!({
         "node": name,
+        "monitor": monitor.map(ToString::to_string),
         "registered": status.is_registered,
         "trouble": status.trouble,
         "size": status.size,
@@ -36,7 +38,7 @@ pub(super) fn json(name: &str, status: &Status) -> String {
         "borrowed": loans(&status.borrowed),
         "borrowers": status.clients,
         "links": links.collect::<Vec<_>>(),
-        "text": text(name, status),
+        "text": text(name, monitor, status),
     })
     .to_string()
 }
@@ -45,7 +47,7 @@ fn seconds(nanos: u64) -> Option<f64> {
     (nanos > 0).then(|| Duration::from_nanos(nanos).as_secs_f64())
 }
 
-fn text(name: &str, status: &Status) -> String {
+fn text(name: &str, at: Option<&SocketAddr>, status: &Status) -> String {
     let mut text = format!("node        {name}\n");
     // Writing to a text cannot fail.
     let monitor = match (status.is_registered, &status.trouble) {
@@ -53,7 +55,8 @@ fn text(name: &str, status: &Status) -> String {
         (false, Some(trouble)) => trouble,
         (false, None) => "is not reached",
     };
-    let _ = writeln!(text, "monitor     {monitor}");
+    let at = at.map_or_else(String::new, |at| format!("{at} "));
+    let _ = writeln!(text, "monitor     {at}{monitor}");
     let _ = writeln!(
         text,
         "lends       {} of {}, {} idle",

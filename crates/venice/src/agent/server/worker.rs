@@ -35,8 +35,8 @@ pub(super) enum Order {
 /// See the head of this file.
 pub(super) struct Worker<L> {
     agent: Agent<L>,
-    monitor: Peer,
-    /// What the monitor is shown, in TLS.
+    monitors: Vec<Peer>,
+    /// What the monitors are shown, in TLS.
     identity: Option<Arc<Identity>>,
     /// The connection to the monitor, if one is there or begun.
     line: Option<(ConnectionId, Stream)>,
@@ -51,10 +51,10 @@ pub(super) struct Worker<L> {
 }
 
 impl<L: Lender> Worker<L> {
-    pub(super) fn new(agent: Agent<L>, monitor: Peer, reclaim_within: Duration) -> Worker<L> {
+    pub(super) fn new(agent: Agent<L>, monitors: Vec<Peer>, reclaim_within: Duration) -> Worker<L> {
         Worker {
             agent,
-            monitor,
+            monitors,
             identity: None,
             line: None,
             borrowers: ConnectionTable::new(),
@@ -73,7 +73,16 @@ impl<L: Lender> Worker<L> {
         self
     }
 
-    /// A connection to the monitor, which is to be opened.
+    /// Begins a connection to the monitor of this number.
+    fn connect(&mut self, port: &mut dyn Port, at: usize) -> Result<(), String> {
+        let monitor = self.monitors.get(at).ok_or("none was named")?;
+        let stream = self.stream().map_err(|error| error.to_string())?;
+        let id = port.connect(monitor).map_err(|error| error.to_string())?;
+        self.line = Some((id, stream));
+        Ok(())
+    }
+
+    /// A connection to a monitor, which is to be opened.
     fn stream(&self) -> Result<Stream, TlsError> {
         match &self.identity {
             None => Ok(Stream::default()),
@@ -83,7 +92,10 @@ impl<L: Lender> Worker<L> {
 
     /// TLS with the monitor fails.
     fn not_sealed(&mut self, port: &mut dyn Port, error: &TlsError, now: Time) {
-        let why = format!("{}: {error}", self.monitor);
+        let why = match self.monitors.get(self.agent.status(now).monitor) {
+            Some(monitor) => format!("{monitor}: {error}"),
+            None => error.to_string(),
+        };
         // The agent has it disconnected.
         self.agent.refused(why, now);
         self.flush(port, now);
@@ -119,20 +131,12 @@ impl<L: Lender> Worker<L> {
 
     fn act(&mut self, port: &mut dyn Port, effect: Effect, now: Time) {
         match effect {
-            Effect::Connect => match port.connect(&self.monitor) {
-                Ok(id) => match self.stream() {
-                    Ok(stream) => self.line = Some((id, stream)),
-                    Err(error) => {
-                        port.abort(id);
-                        self.not_reached(&error.to_string(), now);
-                        self.agent.disconnected(now);
-                    }
-                },
-                Err(error) => {
-                    self.not_reached(&error.to_string(), now);
+            Effect::Connect(at) => {
+                if let Err(why) = self.connect(port, at) {
+                    self.not_reached(&why, now);
                     self.agent.disconnected(now);
                 }
-            },
+            }
             Effect::Disconnect => {
                 if let Some((id, _)) = self.line.take() {
                     port.abort(id);
@@ -168,8 +172,9 @@ impl<L: Lender> Worker<L> {
     }
 
     fn not_reached(&mut self, why: &str, now: Time) {
-        if let Some(left_out) = self.refused.line(now) {
-            tracing::warn!(monitor = %self.monitor, why, left_out, "the monitor is not reached");
+        let at = self.agent.status(now).monitor;
+        if let (Some(left_out), Some(monitor)) = (self.refused.line(now), self.monitors.get(at)) {
+            tracing::warn!(%monitor, why, left_out, "the monitor is not reached");
         }
     }
 

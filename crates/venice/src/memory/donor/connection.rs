@@ -48,7 +48,7 @@ pub(super) fn serve(mut stream: Wire, place: &Place, until: Instant) {
     };
     let end = connection.run(&mut stream, place, until);
     if let Err(End::Refused(reason)) = &end {
-        info!("{peer} is refused: {reason}");
+        place.refused(&peer, reason);
         connection.output.clear();
         Answer::Refused(reason).put(0, &mut connection.output);
         let _ = send(&mut stream, &connection.output);

@@ -4,11 +4,11 @@
 
 use super::loans::{CONNECTIONS_MAX, Shared};
 use crate::guests::Guest;
+use std::fmt::Display;
 use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
-use tracing::info;
 
 /// How long a connection may take to say whose it is.
 pub(super) const HELLO_TIME: Duration = Duration::from_secs(5);
@@ -24,14 +24,19 @@ impl Place {
     /// A place for who connects, if there is one.
     pub(super) fn take(shared: &Arc<Shared>, socket: &impl AsFd) -> Option<Self> {
         let come = shared.guests.come(socket.as_fd());
-        let guest = come.inspect_err(|error| info!("a connection is refused: {error}"));
-        let guest = guest.ok()?;
+        let refused = |why: &dyn Display| shared.guests.refused("a connection", why);
+        let guest = come.inspect_err(|error| refused(error)).ok()?;
         if guest.is_refused {
-            info!("a connection is refused: there are {CONNECTIONS_MAX}");
+            refused(&format_args!("there are {CONNECTIONS_MAX}"));
             return None;
         }
         let shared = Arc::clone(shared);
         Some(Self { shared, guest })
+    }
+
+    /// A line about its being refused, where there are not too many.
+    pub(super) fn refused(&self, peer: &str, why: &dyn Display) {
+        self.guest.refused(peer, why);
     }
 
     /// The connection has a loan, and keeps its place, unless it has just made way for another.

@@ -17,7 +17,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use tracing::info;
 
 impl serve::Memory for Mapping {
     fn get(&self, offset: u64, length: usize) -> Option<&[u8]> {
@@ -77,7 +76,7 @@ pub(super) fn serve(
         loans: Vec::new(),
     };
     if let Err(Lost::Broken(broken)) = windows::serve(transport, &mut used, until) {
-        info!("{peer} is refused: {broken}");
+        place.refused(peer, &broken);
     }
     for (loan, number) in &used.loans {
         leave(loan, *number, place, peer);

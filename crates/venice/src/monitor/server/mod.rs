@@ -1,30 +1,37 @@
 //! A monitor with its sockets and its folder, on a thread of its own.
 //!
 //! The thread waits for the disk itself, since nobody may be told of what is not kept. The admin
-//! listener, if asked for, has a thread of its own, and asks this one.
+//! listener, if asked for, has a thread of its own, and asks this one. Where the state is in etcd,
+//! another one stands for election, and tells this one when it leads.
 
 mod guard;
+mod role;
+mod state;
 mod status;
 mod worker;
 
-use super::keeper::State;
+pub use state::{StatePlace, StatePlaceError};
+
+use super::etcd::{Candidate, Election, Keeping, News, Place};
+use super::keeper::Keeper;
 use super::policy::Policy;
-use super::{Folder, FolderError, Monitor, Settings};
+use super::{Folder, FolderError, Settings};
 use crate::ask::{self, Asked};
 use crate::identity::{Authority, AuthorityError};
 use crate::random;
 use crate::secret::Secret;
 use crate::wire::NODES_MAX;
 use guard::Guard;
+use rhythm_etcd::Etcd;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{
     DriverOptions, Inbox, ListenError, ListenOptions, Listener, Role, StartError, clock,
 };
 use rhythm_observe::admin::{self, Admin, Names, Observed, Told};
+use role::{Recipe, Role as Part, Waiting};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use worker::{Order, Worker};
 
@@ -35,8 +42,8 @@ const CONNECTIONS_MAX: usize = 2 * NODES_MAX + 64;
 pub struct Options {
     /// Where agents reach it.
     pub listen: SocketAddr,
-    /// Its folder.
-    pub folder: PathBuf,
+    /// Where it keeps what it may not forget.
+    pub state: StatePlace,
     /// What agents must show.
     pub trust: Trust,
     /// How it judges.
@@ -72,6 +79,9 @@ pub enum MonitorError {
     /// The system.
     #[error("the monitor cannot start: {0}")]
     Start(#[from] StartError<Infallible>),
+    /// Likewise.
+    #[error("the monitor cannot start: {0}")]
+    Thread(io::Error),
 }
 
 /// Why a monitor has ended.
@@ -93,6 +103,7 @@ pub struct Server {
     address: SocketAddr,
     workers: Workers<Order>,
     admin: Option<Admin>,
+    candidate: Option<Candidate>,
     failure: Arc<Mutex<Option<io::Error>>>,
 }
 
@@ -120,8 +131,6 @@ impl Server {
             .admin
             .map(|at| Listener::bind(at, &listen))
             .transpose()?;
-        let folder = Folder::open(&options.folder)?;
-        let state: State = folder.state().clone();
         let (secret, guard) = match options.trust {
             Trust::Secret(secret) => (secret, None),
             // The secret is one that nobody has.
@@ -130,18 +139,31 @@ impl Server {
                 Some(Guard::new(*authority)?),
             ),
         };
-        let probe_key = guard.as_ref().map(Guard::probe_key);
-        let monitor = Monitor::new(
-            options.settings,
+        let recipe = Recipe {
+            settings: options.settings,
             secret,
-            options.policy,
-            (folder, &state),
-            Box::new(random::numbers),
-            clock::monotonic(),
-        )
-        .gives_probe_key(probe_key);
+            probe_key: guard.as_ref().map(Guard::probe_key),
+            policy: options.policy.into(),
+        };
+        let mut election = None;
+        let part = match options.state {
+            StatePlace::Folder(path) => {
+                let folder = Folder::open(&path)?;
+                let state = folder.state().clone();
+                recipe.leads(Box::new(folder), &state, clock::monotonic())
+            }
+            StatePlace::Etcd { etcd, seconds } => {
+                let admin = admin.as_ref().map(Listener::local_address);
+                let me = Place {
+                    agents: address,
+                    admin,
+                };
+                election = Some(Election::new(etcd, me, seconds));
+                Part::waits()
+            }
+        };
         let failure = Arc::new(Mutex::new(None));
-        let worker = Worker::new(monitor, Arc::clone(&failure)).guarded_by(guard);
+        let worker = Worker::new(recipe, part, Arc::clone(&failure)).guarded_by(guard);
         let worker = Mutex::new(Some(worker));
         let make = move |_: WorkerThread<'_, Order>| {
             let worker = worker.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -164,7 +186,8 @@ impl Server {
             names: options.admin_hosts,
             setting: "--admin-hosts",
         };
-        let observable = Observable(workers.inboxes()[0].clone());
+        let inbox = workers.inboxes()[0].clone();
+        let observable = Observable(inbox.clone());
         let admin = admin.map(|listener| Admin::start(listener, names, observable));
         let admin = match admin.transpose() {
             Ok(admin) => admin,
@@ -175,12 +198,21 @@ impl Server {
                 return Err(error.into());
             }
         };
-        Ok(Server {
-            address,
-            workers,
-            admin,
-            failure,
-        })
+        let candidate = election.map(|election| stand(election, inbox)).transpose();
+        match candidate {
+            Ok(candidate) => Ok(Server {
+                address,
+                workers,
+                admin,
+                candidate,
+                failure,
+            }),
+            Err(error) => {
+                workers.stop();
+                let _ = workers.join();
+                Err(MonitorError::Thread(error))
+            }
+        }
     }
 
     /// Where agents reach it.
@@ -204,6 +236,8 @@ impl Server {
     /// It could not go on.
     pub fn join(self) -> Result<(), MonitorFailed> {
         let ended = self.workers.join();
+        // It leads no more: another one need not wait for its lease.
+        drop(self.candidate);
         if let Some(admin) = self.admin {
             admin.stop();
         }
@@ -214,11 +248,29 @@ impl Server {
     }
 }
 
+/// Stands for election, and tells the monitor's thread how that goes.
+fn stand(election: Election<Etcd>, inbox: Inbox<Order>) -> io::Result<Candidate> {
+    let store = election.store().clone();
+    Candidate::start(election, move |news| {
+        let waiting = |leader, trouble| Order::Follow(Waiting { leader, trouble });
+        inbox.send(match news {
+            News::Leads(term, loaded) => {
+                let state = loaded.0.clone();
+                let clock = Box::new(clock::monotonic);
+                let keeper = Keeping::new(store.clone(), term, *loaded, clock);
+                Order::Lead(Box::new(keeper) as Box<dyn Keeper>, Box::new(state))
+            }
+            News::Follows(leader) => waiting(leader, None),
+            News::Trouble(why) => waiting(None, Some(why)),
+        });
+    })
+}
+
 /// A monitor, as the admin listener sees it.
 struct Observable(Inbox<Order>);
 
 impl Observed for Observable {
-    const PATHS: &str = "/healthz, /status or /metrics";
+    const PATHS: &str = "/healthz, /readyz, /status or /metrics";
 
     fn tell(&self, path: &[u8]) -> Option<Told> {
         let asked = Asked::of(path)?;
@@ -230,6 +282,7 @@ impl Observed for Observable {
         Some(match (asked, told) {
             (_, None) => Told::health(Some(ailment.unwrap_or("the monitor does not answer"))),
             (Asked::Health, Some(_)) => Told::health(None),
+            (Asked::Ready, Some(told)) => Told::health(told.follows.as_deref()),
             (Asked::Status, Some(told)) => Told::json(told.status),
             (Asked::Metrics, Some(told)) => {
                 let encode = move |to: &mut rhythm_observe::Writer<'_>| status::encode(&told, to);

@@ -3,6 +3,7 @@
 use super::super::keeper::Keeper;
 use super::super::rat::{Loan, Standing};
 use super::super::{Figures, Monitor};
+use super::role::{Role, Waiting};
 use crate::units;
 use rhythm_net::Time;
 use rhythm_observe::{Sample, Writer};
@@ -14,11 +15,14 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     pub(super) status: String,
+    /// That another monitor leads, if it is so.
+    pub(super) follows: Option<String>,
     numbers: Numbers,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Numbers {
+    leads: bool,
     nodes: usize,
     connected: usize,
     /// Granting, live, ending.
@@ -42,8 +46,35 @@ fn standing(loan: &Loan) -> (usize, &'static str) {
 }
 
 /// Takes everything down.
-pub(super) fn tell<K: Keeper>(monitor: &Monitor<K>, now: Time) -> Told {
+pub(super) fn tell(role: &Role, waiting: &Waiting, now: Time) -> Told {
+    match role {
+        Role::Leads(monitor) => leads(monitor, now),
+        Role::Waits(_) => follows(waiting),
+    }
+}
+
+/// A spare has no tables.
+fn follows(waiting: &Waiting) -> Told {
+    let leader = waiting.leader.map(|place| {
+        let admin = place.admin.map(|admin| admin.to_string());
+        json!({"agents": place.agents.to_string(), "admin": admin})
+    });
+    let status = json!({
+        "leads": false,
+        "leader": leader,
+        "trouble": waiting.trouble,
+        "text": format!("{waiting}\n"),
+    });
+    Told {
+        status: status.to_string(),
+        follows: Some(waiting.to_string()),
+        numbers: Numbers::default(),
+    }
+}
+
+fn leads<K: Keeper>(monitor: &Monitor<K>, now: Time) -> Told {
     let mut numbers = Numbers {
+        leads: true,
         nodes: monitor.nodes().count(),
         figures: monitor.figures().clone(),
         ..Numbers::default()
@@ -110,10 +141,11 @@ pub(super) fn tell<K: Keeper>(monitor: &Monitor<K>, now: Time) -> Told {
             "seen_seconds_ago": link.seen.map(|seen| now.since(seen).as_secs_f64()),
         }));
     }
-    let mut status = json!({"nodes": nodes, "rrt": rrt, "rat": rat, "tst": tst});
+    let mut status = json!({"leads": true, "nodes": nodes, "rrt": rrt, "rat": rat, "tst": tst});
     status["text"] = Value::String(text(&status));
     Told {
         status: status.to_string(),
+        follows: None,
         numbers,
     }
 }
@@ -206,6 +238,8 @@ fn text(status: &Value) -> String {
 pub(super) fn encode(told: &Told, to: &mut Writer<'_>) -> fmt::Result {
     let numbers = &told.numbers;
     let mut gauge = |name: &str, help: &str, value: u64| to.gauge(name, help, value as f64);
+    let help = "Whether this monitor leads: of several that share their state, one does";
+    gauge("leads", help, u64::from(numbers.leads))?;
     gauge("nodes", "Nodes that are known", numbers.nodes as u64)?;
     gauge(
         "nodes_connected",

@@ -1,8 +1,9 @@
 //! The thread: bytes of connections to messages, and at a turn's end what the monitor does.
 
-use super::super::keeper::Keeper;
-use super::super::{Effect, Monitor, Now};
+use super::super::keeper::{Keeper, NotKept, State};
+use super::super::{Effect, Now};
 use super::guard::Guard;
+use super::role::{Recipe, Role, Waiting};
 use super::status::{self, Told};
 use crate::identity::{Party, TlsError};
 use crate::incoming::Stream;
@@ -17,11 +18,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) enum Order {
     /// To tell how everything is.
     Tell(SyncSender<Told>),
+    /// To lead, with what is kept.
+    Lead(Box<dyn Keeper>, Box<State>),
+    /// Another monitor leads, or it is not known who.
+    Follow(Waiting),
 }
 
 /// See the head of this file.
-pub(super) struct Worker<K> {
-    monitor: Monitor<K>,
+pub(super) struct Worker {
+    recipe: Recipe,
+    role: Role,
+    /// What is known of who leads, if that is another one.
+    waiting: Waiting,
     streams: ConnectionTable<Stream>,
     failure: Arc<Mutex<Option<io::Error>>>,
     is_over: bool,
@@ -36,11 +44,17 @@ fn now(port: &dyn Port, at: Time) -> Now {
     Now { at, unix_seconds }
 }
 
-impl<K: Keeper> Worker<K> {
-    /// Of a monitor; `failure` is where it says why it could not go on.
-    pub(super) fn new(monitor: Monitor<K>, failure: Arc<Mutex<Option<io::Error>>>) -> Worker<K> {
+impl Worker {
+    /// `failure` is where it says why it could not go on.
+    pub(super) fn new(
+        recipe: Recipe,
+        role: Role,
+        failure: Arc<Mutex<Option<io::Error>>>,
+    ) -> Worker {
         Worker {
-            monitor,
+            recipe,
+            role,
+            waiting: Waiting::default(),
             streams: ConnectionTable::new(),
             failure,
             is_over: false,
@@ -50,7 +64,7 @@ impl<K: Keeper> Worker<K> {
     }
 
     /// Connections are in TLS.
-    pub(super) fn guarded_by(mut self, guard: Option<Guard>) -> Worker<K> {
+    pub(super) fn guarded_by(mut self, guard: Option<Guard>) -> Worker {
         self.guard = guard;
         self
     }
@@ -65,7 +79,7 @@ impl<K: Keeper> Worker<K> {
     /// What came in TLS is no good. Who does not speak it is told so, as far as it speaks as nodes
     /// do.
     fn not_sealed(&mut self, port: &mut dyn Port, id: ConnectionId, error: &TlsError, at: Time) {
-        self.monitor.is_stranger();
+        self.role.is_stranger();
         self.refuse(error, at);
         if let (TlsError::NotTls, Some(stream)) = (error, self.streams.get_mut(id)) {
             stream.send_plain(port, id, &Message::Away(TurnedAway::Plain));
@@ -80,7 +94,7 @@ impl<K: Keeper> Worker<K> {
         };
         if let Some(party) = stream.has_greeted() {
             match party {
-                Some(Party::Node(name)) => self.monitor.certified(id.as_u64(), name),
+                Some(Party::Node(name)) => self.role.certified(id.as_u64(), name),
                 Some(Party::Monitor) | None => stream.joins = true,
             }
         }
@@ -94,19 +108,19 @@ impl<K: Keeper> Worker<K> {
             (Ok(Some(Join::Ask { secret, request })), Some(guard)) => {
                 let answer = guard.join(&secret, &request);
                 if matches!(answer, Join::Not { .. }) {
-                    self.monitor.is_stranger();
+                    self.role.is_stranger();
                 }
                 stream.send(port, id, &answer);
                 stream.farewell(port, id);
                 self.close(port, id, at);
             }
             (Ok(_), _) => {
-                self.monitor.is_stranger();
+                self.role.is_stranger();
                 self.refuse(&"who shows no certificate can only join", at);
                 self.end(port, id, at);
             }
             (Err(error), _) => {
-                self.monitor.is_stranger();
+                self.role.is_stranger();
                 self.refuse(&error, at);
                 self.end(port, id, at);
             }
@@ -118,19 +132,19 @@ impl<K: Keeper> Worker<K> {
     fn end(&mut self, port: &mut dyn Port, id: ConnectionId, at: Time) {
         port.abort(id);
         if self.streams.remove(id).is_some() {
-            self.monitor.closed(id.as_u64(), now(port, at));
+            self.role.closed(id.as_u64(), now(port, at));
         }
     }
 
     /// Ends a connection behind what it was told.
     fn close(&mut self, port: &mut dyn Port, id: ConnectionId, at: Time) {
         self.streams.remove(id);
-        self.monitor.closed(id.as_u64(), now(port, at));
+        self.role.closed(id.as_u64(), now(port, at));
         port.close(id);
     }
 
     fn take(&mut self, id: ConnectionId) -> Result<Option<Message>, Garbage> {
-        let most = self.monitor.message_max(id.as_u64());
+        let most = self.role.message_max(id.as_u64());
         match self.streams.get_mut(id) {
             Some(stream) => stream.take(most),
             None => Ok(None),
@@ -145,13 +159,19 @@ impl<K: Keeper> Worker<K> {
 
     /// Has everything kept, then done; returns the connections that are gone.
     fn flush(&mut self, port: &mut dyn Port) -> Vec<ConnectionId> {
-        let effects = match self.monitor.flush() {
+        let effects = match self.role.flush() {
             Ok(effects) => effects,
-            Err(error) => {
+            Err(NotKept::Disk(error)) => {
                 tracing::error!(%error, "the monitor cannot write its journal, and ends");
                 let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
                 *failure = Some(error);
                 self.is_over = true;
+                return Vec::new();
+            }
+            Err(error @ NotKept::Deposed(_)) => {
+                tracing::warn!(%error, "the monitor is a spare now");
+                self.role = Role::waits();
+                self.end_all(port);
                 return Vec::new();
             }
         };
@@ -176,9 +196,20 @@ impl<K: Keeper> Worker<K> {
         }
         gone
     }
+
+    /// All are to find out anew who leads.
+    fn end_all(&mut self, port: &mut dyn Port) {
+        let away = Message::Away(TurnedAway::NotLeading);
+        let mut streams = std::mem::take(&mut self.streams);
+        for (id, stream) in streams.iter_mut() {
+            // One that is gone need not know.
+            let _ = stream.send(port, id, &away);
+            port.close(id);
+        }
+    }
 }
 
-impl<K: Keeper> Handler for Worker<K> {
+impl Handler for Worker {
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, at: Time) {
         let id = accepted.connection;
         let session = self.guard.as_ref().map(Guard::session);
@@ -186,7 +217,7 @@ impl<K: Keeper> Handler for Worker<K> {
             Ok(session) => {
                 let stream = session.map_or_else(Stream::default, Stream::sealed);
                 self.streams.insert(id, stream);
-                self.monitor.opened(id.as_u64(), now(port, at));
+                self.role.opened(id.as_u64(), now(port, at));
             }
             Err(error) => {
                 self.refuse(&error, at);
@@ -204,9 +235,10 @@ impl<K: Keeper> Handler for Worker<K> {
         if self.guard.is_some() && self.joins(port, id, at) {
             return;
         }
-        loop {
+        // What comes behind its answer is not read: a registration comes with the greeting in TLS.
+        while self.role.listens(id.as_u64()) {
             match self.take(id) {
-                Ok(Some(message)) => self.monitor.received(id.as_u64(), message, now(port, at)),
+                Ok(Some(message)) => self.role.received(id.as_u64(), message, now(port, at)),
                 Ok(None) => return,
                 Err(error) => {
                     self.refuse(&error, at);
@@ -228,7 +260,7 @@ impl<K: Keeper> Handler for Worker<K> {
     }
 
     fn tick(&mut self, port: &mut dyn Port, at: Time) {
-        self.monitor.tick(now(port, at));
+        self.role.tick(now(port, at));
     }
 
     fn idle(&mut self, port: &mut dyn Port, at: Time) {
@@ -242,7 +274,7 @@ impl<K: Keeper> Handler for Worker<K> {
     }
 
     fn wake_at(&self) -> Option<Time> {
-        self.monitor.wake_at()
+        self.role.wake_at()
     }
 
     fn finished(&self) -> bool {
@@ -250,12 +282,26 @@ impl<K: Keeper> Handler for Worker<K> {
     }
 }
 
-impl<K: Keeper> rhythm_net::Worker for Worker<K> {
+impl rhythm_net::Worker for Worker {
     type Command = Order;
 
-    fn obey(&mut self, _: &mut dyn Port, order: Order, now: Time) {
-        let Order::Tell(to) = order;
-        // Who asked may have left.
-        let _ = to.try_send(status::tell(&self.monitor, now));
+    fn obey(&mut self, port: &mut dyn Port, order: Order, now: Time) {
+        match order {
+            // Who asked may have left.
+            Order::Tell(to) => drop(to.try_send(status::tell(&self.role, &self.waiting, now))),
+            Order::Lead(keeper, state) => {
+                tracing::info!(loans = state.loans.len(), "the monitor leads");
+                self.end_all(port);
+                self.role = self.recipe.leads(keeper, &state, now);
+                self.waiting = Waiting::default();
+            }
+            Order::Follow(waiting) => {
+                // One that leads finds out by itself when it does so no more.
+                if matches!(self.role, Role::Waits(_)) {
+                    tracing::info!("{waiting}");
+                }
+                self.waiting = waiting;
+            }
+        }
     }
 }

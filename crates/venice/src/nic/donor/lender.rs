@@ -60,13 +60,13 @@ impl Lender {
         let ended = self.lend(&mut queue, peer, guest);
         match ended {
             Ok(()) => {}
-            Err(NicError::Lost(lost)) => info!("{peer} is gone: {lost}"),
+            Err(NicError::Lost(lost)) => guest.gone(peer, &lost),
             Err(error) => {
                 let reason = match error {
                     NicError::Refused(reason) => reason,
                     error => error.to_string(),
                 };
-                info!("{peer} is refused: {reason}");
+                guest.refused(peer, &reason);
                 let answer = Answer::Refused(reason).message();
                 queue.last_words(&answer, REFUSAL_TIME);
             }

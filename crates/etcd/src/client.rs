@@ -1,23 +1,12 @@
 //! etcd's JSON gateway (its API version 3): JSON over HTTP/1.1, keys and values in base64, numbers
 //! of 64 bits as text.
 
-use crate::wire::base64;
-use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
-use rhythm_protocol::http::client::{RequestWriter, ResponseFraming, ResponseHead, parse_response};
-use rhythm_protocol::http::head::Progress;
-use rhythm_protocol::http::request::Method;
+use crate::answer::{self, Answer};
+use crate::transaction::{Change, Compare, Transaction};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
-
-/// How long etcd may take to take a connection, and to answer.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes of an answer, and of its head.
-const ANSWER_MAX: usize = 4 << 20;
-const HEAD_MAX: usize = 16 << 10;
-/// Bytes of what a watch tells over its life: then it is begun anew.
-const WATCH_MAX: u64 = 64 << 20;
 
 /// Why etcd could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -41,23 +30,6 @@ pub enum EtcdError {
         /// What it said.
         said: String,
     },
-    /// Another node has the name.
-    #[error(
-        "a node called {name} is registered already, of {at}: take another name, end that one, or, \
-         where it has died, begin again when its lease is over"
-    )]
-    NameTaken {
-        /// Which.
-        name: String,
-        /// Where clients find the other.
-        at: String,
-    },
-    /// There are as many nodes as there may be.
-    #[error("the ring has {nodes_max} nodes already, and may have no more")]
-    RingFull {
-        /// So many.
-        nodes_max: usize,
-    },
 }
 
 /// A key under the prefix, and what stands there.
@@ -71,7 +43,7 @@ pub struct Entry {
     pub lease: i64,
 }
 
-/// Servers of etcd, and the prefix of a ring's keys.
+/// Servers of etcd, and the prefix of all keys that are meant.
 #[derive(Clone, Debug)]
 pub struct Etcd {
     places: Vec<String>,
@@ -104,6 +76,11 @@ impl Etcd {
         }
     }
 
+    /// The servers, as HOST:PORT.
+    pub fn places(&self) -> &[String] {
+        &self.places
+    }
+
     /// What the keys begin with.
     pub fn prefix(&self) -> &str {
         &self.prefix
@@ -113,7 +90,7 @@ impl Etcd {
     ///
     /// # Errors
     /// No server answers, or it refuses.
-    pub(crate) fn grant(&mut self, seconds: u64) -> Result<i64, EtcdError> {
+    pub fn grant(&mut self, seconds: u64) -> Result<i64, EtcdError> {
         let answer = self.ask("/v3/lease/grant", &json!({ "TTL": seconds }))?;
         number(&answer["ID"]).ok_or_else(|| self.refused(answer.to_string()))
     }
@@ -147,13 +124,20 @@ impl Etcd {
     /// # Errors
     /// No server answers, or it refuses.
     pub fn create(&mut self, key: &str, value: &str, lease: i64) -> Result<bool, EtcdError> {
-        let key = self.key(key);
-        let body = json!({
-            "compare": [
-                { "target": "CREATE", "result": "EQUAL", "key": key, "create_revision": "0" }
-            ],
-            "success": [{ "request_put": { "key": key, "value": text(value), "lease": lease } }],
-        });
+        self.transact(&Transaction {
+            compares: vec![Compare::Absent(key.to_owned())],
+            changes: vec![Change::put(key, value, lease)],
+        })
+    }
+
+    /// Makes changes, all of them or none: where what it compares is not so. False: none. What is
+    /// not answered in time is asked of the next server, so a transaction that has been done may
+    /// find that what it compares is not so any more, and one that failed may be done yet.
+    ///
+    /// # Errors
+    /// No server answers, or it refuses.
+    pub fn transact(&mut self, transaction: &Transaction) -> Result<bool, EtcdError> {
+        let body = transaction.body(|key| self.key(key));
         let answer = self.ask("/v3/kv/txn", &body)?;
         Ok(answer["succeeded"] == true)
     }
@@ -176,25 +160,49 @@ impl Etcd {
         self.ask("/v3/kv/deleterange", &body).map(drop)
     }
 
+    /// What stands at a key, and the revision at which that is so.
+    ///
+    /// # Errors
+    /// No server answers, or it refuses.
+    pub fn get(&mut self, key: &str) -> Result<(Option<Entry>, i64), EtcdError> {
+        let body = json!({ "key": self.key(key) });
+        let answer = self.ask("/v3/kv/range", &body)?;
+        Ok((self.found(&answer).pop(), revision(&answer)))
+    }
+
     /// All keys under the prefix, and the revision at which they are so.
     ///
     /// # Errors
     /// No server answers, or it refuses.
     pub fn entries(&mut self) -> Result<(Vec<Entry>, i64), EtcdError> {
-        let body = json!({ "key": self.key(""), "range_end": self.end() });
+        let body = json!({ "key": self.key(""), "range_end": self.behind("") });
         let answer = self.ask("/v3/kv/range", &body)?;
-        let revision = number(&answer["header"]["revision"]).unwrap_or(0);
-        let bare = self.prefix.len() + 1;
-        let none = Vec::new();
-        let entries = answer["kvs"].as_array().unwrap_or(&none).iter();
-        let entries = entries.filter_map(|entry| {
-            Some(Entry {
-                key: plain(&entry["key"])?.get(bare..)?.to_owned(),
-                value: plain(&entry["value"]).unwrap_or_default(),
-                lease: number(&entry["lease"]).unwrap_or(0),
-            })
+        Ok((self.found(&answer), revision(&answer)))
+    }
+
+    /// The first keys of a folder that stand behind one of them, in order, at most so many; and
+    /// whether there are more. A folder is what keys begin with up to a slash, which is left out.
+    ///
+    /// # Errors
+    /// No server answers, or it refuses.
+    pub fn page(
+        &mut self,
+        folder: &str,
+        behind: Option<&str>,
+        most: usize,
+    ) -> Result<(Vec<Entry>, bool), EtcdError> {
+        let from = match behind {
+            // The next that there could be.
+            Some(key) => format!("{key}\0"),
+            None => format!("{folder}/"),
+        };
+        let body = json!({
+            "key": self.key(&from),
+            "range_end": self.behind(&format!("/{folder}")),
+            "limit": most,
         });
-        Ok((entries.collect(), revision))
+        let answer = self.ask("/v3/kv/range", &body)?;
+        Ok((self.found(&answer), answer["more"] == true))
     }
 
     /// Waits until something under the prefix has changed since a revision, or so much time is
@@ -203,10 +211,21 @@ impl Etcd {
     /// # Errors
     /// No server answers, or it refuses.
     pub fn wait(&mut self, since: i64, patience: Duration) -> Result<(), EtcdError> {
-        let create = json!({
-            "key": self.key(""), "range_end": self.end(), "start_revision": since + 1
-        });
-        let body = json!({ "create_request": create });
+        let range = json!({ "key": self.key(""), "range_end": self.behind("") });
+        self.watch(range, since, patience)
+    }
+
+    /// Waits until a key has changed since a revision, or so much time is over.
+    ///
+    /// # Errors
+    /// No server answers, or it refuses.
+    pub fn wait_for(&mut self, key: &str, since: i64, patience: Duration) -> Result<(), EtcdError> {
+        self.watch(json!({ "key": self.key(key) }), since, patience)
+    }
+
+    fn watch(&mut self, mut range: Value, since: i64, patience: Duration) -> Result<(), EtcdError> {
+        range["start_revision"] = json!(since + 1);
+        let body = json!({ "create_request": range });
         let place = self.places[self.at].clone();
         let until = Instant::now() + patience;
         let waited = (|| {
@@ -221,13 +240,27 @@ impl Etcd {
         waited.map_err(|error| self.silent(error))
     }
 
+    /// The keys of an answer, as they are under the prefix.
+    fn found(&self, answer: &Value) -> Vec<Entry> {
+        let bare = self.prefix.len() + 1;
+        let entries = answer["kvs"].as_array().into_iter().flatten();
+        let entries = entries.filter_map(|entry| {
+            Some(Entry {
+                key: plain(&entry["key"])?.get(bare..)?.to_owned(),
+                value: plain(&entry["value"]).unwrap_or_default(),
+                lease: number(&entry["lease"]).unwrap_or(0),
+            })
+        });
+        entries.collect()
+    }
+
     fn key(&self, key: &str) -> String {
         text(&format!("{}/{key}", self.prefix))
     }
 
-    /// Behind the last key under the prefix: '0' follows '/'.
-    fn end(&self) -> String {
-        text(&format!("{}0", self.prefix))
+    /// Behind the last key that begins with the prefix, this, and a slash: '0' follows '/'.
+    fn behind(&self, folder: &str) -> String {
+        text(&format!("{}{folder}0", self.prefix))
     }
 
     fn silent(&mut self, error: std::io::Error) -> EtcdError {
@@ -245,14 +278,14 @@ impl Etcd {
     fn ask(&mut self, path: &str, body: &Value) -> Result<Value, EtcdError> {
         let mut tried = 0;
         loop {
-            match ask_one(&self.places[self.at], path, body) {
+            match answer::ask(&self.places[self.at], path, body) {
                 Ok((200, answer)) => return Ok(answer),
                 Ok((_, answer))
-                    if answer["error"]
-                        .as_str()
-                        .is_some_and(|e| e.contains("leader")) =>
+                    if answer["error"].as_str().is_some_and(|said| {
+                        said.contains("leader") || said.contains("timed out")
+                    }) =>
                 {
-                    let error = std::io::Error::other("it has no leader");
+                    let error = std::io::Error::other("its members do not agree on a leader");
                     let error = self.silent(error);
                     tried += 1;
                     if tried >= self.places.len() {
@@ -274,127 +307,6 @@ impl Etcd {
     }
 }
 
-/// The status and content of an answer.
-fn ask_one(place: &str, path: &str, body: &Value) -> std::io::Result<(u16, Value)> {
-    let mut answer = Answer::begin(place, path, body, false)?;
-    let until = Instant::now() + PATIENCE;
-    while !answer.is_whole {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        if !answer.more(left)? && !answer.is_whole {
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
-    }
-    let content = serde_json::from_slice(&answer.body)?;
-    Ok((answer.head.status(), content))
-}
-
-/// An answer that comes.
-struct Answer {
-    stream: TcpStream,
-    head: ResponseHead,
-    /// Bytes of the head that are not whole.
-    gathered: Option<Vec<u8>>,
-    chunks: Option<ChunkedDecoder>,
-    body: Vec<u8>,
-    is_whole: bool,
-}
-
-impl Answer {
-    fn begin(place: &str, path: &str, body: &Value, is_long: bool) -> std::io::Result<Answer> {
-        let mut addresses = place.to_socket_addrs()?;
-        let address = addresses.next().ok_or(ErrorKind::AddrNotAvailable)?;
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let mut request = Vec::new();
-        RequestWriter::new(&mut request, Method::Post, path.as_bytes(), place)
-            .body(body.to_string().as_bytes());
-        stream.write_all(&request)?;
-        let body_max = match is_long {
-            true => WATCH_MAX,
-            false => ANSWER_MAX as u64,
-        };
-        let limits = ChunkLimits {
-            body_max,
-            ..ChunkLimits::default()
-        };
-        Ok(Answer {
-            stream,
-            head: ResponseHead::new(),
-            gathered: Some(Vec::new()),
-            chunks: Some(ChunkedDecoder::new(&limits)),
-            body: Vec::new(),
-            is_whole: false,
-        })
-    }
-
-    /// Reads on, for so long at most. False: nothing came.
-    fn more(&mut self, patience: Duration) -> std::io::Result<bool> {
-        let invalid = || std::io::Error::from(ErrorKind::InvalidData);
-        self.stream.set_read_timeout(Some(patience))?;
-        let mut buffer = [0; 4096];
-        let count = match self.stream.read(&mut buffer) {
-            Ok(count) => count,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return Ok(false);
-            }
-            Err(error) => return Err(error),
-        };
-        if count == 0 {
-            // What has no length ends with the connection.
-            let ends = self.head.framing() == ResponseFraming::UntilClose;
-            self.is_whole |= self.gathered.is_none() && ends;
-            return match self.is_whole {
-                true => Ok(true),
-                false => Err(ErrorKind::UnexpectedEof.into()),
-            };
-        }
-        let mut read = &buffer[..count];
-        let mut all;
-        if let Some(gathered) = &mut self.gathered {
-            gathered.extend_from_slice(read);
-            let progress = parse_response(&mut self.head, gathered, HEAD_MAX, false);
-            let Progress::Complete { head_len } = progress.map_err(|_| invalid())? else {
-                return Ok(true);
-            };
-            all = self.gathered.take().unwrap_or_default();
-            all.drain(..head_len);
-            read = &all;
-        }
-        match (self.head.framing(), &mut self.chunks) {
-            (ResponseFraming::Chunked, Some(chunks)) => {
-                let decoded = chunks.decode(read, &mut self.body).map_err(|_| invalid())?;
-                self.is_whole = decoded.done;
-            }
-            (framing, _) => {
-                self.body.extend_from_slice(read);
-                self.is_whole = match framing {
-                    ResponseFraming::Length(length) => self.body.len() as u64 >= length,
-                    ResponseFraming::None => true,
-                    _ => false,
-                };
-            }
-        }
-        match self.body.len() <= ANSWER_MAX {
-            true => Ok(true),
-            false => Err(invalid()),
-        }
-    }
-
-    /// Whether a line told of a change, and not only that the watch began.
-    fn has_event(&self) -> bool {
-        let lines = self.body.split(|byte| *byte == b'\n');
-        let mut told = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-        told.any(|line| {
-            let result = &line["result"];
-            result["events"].is_array() || result["canceled"] == true || !line["error"].is_null()
-        })
-    }
-}
-
 /// A number, as the gateway writes it.
 fn number(value: &Value) -> Option<i64> {
     match value {
@@ -403,16 +315,17 @@ fn number(value: &Value) -> Option<i64> {
     }
 }
 
+fn revision(answer: &Value) -> i64 {
+    number(&answer["header"]["revision"]).unwrap_or(0)
+}
+
 fn text(plain: &str) -> String {
-    let mut out = Vec::new();
-    base64::encode(plain.as_bytes(), &mut out);
-    out.into_iter().map(char::from).collect()
+    STANDARD.encode(plain)
 }
 
 fn plain(value: &Value) -> Option<String> {
-    let mut out = Vec::new();
-    base64::decode(value.as_str()?.as_bytes(), &mut out)?;
-    String::from_utf8(out).ok()
+    let bytes = STANDARD.decode(value.as_str()?).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

@@ -1,0 +1,169 @@
+//! How one of several monitors comes to lead, and knows whether it still does.
+
+use super::loading::{LoadError, Loaded, load};
+use super::rows::{LEADER, Place};
+use super::store::Store;
+use super::term::Term;
+use crate::monitor::keeper::State;
+use rhythm_etcd::{Change, Compare, Entry, EtcdError, Transaction};
+use rhythm_net::Time;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Clocks do not run alike: a lease ends here by so much of it sooner (a fraction).
+const MARGIN: u32 = 10;
+
+/// Who leads.
+#[derive(Clone, Debug)]
+pub enum Standing {
+    /// This monitor does, and did not before: it begins with what is kept.
+    Begins(Arc<Term>, Box<(State, Loaded)>),
+    /// This monitor does, as before.
+    Leads,
+    /// Another one does, as of a revision of etcd.
+    Follows(Option<Place>, i64),
+    /// Nobody does.
+    Vacant,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Election<S> {
+    store: S,
+    me: Place,
+    seconds: u64,
+    /// The lease under which its key is, or is to be.
+    lease: Option<i64>,
+    term: Option<Arc<Term>>,
+    /// A lease that is to be ended, so that others need not wait for that.
+    given_up: Option<i64>,
+}
+
+impl<S: Store> Election<S> {
+    /// A monitor that is at this place, with leases of so many seconds.
+    pub fn new(store: S, me: Place, seconds: u64) -> Election<S> {
+        Election {
+            store,
+            me,
+            seconds,
+            lease: None,
+            term: None,
+            given_up: None,
+        }
+    }
+
+    /// What it asks.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Likewise.
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// How long a lease lasts.
+    pub fn lasts(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+
+    /// Whether it led when it looked last.
+    pub fn leads(&self) -> bool {
+        self.term.is_some()
+    }
+
+    /// Renews its lease if it leads, and tries to lead if nobody does. Time passes as it asks:
+    /// `now` is the time at which it begins to.
+    ///
+    /// # Errors
+    /// etcd does not answer, or what is kept there cannot be read. If it leads, it does until its
+    /// term ends.
+    pub fn step(&mut self, now: Time) -> Result<Standing, LoadError> {
+        if self.term.as_ref().is_some_and(|term| !term.stands(now)) {
+            self.give_up();
+        }
+        if let Some(lease) = self.given_up {
+            self.store.revoke(lease)?;
+            self.given_up = None;
+            return Ok(Standing::Vacant);
+        }
+        if let Some(lease) = self.lease
+            && !self.store.keep_alive(lease)?
+        {
+            self.give_up();
+            self.given_up = None;
+        }
+        let (entry, revision) = match self.store.get(LEADER)? {
+            (None, _) if self.term.is_some() => {
+                // Somebody removed its key. Another term has another lease.
+                self.give_up();
+                return Ok(Standing::Vacant);
+            }
+            (None, _) => self.apply()?,
+            found => found,
+        };
+        let Some(entry) = entry else {
+            return Ok(Standing::Vacant);
+        };
+        match self.lease {
+            Some(lease) if lease == entry.lease => {
+                let lasts = self.lasts();
+                let until = now + (lasts - lasts / MARGIN);
+                if let Some(term) = &self.term {
+                    term.prolong(until);
+                    return Ok(Standing::Leads);
+                }
+                match load(&mut self.store) {
+                    Ok(loaded) => {
+                        let term = Arc::new(Term::new(lease, lasts, until));
+                        self.term = Some(Arc::clone(&term));
+                        Ok(Standing::Begins(term, Box::new(loaded)))
+                    }
+                    Err(error) => {
+                        self.give_up();
+                        Err(error)
+                    }
+                }
+            }
+            _ => {
+                self.give_up();
+                Ok(Standing::Follows(Place::read(&entry.value), revision))
+            }
+        }
+    }
+
+    /// Creates the key; what stands there then.
+    fn apply(&mut self) -> Result<(Option<Entry>, i64), EtcdError> {
+        let lease = match self.lease {
+            Some(lease) => lease,
+            None => self.store.grant(self.seconds)?,
+        };
+        self.lease = Some(lease);
+        self.store.transact(&Transaction {
+            compares: vec![Compare::Absent(LEADER.to_owned())],
+            changes: vec![Change::put(LEADER, &self.me.text(), lease)],
+        })?;
+        // It may have been done though it says that it was not, if it was asked twice.
+        self.store.get(LEADER)
+    }
+
+    /// Leads no more, if it did.
+    fn give_up(&mut self) {
+        if let Some(term) = self.term.take() {
+            term.end();
+        }
+        self.given_up = self.lease.take().or(self.given_up);
+    }
+
+    /// Ends its term, so that another can lead at once.
+    ///
+    /// # Errors
+    /// etcd does not answer: others wait until the lease is over.
+    pub fn resign(&mut self) -> Result<(), EtcdError> {
+        self.give_up();
+        match self.given_up.take() {
+            Some(lease) => self.store.revoke(lease),
+            None => Ok(()),
+        }
+    }
+}

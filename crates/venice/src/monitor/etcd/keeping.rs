@@ -1,0 +1,153 @@
+//! The keeper of the monitor that leads.
+
+use super::loading::Loaded;
+use super::rows::{self, HEAD, Head, LEADER};
+use super::store::Store;
+use super::term::Term;
+use crate::loan::LoanId;
+use crate::monitor::keeper::{Keeper, NotKept, Record, State};
+use rhythm_etcd::{Change, Compare, EtcdError, Transaction};
+use rhythm_net::Time;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Loans that are changed by one transaction: etcd takes 128 changes, and one is the head's.
+const CHANGES_MAX: usize = 100;
+
+/// See the head of this file.
+///
+/// It has its thread wait for etcd, which is what a keeper's caller wants: what the monitor would
+/// do meanwhile it could tell nobody of, as it would build on what is not kept. What comes
+/// meanwhile waits in sockets, and becomes the next turn: what a turn changed goes in one
+/// transaction, so that many loans at a time cost one wait. A wait ends with the lease at the
+/// latest: until then the admin listener, which has another thread, says that the monitor does not
+/// answer, and then that it does not lead.
+pub struct Keeping<S> {
+    store: S,
+    term: Arc<Term>,
+    state: State,
+    loaded: Loaded,
+    clock: Box<dyn Fn() -> Time + Send>,
+}
+
+impl<S: Store> Keeping<S> {
+    /// The keeper of a term, that begins with what was there.
+    pub fn new(
+        store: S,
+        term: Arc<Term>,
+        (state, loaded): (State, Loaded),
+        clock: Box<dyn Fn() -> Time + Send>,
+    ) -> Keeping<S> {
+        Keeping {
+            store,
+            term,
+            state,
+            loaded,
+            clock,
+        }
+    }
+
+    fn change(&self, loan: LoanId) -> Change {
+        match self.state.loans.get(&loan) {
+            Some(kept) => Change::put(&rows::key(loan), &rows::row(kept), 0),
+            None => Change::Delete(rows::key(loan)),
+        }
+    }
+
+    /// Makes changes, once.
+    fn turn(&mut self, loans: &[LoanId]) -> Result<(), NotKept> {
+        let lease = self.term.lease();
+        let before = match &self.loaded.text {
+            Some(text) => Compare::Is(HEAD.to_owned(), text.clone()),
+            None => Compare::Absent(HEAD.to_owned()),
+        };
+        let head = Head {
+            turn: self.loaded.head.turn + 1,
+            last: self.state.last,
+        };
+        let text = head.text();
+        let changes = loans.iter().map(|loan| self.change(*loan));
+        let transaction = Transaction {
+            compares: vec![Compare::Under(LEADER.to_owned(), lease), before],
+            changes: changes.chain([Change::put(HEAD, &text, 0)]).collect(),
+        };
+        // Others prolong the lease meanwhile, if etcd answers them.
+        let until = (self.clock)() + self.term.lasts();
+        loop {
+            let asked = match self.store.transact(&transaction) {
+                // It may have been done for who asked before, of this server or another.
+                Ok(false) => self.stands(&text, lease),
+                asked => asked,
+            };
+            match asked {
+                Ok(true) => {
+                    self.loaded = Loaded {
+                        head,
+                        text: Some(text),
+                    };
+                    return Ok(());
+                }
+                Ok(false) => {
+                    let why = "another monitor leads, or keys in etcd were changed";
+                    return Err(NotKept::Deposed(why.to_owned()));
+                }
+                Err(error @ EtcdError::Silent { .. }) => {
+                    let now = (self.clock)();
+                    if now >= until || !self.term.stands(now) {
+                        return Err(NotKept::Deposed(error.to_string()));
+                    }
+                    self.store.rest();
+                }
+                Err(error) => return Err(NotKept::Deposed(error.to_string())),
+            }
+        }
+    }
+
+    /// Whether it is this monitor's head that stands there: it leads after it was looked at, so it
+    /// was led by nobody else before.
+    fn stands(&mut self, head: &str, lease: i64) -> Result<bool, EtcdError> {
+        let stands = self.store.get(HEAD)?.0.is_some_and(|is| is.value == head);
+        Ok(stands && (self.store.get(LEADER)?.0).is_some_and(|is| is.lease == lease))
+    }
+}
+
+impl<S: Store> Keeper for Keeping<S> {
+    fn keep(&mut self, records: &[Record]) -> Result<(), NotKept> {
+        let mut changed = BTreeSet::new();
+        for record in records {
+            self.state.take(record);
+            changed.insert(match record {
+                Record::Begun(kept) => kept.loan,
+                Record::Stands(loan) | Record::Gone(loan) => *loan,
+            });
+        }
+        // Nobody is told before all of it is there, and each of these parts may be there without
+        // the others: a loan that is begun and does not stand yet is undone by who takes over.
+        let changed: Vec<LoanId> = changed.into_iter().collect();
+        let kept = changed
+            .chunks(CHANGES_MAX)
+            .try_for_each(|loans| self.turn(loans));
+        if kept.is_err() {
+            self.term.end();
+        }
+        kept
+    }
+
+    /// etcd says that it has none when it is asked to keep something.
+    fn has_room(&mut self) -> bool {
+        true
+    }
+
+    fn leads_until(&self) -> Time {
+        self.term.until()
+    }
+
+    fn leads(&self) -> bool {
+        let stands = self.term.stands((self.clock)());
+        if !stands {
+            // Whatever becomes of the lease: who was deposed once has to be elected anew.
+            self.term.end();
+        }
+        stands
+    }
+}

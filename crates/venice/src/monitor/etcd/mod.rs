@@ -1,0 +1,43 @@
+//! A state in etcd that several monitors share: one of them leads, and keeps it there; when it is
+//! gone, another takes over.
+//!
+//! ```text
+//!   PREFIX/leader         {"agents", "admin"}: where the one that leads is, under its lease
+//!   PREFIX/head           {"turn", "last"}: how often something was kept; the last loan's number
+//!   PREFIX/loans/NUMBER   {"lender", "borrower", "bytes", "since", "stands"}
+//! ```
+//!
+//! - [`Election`] is how a monitor comes to lead and stays there: without a clock of its own or a
+//!   thread, so that it goes into a simulator; [`Candidate`] is its thread.
+//! - [`Keeping`] is the keeper of the one that leads.
+//! - [`Store`] is what both need of etcd: the seam to a model of it.
+//!
+//! # Why nothing is lent twice
+//!
+//! What is kept is kept by one transaction, which compares that the key of the leader is under the
+//! lease of who asks. Nobody else's lease is ever the same, so once another leads, whatever its
+//! predecessor asks for changes nothing, however late it comes: it was stopped, or its request lay
+//! somewhere. And nobody is told of what is not kept (`keeper.rs`).
+//!
+//! A transaction that is not answered may have been done, or may be done yet. So each compares the
+//! head, and counts it on: done twice it would find another head, and who asks again sees by the
+//! head whether it was done.
+//!
+//! Leases are counted here from before they were asked for, and end by a tenth sooner, so a monitor
+//! knows that it does not lead before etcd lets another one.
+
+mod candidate;
+mod election;
+mod keeping;
+mod loading;
+mod rows;
+mod store;
+mod term;
+
+pub use candidate::{Candidate, News};
+pub use election::{Election, Standing};
+pub use keeping::Keeping;
+pub use loading::{LoadError, Loaded};
+pub use rows::Place;
+pub use store::Store;
+pub use term::Term;
