@@ -3,6 +3,7 @@
 //!
 //! Its users have threads that may wait: kv's ring knows its nodes by leases, and venice's monitors
 //! choose one of them, which keeps in etcd what may not be forgotten.
+#![forbid(unsafe_code)]
 
 mod answer;
 mod client;

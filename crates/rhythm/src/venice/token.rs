@@ -42,7 +42,8 @@ fn folder(args: &Args) -> Result<PathBuf> {
     let state = args.state.as_ref().context("say --state DIR")?;
     ensure!(
         !state.to_string_lossy().starts_with("etcd://"),
-        "--state is in etcd, and the authority in a folder: say --authority DIR, as the monitor does"
+        "--state is in etcd, and the authority in a folder: say --authority DIR, as the monitor \
+         does"
     );
     Ok(common::authority_of(state))
 }

@@ -4,6 +4,7 @@
 
 use super::Monitor;
 use super::Now;
+use super::early::Early;
 use super::keeper::{Keeper, Kept, Record};
 use super::nodes::Node;
 use super::policy::{Candidate, hops};
@@ -13,14 +14,6 @@ use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
 use crate::wire::{Message, NODE_LOANS_MAX, NotLent, Reason};
 use std::net::SocketAddr;
-
-/// What a borrower wants that came before its donors may have.
-pub(super) struct Early {
-    pub(super) borrower: NodeName,
-    request: u64,
-    bytes: u64,
-    tried: Vec<NodeName>,
-}
 
 impl<K: Keeper> Monitor<K> {
     /// A node wants memory of another, and not of those who lend it these.

@@ -18,6 +18,7 @@
 //! lost with the last one, or while no monitor was there, is made up for then.
 
 mod connection;
+mod early;
 mod effects;
 mod end;
 pub mod etcd;
@@ -44,9 +45,9 @@ use crate::name::NodeName;
 use crate::secret::{Nonce, Secret};
 use crate::wire::{MESSAGE_MAX, Message, NODES_MAX, Reason, SMALL_MAX};
 use connection::Connection;
+use early::Early;
 use effects::Effects;
 use keeper::{Keeper, NotKept, State};
-use lend::Early;
 use nodes::{Node, Nodes};
 use policy::Policy;
 use rat::{Loan, Rat, Standing};

@@ -11,7 +11,8 @@ mod register;
 #[cfg(test)]
 mod tests;
 
-pub use join::{JOIN_MAX, Join};
+pub(crate) use join::JOIN_MAX;
+pub use join::Join;
 pub use local::{Local, SealedBy};
 pub use message::{APART_MAX, Message, VERSION};
 pub use reason::{NotLent, Reason, TurnedAway};
@@ -24,7 +25,7 @@ pub const MESSAGE_MAX: usize = 256 << 10;
 /// Most bytes of a message from somebody who has proven nothing yet, or from a borrower.
 pub const SMALL_MAX: usize = 128;
 /// Most bytes of a message from an agent to a borrower.
-pub const LOCAL_MAX: usize = 8 << 10;
+pub(crate) const LOCAL_MAX: usize = 8 << 10;
 
 /// What is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -58,7 +58,7 @@ impl<S: Store> Election<S> {
     }
 
     /// Likewise.
-    pub fn store_mut(&mut self) -> &mut S {
+    pub(super) fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 
@@ -159,7 +159,7 @@ impl<S: Store> Election<S> {
     ///
     /// # Errors
     /// etcd does not answer: others wait until the lease is over.
-    pub fn resign(&mut self) -> Result<(), EtcdError> {
+    pub(super) fn resign(&mut self) -> Result<(), EtcdError> {
         self.give_up();
         match self.given_up.take() {
             Some(lease) => self.store.revoke(lease),
