@@ -303,6 +303,8 @@ pub fn answer(
         let answer = match instead {
             Instead::Page(answer) => answer,
             Instead::Redirect(to) => return Ok(redirected(to.status)),
+            // Whatever that answers.
+            Instead::Proxy(_) => return Ok(redirected(200)),
         };
         let known = [
             Csrf::NAME,

@@ -5,7 +5,11 @@
 //! begun anew: one that TCP has backed off on would stay silent long after the network is well
 //! again. Who connects beyond as many as there should be takes the place of who was silent longest.
 
-use rhythm_net::{ConnectionId, ConnectionTable, Ended, Flushed, Outgoing, Peer, Port, Time};
+use rhythm_net::sparse::Sparse;
+use rhythm_net::{
+    Accepted, Client, ConnectionId, ConnectionTable, Ended, Flushed, Outgoing, Peer, Port, Time,
+};
+use std::fmt::Display;
 use std::time::Duration;
 
 /// For how long a line may be without acknowledgment of what was sent: for the options of the
@@ -32,6 +36,7 @@ struct Coming {
     /// What is no whole frame yet.
     bytes: Vec<u8>,
     heard_at: Time,
+    from: Client,
 }
 
 /// See the head of this file.
@@ -43,6 +48,8 @@ pub(crate) struct Lines {
     lines: Vec<Line>,
     coming: ConnectionTable<Coming>,
     untaken_max: usize,
+    /// Lines of the log about what is no good.
+    refusals: Sparse,
 }
 
 impl Lines {
@@ -55,6 +62,7 @@ impl Lines {
             peers,
             coming: ConnectionTable::new(),
             untaken_max,
+            refusals: Sparse::default(),
         }
     }
 
@@ -112,7 +120,7 @@ impl Lines {
     }
 
     /// Another node, or who says so, opened a connection.
-    pub(crate) fn opened(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+    pub(crate) fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         if self.coming.len() >= COMING_MAX * self.lines.len() {
             let silent = self.coming.iter().min_by_key(|(_, coming)| coming.heard_at);
             if let Some(silent) = silent.map(|(id, _)| id) {
@@ -122,8 +130,9 @@ impl Lines {
         let coming = Coming {
             bytes: Vec::new(),
             heard_at: now,
+            from: accepted.peer,
         };
-        self.coming.insert(id, coming);
+        self.coming.insert(accepted.connection, coming);
     }
 
     /// The bytes of a connection on which some came now, and that are no whole frame yet, to be
@@ -140,8 +149,24 @@ impl Lines {
         }
     }
 
-    /// What comes on a connection is no good.
-    pub(crate) fn abort(&mut self, port: &mut dyn Port, id: ConnectionId) {
+    /// What comes on a connection is no good: it is closed, and that is said.
+    pub(crate) fn refuse(
+        &mut self,
+        port: &mut dyn Port,
+        id: ConnectionId,
+        error: &dyn Display,
+        now: Time,
+    ) {
+        if let Some(coming) = self.coming.get(id)
+            && let Some(left_out) = self.refusals.line(now)
+        {
+            let from = coming.from;
+            tracing::warn!(%error, %from, left_out, "a connection of the backbone is dropped");
+        }
+        self.abort(port, id);
+    }
+
+    fn abort(&mut self, port: &mut dyn Port, id: ConnectionId) {
         port.abort(id);
         self.coming.remove(id);
     }

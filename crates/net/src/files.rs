@@ -14,11 +14,23 @@ use thiserror::Error;
 /// # Errors
 /// What the system said, or that it is none.
 pub fn open_regular(path: &Path) -> io::Result<File> {
+    open_with(path, 0)
+}
+
+/// Opens a regular file, to be read, at whose path there is no link to it.
+///
+/// # Errors
+/// As of [`open_regular`], and where it is a link.
+pub fn open_regular_itself(path: &Path) -> io::Result<File> {
+    open_with(path, libc::O_NOFOLLOW)
+}
+
+fn open_with(path: &Path, flags: i32) -> io::Result<File> {
     // A pipe without a writer is waited for as it is opened, otherwise.
     let mut options = OpenOptions::new();
     let file = options
         .read(true)
-        .custom_flags(libc::O_NONBLOCK)
+        .custom_flags(libc::O_NONBLOCK | flags)
         .open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),

@@ -13,6 +13,11 @@ use rhythm_net::workers::{
     self, Entrance, Inbox, StartError, WorkerOptions, WorkerThread, Workers,
 };
 use rhythm_net::{DriverOptions, Listener, Role, Time, clock};
+#[cfg(feature = "tls")]
+use rhythm_net::{
+    Layer,
+    tls::{Acceptor, Tls},
+};
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 use std::borrow::Cow;
@@ -173,6 +178,43 @@ impl Admin {
         names: Names,
         observed: O,
     ) -> Result<Admin, StartError<Infallible>> {
+        let make = maker(names, observed);
+        Admin::started(listener, Role::default(), |options, entrances| {
+            workers::start(options, entrances, make)
+        })
+    }
+
+    /// As [`Admin::start`], for clients that speak TLS.
+    ///
+    /// # Errors
+    /// As of [`Admin::start`].
+    #[cfg(feature = "tls")]
+    pub fn start_sealed<O: Observed>(
+        listener: Listener,
+        names: Names,
+        acceptor: Arc<Acceptor>,
+        observed: O,
+    ) -> Result<Admin, StartError<Infallible>> {
+        const TLS: Role = Role(1);
+        let make = maker(names, observed);
+        let make = move |thread: WorkerThread<'_, Infallible>| {
+            let now = clock::monotonic();
+            let tls = Tls::new(TLS, Some(acceptor.clone()), Arc::default());
+            make(thread).map(|server| Layer::new(server, tls, SEND_TIMEOUT, now))
+        };
+        Admin::started(listener, TLS, |options, entrances| {
+            workers::start(options, entrances, make)
+        })
+    }
+
+    fn started(
+        listener: Listener,
+        role: Role,
+        start: impl FnOnce(
+            &WorkerOptions,
+            Vec<Entrance>,
+        ) -> Result<Workers<Infallible>, StartError<Infallible>>,
+    ) -> Result<Admin, StartError<Infallible>> {
         process::began();
         let options = WorkerOptions {
             name: "admin",
@@ -184,29 +226,9 @@ impl Admin {
             },
             ..WorkerOptions::default()
         };
-        let requests = RequestLimits {
-            body_max: BODY_MAX,
-            ..RequestLimits::default()
-        };
-        let teller = Teller {
-            observed: Arc::new(observed),
-            names: Arc::new(names),
-            looks_at: Time::ZERO,
-        };
-        let make = move |_: WorkerThread<'_, Infallible>| {
-            let limits = ClientLimits {
-                requests_max: Some(REQUESTS_MAX),
-                pipelined_max: 1,
-                send_timeout: SEND_TIMEOUT,
-                rate_min: RATE_MIN,
-                ..ClientLimits::within(TIMEOUT)
-            };
-            let now = clock::monotonic();
-            Ok(HostServer::new(teller.clone(), limits, requests, now))
-        };
         let (address, place) = (listener.local_address(), listener.to_string());
-        let entrances = vec![Entrance::listeners(Role::default(), vec![listener])];
-        let thread = workers::start(&options, entrances, make)?;
+        let entrances = vec![Entrance::listeners(role, vec![listener])];
+        let thread = start(&options, entrances)?;
         Ok(Admin {
             address,
             place,
@@ -229,6 +251,33 @@ impl Admin {
         self.thread.stop();
         // Whether it was well is of no interest any more.
         let _ = self.thread.join();
+    }
+}
+
+/// Makes what tells of `observed` on the listener's thread.
+fn maker<O: Observed>(
+    names: Names,
+    observed: O,
+) -> impl Fn(WorkerThread<'_, Infallible>) -> Result<HostServer, Infallible> + Send + Sync {
+    let requests = RequestLimits {
+        body_max: BODY_MAX,
+        ..RequestLimits::default()
+    };
+    let teller = Teller {
+        observed: Arc::new(observed),
+        names: Arc::new(names),
+        looks_at: Time::ZERO,
+    };
+    move |_| {
+        let limits = ClientLimits {
+            requests_max: Some(REQUESTS_MAX),
+            pipelined_max: 1,
+            send_timeout: SEND_TIMEOUT,
+            rate_min: RATE_MIN,
+            ..ClientLimits::within(TIMEOUT)
+        };
+        let now = clock::monotonic();
+        Ok(HostServer::new(teller.clone(), limits, requests, now))
     }
 }
 

@@ -7,8 +7,9 @@
 //!   Writer: families, labels, samples  the Prometheus text format (families.rs)
 //!        |
 //!        v
-//!   Observed::tell(path)  <----------- the admin listener, on a thread of its own (admin.rs)
-//!        ^
+//!   Observed::tell(path)  <----------- the admin listener, on a thread of its own (admin.rs), which
+//!        ^                             looks after workers that hang, too (hangs.rs)
+//!        |
 //!   Dashboard: panels <--------------- a page for people, which shows them live (dashboard.rs)
 //! ```
 //!
@@ -20,6 +21,7 @@ pub mod admin;
 pub mod dashboard;
 mod families;
 mod figures;
+pub mod hangs;
 pub mod process;
 
 pub use families::{HistogramSum, NANOSECOND, Sample, Writer, encode};

@@ -1,7 +1,10 @@
-//! `rhythm bench`: the paper's emulation, the limit server, and attacks.
+//! `rhythm bench`: the paper's emulation, the limit server, other servers beside ours, and attacks.
 
 mod attack;
+mod compare;
 mod device;
+mod packets;
+mod program;
 mod replay;
 
 use crate::device::{CudaArgs, Device, Opened};
@@ -43,8 +46,13 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Attack(attack::Args),
+    Compare(compare::Args),
     Device(device::Args),
     Limit(Limit),
+    #[command(hide = true)]
+    Packets(packets::Args),
+    #[command(hide = true)]
+    Program(program::Args),
     Replay(replay::Args),
 }
 
@@ -139,8 +147,11 @@ struct Recorded {
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Some(Command::Attack(args)) => attack::run(args),
+        Some(Command::Compare(args)) => compare::run(args),
         Some(Command::Device(args)) => device::run(&args),
         Some(Command::Limit(limit)) => run_limit(&limit),
+        Some(Command::Packets(args)) => packets::run(&args),
+        Some(Command::Program(args)) => program::run(&args),
         Some(Command::Replay(args)) => replay::run(args),
         None => run_emulation(args.emulation),
     }

@@ -3,6 +3,7 @@
 mod agent;
 mod bench;
 mod common;
+mod join;
 mod key;
 mod lend;
 mod lend_nic;
@@ -10,6 +11,7 @@ mod monitor;
 mod nic;
 mod run;
 mod status;
+mod token;
 
 use anyhow::Result;
 use std::process::ExitCode;
@@ -17,7 +19,8 @@ use std::process::ExitCode;
 /// Use memory of other machines, or lend them this one's
 ///
 /// A monitor knows what each machine has and lends it to whom; an agent runs on each machine, and
-/// programs borrow from the agent of theirs (docs/venice-monitor.md). Without them, `lend` and
+/// programs borrow from the agent of theirs (docs/venice-monitor.md). `token` and `join` give each
+/// machine a certificate, by which all of them speak TLS with each other. Without them, `lend` and
 /// `run` are two ends of one loan of memory, `lend-nic` and `nic` of a NIC (docs/venice.md).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -33,6 +36,8 @@ enum Command {
     LendNic(lend_nic::Args),
     Monitor(monitor::Args),
     Agent(agent::Args),
+    Token(token::Args),
+    Join(join::Args),
     Status(status::Args),
     Bench(bench::Args),
 }
@@ -45,6 +50,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         Command::LendNic(args) => lend_nic::run(args),
         Command::Monitor(args) => monitor::run(args),
         Command::Agent(args) => agent::run(args),
+        Command::Token(args) => token::run(&args),
+        Command::Join(args) => join::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Bench(args) => bench::run(args),
     }

@@ -3,6 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -237,6 +238,82 @@ fn a_program_borrows_of_its_agent_what_another_machine_lends() {
         }
     }
     borrows.terminate();
+    monitor.terminate();
+}
+
+/// An address of this machine that others reach, if it has one.
+fn address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent.
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+#[test]
+fn machines_join_by_tokens_and_lend_in_tls() {
+    let Some(address) = address().filter(|_| rustix::process::geteuid().is_root()) else {
+        eprintln!("SKIPPED: lending between machines needs root, and an address that is reached");
+        return;
+    };
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (state, far) = (path("state"), format!("{address}:0"));
+    let ran = |args: &[&str]| {
+        let output = venice(args).output().expect("a process");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{args:?}: {told}");
+        String::from_utf8(output.stdout).expect("a text")
+    };
+    // Beyond this machine, and no --plain-network is needed.
+    let monitor = [
+        "monitor",
+        "--listen",
+        &far,
+        "--state",
+        &state,
+        "--admin",
+        "127.0.0.1:0",
+    ];
+    let (monitor, at) = Running::start(&monitor);
+    let agent = |name: &str, more: &[&str]| {
+        let (identity, socket) = (path(name), path(&format!("{name}.sock")));
+        let token = ran(&["token", "--state", &state, "--name", name]);
+        let token = token.trim();
+        let to = ["--monitor", &at[0], "--identity", &identity];
+        let join = [&["join"][..], &to, &["--token", token]].concat();
+        let joined = ran(&join);
+        assert!(joined.contains(&format!("node {name}")), "{joined}");
+        let mut again = venice(&["join", "--monitor", &at[0], "--token", token]);
+        let again = again.args(["--identity", &path("again")]).output();
+        let again = said(&again.expect("a process"));
+        assert!(again.contains("was used"), "{again}");
+        let admin = ["--socket", &socket, "--admin", "127.0.0.1:0"];
+        Running::start(&[&["agent"][..], &to, &admin, more].concat())
+    };
+    let (borrows, _) = agent("left", &[]);
+    let more = ["--lend", "128M", "--keep-free", "64M", "--donor", &far];
+    let (lends, _) = agent("right", &more);
+    until(&at[1], |told| {
+        let all = told["rrt"].as_array();
+        all.is_some_and(|all| all.iter().any(|of| of["idle"] == 128 << 20))
+    });
+    let mut program = venice(&["run", "--agent", &path("left.sock"), "--local", "16M"]);
+    program.args(["--remote", "96M", "--", "/usr/bin/python3", "-c", PROGRAM]);
+    let program = program.stdin(Stdio::null()).output().expect("a process");
+    let told = String::from_utf8_lossy(&program.stderr);
+    assert!(
+        program.status.success() && told.contains("encrypted=true"),
+        "{told}"
+    );
+    assert!(program.stdout.ends_with(b"whole\n"));
+    // An agent of another name than its certificate's does not start.
+    let mut other = venice(&["agent", "--name", "right"]);
+    let other = other.args(["--identity", &path("left")]).output();
+    let other = other.expect("a process");
+    assert!(said(&other).contains("is of left"), "{other:?}");
+    borrows.terminate();
+    lends.terminate();
     monitor.terminate();
 }
 

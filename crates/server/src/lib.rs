@@ -19,6 +19,7 @@
 //! (`server/worker.rs`); `drain.rs` is how they end.
 #![forbid(unsafe_code)]
 
+mod admin_tls;
 mod answer;
 mod answer_reader;
 pub mod backend;
@@ -42,6 +43,7 @@ mod site;
 mod timed;
 mod trace;
 
+pub use admin_tls::AdminTls;
 pub use answer::sessions::{Random, Visitors};
 pub use drain::{Drain, DrainOptions};
 pub use flight::asker::ClientsBy;

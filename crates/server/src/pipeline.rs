@@ -126,11 +126,12 @@ impl Pipeline {
             .map(|(index, visitors)| Sessions::new(visitors, random.clone(), metrics.site(index)))
             .collect();
         let sealers = sessions.iter().map(|sessions| sessions.sealer().clone());
-        let intake = Intake::new(options.clients_by, sealers, first_token);
         let contexts = options.contexts.max(1);
         let watches = options.watch.slow_request.is_some() || options.watch.traces;
         let mut backends = Backends::new(backends);
         let host_path = HostPath::new(hosts, disk, options.clients.held_max, options.clients_by);
+        let has_challenges = host_path.challenges_id.is_some();
+        let intake = Intake::new(options.clients_by, sealers, first_token, has_challenges);
         let epochs = Epochs::new(sites.clone(), |index, number| {
             let (site, metrics) = (sites.all()[index].clone(), metrics.site(index));
             epoch_of(

@@ -15,8 +15,8 @@ use self::factory::{HostNames, WorkerFactory, system_random};
 use self::listeners::{Entrances, Places};
 use crate::answer::sessions::Visitors;
 use crate::host::admin::{self, PageServer};
+use crate::host::challenges::Webroot;
 use crate::host::disk::Readers;
-use crate::host::hangs::Hangs;
 use crate::intake::https;
 use crate::limits::open_files;
 use crate::limits::options::ServerOptions;
@@ -38,6 +38,7 @@ use rhythm_net::tls::{Acceptor, Certificate, Tls};
 use rhythm_net::workers::{self, Inbox, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{Addresses, DriverOptions, Layer, Listener, clock, resource};
 use rhythm_observe::admin::{Admin, Names};
+use rhythm_observe::hangs::Hangs;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -236,6 +237,11 @@ impl Server {
             // Memory for it is taken here, not while it is served.
             site.stored(*sessions_max);
         }
+        let webroot = options.acme_webroot.as_deref().map(Webroot::start);
+        let webroot = webroot.transpose().map_err(|error| StartError::Folder {
+            setting: "acme_webroot",
+            error,
+        })?;
         let current = Arc::new(Current::new(sites));
         let host_names = HostNames::default();
         let factory = WorkerFactory {
@@ -245,6 +251,7 @@ impl Server {
             hosts: parts.hosts,
             host_names: host_names.clone(),
             readers: Readers::default(),
+            webroot,
             visitors,
             metrics: metrics.clone(),
             sinks: log.as_ref().map(|log| Box::new(log.sinks()) as _),
@@ -265,8 +272,13 @@ impl Server {
             places: places.to_string(),
             inherited,
         };
+        let in_admin = |error| StartError::AdminTls { error };
+        let admin_acceptor = options.admin_tls.acceptor().map_err(in_admin)?;
         let admin = listeners::admin(admin, &options)?
-            .map(|listener| Admin::start(listener, names, observed))
+            .map(|listener| match admin_acceptor.clone() {
+                Some(acceptor) => Admin::start_sealed(listener, names, acceptor, observed),
+                None => Admin::start(listener, names, observed),
+            })
             .transpose()?;
         let worker_options = worker_options(&options);
         let http2 = options.http2;
@@ -332,6 +344,7 @@ impl Server {
                     names: BackendNames::new(parts.resolver),
                     metrics: metrics.clone(),
                     acceptor,
+                    admin_acceptor,
                 },
                 options,
                 open_files,
@@ -543,6 +556,8 @@ struct Loads {
     metrics: Arc<Metrics>,
     /// Who shows the sites' certificates, if clients speak TLS.
     acceptor: Option<Arc<Acceptor>>,
+    /// And who shows the admin listener's.
+    admin_acceptor: Option<Arc<Acceptor>>,
 }
 
 /// Starts what loads sites anew, and finds backends that are elsewhere, for the workers.
@@ -558,6 +573,7 @@ fn start_reloads(
         mut names,
         metrics,
         acceptor,
+        admin_acceptor,
     } = loads;
     let (current, inboxes) = (current.clone(), workers.inboxes().to_vec());
     let (served, told) = (current.clone(), inboxes.clone());
@@ -582,10 +598,17 @@ fn start_reloads(
     };
     let serve = move |loaded: Loaded| {
         let reloaded = serve(loaded, &current, &inboxes, acceptor.as_deref());
+        let renewed = match &admin_acceptor {
+            Some(acceptor) => options.admin_tls.renew(acceptor),
+            None => Ok(()),
+        };
+        let renewed = renewed.inspect_err(|error| {
+            tracing::error!("the admin listener keeps its certificates: {error}");
+        });
         if let Some(limit) = open_files {
             open_files::check(&options, &current.sites(), limit);
         }
-        reloaded
+        reloaded.and(renewed)
     };
     Ok(Reloads::start(loader, serve, meanwhile)?)
 }

@@ -6,6 +6,7 @@
 //! - [`memory`]: memory of donors in the address space of a program;
 //! - [`channel`]: the paper's CRMA, RDMA and QPair;
 //! - [`nic`]: interfaces whose frames go out by another machine's;
+//! - [`identity`]: who a party is, by certificates, and connections in TLS;
 //! - [`remote`]: the same memory for programs that know of it, over the paper's channels;
 //! - [`accelerator`]: jobs that a donor's accelerators do, by mailboxes;
 //! - [`mod@bench`]: what all that costs, beside the least that it could;
@@ -17,6 +18,7 @@ mod ask;
 pub mod bench;
 pub mod channel;
 mod guests;
+pub mod identity;
 mod incoming;
 pub mod loan;
 pub mod memory;

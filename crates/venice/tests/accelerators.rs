@@ -356,7 +356,7 @@ fn a_donor_that_ends_or_lies_is_named() {
                 let error = fft.run(&Job::Transform { inverse, points });
                 let error = error.expect_err("its donor is gone").to_string();
                 let name = match place {
-                    Place::Tcp(address) => address.to_string(),
+                    Place::Tcp(address) | Place::Sealed(address, _) => address.to_string(),
                     Place::Local(path) => path.display().to_string(),
                 };
                 let wanted = format!("the accelerator fft of {name} is lost");

@@ -60,7 +60,7 @@ fn who_shows_no_key_keeps_nobody_out() {
     for (place, sharing) in places.iter().zip(BOTH) {
         // As many as there are places.
         let stranger = || match place {
-            Place::Tcp(_) => tcp(),
+            Place::Tcp(_) | Place::Sealed(..) => tcp(),
             Place::Local(path) => UnixStream::connect(path).expect("the donor").into(),
         };
         let strangers: Vec<_> = (0..4).map(|_| stranger()).collect();

@@ -27,7 +27,8 @@ const HOME: &str = "
     join author on a_id = item.i_a_id
     order by item.i_id";
 
-const FORTUNES: &str = "select id, message from long_fortune";
+const FORTUNES: &str = "select id, message from fortune";
+const LONG_FORTUNES: &str = "select id, message from long_fortune";
 
 /// What a page asks (services/bookstore/pages, services/fortunes/pages).
 #[derive(Clone, Copy)]
@@ -36,9 +37,10 @@ pub(crate) enum Asked {
     Best,
     Home,
     Fortunes,
+    LongFortunes,
 }
 
-const STATEMENTS: [&str; 4] = [PRODUCT, BEST, HOME, FORTUNES];
+const STATEMENTS: [&str; 5] = [PRODUCT, BEST, HOME, FORTUNES, LONG_FORTUNES];
 
 /// Whatever keeps a page from being made.
 pub type Failed = Box<dyn std::error::Error + Send + Sync>;

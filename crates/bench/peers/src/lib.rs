@@ -1,14 +1,17 @@
-//! Pages of services/bookstore and services/fortunes for other frameworks: the same SQL, the same
-//! bytes, by the client and the templates that are among the fastest of published benchmarks
-//! (tokio-postgres with prepared statements; sailfish). Statements are pipelined over one
-//! connection, or go over a pool of them (deadpool), as is more usual in sites.
+//! Pages of services/banking (`bank`), services/bookstore and services/fortunes for other
+//! frameworks: the same SQL, the same bytes, by the client and the templates that are among the
+//! fastest of published benchmarks (tokio-postgres with prepared statements; sailfish). Statements
+//! are pipelined over one connection, or go over a pool of them (deadpool), as is more usual in
+//! sites.
 //!
 //! What the pages of Rhythm have beside, they do without: the token of a form is a constant, there
 //! is no session, and no header but those that say what comes.
 #![forbid(unsafe_code)]
 
+mod bank;
 mod database;
 
+pub use bank::Branch;
 pub use database::{Database, Failed, Told};
 
 use database::Asked;
@@ -135,9 +138,18 @@ impl Site {
         Ok(Home { items: &items }.render_once()?)
     }
 
-    /// The 200 fortunes, and one of the request's own.
+    /// The 12 fortunes, and one of the request's own.
     pub async fn fortunes(&self) -> Result<String, Failed> {
-        let rows = self.0.ask(Asked::Fortunes, &[]).await?;
+        self.told(Asked::Fortunes).await
+    }
+
+    /// The 200 fortunes, and one of the request's own.
+    pub async fn long_fortunes(&self) -> Result<String, Failed> {
+        self.told(Asked::LongFortunes).await
+    }
+
+    async fn told(&self, fortunes: Asked) -> Result<String, Failed> {
+        let rows = self.0.ask(fortunes, &[]).await?;
         let mut fortunes: Vec<Fortune<'_>> = (rows.iter())
             .map(|row| Fortune {
                 id: row.get(0),

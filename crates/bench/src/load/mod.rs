@@ -17,6 +17,7 @@
 //! it kept waiting (no coordinated omission): answers that come after the measurement count, too,
 //! and users who found no session free until its end as having waited until then.
 
+mod again;
 mod banking;
 mod bookstore;
 mod client;
@@ -29,11 +30,12 @@ mod tls;
 mod walk;
 mod worker;
 
+pub(crate) use again::{Again, Asked};
 pub use banking::{Banking, Page};
 pub(crate) use banking::{Expected, Visit};
 pub use bookstore::{Bookstore, Mix};
 pub use options::{LoadOptions, RATES};
-pub(crate) use reader::AnswerReader;
+pub(crate) use reader::{AnswerReader, inflate};
 pub use report::{Failure, FileReport, Latency, PageReport, Quality, Report};
 pub(crate) use report::{Micros, entry, latency_histogram, nanos};
 pub(crate) use rng::Rng;
@@ -139,6 +141,14 @@ pub fn run(
             run_as(options, &shop, progress)
         }
     }
+}
+
+/// As [`run`], as a workload that is told what to ask for.
+///
+/// # Errors
+/// As of [`run`].
+pub(crate) fn run_again(options: LoadOptions, again: &Again) -> Result<Report, LoadError> {
+    run_as(options, again, &mut |_| ())
 }
 
 fn run_as<W: Workload>(

@@ -18,7 +18,7 @@ const BODY_MAX: u64 = 16 * 1024 * 1024;
 pub(crate) struct Whole {
     /// How many bytes of input it took.
     pub(crate) total: usize,
-    /// Where its content is in the input; `None` if it came in chunks or compressed and is in
+    /// Where its content is in the input; `None` if it came in chunks, or was inflated, and is in
     /// [`AnswerReader::decoded`].
     pub(crate) body: Option<Range<usize>>,
 }
@@ -58,11 +58,37 @@ impl AnswerReader {
     }
 
     /// The response at the start of `data` if it is whole: all input since the end of the one
-    /// before. `ended` says that no more will come.
+    /// before. `ended` says that no more will come. Content that is compressed is inflated.
     ///
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn next(
+        &mut self,
+        data: &[u8],
+        to_head: bool,
+        ended: bool,
+    ) -> Result<Option<Whole>, String> {
+        let Some(mut whole) = self.next_as_sent(data, to_head, ended)? else {
+            return Ok(None);
+        };
+        let is_gzip = |value: &[u8]| value.eq_ignore_ascii_case(b"gzip");
+        if self.head.values(data, "content-encoding").any(is_gzip) {
+            let inflated = match whole.body.clone() {
+                // There is none to HEAD.
+                Some(body) if body.is_empty() => Vec::new(),
+                Some(body) => inflate(&data[body])?,
+                None => inflate(&self.decoded)?,
+            };
+            (self.decoded, whole.body) = (inflated, None);
+        }
+        Ok(Some(whole))
+    }
+
+    /// The same, with its content as it was sent, out of its chunks.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn next_as_sent(
         &mut self,
         data: &[u8],
         to_head: bool,
@@ -124,26 +150,15 @@ impl AnswerReader {
                 })
             }
         };
-        let Some(mut whole) = whole else {
-            return Ok(None);
-        };
-        (self.head_len, self.chunks) = (None, None);
-        let is_gzip = |value: &[u8]| value.eq_ignore_ascii_case(b"gzip");
-        if self.head.values(data, "content-encoding").any(is_gzip) {
-            let inflated = match whole.body.clone() {
-                // There is none to HEAD.
-                Some(body) if body.is_empty() => Vec::new(),
-                Some(body) => inflate(&data[body])?,
-                None => inflate(&self.decoded)?,
-            };
-            (self.decoded, whole.body) = (inflated, None);
+        if whole.is_some() {
+            (self.head_len, self.chunks) = (None, None);
         }
-        Ok(Some(whole))
+        Ok(whole)
     }
 }
 
 /// What a stream of gzip holds, which has nothing behind it.
-fn inflate(stream: &[u8]) -> Result<Vec<u8>, String> {
+pub(crate) fn inflate(stream: &[u8]) -> Result<Vec<u8>, String> {
     let mut content = Vec::new();
     let mut decoder = GzDecoder::new(stream);
     let read = decoder

@@ -74,6 +74,9 @@ pub(crate) struct Next<A> {
 
 /// The users of a worker: what they ask for, and whether they are shown the right things.
 pub(crate) trait Walk: 'static {
+    /// Whether answers are judged inflated, where they come compressed; else as they come.
+    const INFLATES: bool = true;
+
     /// What is asked of the server.
     type Ask: Copy + fmt::Debug;
     /// One user, from arrival to leaving.

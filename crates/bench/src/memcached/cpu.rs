@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 /// What the threads of a process have run, in user and kernel mode; of those that are there now.
-pub(super) fn time(pid: u32) -> io::Result<Duration> {
+pub(crate) fn time(pid: u32) -> io::Result<Duration> {
     let mut total = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         // A thread may end meanwhile.

@@ -24,7 +24,7 @@ mod answers;
 mod binary;
 mod circle;
 mod client;
-mod cpu;
+pub(crate) mod cpu;
 mod error;
 mod hello;
 mod items;

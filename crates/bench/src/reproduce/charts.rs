@@ -12,6 +12,7 @@ pub(super) use bars::{Bars, Series};
 use curves::{Curve, Curves};
 pub(super) use scatter::{Cloud, Scatter};
 use std::fmt::Display;
+pub(crate) use style::{DrawError, FONT, color};
 pub(super) use times::{Line, Panel, Times};
 
 /// The paper's line.

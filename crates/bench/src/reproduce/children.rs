@@ -23,8 +23,9 @@ const END_MAX: Timespec = Timespec {
 
 /// What is there now.
 struct Now {
-    /// By their numbers; another process may have a number later, but none is another's file.
-    processes: BTreeMap<u32, OwnedFd>,
+    /// By their numbers; another process may have a number later, but none is another's file. And
+    /// what ends each.
+    processes: BTreeMap<u32, (OwnedFd, Signal)>,
     folders: BTreeSet<PathBuf>,
 }
 
@@ -42,14 +43,13 @@ fn now() -> MutexGuard<'static, Now> {
 pub fn leave(code: i32) -> ! {
     // Held to the end: no thread starts another.
     let now = now();
-    for process in now.processes.values() {
+    for (process, signal) in now.processes.values() {
         // It may have ended by itself.
-        let _ = pidfd_send_signal(process, Signal::KILL);
+        let _ = pidfd_send_signal(process, *signal);
     }
-    for process in now.processes.values() {
-        // A file of a process can be read when it has ended, and makes no more files in a folder.
-        let mut end = [PollFd::new(process, PollFlags::IN)];
-        let _ = poll(&mut end, Some(&END_MAX));
+    for (process, _) in now.processes.values() {
+        wait(process);
+        let _ = pidfd_send_signal(process, Signal::KILL);
     }
     for folder in &now.folders {
         // A thread of ours may be making one.
@@ -58,17 +58,34 @@ pub fn leave(code: i32) -> ! {
     std::process::exit(code)
 }
 
+/// Waits until a process has ended, but for no longer than that may take. Then it makes no more
+/// files in a folder.
+fn wait(process: &OwnedFd) {
+    let mut end = [PollFd::new(process, PollFlags::IN)];
+    let _ = poll(&mut end, Some(&END_MAX));
+}
+
 /// A process that ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Process(pub(super) Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
-    pub(super) fn start(command: &mut Command) -> io::Result<Process> {
+    pub(crate) fn start(command: &mut Command) -> io::Result<Process> {
+        Process::start_to_end_by(command, Signal::KILL)
+    }
+
+    /// One that is asked to end at once, by SIGQUIT, and killed only if it does not: it has
+    /// processes of its own, or something that the system keeps.
+    pub(crate) fn start_gently(command: &mut Command) -> io::Result<Process> {
+        Process::start_to_end_by(command, Signal::QUIT)
+    }
+
+    fn start_to_end_by(command: &mut Command, signal: Signal) -> io::Result<Process> {
         let mut now = now();
         let mut child = command.spawn()?;
         match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
             Ok(file) => {
-                now.processes.insert(child.id(), file);
+                now.processes.insert(child.id(), (file, signal));
                 Ok(Process(child))
             }
             Err(error) => {
@@ -79,7 +96,18 @@ impl Process {
         }
     }
 
-    pub(super) fn end(&mut self) {
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+
+    pub(crate) fn end(&mut self) {
+        if let Some((process, signal)) = now().processes.get(&self.0.id())
+            && *signal != Signal::KILL
+        {
+            let _ = pidfd_send_signal(process, *signal);
+            wait(process);
+        }
         // It may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -95,10 +123,10 @@ impl Drop for Process {
 
 /// A temporary folder that goes when it is dropped.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub(super) fn new() -> Result<Folder, ReproduceError> {
+    pub(crate) fn new() -> Result<Folder, ReproduceError> {
         let mut now = now();
         let mut number = 0;
         loop {
@@ -117,7 +145,7 @@ impl Folder {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -145,5 +173,22 @@ mod tests {
         drop((process, one, two));
         assert!(!path.exists() && !now().processes.contains_key(&pid));
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn who_is_to_end_gently_does_and_whoever_does_not_is_killed() {
+        for (script, expected) in [
+            ("trap 'exit 7' QUIT; while :; do sleep 0.01; done", Some(7)),
+            ("trap '' QUIT; while :; do sleep 0.01; done", None),
+        ] {
+            let mut command = Command::new("sh");
+            let mut process =
+                Process::start_gently(command.args(["-c", script])).expect("there is sh");
+            // Its trap is set a moment later.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            process.end();
+            let ended = process.0.wait().expect("it was waited for");
+            assert_eq!(ended.code(), expected, "{script}");
+        }
     }
 }

@@ -33,18 +33,26 @@ mod report;
 mod rhythm;
 mod rpo;
 mod schemes;
+mod section;
 mod servers;
 mod table;
+mod venice;
 
+pub(crate) use charts::{DrawError, FONT, color};
 pub use children::leave;
+pub(crate) use children::{Folder, Process};
 pub use error::ReproduceError;
 pub use options::ReproduceOptions;
 pub use progress::ReproduceProgress;
 pub use report::{Copies, Energy, KvReport, Measured, Point, Response};
-pub use rhythm::{BEGIN, END, Effort, RhythmOptions, RhythmReport, Section, run_rhythm};
+pub use rhythm::{BEGIN, END, Effort, RhythmOptions, RhythmReport, run_rhythm};
 pub use rpo::{RpoOptions, run_rpo};
 pub use schemes::{Death, SchemeReport, SchemesReport, run_schemes};
+pub use section::Section;
 pub use servers::program_at;
+pub use venice::{Figure, VeniceEffort, VeniceOptions, VeniceReport, run_venice};
+
+pub(crate) use processors::Processors;
 
 use files::write;
 use measure::Measurer;

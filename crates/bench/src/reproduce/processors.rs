@@ -7,14 +7,14 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The processors that this thread may use; it may use them all again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Processors {
+pub(crate) struct Processors {
     before: Option<CpuSet>,
     list: Vec<usize>,
 }
 
 impl Processors {
     /// Those that there are.
-    pub(super) fn here() -> Processors {
+    pub(crate) fn here() -> Processors {
         let before = sched_getaffinity(None).ok();
         let is_ours = |cpu: &usize| before.as_ref().is_some_and(|set| set.is_set(*cpu));
         let list = (0..CpuSet::MAX_CPU).filter(is_ours).collect();
@@ -23,14 +23,19 @@ impl Processors {
 
     /// This thread, and what it starts, run where the server of this number does: no two share a
     /// processor, nor one with the load, as far as there are enough.
-    pub(super) fn of_server(&self, number: usize) {
+    pub(crate) fn of_server(&self, number: usize) {
         let servers = self.list.len().saturating_sub(1).max(1);
         self.only(number % servers);
     }
 
     /// This thread, and what it starts, run where the load does.
-    pub(super) fn of_load(&self) {
+    pub(crate) fn of_load(&self) {
         self.only(self.list.len().saturating_sub(1));
+    }
+
+    /// The numbers that the system has for the processors of the first server and of the load.
+    pub(crate) fn ends(&self) -> Option<[usize; 2]> {
+        Some([*self.list.first()?, *self.list.last()?])
     }
 
     fn only(&self, at: usize) {
@@ -44,7 +49,7 @@ impl Processors {
     }
 
     /// How the report tells of it.
-    pub(super) fn tell(&self) -> String {
+    pub(crate) fn tell(&self) -> String {
         match self.list.len() {
             0 | 1 => "servers and load share one processor".to_owned(),
             2 => "all servers on one processor, the load on the other".to_owned(),

@@ -102,7 +102,7 @@ impl Heads {
             let line = |aside: &Aside| match aside {
                 Aside::Header(name) => format!("{name}: ").into_bytes(),
                 // Its pages are the host's.
-                Aside::Stored(_) | Aside::Flash => Vec::new(),
+                Aside::Stored(_) | Aside::Flash | Aside::Proxy => Vec::new(),
             };
             let names: Vec<Vec<u8>> = page.asides.iter().map(line).collect();
             let cookie: u32 = cookie.iter().map(|text| text.length).sum();
@@ -224,7 +224,7 @@ fn fields(page: &PageProgram, headers: &HeaderSettings, date: &DateCache) -> Vec
     for (name, value) in headers.lines() {
         let is_own = |own: &Aside| match own {
             Aside::Header(own) => own.eq_ignore_ascii_case(name.as_str()),
-            Aside::Stored(_) | Aside::Flash => false,
+            Aside::Stored(_) | Aside::Flash | Aside::Proxy => false,
         };
         if !page.asides.iter().any(is_own) {
             head.header(name, value.as_bytes());

@@ -117,7 +117,7 @@ impl Resident {
                 let mut own = OWN_HEADERS.iter().chain(&SENDERS_HEADERS);
                 own.any(|own| name.eq_ignore_ascii_case(own))
             }
-            Aside::Stored(_) | Aside::Flash => true,
+            Aside::Stored(_) | Aside::Flash | Aside::Proxy => true,
         };
         if program.asides.iter().any(is_own) {
             return Err(refuse("it replaces headers that the device writes itself"));

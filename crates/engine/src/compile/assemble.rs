@@ -245,6 +245,12 @@ impl<'a> Assembly<'_, 'a> {
                     call = Some((declaration, asked.ok()));
                     break;
                 }
+                if let Some(place) = step.goes_on().filter(|_| !effects.is_empty()) {
+                    let hint = "put it before the first step that says something of the answer";
+                    let message = "the other server gives the answer, and what steps before this \
+                                   check say of it is lost";
+                    compiler.error(place, message, hint);
+                }
                 if step.is_effect() {
                     effects.push((step_number, step));
                 }

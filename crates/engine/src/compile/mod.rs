@@ -109,6 +109,7 @@ pub fn compile_within(
     let pages = &files.pages;
     routes::check(pages, &mut report);
     routes::check_proxies(&service_file.proxies, &mut report);
+    routes::check_falls_through(pages, &service_file.proxies, &mut report);
 
     let zone = zone::table(&service_file.config.service.time_zone);
     let zone: Rc<str> = zone.unwrap_or_default().into();

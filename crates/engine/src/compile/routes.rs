@@ -4,6 +4,7 @@ use crate::diagnostic::Report;
 use crate::program::{Route, Segment};
 use crate::settings::StaticSettings;
 use crate::source::PageFile;
+use crate::source::declaration::Step;
 use crate::source::keys::Text;
 use crate::source::proxy::ProxyDecl;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +75,33 @@ pub(super) fn check_proxies(proxies: &[ProxyDecl<'_>], report: &mut Report) {
     }
 }
 
+/// Where a page's requests go on to another server, a route to one has their paths.
+pub(super) fn check_falls_through(
+    pages: &[PageFile<'_>],
+    proxies: &[ProxyDecl<'_>],
+    report: &mut Report,
+) {
+    // Of one that could not be read it is not known which paths it has.
+    if proxies.iter().any(|proxy| proxy.config.matches.is_empty()) {
+        return;
+    }
+    let patterns = || proxies.iter().flat_map(|proxy| &proxy.config.matches);
+    for page in pages {
+        let Some(place) = page.header.steps.iter().find_map(Step::goes_on) else {
+            continue;
+        };
+        let mut routes = page.header.routes.iter().map(|(route, _)| route);
+        if let Some(route) =
+            routes.find(|route| !patterns().any(|pattern| pattern.has_all_of(segments_of(route))))
+        {
+            let message = format!("no [[proxy]] of service.toml has all paths of {route}");
+            let hint = "[[proxy]], and below it match = \"/**\" and to = \
+                        \"http://127.0.0.1:3000\"";
+            report.error(place, message, hint);
+        }
+    }
+}
+
 /// Warns of routes to other servers that a page or a static file hides.
 pub(super) fn warn_of_unasked(
     pages: &[PageFile<'_>],
@@ -82,7 +110,13 @@ pub(super) fn warn_of_unasked(
     static_files: &BTreeSet<String>,
     report: &mut Report,
 ) {
-    let routes = || pages.iter().flat_map(|page| &page.header.routes);
+    let answers_all = |page: &&PageFile<'_>| {
+        page.header
+            .steps
+            .iter()
+            .all(|step| step.goes_on().is_none())
+    };
+    let routes = || (pages.iter().filter(answers_all)).flat_map(|page| &page.header.routes);
     for proxy in proxies {
         for (pattern, place) in proxy.config.matches.iter().zip(&proxy.places) {
             let Some(path) = pattern.path() else {
@@ -102,6 +136,17 @@ pub(super) fn warn_of_unasked(
             }
         }
     }
+}
+
+/// The segments of a route's path, of which parameters are any.
+fn segments_of(route: &Route) -> impl Iterator<Item = Option<&str>> {
+    // The path `/` has one segment, which is empty.
+    let root = route.segments.is_empty().then_some(Some(""));
+    let segments = route.segments.iter().map(|segment| match segment {
+        Segment::Literal(text) => Some(text.as_str()),
+        Segment::Param(_) => None,
+    });
+    root.into_iter().chain(segments)
 }
 
 /// A route's path, where it has no parameters.

@@ -59,6 +59,12 @@ impl<'a> Steps<'_, 'a> {
         let result = match instead {
             Instead::Page(answer) => self.answer(compiler, answer),
             Instead::Redirect(to) => redirect_to(compiler, to),
+            Instead::Proxy(_) => {
+                let value = compiler.text_register(&Operand::text(""));
+                let name = compiler.page.aside(Aside::Proxy);
+                compiler.stage.push(Op::Header(Header { name, value }));
+                Ok(())
+            }
         };
         compiler.stage.finish_lanes(compiler.fragments);
         let block = compiler.stage.close(compiler.fragments);

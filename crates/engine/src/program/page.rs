@@ -83,6 +83,9 @@ pub enum Aside {
     Stored(u16),
     /// The message that the next page of the visitor shows that shows any.
     Flash,
+    /// In place of an answer: the request goes on to the server of the `[[proxy]]` that has its
+    /// path. The value is empty, and all else of the lane's answer is left out.
+    Proxy,
 }
 
 /// A compiled page.
@@ -177,6 +180,11 @@ impl PageProgram {
     /// Whether it leaves a message for a page that follows.
     pub fn sets_flash(&self) -> bool {
         self.asides.contains(&Aside::Flash)
+    }
+
+    /// Whether requests can go on from it to another server.
+    pub fn falls_through(&self) -> bool {
+        self.asides.contains(&Aside::Proxy)
     }
 
     /// Whether it looks at the session's cookie: it has a session, ends that of the browser as it

@@ -307,6 +307,7 @@ impl StagePrinter<'_> {
                         write!(f, "set session.{name} {value}")
                     }
                     Some(Aside::Flash) => write!(f, "flash {value}"),
+                    Some(Aside::Proxy) => f.write_str("go on to the proxy"),
                     None => write!(f, "header ?: {value}"),
                 }
             }

@@ -49,7 +49,9 @@ pub use listen::{ListenAt, NoPlace};
 pub use network::{NoNetwork, Trusted};
 pub(crate) use outside::MAKE_SECRET;
 pub use outside::{Given, Outside, Secret};
-pub use proxy::{Balance, HostSent, PatternError, ProxyConfig, ProxyPattern, ProxySettings};
+pub use proxy::{
+    Balance, HostSent, KeptBy, PatternError, ProxyConfig, ProxyPattern, ProxySettings,
+};
 pub use section::Section;
 pub use service::{Origin, ServiceConfig};
 pub(crate) use stored::STORED_MAX;

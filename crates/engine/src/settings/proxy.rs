@@ -6,6 +6,7 @@ use super::section::Section;
 use super::url::BackendUrl;
 use super::value::Value;
 use crate::{choice, section};
+use rhythm_protocol::http::head::is_token;
 use std::cmp::Ordering;
 use std::fmt::{self, Write};
 use std::num::NonZeroU32;
@@ -114,6 +115,25 @@ impl ProxyPattern {
         segments.next().is_none()
     }
 
+    /// Whether it has all paths of these segments, of which some are any that are not empty.
+    pub(crate) fn has_all_of<'s>(
+        &self,
+        mut segments: impl Iterator<Item = Option<&'s str>>,
+    ) -> bool {
+        for wanted in &self.segments {
+            let fits = match (wanted, segments.next()) {
+                (PatternSegment::Rest, _) => return true,
+                (PatternSegment::Literal(text), Some(Some(segment))) => text == segment,
+                (PatternSegment::One, Some(segment)) => segment != Some(""),
+                (_, _) => false,
+            };
+            if !fits {
+                return false;
+            }
+        }
+        segments.next().is_none()
+    }
+
     /// Which of two patterns that have a path goes before, being more specific: `Less`, this one.
     pub fn specificity(&self, other: &ProxyPattern) -> Ordering {
         self.segments.cmp(&other.segments)
@@ -168,13 +188,59 @@ choice! {
     }
 }
 
-choice! {
+/// How the server is chosen that gets a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// The one with the fewest requests under way.
+    Least,
+    /// Always the same one for what requests have in common, as long as it is well.
+    Same(KeptBy),
+}
+
+/// By what requests go to the same server. Where a request has no such value, or an empty one, it
+/// is its client's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeptBy {
+    /// Their client's address.
+    Client,
+    /// The value of a cookie of this name.
+    Cookie(String),
+    /// The value of the first field of this name, in lower case.
+    Header(String),
+}
+
+impl FromStr for Balance {
+    type Err = Mistake;
+
+    fn from_str(text: &str) -> Result<Balance, Mistake> {
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let is_name = |name: &str| is_token(name.as_bytes());
+        Ok(match words[..] {
+            ["least"] => Balance::Least,
+            ["client"] => Balance::Same(KeptBy::Client),
+            ["cookie", name] if is_name(name) => Balance::Same(KeptBy::Cookie(name.to_owned())),
+            ["header", name] if is_name(name) => {
+                Balance::Same(KeptBy::Header(name.to_ascii_lowercase()))
+            }
+            _ => {
+                return Err(Mistake::new(
+                    "`balance` must be \"least\", \"client\", \"cookie NAME\" or \"header NAME\"",
+                    "such as \"cookie JSESSIONID\"",
+                ));
+            }
+        })
+    }
+}
+
+fn balance(text: String) -> Result<String, Mistake> {
+    text.parse::<Balance>().map(|_| text)
+}
+
+impl ProxySettings {
     /// How the server is chosen that gets a request.
-    pub enum Balance {
-        /// The one with the fewest requests under way.
-        Least = "least",
-        /// Always the same one for a client's address, as long as it is well.
-        Client = "client",
+    pub fn balance(&self) -> Balance {
+        // It was read as such.
+        self.balance.parse().unwrap_or(Balance::Least)
     }
 }
 
@@ -195,8 +261,10 @@ section! {
         /// The Host that the server is told: the client's, or that of the server's URL.
         host: HostSent = HostSent::Client; choice(HostSent::WORDS),
         /// Which of several servers gets a request: `"least"`, the one with the fewest under way;
-        /// `"client"`, always the same one for a client's address, as long as it is well.
-        balance: Balance = Balance::Least; choice(Balance::WORDS),
+        /// `"client"`, always the same one for a client's address, as long as it is well;
+        /// `"cookie NAME"` and `"header NAME"`, the same one for the value of that cookie or header
+        /// field, and for the client's address where a request has none.
+        balance: String = "least".to_owned(); text(balance),
         /// For servers of `https://`: a file with the certificates (PEM) of those who may have
         /// signed the servers', in place of the system's.
         tls_ca: String = String::new(); text(Ok),
@@ -305,6 +373,31 @@ mod tests {
             ("/a?b", PatternError::Impossible),
         ] {
             assert_eq!(text.parse::<ProxyPattern>(), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_balance_is_a_word_or_names_what_keeps_requests_together() {
+        let same = |by| Ok(Balance::Same(by));
+        let wrong = "such as \"cookie JSESSIONID\"".to_owned();
+        for (text, balance) in [
+            ("least", Ok(Balance::Least)),
+            ("client", same(KeptBy::Client)),
+            (
+                "cookie JSESSIONID",
+                same(KeptBy::Cookie("JSESSIONID".to_owned())),
+            ),
+            (
+                "header X-Tenant",
+                same(KeptBy::Header("x-tenant".to_owned())),
+            ),
+            ("cookie", Err(wrong.clone())),
+            ("header X:Tenant", Err(wrong.clone())),
+            ("hash", Err(wrong.clone())),
+            ("", Err(wrong)),
+        ] {
+            let read = text.parse::<Balance>().map_err(|mistake| mistake.hint);
+            assert_eq!(read, balance, "{text}");
         }
     }
 }

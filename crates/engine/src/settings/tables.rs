@@ -47,10 +47,27 @@ section! {
         /// /healthz, /readyz, /metrics, /config).
         admin: Option<ListenAt> = Some(local(8079));
             address().or_none("no admin listener").flag("admin").restart(),
+        /// The file of a certificate, and of those between it and one that is known (PEM): TLS is
+        /// spoken at `admin`, and nothing else. It is read again by a reload.
+        admin_certificate: Option<PathBuf> = None;
+            file().or_none("no TLS at `admin`").flag("admin-certificate").restart(),
+        /// The file of its private key (PEM).
+        admin_key: Option<PathBuf> = None;
+            file().or_none("no TLS at `admin`").flag("admin-key").restart(),
+        /// A file with the certificates (PEM) of those who have signed the admin listener's
+        /// clients': who shows none of theirs learns nothing, so that it may listen where others
+        /// reach it. It is read again by a reload.
+        admin_client_ca: Option<PathBuf> = None;
+            file().or_none("whoever reaches it may ask").flag("admin-client-ca").restart(),
         /// More names by which the admin listener is asked, separated by spaces. It answers where
         /// `Host` is an address, `localhost` or one of these, and 421 otherwise: a site that has
         /// its own name lead to this machine would have a browser read it.
         admin_hosts: String = String::new(); text(host_names).restart(),
+        /// A folder in which a client of ACME (certbot, lego) puts its answers to an authority's
+        /// challenges, as its web root: GET of /.well-known/acme-challenge/TOKEN without TLS is
+        /// answered from there, for any host, and before `tls.redirect_port` sends clients on.
+        acme_webroot: Option<PathBuf> = None;
+            file().or_none("pages and routes have that path").flag("acme-webroot").restart(),
         /// Speak HTTP/2 with clients that do: over TLS by ALPN, and where they begin with it. It
         /// takes memory: docs/operations.md, *TLS*.
         http2: bool = false; switch().flag("http2").restart(),

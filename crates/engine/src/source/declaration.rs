@@ -136,6 +136,8 @@ pub(crate) enum ParamKind {
 pub(crate) enum Instead<'a> {
     Page(AnswerDecl<'a>),
     Redirect(RedirectDecl<'a>),
+    /// The request goes on to the `[[proxy]]` that has its path: where that is said.
+    Proxy(Place<'a>),
 }
 
 impl<'a> Instead<'a> {
@@ -143,14 +145,14 @@ impl<'a> Instead<'a> {
     pub(crate) fn page(&self) -> Option<&Text<'a>> {
         match self {
             Instead::Page(answer) => Some(&answer.page),
-            Instead::Redirect(_) => None,
+            Instead::Redirect(_) | Instead::Proxy(_) => None,
         }
     }
 
     /// Where it leads, if it leads elsewhere.
     pub(crate) fn redirect(&self) -> Option<&RedirectDecl<'a>> {
         match self {
-            Instead::Page(_) => None,
+            Instead::Page(_) | Instead::Proxy(_) => None,
             Instead::Redirect(redirect) => Some(redirect),
         }
     }
@@ -308,6 +310,17 @@ impl Step<'_> {
     pub(crate) fn changes_session(&self) -> bool {
         use StepKind::{SessionCreate, SessionDestroy};
         matches!(self.kind, SessionCreate { .. } | SessionDestroy)
+    }
+
+    /// Where it says that requests go on to another server, if it does.
+    pub(crate) fn goes_on(&self) -> Option<Place<'_>> {
+        match &self.kind {
+            StepKind::Check {
+                instead: Instead::Proxy(place),
+                ..
+            } => Some(*place),
+            _ => None,
+        }
     }
 
     /// Whether it does something to the answer, whatever that will be.

@@ -7,11 +7,11 @@ use super::declaration::{
     is_name,
 };
 use super::keys::{Keys, Text, TomlText, text_of};
-use crate::diagnostic::{Report, did_you_mean};
+use crate::diagnostic::{Place, Report, did_you_mean};
 use crate::kind::{Asks, Kinds};
 use rhythm_protocol::http::head::is_token;
 use rhythm_protocol::http::response::SENDERS_HEADERS;
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 /// Reads what is answered instead: `redirect`, or the page under `page_key`, with its `with`; and
 /// the `status`.
@@ -36,6 +36,25 @@ pub(crate) fn read_instead<'a>(
         }
     }
     read_redirect(keys, report).map(Instead::Redirect)
+}
+
+/// What `else` says where the request goes on to the server that a `[[proxy]]` names. No page is
+/// called so: the names of files end in `.html`.
+const PROXY: &str = "proxy";
+
+/// Whether `else` says that the request goes on to another server, and where.
+fn read_proxy<'a>(keys: &Keys<'_, 'a>, report: &mut Report) -> Option<Place<'a>> {
+    let is_proxy = |value: &DeValue<'_>| value.as_str() == Some(PROXY);
+    if !is_proxy(keys.get("else")?.get_ref()) {
+        return None;
+    }
+    for key in ["redirect", "with", "status", "flash"] {
+        if keys.has(key) {
+            let message = format!("the other server answers, so no `{key}` is looked at");
+            report.error(keys.key_place(key), message, "leave it out");
+        }
+    }
+    Some(keys.place_of("else"))
 }
 
 /// Reads `redirect` and `status`.
@@ -134,7 +153,10 @@ pub(crate) fn read_step<'a>(
         }
         "check" => {
             let condition = keys.text("check", report);
-            let instead = read_instead(&keys, "else", report);
+            let instead = match read_proxy(&keys, report) {
+                Some(place) => Some(Instead::Proxy(place)),
+                None => read_instead(&keys, "else", report),
+            };
             StepKind::Check {
                 condition,
                 instead: instead?,

@@ -99,7 +99,14 @@ impl Hosts {
     /// Hands the whole request at hand to a host.
     pub fn take(&mut self, id: HostId, mut event: Event<'_>, reading: &Reading<'_>) {
         let content = Content::Whole(reading.content());
-        self.request(id, &mut event, reading, reading.owed(), content);
+        let request = request_of(reading, reading.owed(), content);
+        self.request(id, &mut event, request);
+    }
+
+    /// Hands a whole request to a host that was taken before, for which something else did not give
+    /// the answer.
+    pub fn hand(&mut self, id: HostId, mut event: Event<'_>, request: Request<'_>) {
+        self.request(id, &mut event, request);
     }
 
     /// Hands the request whose head is at hand to a host if that takes the content in pieces; then
@@ -117,7 +124,8 @@ impl Hosts {
         let owed = (event.clients).accept(reading.connection(), reading.head())?;
         let is_tunnel = reading.head().framing() == Framing::None;
         event.clients.expect_pieces(owed.slot, is_tunnel);
-        self.request(id, &mut event, reading, owed, Content::Pieces);
+        let request = request_of(reading, owed, Content::Pieces);
+        self.request(id, &mut event, request);
         let asked_for = reading.head().expect_continue();
         reading.in_pieces(id, owed.slot);
         if asked_for && reading.bytes().is_empty() {
@@ -126,26 +134,9 @@ impl Hosts {
         Some(owed)
     }
 
-    fn request(
-        &mut self,
-        id: HostId,
-        event: &mut Event<'_>,
-        reading: &Reading<'_>,
-        owed: Owed,
-        content: Content<'_>,
-    ) {
-        let Owed {
-            slot, shape, peer, ..
-        } = owed;
+    fn request(&mut self, id: HostId, event: &mut Event<'_>, request: Request<'_>) {
+        let slot = request.slot;
         let (host, mut answers) = self.of(id, event);
-        let request = Request {
-            slot,
-            shape,
-            peer,
-            head: reading.head(),
-            bytes: reading.bytes(),
-            content,
-        };
         host.request(&mut answers, request);
         if answers.given.iter().all(|(given, _)| *given != slot) {
             let ends = host.ends_with_input();
@@ -264,5 +255,20 @@ impl Hosts {
         (self.hosts.iter())
             .filter_map(|(_, host)| host.wake_at())
             .min()
+    }
+}
+
+/// The request at hand, with what is owed to it.
+fn request_of<'a>(reading: &'a Reading<'_>, owed: Owed, content: Content<'a>) -> Request<'a> {
+    let Owed {
+        slot, shape, peer, ..
+    } = owed;
+    Request {
+        slot,
+        shape,
+        peer,
+        head: reading.head(),
+        bytes: reading.bytes(),
+        content,
     }
 }

@@ -23,6 +23,16 @@ const MARKS: &[(&[u8], Seconds)] = &[
     (b" la=", Seconds::Since),
 ];
 
+/// Where the head of a binary answer has the length of what follows it.
+const VERSION_LENGTH: std::ops::Range<usize> = 8..12;
+const HEAD_BYTES: usize = 24;
+
+/// Whether it is a binary answer to `version`.
+fn tells_version(bytes: &[u8], version: &str) -> bool {
+    bytes.starts_with(b"\x81\x0b")
+        && (bytes.get(HEAD_BYTES..)).is_some_and(|body| body.starts_with(version.as_bytes()))
+}
+
 /// Where they part, if they do.
 pub(crate) fn same(ours: &[u8], theirs: &[u8]) -> Result<(), usize> {
     let (mut our, mut their) = (0, 0);
@@ -38,6 +48,15 @@ pub(crate) fn same(ours: &[u8], theirs: &[u8]) -> Result<(), usize> {
         if versions == (true, true) {
             our += rhythm_kv::shared::VERSION.len();
             their += "1.6.18".len();
+            continue;
+        }
+        // In the binary protocol its length is told before, in the last of these bytes.
+        if tells_version(a, rhythm_kv::shared::VERSION)
+            && tells_version(b, "1.6.18")
+            && a[..VERSION_LENGTH.start] == b[..VERSION_LENGTH.start]
+        {
+            our += VERSION_LENGTH.end;
+            their += VERSION_LENGTH.end;
             continue;
         }
         if let (Some((what, x, length)), Some((_, y, other))) = (seconds(a), seconds(b)) {

@@ -481,8 +481,9 @@ impl Driver {
             let until = until.map_or(self.busy_until, |until| until.min(self.busy_until));
             asked = self.look(until, events)?;
         }
+        let mut has_looked = true;
         if events.is_empty() {
-            self.ask(until.map(|until| timespec_until(until, asked)), events)?;
+            has_looked = self.ask(until.map(|until| timespec_until(until, asked)), events)?;
         }
         let now = monotonic();
         self.sockets.now = now;
@@ -491,8 +492,11 @@ impl Driver {
             self.busy_until = now + self.busy_poll;
         }
         let (asked, unlisted) = match events.len() {
-            // The last that it did was to look.
-            0 => (now, 0),
+            // A process that is stopped, and let go on, comes from its wait without a look.
+            0 if !has_looked => (asked, 0),
+            // The last that it did was to look, when the time was up; this thread may have been
+            // kept from its core since.
+            0 => (until.map_or(now, |until| until.clamp(asked, now)), 0),
             listed if listed < events.capacity() => (asked, 0),
             _ => {
                 let others = self.listeners.len() + self.wakers.len();
@@ -519,11 +523,12 @@ impl Driver {
         }
     }
 
-    /// Has the kernel tell what is ready, within so long.
-    fn ask(&mut self, timeout: Option<Timespec>, events: &mut Vec<Event>) -> io::Result<()> {
+    /// Has the kernel tell what is ready, within so long. False: a signal ended that before.
+    fn ask(&mut self, timeout: Option<Timespec>, events: &mut Vec<Event>) -> io::Result<bool> {
         let room = spare_capacity(events);
         match epoll::wait(&self.sockets.epoll, room, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(Errno::INTR) => Ok(false),
             Err(errno) => Err(errno.into()),
         }
     }

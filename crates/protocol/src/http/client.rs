@@ -312,7 +312,17 @@ impl<'a> RequestWriter<'a> {
         target: &[u8],
         host: &str,
     ) -> RequestWriter<'a> {
-        out.extend_from_slice(method.name().as_bytes());
+        RequestWriter::of_method(out, method.name().as_bytes(), target, host)
+    }
+
+    /// As [`RequestWriter::new`], with a method of this name, which is a token.
+    pub fn of_method(
+        out: &'a mut Vec<u8>,
+        method: &[u8],
+        target: &[u8],
+        host: &str,
+    ) -> RequestWriter<'a> {
+        out.extend_from_slice(method);
         out.push(b' ');
         for byte in target {
             if TARGET.contains(*byte) {

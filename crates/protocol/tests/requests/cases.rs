@@ -22,7 +22,7 @@ pub(crate) fn summary(head: &RequestHead, bytes: &[u8], head_len: usize) -> Stri
     };
     format!(
         "{} {}?{} {} {framing} {}{}{} +{}",
-        head.method().name(),
+        text(head.method_name(bytes)),
         text(head.path(bytes)),
         text(head.query().of(bytes)),
         text(head.host().of(bytes)),

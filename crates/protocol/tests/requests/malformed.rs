@@ -61,8 +61,20 @@ fn malformed_request_lines() {
         ("GET / HTTP/3.0\r\n", Err(VersionUnsupported)),
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Err(VersionUnsupported)),
         ("get / HTTP/1.1\r\n", Err(MethodUnknown)),
-        ("BREW / HTTP/1.1\r\n", Err(MethodUnknown)),
-        ("GETT / HTTP/1.1\r\n", Err(MethodUnknown)),
+        (
+            "Propfind / HTTP/1.1\r\nHost: h\r\n\r\n",
+            Ok("Propfind /? h none keep +0"),
+        ),
+        (
+            "\r\nBREW /x?y HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc",
+            Ok("BREW /x?y h 3 keep +3"),
+        ),
+        (
+            "GETT http://h/ HTTP/1.1\r\nHost: x\r\n\r\n",
+            Ok("GETT /? h none keep +0"),
+        ),
+        ("Connect h:443 HTTP/1.1\r\n", Err(MethodUnknown)),
+        ("BREW * HTTP/1.1\r\n", Err(TargetForm)),
         ("CONNECT h:443 HTTP/1.1\r\n", Err(MethodUnknown)),
         ("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", Err(MethodUnknown)),
         ("G{T / HTTP/1.1\r\n", Err(MethodInvalid)),

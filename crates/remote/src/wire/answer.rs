@@ -327,7 +327,7 @@ fn headers<'a>(
         let aside_of_page = program.asides.get(usize::from(aside));
         let is_header = match aside_of_page.ok_or(Wrong("there is no such header"))? {
             Aside::Header(_) => true,
-            Aside::Stored(_) | Aside::Flash => false,
+            Aside::Stored(_) | Aside::Flash | Aside::Proxy => false,
         };
         // What would end a header's line (RFC 9110, section 5.5).
         if is_header && value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {

@@ -1,14 +1,15 @@
 //! `rhythm reproduce`: the charts and tables of papers.
 
 mod kv;
-mod origin;
-mod progress;
+pub(crate) mod origin;
+pub(crate) mod progress;
 mod rhythm;
 mod rpo;
+mod venice;
 
 use anyhow::{Context, Result};
 use rhythm_bench::reproduce;
-use rhythm_net::signal::{self, Signal};
+use rhythm_net::signal::{self, Signal, SignalWatch};
 use std::process::ExitCode;
 
 /// Make a paper's charts and tables, with the paper's figures beside.
@@ -23,20 +24,29 @@ enum Paper {
     Kv(kv::Kv),
     Rhythm(rhythm::Rhythm),
     Rpo(rpo::Rpo),
+    Venice(venice::Venice),
 }
 
-pub(crate) fn run(args: Args) -> Result<ExitCode> {
-    // Servers and folders are not left behind by a signal.
-    let _watch = signal::watch(|signal| match signal {
+/// Servers and folders are not left behind by a signal, as long as this is kept.
+///
+/// # Errors
+/// The system does not tell of signals.
+pub(crate) fn watch_signals() -> Result<SignalWatch> {
+    signal::watch(|signal| match signal {
         Signal::Terminate => reproduce::leave(128 + 15),
         Signal::Interrupt => reproduce::leave(128 + 2),
         Signal::Reload => reproduce::leave(128 + 1),
         Signal::User1 => {}
     })
-    .context("cannot watch for signals")?;
+    .context("cannot watch for signals")
+}
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    let _watch = watch_signals()?;
     match args.paper {
         Paper::Kv(args) => kv::run(args),
         Paper::Rhythm(args) => rhythm::run(args),
         Paper::Rpo(args) => rpo::run(args),
+        Paper::Venice(args) => venice::run(args),
     }
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::Command;
 
 /// The command line.
-pub(super) fn command() -> String {
+pub(crate) fn command() -> String {
     let words = env::args().skip(1);
     format!("rhythm {}", words.collect::<Vec<_>>().join(" "))
 }
 
 /// The commit, where the program stands in the repository that it was built in, and its version.
-pub(super) fn commit(program: &Path) -> String {
+pub(crate) fn commit(program: &Path) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let folder = program.parent().unwrap_or(Path::new("/"));
     let git = Command::new("git")

@@ -21,7 +21,7 @@ fn bar() -> Result<ProgressBar> {
 }
 
 /// What tells people how it is getting on: a bar on a terminal, elsewhere a line for each point.
-pub(super) fn by_points() -> Result<impl FnMut(ReproduceProgress<'_>)> {
+pub(crate) fn by_points() -> Result<impl FnMut(ReproduceProgress<'_>)> {
     let bar = bar()?;
     let has_bar = io::stderr().is_terminal();
     Ok(move |now: ReproduceProgress<'_>| {
@@ -38,7 +38,7 @@ pub(super) fn by_points() -> Result<impl FnMut(ReproduceProgress<'_>)> {
 }
 
 /// The same for many runs: a bar on a terminal, elsewhere a line for each tenth of them.
-pub(super) fn by_runs() -> Result<impl FnMut(usize, usize)> {
+pub(crate) fn by_runs() -> Result<impl FnMut(usize, usize)> {
     let bar = bar()?;
     let has_bar = io::stderr().is_terminal();
     bar.set_message("runs");

@@ -202,7 +202,7 @@ fn parts(
     let hardware = hardware.inspect_err(|error| tracing::debug!("CPUs count nothing: {error}"));
     Ok(Parts {
         hardware: hardware.ok(),
-        policy: options.policy(&classifier)?,
+        policy: options.policy(&classifier, state.is_none())?,
         switcher,
         fewer,
         classifier,

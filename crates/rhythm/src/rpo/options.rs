@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rhythm_rpo::classifier::{Classifier, Friendly};
 use rhythm_rpo::collector::Form;
 use rhythm_rpo::cpus::CpuSet;
-use rhythm_rpo::policy::{Fixed, Learned, LearnedSettings, Majority, Policy};
+use rhythm_rpo::policy::{Fixed, Learned, LearnedSettings, Majority, Policy, Watching};
 use rhythm_rpo::setting::Setting;
 use rhythm_rpo::switcher::{
     Affinity, Cgroup, Dry, Pidfile, SmtControl, Switcher, open_unit, unit_cpus,
@@ -286,15 +286,20 @@ impl Options {
         Ok(classifier)
     }
 
-    /// How it chooses, with these classes.
-    pub(super) fn policy(&self, classifier: &Classifier) -> Result<Box<dyn Policy + Send>> {
+    /// How it chooses, with these classes; where nothing is switched, never by trying.
+    pub(super) fn policy(
+        &self,
+        classifier: &Classifier,
+        only_watches: bool,
+    ) -> Result<Box<dyn Policy + Send>> {
         let knows = || {
             classifier
                 .table()
                 .classes()
                 .any(|class| class.friendly.is_some())
         };
-        Ok(match self.policy.unwrap_or(PolicyName::Learned) {
+        let rule: Box<dyn Policy + Send> = match self.policy.unwrap_or(PolicyName::Learned) {
+            PolicyName::Learned if only_watches => return Ok(Box::new(Watching::new(None))),
             PolicyName::Learned => Box::new(Learned::new(LearnedSettings::default())),
             PolicyName::Paper => {
                 ensure!(
@@ -307,6 +312,10 @@ impl Options {
             }
             PolicyName::AllThreads => Box::new(Fixed::new(Setting::AllThreads)),
             PolicyName::OnePerCore => Box::new(Fixed::new(Setting::OnePerCore)),
+        };
+        Ok(match only_watches {
+            true => Box::new(Watching::new(Some(rule))),
+            false => rule,
         })
     }
 
@@ -353,7 +362,7 @@ mod tests {
         assert_eq!(both.policy, Some(PolicyName::Paper));
         let classifier = both.classifier().expect("classes");
         assert_eq!(classifier.table().count(), 2);
-        assert!(both.policy(&classifier).is_ok());
+        assert!(both.policy(&classifier, false).is_ok());
         assert!(Options::default().switcher(false).is_err());
         let unknown = toml::from_str::<Options>("units = 'x'").expect_err("no key");
         assert!(unknown.to_string().contains("units"));

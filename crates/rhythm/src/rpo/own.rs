@@ -13,7 +13,7 @@ use rhythm_rpo::classifier::Classifier;
 use rhythm_rpo::collector::{Counting, Totals};
 use rhythm_rpo::cpus::CpuSet;
 use rhythm_rpo::daemon::{self, Parts};
-use rhythm_rpo::policy::{Fixed, Learned, LearnedSettings, Policy};
+use rhythm_rpo::policy::{Fixed, Learned, LearnedSettings, Policy, Watching};
 use rhythm_rpo::setting::Setting;
 use rhythm_rpo::switcher::{Dry, Restore, SwitchError, Switcher};
 use rhythm_rpo::topology::{SYSFS, Topology};
@@ -112,7 +112,8 @@ pub(crate) fn start(
     };
     tracing::info!(all = %full, fewer = %fewer, "rpo controls the workers");
     let policy: Box<dyn Policy + Send> = match how {
-        How::Learned | How::Advise => Box::new(Learned::new(LearnedSettings::default())),
+        How::Learned => Box::new(Learned::new(LearnedSettings::default())),
+        How::Advise => Box::new(Watching::new(None)),
         How::OnePerCore => Box::new(Fixed::new(Setting::OnePerCore)),
     };
     let only_watches = how == How::Advise;

@@ -5,8 +5,9 @@ use crate::logs;
 use anyhow::{Context, Result, ensure};
 use rhythm_engine::settings::LogFormat;
 use rhythm_net::signal::{self, Signal};
-use rhythm_venice::agent::server::{Handle, Options, Server};
+use rhythm_venice::agent::server::{Handle, Options, Server, Trust};
 use rhythm_venice::agent::{Lender, LendsNothing, Settings};
+use rhythm_venice::identity::Identity;
 use rhythm_venice::memory::donor::Donor;
 use rhythm_venice::name::NodeName;
 use rhythm_venice::secret::Secret;
@@ -28,13 +29,18 @@ pub(crate) struct Args {
     #[arg(default_value = "127.0.0.1:7200")]
     monitor: SocketAddr,
 
-    /// The secret that it shares with the monitor: a file that its owner alone can read
-    #[arg(long, value_name = "FILE")]
-    key_file: PathBuf,
+    /// Who this machine is, as `rhythm venice join` has made it: all is encrypted then
+    #[arg(long, value_name = "DIR", required_unless_present = "key_file")]
+    identity: Option<PathBuf>,
 
-    /// What this machine is called, as no other of the monitor is
-    #[arg(long, value_name = "NAME")]
-    name: NodeName,
+    /// Without TLS: the secret that it shares with the monitor, a file that its owner alone can
+    /// read
+    #[arg(long, value_name = "FILE", conflicts_with = "identity")]
+    key_file: Option<PathBuf>,
+
+    /// What this machine is called, as no other of the monitor is [default: as --identity has it]
+    #[arg(long, value_name = "NAME", required_unless_present = "identity")]
+    name: Option<NodeName>,
 
     /// Where it stands, from the largest to the smallest, such as hall1/rack2: memory is borrowed
     /// of machines that are near
@@ -74,7 +80,8 @@ pub(crate) struct Args {
     #[arg(default_value = "127.0.0.1:0")]
     donor: SocketAddr,
 
-    /// Take addresses that other machines reach, though nothing on the way there is encrypted
+    /// Take addresses that other machines reach, though nothing on the way there is encrypted; with
+    /// --identity, encrypt what is said with the monitor and not what is lent
     #[arg(long)]
     plain_network: bool,
 
@@ -114,20 +121,57 @@ fn octal(text: &str) -> Result<u32, &'static str> {
         .ok_or("an octal number such as 660")
 }
 
-/// What lends so much of this machine's memory, at this address.
-fn lender(lend: u64, at: SocketAddr) -> Result<Box<dyn Lender>> {
+/// What lends so much of this machine's memory, at this address; between machines in TLS where
+/// there is an identity.
+fn lender(lend: u64, at: SocketAddr, identity: Option<&Identity>) -> Result<Box<dyn Lender>> {
     if lend == 0 {
         return Ok(Box::new(LendsNothing));
     }
-    let donor = Donor::start(at, lend);
+    let donor = match identity.filter(|_| !at.ip().is_loopback()) {
+        Some(identity) => Donor::start_sealed(at, lend, identity),
+        None => Donor::start(at, lend),
+    };
     let donor = donor.with_context(|| format!("--donor {at}: it cannot be listened on"))?;
     Ok(Box::new(donor))
 }
 
+/// What is shown to the monitor, and the identity where that is one.
+fn trust(args: &Args) -> Result<(Trust, Option<Arc<Identity>>)> {
+    let Some(folder) = &args.identity else {
+        let file = args.key_file.as_deref();
+        let file = file.context("say --identity DIR, which `rhythm venice join` makes")?;
+        return Ok((Trust::Secret(Secret::read(file)?), None));
+    };
+    // Programs are told where it is, wherever they run.
+    let whole = folder
+        .canonicalize()
+        .with_context(|| format!("--identity {}", folder.display()))?;
+    let identity = common::identity(&whole)?;
+    Ok((
+        Trust::Identity(Arc::clone(&identity), whole),
+        Some(identity),
+    ))
+}
+
+/// What this machine is called: as its certificate has it.
+fn name(args: &Args, identity: Option<&Identity>) -> Result<NodeName> {
+    let certified = identity.map(Identity::node).transpose()?;
+    if let (Some(name), Some(certified)) = (&args.name, certified) {
+        ensure!(
+            name == certified,
+            "--name {name}: the certificate in --identity is of {certified}; leave --name out, or \
+             join by a token for {name}"
+        );
+    }
+    let name = certified.or(args.name.as_ref());
+    name.cloned().context("say --name NAME")
+}
+
 pub(super) fn run(args: Args) -> Result<ExitCode> {
-    common::may_be_plain("--monitor", args.monitor, args.plain_network)?;
-    common::may_be_plain("--probe", args.probe, args.plain_network)?;
-    common::may_be_plain("--donor", args.donor, args.plain_network)?;
+    let may = args.plain_network || args.identity.is_some();
+    common::may_be_plain("--monitor", args.monitor, may)?;
+    common::may_be_plain("--probe", args.probe, may)?;
+    common::may_be_plain("--donor", args.donor, may)?;
     ensure!(
         !args.donor.ip().is_unspecified(),
         "--donor {}: name the address by which borrowers reach it: they are told this one",
@@ -138,8 +182,11 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         "--probe {}: name a port",
         args.probe
     );
-    let secret = Secret::read(&args.key_file)?;
-    let lender = lender(args.lend, args.donor)?;
+    logs::start(LogFormat::Text)?;
+    let (trust, identity) = trust(&args)?;
+    let name = name(&args, identity.as_deref())?;
+    let sealing = identity.as_deref().filter(|_| !args.plain_network);
+    let lender = lender(args.lend, args.donor, sealing)?;
     let started = Arc::new(OnceLock::<Handle>::new());
     let of_signals = Arc::clone(&started);
     let is_leaving = AtomicBool::new(false);
@@ -151,12 +198,11 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         (_, None) => std::process::exit(0),
     })
     .context("cannot watch for signals")?;
-    logs::start(LogFormat::Text)?;
     let options = Options {
         monitor: args.monitor,
-        secret,
+        trust,
         settings: Settings {
-            name: args.name,
+            name,
             place: args.place,
             probe: args.probe,
             size: args.lend,

@@ -21,7 +21,8 @@ use std::process::ExitCode;
 /// 17), and messages whose credits go as messages or by CRMA (Figure 18). At last jobs by
 /// accelerators of the donor, shared and exclusive, beside the same jobs done here, and several
 /// accelerators at once (Figure 16a, of which the paper's text says: almost linear). Both processes
-/// share this machine's processors, so no more than these can work at once.
+/// share this machine's processors, so no more than these can work at once. And two programs whose
+/// data is remote, by each channel, also with a relay on the way (Figures 5 and 6).
 ///
 /// What is compared takes turns, and a figure is the median of the rounds; the ratio behind it is
 /// the median of each round's. On a machine that does something else meanwhile, only the ratios
@@ -66,6 +67,8 @@ enum Named {
     Credits,
     /// Jobs by accelerators of a donor
     Accelerators,
+    /// PageRank and transactions whose data is remote, by channel, and a relay on the way
+    Programs,
 }
 
 /// What is written as JSON.
@@ -98,6 +101,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
                 Named::Channels => Part::Channels,
                 Named::Credits => Part::Credits,
                 Named::Accelerators => Part::Accelerators,
+                Named::Programs => Part::Programs,
             })
             .collect(),
     };

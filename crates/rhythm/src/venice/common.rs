@@ -1,9 +1,12 @@
 //! What the commands of `rhythm venice` have in common: how values are read, and which addresses
 //! are refused.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rhythm_protocol::http::uri::is_host_name;
-use std::net::SocketAddr;
+use rhythm_venice::identity::Identity;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A time, such as `500ms`, `2s` or `1m`.
@@ -60,13 +63,40 @@ pub(super) fn host_name(text: &str) -> Result<String, &'static str> {
     }
 }
 
+/// The address of somebody who is named.
+pub(super) fn resolve(named: &str, who: &str, example: &str) -> Result<SocketAddr> {
+    let addresses = named.to_socket_addrs().ok();
+    addresses
+        .and_then(|mut addresses| addresses.next())
+        .with_context(|| format!("there is no {who} {named}: give HOST:PORT, such as {example}"))
+}
+
+/// An identity, whose owner is told where it is over soon.
+pub(super) fn identity(folder: &Path) -> Result<Arc<Identity>> {
+    let identity = Identity::open(folder)?;
+    if identity.expires_soon() {
+        let days = identity.left().as_secs() / 86_400;
+        tracing::warn!(
+            folder = %folder.display(), days,
+            "the certificate is soon over: join again (rhythm venice token, rhythm venice join)"
+        );
+    }
+    Ok(Arc::new(identity))
+}
+
+/// How borrowers are spoken with, behind an address.
+pub(super) fn in_tls(identity: Option<&Identity>) -> String {
+    identity.map_or_else(String::new, |own| format!(" in TLS as {}", own.party()))
+}
+
 /// Refuses an address that others reach, unless they may.
 pub(super) fn may_be_plain(flag: &str, address: SocketAddr, may: bool) -> Result<()> {
     ensure!(
         may || address.ip().is_loopback(),
         "{flag} {address}: what goes there is neither encrypted nor protected from being changed \
-         on its way, keys of loans among it. On a network of which all machines are trusted, say \
-         --plain-network"
+         on its way, keys of loans among it. Give each machine an identity instead of --key-file \
+         (rhythm venice token, rhythm venice join), and all is encrypted; or, on a network of \
+         which all machines are trusted, say --plain-network"
     );
     ensure!(
         !address.ip().is_unspecified(),

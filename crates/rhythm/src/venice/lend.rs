@@ -8,6 +8,7 @@ use rhythm_engine::settings::LogFormat;
 use rhythm_net::signal::{self, Signal};
 use rhythm_venice::accelerator::donor::{Accelerators, Options};
 use rhythm_venice::accelerator::request::Kind;
+use rhythm_venice::identity::Identity;
 use rhythm_venice::loan::LoanKey;
 use rhythm_venice::memory::donor::Donor;
 use std::net::SocketAddr;
@@ -68,8 +69,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
 
+    /// Who this machine is, as `rhythm venice join` has made it: borrowers are spoken with in TLS,
+    /// and must have an identity of the same monitor, too (run --identity)
+    #[arg(long, value_name = "DIR")]
+    identity: Option<PathBuf>,
+
     /// Listen to other machines, although pages, jobs and key are not encrypted on their way
-    #[arg(long)]
+    #[arg(long, conflicts_with = "identity")]
     plain_network: bool,
 }
 
@@ -92,9 +98,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     ];
     for (flag, listen) in lent.into_iter().flatten() {
         ensure!(
-            listen.ip().is_loopback() || args.plain_network,
-            "{flag} {listen} is reached by other machines, and nothing is encrypted: listen on \
-             127.0.0.1, or, on a network that is yours alone, give --plain-network"
+            listen.ip().is_loopback() || args.plain_network || args.identity.is_some(),
+            "{flag} {listen} is reached by other machines, and nothing is encrypted: give \
+             --identity (rhythm venice join), listen on 127.0.0.1, or, on a network that is yours \
+             alone, give --plain-network"
         );
     }
     ensure!(
@@ -110,6 +117,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             "--accelerators has {kind} twice: say how many by {kind}=N"
         );
     }
+    let identity = args.identity.as_deref().map(common::identity).transpose()?;
     let key = key::read_or_make(&args.key_file)?;
     let (sender, ended) = mpsc::channel();
     let _watch = signal::watch(move |signal| {
@@ -118,21 +126,29 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         }
     })?;
     let _memory = match args.memory {
-        Some(memory) => Some(lend_memory(&args, memory, &key)?),
+        Some(memory) => Some(lend_memory(&args, memory, &key, identity.as_deref())?),
         None => None,
     };
     let _accelerators = match args.accelerators.is_empty() {
         true => None,
-        false => Some(lend_accelerators(&args, key)?),
+        false => Some(lend_accelerators(&args, key, identity.as_deref())?),
     };
     // The sender is gone only with its thread: then nothing can end this orderly, either.
     let _ = ended.recv();
     Ok(ExitCode::SUCCESS)
 }
 
-fn lend_memory(args: &Args, memory: u64, key: &LoanKey) -> Result<Donor> {
-    let mut donor = Donor::start(args.listen, memory)
-        .with_context(|| format!("cannot listen on {}", args.listen))?;
+fn lend_memory(
+    args: &Args,
+    memory: u64,
+    key: &LoanKey,
+    identity: Option<&Identity>,
+) -> Result<Donor> {
+    let mut donor = match identity {
+        Some(identity) => Donor::start_sealed(args.listen, memory, identity),
+        None => Donor::start(args.listen, memory),
+    }
+    .with_context(|| format!("cannot listen on {}", args.listen))?;
     if let Some(socket) = &args.socket {
         donor
             .listen_locally(socket)
@@ -141,15 +157,20 @@ fn lend_memory(args: &Args, memory: u64, key: &LoanKey) -> Result<Donor> {
     donor.offer(key.clone());
     for address in donor.addresses() {
         print_line(format_args!(
-            "lends {} MiB on {address}, key in {}",
+            "lends {} MiB on {address}{}, key in {}",
             memory >> 20,
+            common::in_tls(identity),
             args.key_file.display()
         ))?;
     }
     Ok(donor)
 }
 
-fn lend_accelerators(args: &Args, key: LoanKey) -> Result<Accelerators> {
+fn lend_accelerators(
+    args: &Args,
+    key: LoanKey,
+    identity: Option<&Identity>,
+) -> Result<Accelerators> {
     let listen = args.accelerators_listen;
     let options = Options {
         listen,
@@ -158,8 +179,11 @@ fn lend_accelerators(args: &Args, key: LoanKey) -> Result<Accelerators> {
         connections: 256,
         key,
     };
-    let mut donor =
-        Accelerators::start(&options).with_context(|| format!("cannot listen on {listen}"))?;
+    let mut donor = match identity {
+        Some(identity) => Accelerators::start_sealed(&options, identity),
+        None => Accelerators::start(&options),
+    }
+    .with_context(|| format!("cannot listen on {listen}"))?;
     if let Some(socket) = &args.accelerators_socket {
         donor
             .listen_locally(socket)
@@ -171,9 +195,10 @@ fn lend_accelerators(args: &Args, key: LoanKey) -> Result<Accelerators> {
         .map(|(kind, count)| format!("{count} {kind}"))
         .collect();
     print_line(format_args!(
-        "lends accelerators ({}) on {}, key in {}",
+        "lends accelerators ({}) on {}{}, key in {}",
         lent.join(", "),
         donor.address(),
+        common::in_tls(identity),
         args.key_file.display()
     ))?;
     Ok(donor)

@@ -42,6 +42,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
 
+    /// Who this machine is, as `rhythm venice join` has made it: borrowers are spoken with in TLS,
+    /// and must have an identity of the same monitor, too (nic --identity)
+    #[arg(long, value_name = "DIR")]
+    identity: Option<PathBuf>,
+
     /// Route: the interface by which borrowers' packets go on; its MTU is theirs
     #[arg(
         long,
@@ -68,13 +73,15 @@ pub(crate) struct Args {
     no_offload: bool,
 
     /// Listen to other machines, although frames and key are not encrypted on their way
-    #[arg(long)]
+    #[arg(long, conflicts_with = "identity")]
     plain_network: bool,
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     logs::start(LogFormat::Text)?;
-    common::may_be_plain("--listen", args.listen, args.plain_network)?;
+    let may = args.plain_network || args.identity.is_some();
+    common::may_be_plain("--listen", args.listen, may)?;
+    let identity = args.identity.as_deref().map(common::identity).transpose()?;
     let (onward, what) = match (args.interface, args.address, args.bridge) {
         (Some(interface), Some(address), None) => {
             let what = format!("{interface}, routed for the network of {address},");
@@ -103,11 +110,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             let _ = sender.send(());
         }
     })?;
-    let donor = Donor::start(options, args.listen, args.socket.as_deref())
-        .context("the NIC cannot be lent")?;
+    let (listen, socket) = (args.listen, args.socket.as_deref());
+    let donor = match &identity {
+        Some(identity) => Donor::start_sealed(options, listen, socket, identity),
+        None => Donor::start(options, listen, socket),
+    }
+    .context("the NIC cannot be lent")?;
     print_line(format_args!(
-        "lends {what} on {}, key in {}",
+        "lends {what} on {}{}, key in {}",
         donor.address(),
+        common::in_tls(identity.as_deref()),
         args.key_file.display()
     ))?;
     // The sender is gone only with its thread: then nothing can end this orderly, either.

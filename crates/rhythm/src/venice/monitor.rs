@@ -5,9 +5,10 @@ use crate::logs;
 use anyhow::{Context, Result, ensure};
 use rhythm_engine::settings::LogFormat;
 use rhythm_net::signal::{self, Signal};
+use rhythm_venice::identity::Authority;
 use rhythm_venice::monitor::Settings;
 use rhythm_venice::monitor::policy::{ByDistance, ByDistanceAndLoad, Policy};
-use rhythm_venice::monitor::server::{Handle, Options, Server};
+use rhythm_venice::monitor::server::{Handle, Options, Server, Trust};
 use rhythm_venice::secret::Secret;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +21,10 @@ use std::time::Duration;
 /// One runs for a group of machines, on any of them. Loans are written down before anybody is told
 /// of them, and go on while no monitor runs: it can be stopped and started again at any time.
 /// SIGTERM and SIGINT end it.
+///
+/// It speaks TLS, and takes machines alone that its authority has given a certificate: they join by
+/// `rhythm venice token` here and `rhythm venice join` there. The authority is a key in --state,
+/// made where there is none. With --key-file it does neither.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where agents reach it
@@ -31,12 +36,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     state: PathBuf,
 
-    /// The secret that it shares with its agents: a file that its owner alone can read
+    /// Without TLS: the secret that it shares with its agents, a file that its owner alone can
+    /// read. Else agents show certificates of the authority in --state (`rhythm venice token`)
     #[arg(long, value_name = "FILE")]
-    key_file: PathBuf,
+    key_file: Option<PathBuf>,
 
-    /// Take addresses that other machines reach, though nothing on the way there is encrypted
-    #[arg(long)]
+    /// With --key-file: take addresses that other machines reach, though nothing on the way there
+    /// is encrypted
+    #[arg(long, requires = "key_file")]
     plain_network: bool,
 
     /// Who is asked to lend
@@ -76,7 +83,8 @@ enum Choice {
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode> {
-    common::may_be_plain("--listen", args.listen, args.plain_network)?;
+    let may = args.plain_network || args.key_file.is_none();
+    common::may_be_plain("--listen", args.listen, may)?;
     ensure!(
         args.dead_after >= 2 * args.heartbeat,
         "--dead-after {:?}: it must be at least twice --heartbeat, or machines are taken for dead \
@@ -87,7 +95,10 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
         Choice::Distance => Box::new(ByDistance),
         Choice::Load => Box::new(ByDistanceAndLoad),
     };
-    let secret = Secret::read(&args.key_file)?;
+    let trust = match &args.key_file {
+        Some(file) => Trust::Secret(Secret::read(file)?),
+        None => Trust::Authority(Box::new(Authority::open(&args.state)?)),
+    };
     let started = Arc::new(OnceLock::<Handle>::new());
     let of_signals = Arc::clone(&started);
     let _watch = signal::watch(move |signal| match (signal, of_signals.get()) {
@@ -101,7 +112,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     let server = Server::start(Options {
         listen: args.listen,
         folder: args.state,
-        secret,
+        trust,
         settings: Settings {
             heartbeat: args.heartbeat,
             dead_after: args.dead_after,

@@ -1,12 +1,13 @@
 //! `rhythm venice nic`: an interface here whose frames go out by another machine's.
 
 use super::key;
-use super::run::resolve;
+use super::run::{resolve, sealing};
 use crate::logs;
 use crate::output::{complain, print_line};
 use anyhow::{Context, Result, anyhow};
 use rhythm_engine::settings::LogFormat;
 use rhythm_net::signal::{self, Signal};
+use rhythm_venice::name::NodeName;
 use rhythm_venice::nic::borrower::{Nic, Options};
 use rhythm_venice::nic::network::Network;
 use rhythm_venice::nic::{NicError, Stop};
@@ -42,6 +43,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
 
+    /// Who this machine is (`rhythm venice join`), for a donor that speaks TLS
+    #[arg(long, value_name = "DIR", conflicts_with = "socket")]
+    identity: Option<PathBuf>,
+
+    /// The node that is to be at --donor, by its certificate; with --identity
+    #[arg(long, value_name = "NODE", requires = "identity")]
+    donor_node: Option<NodeName>,
+
     /// The interface that is made here
     #[arg(long, value_name = "NAME", default_value = "venice0")]
     tap: String,
@@ -64,6 +73,17 @@ pub(crate) struct Args {
     no_offload: bool,
 }
 
+/// Where the donor is reached over TCP, in TLS where this machine has an identity.
+fn place(args: &Args) -> Result<Place> {
+    let donor = resolve(&args.donor)?;
+    Ok(
+        match sealing(args.identity.as_deref(), args.donor_node.as_ref())? {
+            Some(sealing) => Place::Sealed(donor, sealing),
+            None => Place::Tcp(donor),
+        },
+    )
+}
+
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     logs::start(LogFormat::Text)?;
     let stop = Stop::new().context("cannot wait for signals")?;
@@ -75,7 +95,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     })?;
     let (donor, name) = match args.socket {
         Some(path) => (Place::Local(path.clone()), path.display().to_string()),
-        None => (Place::Tcp(resolve(&args.donor)?), args.donor),
+        None => (place(&args)?, args.donor),
     };
     let options = Options {
         donor,

@@ -6,13 +6,15 @@ use crate::output::complain;
 use anyhow::{Context, Result, anyhow};
 use rhythm_engine::settings::LogFormat;
 use rhythm_venice::agent::client::{Borrowed, Client, Event};
+use rhythm_venice::identity::Sealing;
 use rhythm_venice::loan::{LoanId, LoanKey};
 use rhythm_venice::memory::run::{self, Options, RunError};
+use rhythm_venice::name::NodeName;
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -37,7 +39,7 @@ pub(crate) struct Args {
     remote: u64,
 
     /// Borrow of whom the monitor finds: the Unix socket of this machine's agent
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["donor", "key_file"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["donor", "key_file", "donor_node"])]
     agent: Option<PathBuf>,
 
     /// Who lends, without an agent: where `rhythm venice lend` listens
@@ -47,6 +49,15 @@ pub(crate) struct Args {
     /// The secret that the donor has
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+
+    /// Who this machine is (`rhythm venice join`), for a donor that speaks TLS [default: with
+    /// --agent, as the agent is]
+    #[arg(long, value_name = "DIR")]
+    identity: Option<PathBuf>,
+
+    /// The node that is to be at --donor, by its certificate; with --identity
+    #[arg(long, value_name = "NODE", requires = "identity")]
+    donor_node: Option<NodeName>,
 
     /// What is large: mappings of less stay here
     #[arg(long, value_name = "BYTES", value_parser = common::bytes, default_value = "128K")]
@@ -67,6 +78,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let donor = loan.donor;
     let options = Options {
         donor,
+        sealing: loan.sealing.clone(),
         loan: loan.id,
         key: loan.key.clone(),
         local: args.local,
@@ -84,6 +96,22 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
     complain(format_args!("rhythm venice: {}", ended.figures));
     Ok(ExitCode::from(ended.code))
+}
+
+/// How a donor is reached that is named.
+pub(super) fn sealing(
+    identity: Option<&Path>,
+    donor: Option<&NodeName>,
+) -> Result<Option<Sealing>> {
+    let Some(folder) = identity else {
+        return Ok(None);
+    };
+    let donor = donor.cloned().context(
+        "say --donor-node NODE, too: the donor must show a certificate of that node, or anybody \
+         who has one could be it",
+    )?;
+    let identity = common::identity(folder)?;
+    Ok(Some(Sealing { identity, donor }))
 }
 
 /// Why a program was not run, and what helps where nobody lends.
@@ -110,6 +138,7 @@ struct Loan {
     id: LoanId,
     key: LoanKey,
     donor: SocketAddr,
+    sealing: Option<Sealing>,
     /// Of an agent: given back when it is dropped.
     _borrowed: Option<Borrowed>,
 }
@@ -126,13 +155,28 @@ impl Loan {
                 id: LoanId(0),
                 key: key::read(key_file)?,
                 donor: resolve(&args.donor)?,
+                sealing: sealing(args.identity.as_deref(), args.donor_node.as_ref())?,
                 _borrowed: None,
             });
         };
         let client = Client::connect(agent)?;
         let borrowed = client.borrow(args.remote, PATIENCE)?;
         let (id, donor) = (borrowed.loan, borrowed.donor);
-        tracing::info!(loan = %id, %donor, bytes = borrowed.bytes, "memory is borrowed");
+        let sealing = match &borrowed.sealed {
+            None => None,
+            Some(by) => {
+                let agents = Path::new(&by.identity);
+                let folder = args.identity.as_deref().unwrap_or(agents);
+                Some(Sealing {
+                    identity: common::identity(folder)?,
+                    donor: by.node.clone(),
+                })
+            }
+        };
+        let encrypted = sealing.is_some();
+        tracing::info!(
+            loan = %id, %donor, bytes = borrowed.bytes, encrypted, "memory is borrowed"
+        );
         let tell = move || client.events().iter().for_each(tell);
         let name = "venice-events".to_owned();
         thread::Builder::new().name(name).spawn(tell)?;
@@ -140,6 +184,7 @@ impl Loan {
             id,
             key: borrowed.key.clone(),
             donor,
+            sealing,
             _borrowed: Some(borrowed),
         })
     }
@@ -159,11 +204,5 @@ fn tell(event: Event) {
 
 /// The address of a donor that is named.
 pub(super) fn resolve(donor: &str) -> Result<SocketAddr> {
-    donor
-        .to_socket_addrs()
-        .ok()
-        .and_then(|mut addresses| addresses.next())
-        .with_context(|| {
-            format!("there is no donor {donor}: give HOST:PORT, such as 10.0.0.7:7070")
-        })
+    common::resolve(donor, "donor", "10.0.0.7:7070")
 }

@@ -234,3 +234,37 @@ fn a_file_of_users_that_never_ends_keeps_no_signal_waiting() {
     });
     fs::remove_dir_all(&folder).expect("it is there");
 }
+
+#[test]
+fn who_spoke_while_it_stood_still_is_not_taken_for_silent() {
+    let folder = folder("kv-stopped");
+    let ports = folder.join("ports");
+    let _ = fs::remove_file(&ports);
+    let mut command = kv(&["-p", "-1", "-o", "idle_timeout=3"]);
+    command.env("MEMCACHED_PORT_FILENAME", &ports);
+    let mut server = command.spawn().expect("it starts");
+    let process = Pid::from_child(&server);
+    until("ports are told", || {
+        fs::read_to_string(&ports).is_ok_and(|text| text.contains('\n'))
+    });
+    let text = fs::read_to_string(&ports).expect("ports are told");
+    let port = text.trim().rsplit(' ').next().expect("a port");
+    let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it serves");
+    client.set_read_timeout(Some(NEVER)).expect("a duration");
+    let mut ask = || {
+        client.write_all(b"mn\r\n").expect("it reads");
+        let mut answer = [0; 4];
+        client.read_exact(&mut answer).map(|()| answer)
+    };
+    assert_eq!(ask().expect("an answer"), *b"MN\r\n");
+    kill_process(process, Signal::STOP).expect("it runs");
+    // It goes on when the time is over that a silent client has.
+    let goes_on = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(4500));
+        kill_process(process, Signal::CONT).expect("it is there");
+    });
+    assert_eq!(ask().expect("it is not closed"), *b"MN\r\n");
+    goes_on.join().expect("it goes on");
+    kill_process(process, Signal::TERM).expect("it is there");
+    assert!(server.wait().expect("it was started").success());
+}

@@ -1,6 +1,8 @@
 //! The server's process, from outside: how it ends, what it inherits, and what it does where the
 //! system gives it less than it wants.
 
+mod acme;
+mod admin;
 mod begin;
 mod bookstore;
 mod dashboard;

@@ -19,16 +19,23 @@ use std::time::{Duration, Instant};
 pub(crate) struct Cache {
     is_memcached: bool,
     port: u16,
+    more: Vec<String>,
     child: Option<Child>,
 }
 
 impl Cache {
     /// Starts memcached, or `rhythm kv`.
     pub(crate) fn start(is_memcached: bool) -> Cache {
+        Cache::start_with(is_memcached, &[])
+    }
+
+    /// Starts it with more options.
+    pub(crate) fn start_with(is_memcached: bool, more: &[&str]) -> Cache {
         let port = free_places(1)[0].port();
         let mut cache = Cache {
             is_memcached,
             port,
+            more: more.iter().map(|it| (*it).to_owned()).collect(),
             child: None,
         };
         cache.start_again();
@@ -53,6 +60,7 @@ impl Cache {
         self.kill();
         let mut command = self.command();
         command.args(["-l", "127.0.0.1", "-p", &self.port.to_string(), "-U", "0"]);
+        command.args(&self.more);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         self.child = Some(command.spawn().expect("it is there"));
         let start = Instant::now();
@@ -287,13 +295,18 @@ fn big_values_are_read_to_a_bound_and_a_socket_does_as_well() {
     let socket = std::env::temp_dir().join(format!("rhythm-cache-{}.sock", std::process::id()));
     let cache = Cache {
         is_memcached: true,
+        more: Vec::new(),
         port: 0,
         child: None,
     };
     let mut command = cache.command();
     command.args(["-I", "4m", "-s"]).arg(&socket);
     let child = Some(command.stderr(Stdio::null()).spawn().expect("it is there"));
-    let cache = Cache { child, ..cache };
+    let cache = Cache {
+        child,
+        more: Vec::new(),
+        ..cache
+    };
     let url = format!(
         "memcached://{}",
         socket.to_string_lossy().replace('/', "%2F")

@@ -297,3 +297,49 @@ fn requests_are_replayed_for_a_profiler_each_between_its_marks() {
         "{said}"
     );
 }
+
+#[test]
+fn figures_of_venice_are_made_and_what_is_lacking_is_said() {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reproduced-venice");
+    let _ = fs::remove_dir_all(&out);
+    let output = Command::new(env!("CARGO_BIN_EXE_rhythm"))
+        .args([
+            "reproduce",
+            "venice",
+            "--quick",
+            "--only",
+            "14",
+            "--only",
+            "18",
+        ])
+        .args(["--redis", "/no/redis", "--out"])
+        .arg(&out)
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("left out: Figure 14: /no/redis"), "{said}");
+    let read = |name: &str| fs::read_to_string(out.join(name)).expect("it is there");
+    let (text, chart) = (read("venice.md"), read("figure-18.svg"));
+    assert!(text.contains("Figure 14: /no/redis") && text.contains("Memory hot-plug"));
+    assert!(
+        text.contains("(figure-18.svg)") && chart.starts_with("<svg"),
+        "{text}"
+    );
+    let report: serde_json::Value = serde_json::from_str(&read("venice.json")).expect("JSON");
+    let table = &report["sections"][0]["table"];
+    assert_eq!(table["columns"][0]["kind"], "measured");
+    let rows = table["rows"].as_array().expect("a list");
+    let papers = rows
+        .iter()
+        .filter_map(|row| row["cells"][0]["paper"].as_f64());
+    assert_eq!(papers.collect::<Vec<f64>>(), [1.28, 1.51]);
+    let ours = rows
+        .iter()
+        .filter_map(|row| row["cells"][0]["ours"]["mean"].as_f64());
+    let ours: Vec<f64> = ours.collect();
+    assert!(
+        ours.len() == 6 && ours.iter().all(|times| *times > 0.0),
+        "{ours:?}"
+    );
+}

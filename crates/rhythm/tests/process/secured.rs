@@ -1,10 +1,11 @@
 //! Backends over TLS: PostgreSQL, Redis and HTTP, whom a site believes and whom it does not.
 
+use super::memcached::Cache;
 use super::postgres::database::{Database, PASSWORD, USER};
 use super::redis::Keeper;
 use super::server::{NEVER, Server};
 use super::site::{Site, until};
-use super::sqlite::get;
+use super::sqlite::{get, post};
 use super::tls::make;
 use crate::ring::free_places;
 use rustix::process::{Signal, geteuid};
@@ -242,6 +243,64 @@ fn a_redis_that_knows_its_clients_by_their_certificates() {
     site.write("service.toml", &table("tls_key = \"nowhere\"\n"));
     let told = check(&site.folder);
     assert!(told.contains("cannot read `tls_key`"), "{told}");
+}
+
+#[test]
+fn memcached_is_asked_over_tls_and_nobody_in_its_place() {
+    let papers = Papers::new("memcached_tls");
+    let [certificate, key] = papers.of("localhost");
+    let [other, _] = papers.of("other.test");
+    let sealed = [
+        "-Z".to_owned(),
+        format!("-o ssl_chain_cert={certificate},ssl_key={key}"),
+    ];
+    let sealed: Vec<&str> = sealed.iter().flat_map(|it| it.split(' ')).collect();
+    let cache = Cache::start_with(true, &sealed);
+    let url = cache
+        .url()
+        .replace("memcached://127.0.0.1", "memcacheds://localhost");
+    let table = |more: &str| {
+        format!("[backend.asked]\nkind = \"memcached\"\nurl = \"{url}\"\ntimeout = \"5s\"\n{more}")
+    };
+    let site = Site::new("memcached_tls", "");
+    site.write("service.toml", &table(&trusting(&certificate)));
+    site.form("put", "set = \"greeting\"\nvalue = \"{{ text }}\"", "put");
+    site.page(
+        "greeting",
+        "get = \"greeting\"\nrow = \"it(text)\"",
+        "{{ it.text }}",
+    );
+    let told = check(&site.folder);
+    assert!(
+        !told.contains("error") && !told.contains("warning"),
+        "{told}"
+    );
+    let server = Server::start(&site.folder, &[]);
+    let mut client = server.client();
+    assert_eq!(
+        post(&mut client, "/put", "name=n&text=hello").expect("an answer"),
+        200
+    );
+    assert_eq!(get(&server, "/greeting"), (200, "hello".to_owned()));
+    // One that nobody believed in has signed is none.
+    site.write("service.toml", &table(&trusting(&other)));
+    server.signal(Signal::HUP);
+    until_it_fails(&server, "/greeting");
+    let why = why(&server);
+    assert!(why.contains("UnknownIssuer"), "{why}");
+    // Keys of TLS go with an address that has it alone, and one that speaks none says so.
+    let plain = table(&trusting(&certificate)).replace("memcacheds://", "memcached://");
+    site.write("service.toml", &plain);
+    let told = check(&site.folder);
+    assert!(told.contains("`tls_ca`"), "{told}");
+    let kv = Cache::start(false);
+    let url = kv
+        .url()
+        .replace("memcached://127.0.0.1", "memcacheds://localhost");
+    let table = format!("[backend.asked]\nkind = \"memcached\"\nurl = \"{url}\"\n");
+    site.write("service.toml", &(table + &trusting(&certificate)));
+    let told = check(&site.folder);
+    assert!(told.contains("error") && told.contains("TLS"), "{told}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::server::{Client, NEVER, Server, service};
 use rustix::process::Signal;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::fs;
 use std::io::{Read, Write};
@@ -52,6 +52,11 @@ const LISTEN: [&str; 2] = ["--tls-listen", "127.0.0.1:0"];
 
 /// What a client with these certificates greets a server by.
 fn config(trusted: &[&Path]) -> Arc<ClientConfig> {
+    config_of(trusted, None)
+}
+
+/// As [`config`], with a certificate and its key that it shows if it is asked.
+pub(crate) fn config_of(trusted: &[&Path], own: Option<(&Path, PathBuf)>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for path in trusted {
         let der = CertificateDer::from_pem_file(path).expect("a certificate");
@@ -60,7 +65,16 @@ fn config(trusted: &[&Path]) -> Arc<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider);
     let builder = builder.with_safe_default_protocol_versions().expect("some");
-    Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
+    let builder = builder.with_root_certificates(roots);
+    Arc::new(match own {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let certificate = CertificateDer::from_pem_file(certificate).expect("a certificate");
+            let key = PrivateKeyDer::from_pem_file(key).expect("a key");
+            let own = builder.with_client_auth_cert(vec![certificate], key);
+            own.expect("they are one another's")
+        }
+    })
 }
 
 /// A client that has greeted the server, or why it did not.
@@ -78,6 +92,15 @@ fn greeted(
         connection.complete_io(&mut socket)?;
     }
     Ok(StreamOwned::new(connection, socket))
+}
+
+/// As [`greeted`], to be read and written.
+pub(crate) fn stream(
+    address: SocketAddr,
+    name: &str,
+    config: &Arc<ClientConfig>,
+) -> std::io::Result<impl Read + Write + Send + use<>> {
+    greeted(address, name, config)
 }
 
 pub(crate) fn client(address: SocketAddr, trusted: &Path) -> Client {

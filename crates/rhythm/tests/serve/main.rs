@@ -1,6 +1,7 @@
 //! `rhythm serve`, as it runs: what a folder may hold, and signals whatever hangs.
 
 mod attack;
+mod compare;
 mod documented;
 mod files;
 mod logs;

@@ -360,7 +360,7 @@ impl Daemon {
             if std::mem::take(&mut self.follow_due) {
                 self.follow();
             }
-            let cpus = self.cpus().clone();
+            let cpus = self.measured().clone();
             if let Some(load) = self.meter.look(&cpus, self.fewer.len(), under_way) {
                 self.load = load;
                 let decision = self.feed.controller.load(load, now);
@@ -421,6 +421,14 @@ impl Daemon {
         }
     }
 
+    /// The CPUs that the server runs on.
+    fn measured(&self) -> &CpuSet {
+        match self.only_watches {
+            true => self.switcher.full(),
+            false => self.cpus(),
+        }
+    }
+
     fn obey(&mut self, decision: &Decision, now: Duration) {
         self.decided += 1;
         if self.decisions.len() >= DECISIONS_MAX {
@@ -475,7 +483,7 @@ impl Daemon {
     /// A setting is in force after this one: what was measured is of that.
     fn is_in_force(&mut self, before: Setting) {
         self.since = self.begin.elapsed();
-        self.meter.begin_anew(&self.cpus().clone());
+        self.meter.begin_anew(&self.measured().clone());
         self.look_at_hardware(before);
     }
 

@@ -99,7 +99,8 @@ impl Snapshot {
         if let Some(trouble) = &self.trouble {
             let _ = writeln!(text, "TROUBLE      {trouble}");
         }
-        let _ = writeln!(text, "why          {}", self.explanation);
+        let why = if self.advises { "advice" } else { "why" };
+        let _ = writeln!(text, "{why:<12} {}", self.explanation);
         let _ = writeln!(
             text,
             "time         {} all threads, {} one a core",
@@ -118,7 +119,8 @@ impl Snapshot {
         );
         let _ = writeln!(
             text,
-            "requests     {} records, {} lost, {} garbage; {} under way; {} classes",
+            "requests     {} arrivals and completions told of, {} lost, {} garbage; {} under way; {} \
+             classes",
             self.counts.records,
             self.counts.lost,
             self.counts.garbage,

@@ -3,6 +3,7 @@
 //! - [`Fixed`]: all threads always (the paper's HT), or one a core always (NOHT).
 //! - [`Majority`]: the paper's rule, by classes that are known beforehand.
 //! - [`Learned`]: finds out by itself what each setting does to whom (the default).
+//! - [`Watching`]: where nothing is switched, whether there would be something to gain.
 //!
 //! The oracle, which sees into the simulated server, is the model's.
 
@@ -11,12 +12,14 @@ mod decision;
 mod fixed;
 mod learned;
 mod majority;
+mod watching;
 
 pub use batches::Batches;
 pub use decision::{Decision, Why};
 pub use fixed::Fixed;
 pub use learned::{Learned, LearnedSettings, Learning};
 pub use majority::Majority;
+pub use watching::Watching;
 
 use crate::{ClassId, Setting};
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 pub(crate) mod held;
 pub(crate) mod hosted;
+pub(crate) mod passed_on;
 pub(crate) mod refusals;
 pub(crate) mod responder;
 pub(crate) mod response;

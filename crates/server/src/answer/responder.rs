@@ -10,6 +10,7 @@ mod watched;
 
 use crate::answer::held::HeldAnswers;
 use crate::answer::hosted::HostedAnswers;
+use crate::answer::passed_on::PassedOn;
 use crate::answer::refusals::{MISDIRECTED, NO_SITE, Refusals, Refused, Why};
 use crate::answer::response::{Failures, LaneAnswers};
 use crate::answer::sessions::{Sessions, SharedRandom, milliseconds};
@@ -30,6 +31,7 @@ use rhythm_gzip::Stitcher;
 use rhythm_http::{AnswerShape, Answered, Body, Clients, Owed, Reading, write_error};
 use rhythm_net::{ConnectionId, Port, Time};
 use rhythm_protocol::http::date::DateCache;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Slots of the session array examined in each sweep, so that expired sessions are found in time.
@@ -57,6 +59,8 @@ pub(crate) struct Responder {
     hosted: HostedAnswers,
     /// What is held until the sessions' store has it.
     held: HeldAnswers,
+    /// What other servers are to answer in place of pages.
+    passed_on: VecDeque<PassedOn>,
     /// How long answers were.
     pub(crate) lengths: Lengths,
     /// Makes compressed answers.
@@ -99,6 +103,7 @@ impl Responder {
             served: Vec::new(),
             hosted: HostedAnswers::default(),
             held: HeldAnswers::default(),
+            passed_on: VecDeque::new(),
             lengths,
             stitcher: Stitcher::default(),
             line_site: None,
@@ -159,6 +164,7 @@ impl Responder {
             }),
             hosted: &mut self.hosted,
             held: &mut self.held,
+            passed_on: &mut self.passed_on,
             lengths: &mut self.lengths,
             stitcher: &mut self.stitcher,
         };

@@ -6,6 +6,7 @@
 
 use crate::answer::held::{HeldAnswers, Parts, Ready};
 use crate::answer::hosted::{Hosted, HostedAnswers, HostedLine};
+use crate::answer::passed_on::PassedOn;
 use crate::answer::sessions::{Asked, Cookie, Refused, Sessions, ToKeep};
 use crate::answer::watch::LaneWatch;
 use crate::backend::{Cause, Failure};
@@ -34,6 +35,7 @@ use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::{
     HeaderName, ResponseWriter, SameSite, SetCookie, has_no_content,
 };
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// When the next line of the log may tell of a lane that failed: by page, stage and reason.
@@ -87,6 +89,8 @@ enum Given {
     Held(u64),
     /// A file that is yet to be read.
     Stream(FileStream),
+    /// Nothing: another server is to answer the request.
+    PassedOn,
 }
 
 /// What answering the lanes of a cohort takes.
@@ -116,6 +120,7 @@ pub(crate) struct LaneAnswers<'a> {
     pub(crate) watch: Option<LaneWatch<'a>>,
     pub(crate) hosted: &'a mut HostedAnswers,
     pub(crate) held: &'a mut HeldAnswers,
+    pub(crate) passed_on: &'a mut VecDeque<PassedOn>,
     pub(crate) lengths: &'a mut Lengths,
     pub(crate) stitcher: &'a mut Stitcher,
 }
@@ -167,6 +172,11 @@ impl LaneAnswers<'_> {
                         self.took(&request, STREAM_BYTES_EXPECTED as u64);
                         self.count(&request, stream.status);
                         self.open(&request, stream);
+                        continue;
+                    }
+                    Given::PassedOn => {
+                        self.took(&request, STREAM_BYTES_EXPECTED as u64);
+                        self.pass_on(&request);
                         continue;
                     }
                 },
@@ -231,6 +241,21 @@ impl LaneAnswers<'_> {
             is_counted: true,
         };
         self.hosted.stream(request.slot, stream, hosted);
+    }
+
+    /// Another server is to answer a lane's request.
+    fn pass_on(&mut self, request: &LaneRequest) {
+        self.metrics.passed_on.add(1);
+        let (bytes, head_bytes) = self.requests.whole(request).unwrap_or_default();
+        self.passed_on.push_back(PassedOn {
+            slot: request.slot,
+            shape: request.shape,
+            site: self.site_index,
+            came: request.came(),
+            origin: self.requests.origin(request).copied().unwrap_or_default(),
+            bytes: bytes.into(),
+            head_bytes,
+        });
     }
 
     fn failed(
@@ -372,9 +397,13 @@ impl LaneAnswers<'_> {
         let asides = (cohort.output.headers.get(headers..).unwrap_or(&[]).iter())
             .take_while(|&&(of, ..)| of as usize == lane)
             .map(|&(_, aside, value)| (&page.asides[usize::from(aside)], cohort.arena.get(value)));
+        let is_passed_on = |(aside, _): (&SentAside, &[u8])| matches!(aside, SentAside::Proxy);
+        if page.falls_through && asides.clone().any(is_passed_on) {
+            return Given::PassedOn;
+        }
         let lane_headers = asides.clone().filter_map(|(aside, value)| match aside {
             SentAside::Header(HeaderKind::Framing, _) => None,
-            SentAside::Stored(_) | SentAside::Flash => None,
+            SentAside::Stored(_) | SentAside::Flash | SentAside::Proxy => None,
             SentAside::Header(kind, name) => Some((*kind, name.get(), value)),
         });
         let (site, date, now) = (self.site, self.date, self.now);
@@ -397,7 +426,7 @@ impl LaneAnswers<'_> {
                         message = Some(value);
                         (value.len() > FLASH_BYTES_MAX).then(|| "flash".to_owned())
                     }
-                    SentAside::Header(..) => None,
+                    SentAside::Header(..) | SentAside::Proxy => None,
                 });
             }
         }

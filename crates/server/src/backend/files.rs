@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// What the system said, that it is none, or longer.
-pub(super) fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?
         .take(bytes_max + 1)

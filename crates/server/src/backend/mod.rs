@@ -44,6 +44,7 @@ mod words;
 pub use answers::{QueryAnswers, Tell, Told};
 pub use awaited::{Awaited, Which};
 pub use failure::{Cause, Failure};
+pub(crate) use files::read_regular;
 pub use kind::{Kind, Opened};
 pub use password::first_line;
 pub use pool::{CircuitOptions, ConnectionPool, PoolOptions, ShareOptions};

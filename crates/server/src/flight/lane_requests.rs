@@ -67,7 +67,12 @@ struct Kept {
     conditions: Option<u32>,
     /// Index of where it comes from, if that is known.
     origin: Option<u32>,
+    /// Index of all of it, if it may go on to another server.
+    whole: Option<u32>,
 }
+
+/// A request that is kept whole: its bytes, of which so many are the head.
+pub(crate) type Whole<T> = (T, usize);
 
 /// Bytes that what is told of single requests takes for a lane at most, in tables that double when
 /// they grow: half of it for where its request comes from.
@@ -101,6 +106,7 @@ pub(crate) struct LaneRequests {
     arena: Arena,
     conditions: Vec<KeptConditions>,
     origins: Vec<KeptOrigin>,
+    wholes: Vec<Whole<View>>,
     /// Why lanes fail, where a backend said it: each different failure once, as far as a number of
     /// 8 bits goes.
     failures: Vec<Failure>,
@@ -109,6 +115,10 @@ pub(crate) struct LaneRequests {
 /// What the log tells of a request that has no more than its line, too, with what stands between
 /// its parts.
 const VERSION: &[u8] = b" HTTP/1.1\0\0";
+
+/// What stands behind the target of a request that has no field, and behind a head.
+const BARE_VERSION: &[u8] = b" HTTP/1.0";
+const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// The bit of a stage; those far behind have one together.
 fn bit_of(stage: u32) -> u64 {
@@ -126,6 +136,7 @@ impl LaneRequests {
             arena: Arena::of_share(share, texts_max.saturating_add(VERSION.len())),
             conditions: Vec::new(),
             origins: Vec::new(),
+            wholes: Vec::new(),
             failures: Vec::new(),
         }
     }
@@ -137,6 +148,7 @@ impl LaneRequests {
         self.sessions.clear();
         self.conditions.clear();
         self.origins.clear();
+        self.wholes.clear();
         self.failures.clear();
         self.arena.rest(0);
     }
@@ -340,6 +352,39 @@ impl LaneRequests {
         }
     }
 
+    /// Bytes by which a whole request of this head and content, up to its last field, is longer
+    /// than what is kept of others.
+    pub(crate) fn whole_bytes(head_bytes: usize, content: &[u8]) -> usize {
+        head_bytes + BARE_VERSION.len() + HEAD_END.len() + content.len()
+    }
+
+    /// Keeps all of the last lane's request, since it may go on to another server.
+    pub(crate) fn keep_whole(&mut self, head: &RequestHead, bytes: &[u8], content: &[u8]) {
+        let fields = head.headers().last().map(|last| last.value);
+        let (end, version) = match fields {
+            Some(last) => (last.range().end, &b""[..]),
+            // Newer ones have a Host at least.
+            None => (head.target().range().end, BARE_VERSION),
+        };
+        let mut head_bytes = 0;
+        let view = self.arena.push_with(|out| {
+            let start = out.len();
+            out.extend_from_slice(&bytes[..end]);
+            out.extend_from_slice(version);
+            out.extend_from_slice(HEAD_END);
+            head_bytes = out.len() - start;
+            out.extend_from_slice(content);
+        });
+        self.last().kept.whole = Some(self.wholes.len() as u32);
+        self.wholes.push((view, head_bytes));
+    }
+
+    /// All of a request, where it was kept.
+    pub(crate) fn whole(&self, request: &LaneRequest) -> Option<Whole<&[u8]>> {
+        let (view, head_bytes) = self.wholes[request.kept.whole? as usize];
+        Some((self.arena.get(view), head_bytes))
+    }
+
     /// A backend says why a lane fails.
     pub(crate) fn keep_failure(&mut self, lane: usize, failure: Failure) {
         let request = self.lanes[lane].as_mut();
@@ -440,6 +485,11 @@ impl LaneRequests {
                 }
             }
             into.keep_conditions(&self.conditions(&request));
+            if let Some((bytes, head_bytes)) = self.whole(&request) {
+                let view = into.arena.push(bytes);
+                into.last().kept.whole = Some(into.wholes.len() as u32);
+                into.wholes.push((view, head_bytes));
+            }
         }
     }
 }

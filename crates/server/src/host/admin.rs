@@ -6,13 +6,13 @@
 
 use crate::host::config;
 use crate::host::dashboard::{self, Shown};
-use crate::host::hangs::{self, Hangs};
 use crate::limits::options::ServerOptions;
 use crate::observe::metrics::Metrics;
 use crate::site::current::Current;
 use rhythm_net::workers::Inbox;
-use rhythm_observe::admin::{self, Observed, Told};
+use rhythm_observe::admin::{Observed, Told};
 use rhythm_observe::dashboard::{self as page, Dashboard};
+use rhythm_observe::hangs::{self, Hangs};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -41,9 +41,7 @@ impl<C> PageServer<C> {
         if self.current.drain().is_some() {
             return None;
         }
-        let workers = self.workers();
-        let hangs = || self.hangs.ailment(workers).map(Cow::Owned);
-        admin::ailment(workers).map(Cow::Borrowed).or_else(hangs)
+        self.hangs.ailment(self.workers())
     }
 
     fn workers(&self) -> &[Inbox<C>] {

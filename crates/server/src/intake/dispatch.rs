@@ -48,11 +48,17 @@ pub(crate) enum Way {
     Site(SiteAnswer),
 }
 
+/// What answers methods that nothing here knows (RFC 9110, section 9.1).
+const NOT_IMPLEMENTED: u16 = 501;
+
 /// Decides about a request for which `found` was found.
 #[inline]
 pub(crate) fn dispatch(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8]) -> Way {
     if let Some(way) = proxied(site, found, head, bytes) {
         return way;
+    }
+    if head.method() == Method::Other {
+        return Way::Site(SiteAnswer::Error(NOT_IMPLEMENTED));
     }
     Way::Site(match found {
         Found::Target(Target::Page(page), pattern) => match refusal(site, page, head, bytes) {
@@ -120,6 +126,7 @@ pub(crate) fn early_refusal(
     match found {
         Found::Target(Target::Page(page), _) => refusal(site, page, head, bytes),
         Found::Target(..) => None,
+        _ if head.method() == Method::Other => Some(NOT_IMPLEMENTED),
         Found::OtherMethod(_) => Some(405),
         Found::Nothing => Some(site.settings.nothing),
     }

@@ -1,5 +1,6 @@
 //! How to serve: what a server's owner decides.
 
+use crate::admin_tls::AdminTls;
 use crate::drain::DrainOptions;
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::CohortBytes;
@@ -14,6 +15,7 @@ use rhythm_engine::settings::{
 };
 use rhythm_http::ClientLimits;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How to serve.
@@ -29,6 +31,10 @@ pub struct ServerOptions {
     pub admin: Option<ListenAt>,
     /// More names by which the admin listener may be asked, in lower case.
     pub admin_hosts: Vec<String>,
+    /// How TLS is spoken there, if it is.
+    pub admin_tls: AdminTls,
+    /// The folder below which an ACME client puts its answers to an authority's challenges.
+    pub acme_webroot: Option<PathBuf>,
     /// What clients may do that speak HTTP/2.
     pub http2: rhythm_http2::Options,
     /// Clients that may wait to be let in by each worker.
@@ -124,6 +130,12 @@ impl ServerOptions {
             admin_hosts: (server.admin_hosts.split_ascii_whitespace())
                 .map(str::to_owned)
                 .collect(),
+            admin_tls: AdminTls {
+                certificate: server.admin_certificate.clone(),
+                key: server.admin_key.clone(),
+                client_ca: server.admin_client_ca.clone(),
+            },
+            acme_webroot: server.acme_webroot.clone(),
             backlog: server.backlog,
             workers,
             http2: http2_options(server, limits, workers),

@@ -25,6 +25,8 @@ pub struct PageMetrics {
     pub requests: Count,
     /// Answers by class of status: `[1xx, 2xx, 3xx, 4xx, 5xx]`.
     pub answers: [Count; 5],
+    /// Requests that were passed on to a proxy route, and are none of the answers.
+    pub passed_on: Count,
     /// From arrival to the launch of the first stage.
     pub queue_wait: TimeHistogram,
     /// From launch to answer.

@@ -1,6 +1,7 @@
 //! The host path: those who answer without cohorts, at once or later.
 
 use crate::flight::asker::ClientsBy;
+use crate::host::challenges::Challenges;
 use crate::host::disk::Disk;
 use crate::host::files::SharedFiles;
 use crate::proxy::SharedProxies;
@@ -15,6 +16,9 @@ pub(super) struct HostPath {
     /// Another: what other servers answer.
     pub(super) proxies: SharedProxies,
     pub(super) proxies_id: HostId,
+    /// And one more, where there is a folder for it: what proves to an authority whose names are
+    /// this server's.
+    pub(super) challenges_id: Option<HostId>,
 }
 
 impl HostPath {
@@ -34,6 +38,7 @@ impl HostPath {
         let proxies_id = hosts.find(SharedProxies::NAME);
         HostPath {
             proxies,
+            challenges_id: hosts.find(Challenges::NAME),
             proxies_id: proxies_id.expect("it was just put in"),
             hosts,
             files,

@@ -5,9 +5,11 @@
 use super::Pipeline;
 use super::host_path::HostPath;
 use super::lanes::Taken;
+use crate::answer::passed_on::PassedOn;
 use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::intake::https;
 use crate::proxy::Aim;
+use crate::site::proxy_paths::ProxyFound;
 use rhythm_http::{Event, HostId, Hosts, Incoming, Owed, Reading};
 use rhythm_net::{Client, Port, Role, Time};
 
@@ -26,6 +28,53 @@ impl Pipeline {
                 files.read(slot, self.clients.room(), now);
             }
         }
+    }
+
+    /// Has other servers answer what pages have passed on to them.
+    pub(super) fn pass_on(&mut self, port: &mut dyn Port, now: Time) {
+        while let Some(passed) = self.responder.next_passed_on() {
+            // Whose client is gone nobody waits for.
+            if let Some(came_by) = self.clients.came_by(passed.slot.connection) {
+                self.pass_one_on(port, &passed, came_by, now);
+            }
+        }
+    }
+
+    fn pass_one_on(
+        &mut self,
+        port: &mut dyn Port,
+        passed: &PassedOn,
+        (role, peer): (Role, Client),
+        now: Time,
+    ) {
+        // A reload may have taken the page away meanwhile, and even the route.
+        let epoch = self.epochs.all()[passed.site].clone();
+        let site = &epoch.site;
+        let head = passed.head().unwrap_or_default();
+        let bytes = &passed.bytes[..];
+        (self.responder).keep_line_of(Some(passed.site), (&head, bytes), role, passed.origin);
+        let status = match site.routes.find_proxy(head.method(), head.path(bytes)) {
+            ProxyFound::Proxy(route) => {
+                self.responder.line_is_proxied();
+                self.host_path.proxies.aim(Aim {
+                    route: epoch.proxies[route as usize],
+                    site: site.clone(),
+                    is_tls: https::is_tls(role),
+                    origin: passed.origin,
+                    tells_id: self.responder.tells_ids(),
+                });
+                self.responder.expect_passed_on(passed, peer, now);
+                let id = self.host_path.proxies_id;
+                let request = passed.request(peer, &head);
+                self.host_event(port, now, |hosts, event| hosts.hand(id, event, request));
+                let kept = self.responder.kept_of(passed.slot) + passed.bytes.len();
+                return self.clients.keeps_beside(port, passed.slot, kept);
+            }
+            ProxyFound::Unclear => 400,
+            ProxyFound::Nothing => site.settings.nothing,
+        };
+        let refused = (passed, peer, status);
+        (self.responder).refuse_passed_on(port, &mut self.clients, site, refused, now);
     }
 
     /// Hands a request over whose content is yet to come, if its host takes that in pieces.
@@ -55,6 +104,10 @@ impl Pipeline {
             Taken::ByHost(site, host) => {
                 self.responder.keep_line(Some(site), request, (role, peer));
                 Some(host)
+            }
+            Taken::Challenge => {
+                self.responder.keep_line(None, request, (role, peer));
+                self.host_path.challenges_id
             }
             Taken::ByProxy(site, route) => {
                 self.responder.keep_line(Some(site), request, (role, peer));

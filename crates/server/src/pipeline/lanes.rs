@@ -9,6 +9,8 @@ use crate::flash;
 use crate::flight::asker::ClientsBy;
 use crate::flight::cohorts::{CohortKey, Cohorts, NotOpen};
 use crate::flight::heavy::Heavy;
+use crate::flight::lane_requests::LaneRequests;
+use crate::host::challenges;
 use crate::host::files::STREAM_BYTES_EXPECTED;
 use crate::host::site_answer::Source;
 use crate::intake::csrf::Tokens;
@@ -38,6 +40,8 @@ pub(super) struct Intake {
     made: Vec<u8>,
     /// What tells clients apart.
     clients_by: ClientsBy,
+    /// There is a host for [`Taken::Challenge`].
+    has_challenges: bool,
 }
 
 /// What requests become lanes of, and what decides whether they may.
@@ -77,6 +81,8 @@ pub(super) enum Taken {
     ByHost(usize, HostId),
     /// Another server is, by the route of this index of the site of this index.
     ByProxy(usize, u32),
+    /// What proves to an authority whose names are this server's does, whatever site it is for.
+    Challenge,
     /// This answers it, as the site of this index does.
     BySite(usize, SiteAnswer),
     /// It is for a host that is no site's.
@@ -91,6 +97,7 @@ impl Intake {
         clients_by: ClientsBy,
         sealers: impl Iterator<Item = Sealer>,
         first_token: u32,
+        has_challenges: bool,
     ) -> Intake {
         Intake {
             parser: Parser::default(),
@@ -99,6 +106,7 @@ impl Intake {
                 .collect(),
             made: Vec::new(),
             clients_by,
+            has_challenges,
         }
     }
 
@@ -151,6 +159,12 @@ impl Intake {
     ) -> Taken {
         let request = reader.reading.request();
         let Incoming { head, bytes, .. } = request;
+        if self.has_challenges
+            && head.path(bytes).starts_with(challenges::PATH.as_bytes())
+            && !https::is_tls(reader.reading.owed().role)
+        {
+            return Taken::Challenge;
+        }
         let Some(epoch) = lanes.epochs.of(request) else {
             return match reader.may_take(0) {
                 Ok(()) => Taken::Misdirected,
@@ -243,9 +257,13 @@ impl Intake {
         }
         let head_bytes = fields.range().end;
         let texts = info.copies_max * (head_bytes + content.len()) + info.default_bytes;
+        let kept = match info.falls_through {
+            true => head_bytes + LaneRequests::whole_bytes(head_bytes, content),
+            false => head_bytes,
+        };
         // The log's line and conditions are different parts of it.
         *is_heavy = heavy.has(CohortKey::first(epoch.number, page));
-        let context = match cohorts.open(epoch, page, texts, head_bytes, *is_heavy, now) {
+        let context = match cohorts.open(epoch, page, texts, kept, *is_heavy, now) {
             Ok(context) => context,
             Err(NotOpen::NoContext) => return Taken::Not(Stall::Context),
             Err(NotOpen::NoMemory) => {
@@ -326,6 +344,9 @@ impl Intake {
         }
         if info.has_files {
             (flight.requests).keep_conditions(&Conditions::of(head, bytes));
+        }
+        if info.falls_through {
+            flight.requests.keep_whole(head, bytes, content);
         }
         epoch.metrics(page).requests.add(1);
         cohorts.filled(context);

@@ -87,7 +87,7 @@ impl Pipeline {
         now: Time,
     ) {
         match taken {
-            Taken::ByHost(..) | Taken::ByProxy(..) => {
+            Taken::ByHost(..) | Taken::ByProxy(..) | Taken::Challenge => {
                 let Owed {
                     slot, role, peer, ..
                 } = reading.owed();

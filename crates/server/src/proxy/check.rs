@@ -3,11 +3,12 @@
 
 use super::question::Question;
 use super::timers::Due;
+use super::told::Where;
 use super::upstream::Tried;
 use super::{Link, Proxies, Use};
 use crate::answer_reader::{AnswerReader, Part};
 use rhythm_http::Answers;
-use rhythm_net::{ConnectionId, Outgoing};
+use rhythm_net::{ConnectionId, Outgoing, Time};
 use rhythm_protocol::http::client::RequestWriter;
 use rhythm_protocol::http::request::Method;
 use rhythm_protocol::http::response::HeaderName;
@@ -41,7 +42,7 @@ impl Proxies {
         if !is_open && self.has_place(number, index, places) {
             return self.question(answers, number, index, Some(places));
         }
-        self.is_found(number, index, false);
+        self.is_found(number, index, false, now);
         self.question(answers, number, index, None);
     }
 
@@ -98,7 +99,7 @@ impl Proxies {
                 Err(_) => places = places.and_next(),
             }
         }
-        self.is_found(number, index, false);
+        self.is_found(number, index, false, answers.now());
     }
 
     /// The connection of a question ended before its answer: where it was not open yet, the
@@ -108,7 +109,7 @@ impl Proxies {
             route, upstream, ..
         } = *check;
         match check.is_open {
-            true => self.is_found(route, upstream, false),
+            true => self.is_found(route, upstream, false, answers.now()),
             false => self.question(answers, route, upstream, Some(check.places.and_next())),
         }
     }
@@ -156,11 +157,11 @@ impl Proxies {
         };
         let (route, upstream) = (check.route, check.upstream);
         self.drop_link(answers, id);
-        self.is_found(route, upstream, is_well);
+        self.is_found(route, upstream, is_well, answers.now());
     }
 
     /// A server is in order, or not, as was found just now.
-    pub(super) fn is_found(&mut self, number: u32, index: usize, is_well: bool) {
+    pub(super) fn is_found(&mut self, number: u32, index: usize, is_well: bool, now: Time) {
         let Some(route) = self.routes.get_mut(&number) else {
             return;
         };
@@ -173,16 +174,13 @@ impl Proxies {
         // Who waits may go on, there or elsewhere.
         route.is_again |= is_well;
         self.freed.push(number);
-        let (route, server, address) = (&*name, &*upstream.name, upstream.place());
-        match is_well {
-            true => tracing::info!(route, server, address, "a server is in order again"),
-            false => tracing::warn!(
-                route,
-                server,
-                address,
-                "a server is not in order by its `health`: others are asked, where there are any; \
-                 see what it answers there"
-            ),
-        }
+        let (server, place) = (upstream.name.clone(), upstream.place());
+        let at = Where {
+            service: None,
+            route: &name,
+            server: &server,
+            place: &place,
+        };
+        self.failures.is_found(number, at, is_well, now);
     }
 }

@@ -8,7 +8,7 @@ use super::upstream::Tried;
 use crate::answer_reader::AnswerReader;
 use crate::site::Site;
 use rhythm_http::{AnswerShape, AnswerSlot};
-use rhythm_net::{Client, ConnectionId, Outgoing, Time};
+use rhythm_net::{ConnectionId, Outgoing, Time};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -35,7 +35,8 @@ pub(super) enum Phase {
 pub(super) struct Exchange {
     pub(super) slot: AnswerSlot,
     pub(super) shape: AnswerShape,
-    pub(super) client: Client,
+    /// What it has in common with others that go to the same server.
+    pub(super) key: u64,
     /// Who holds its connection.
     pub(super) holder: Holder,
     pub(super) site: Arc<Site>,
@@ -85,7 +86,8 @@ pub(super) struct Exchange {
 pub(super) struct Asked {
     pub(super) slot: AnswerSlot,
     pub(super) shape: AnswerShape,
-    pub(super) client: Client,
+    /// What it has in common with others that go to the same server.
+    pub(super) key: u64,
     /// The client's number.
     pub(super) asker: u64,
     pub(super) site: Arc<Site>,
@@ -107,7 +109,7 @@ impl Exchange {
         Exchange {
             slot: asked.slot,
             shape: asked.shape,
-            client: asked.client,
+            key: asked.key,
             holder: Holder {
                 asker: asked.asker,
                 is_tunnel: is_upgrade,

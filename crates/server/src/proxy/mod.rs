@@ -255,12 +255,11 @@ pub(crate) fn bytes_max(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhythm_engine::settings::Balance;
 
     #[test]
     fn routes_that_follow_each_other_count_together() {
         let (mut proxies, metrics) = (Proxies::new(ClientsBy::Address), SiteMetrics::default());
-        let mut made_of = route::tests::made_of(1, Balance::Least);
+        let mut made_of = route::tests::made_of(1, "least");
         let name = made_of.config.to[0].0.clone();
         let counted = metrics.proxy(made_of.config.name(), &name);
         // As one has left who panicked.

@@ -22,7 +22,7 @@ impl Proxies {
             let Some(route) = self.routes.get_mut(&exchange.route) else {
                 unreachable!("a route stays as long as something is under way on it");
             };
-            let Some(chosen) = route.choose(exchange.client, who, exchange.tried, now) else {
+            let Some(chosen) = route.choose(exchange.key, who, exchange.tried, now) else {
                 return self.fail(answers, slot, cause.unwrap_or(Cause::NoRoom));
             };
             let most = route.settings().connections_max as usize;

@@ -86,7 +86,7 @@ impl Proxies {
         let asked = Asked {
             slot,
             shape,
-            client: peer,
+            key: route.key(peer, head, bytes),
             asker: by.number(peer, slot.connection),
             site,
             route: number,

@@ -99,7 +99,7 @@ pub(super) fn write(head: &RequestHead, bytes: &[u8], told: &Told<'_>, out: &mut
         target.extend_from_slice(query);
     }
     let headers = head.headers();
-    let mut out = RequestWriter::new(out, head.method(), &target, sent);
+    let mut out = RequestWriter::of_method(out, head.method_name(bytes), &target, sent);
     for (name, value) in passed_on(headers, bytes) {
         let is_decided_here = |known: &&str| name.as_str().eq_ignore_ascii_case(known);
         // Proxies that are trusted write them with `-`: with `_` a client said it to those.

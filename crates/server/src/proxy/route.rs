@@ -1,12 +1,16 @@
 //! A route: the servers of a `[[proxy]]`, which of them gets a request, and who waits.
 
+use super::fields::values;
 use super::shares::{Holder, Line, Popped};
 use super::upstream::{State, Upstream};
 use crate::observe::metrics::SiteMetrics;
 use crate::site::ProxyRoute;
-use rhythm_engine::settings::{Balance, ProxySettings, Trusted};
+use rhythm_engine::settings::{Balance, KeptBy, ProxySettings, Trusted};
 use rhythm_http::AnswerSlot;
 use rhythm_net::{Client, Time};
+use rhythm_protocol::http::head::Known;
+use rhythm_protocol::http::request::RequestHead;
+use rhythm_protocol::http::uri;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// See the module's text.
@@ -17,6 +21,7 @@ pub(super) struct Route {
     /// What it was made of.
     pub(super) made_of: ProxyRoute,
     pub(super) trusted: Trusted,
+    balance: Balance,
     pub(super) upstreams: Vec<Upstream>,
     /// Requests that wait for a connection: all in one line, or, where each client has a server of
     /// its own, before that.
@@ -42,15 +47,17 @@ impl Route {
                 let metrics = metrics.proxy(config.name(), name);
                 Upstream::new(name, &url.authority, peers.clone(), metrics)
             });
+        let balance = config.settings.balance();
         Route {
             site,
             // It was read before.
             trusted: config.settings.trusted_proxies.parse().unwrap_or_default(),
             upstreams: upstreams.collect(),
-            lines: match config.settings.balance {
+            lines: match balance {
                 Balance::Least => vec![Line::default()],
-                Balance::Client => vec![Line::default(); made_of.peers.len()],
+                Balance::Same(_) => vec![Line::default(); made_of.peers.len()],
             },
+            balance,
             made_of: made_of.clone(),
             is_again: false,
             under_way: 0,
@@ -63,16 +70,28 @@ impl Route {
         &self.made_of.config.settings
     }
 
-    /// The server that is to get a request of this client, which was tried with those of a bit in
-    /// `tried`; where all are aside, one of these. None where all were tried.
-    pub(super) fn choose(
-        &mut self,
-        client: Client,
-        who: Holder,
-        tried: u64,
-        now: Time,
-    ) -> Option<usize> {
-        let balance = self.settings().balance;
+    /// What a request has in common with others that go to the same server, as a number; 0 where
+    /// any gets it.
+    pub(super) fn key(&self, client: Client, head: &RequestHead, bytes: &[u8]) -> u64 {
+        let Balance::Same(by) = &self.balance else {
+            return 0;
+        };
+        let value = match by {
+            KeptBy::Client => None,
+            KeptBy::Cookie(name) => (head.known(Known::Cookie))
+                .and_then(|cookies| uri::cookie(cookies.of(bytes), name.as_bytes())),
+            KeptBy::Header(name) => values(head.headers(), bytes, name).next(),
+        };
+        match value.filter(|value| !value.is_empty()) {
+            Some(value) => hash_of(value),
+            None => hash_of(&client.address()),
+        }
+    }
+
+    /// The server that is to get a request of this [key](Route::key), which was tried with those of
+    /// a bit in `tried`; where all are aside, one of these. None where all were tried.
+    pub(super) fn choose(&mut self, key: u64, who: Holder, tried: u64, now: Time) -> Option<usize> {
+        let is_any = self.balance == Balance::Least;
         let most = self.settings().connections_max as usize;
         let count = self.upstreams.len();
         let turn = self.turn;
@@ -85,9 +104,9 @@ impl Route {
                 State::Well => (1, Time::ZERO),
                 State::Aside(until) => (2, until),
             };
-            let next = match balance {
-                Balance::Least => (!upstream.may_take(who, most), upstream.under_way as u64),
-                Balance::Client => (false, !weight(client, &upstream.name)),
+            let next = match is_any {
+                true => (!upstream.may_take(who, most), upstream.under_way as u64),
+                false => (false, !weight(key, &upstream.name)),
             };
             (rank, next)
         })?;
@@ -194,13 +213,17 @@ impl Route {
     }
 }
 
-/// How much a client is for a server: it goes to the one for which it is most, so that one that is
-/// gone changes nothing for the clients of the others (rendezvous hashing, Thaler and Ravishankar,
+/// How much a key is for a server: it goes to the one for which it is most, so that one that is
+/// gone changes nothing for the keys of the others (rendezvous hashing, Thaler and Ravishankar,
 /// 1998).
-fn weight(client: Client, upstream: &str) -> u64 {
+fn weight(key: u64, upstream: &str) -> u64 {
+    hash_of(&(key, upstream))
+}
+
+/// The same in all workers, and in all servers of a version.
+fn hash_of(what: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
-    client.address().hash(&mut hasher);
-    upstream.hash(&mut hasher);
+    what.hash(&mut hasher);
     hasher.finish()
 }
 
@@ -209,11 +232,12 @@ pub(super) mod tests {
     use super::*;
     use rhythm_engine::settings::{BackendUrl, ProxyConfig};
     use rhythm_net::Peer;
+    use rhythm_protocol::http::request::{HeadLimits, parse_head};
     use std::net::IpAddr;
     use std::time::Duration;
 
     /// Settings of a route to so many servers.
-    pub(crate) fn made_of(count: usize, balance: Balance) -> ProxyRoute {
+    pub(crate) fn made_of(count: usize, balance: &str) -> ProxyRoute {
         let urls = (0..count).map(|at| format!("http://127.0.0.1:{}", 3000 + at));
         let to = urls.map(|url| (url.clone(), url.parse::<BackendUrl>().expect("a URL")));
         let peer = |at| vec![Peer::tcp("app", ([127, 0, 0, 1], 3000 + at).into())];
@@ -222,7 +246,7 @@ pub(super) mod tests {
                 matches: vec!["/**".parse().expect("a pattern")],
                 to: to.collect(),
                 settings: ProxySettings {
-                    balance,
+                    balance: balance.to_owned(),
                     ..ProxySettings::default()
                 },
             },
@@ -230,7 +254,7 @@ pub(super) mod tests {
         }
     }
 
-    fn route(count: usize, balance: Balance) -> Route {
+    fn route(count: usize, balance: &str) -> Route {
         Route::new(0, &made_of(count, balance), &SiteMetrics::default())
     }
 
@@ -240,56 +264,55 @@ pub(super) mod tests {
 
     #[test]
     fn the_one_with_the_fewest_is_asked_and_others_in_turn() {
-        let mut route = route(3, Balance::Least);
+        let mut route = route(3, "least");
         let now = Time::from_nanos(1);
-        let chosen: Vec<_> = (0..4)
-            .map(|_| route.choose(Client::Unix, WHO, 0, now))
-            .collect();
+        let chosen: Vec<_> = (0..4).map(|_| route.choose(0, WHO, 0, now)).collect();
         assert_eq!(chosen, [Some(0), Some(1), Some(2), Some(0)]);
         route.upstreams[0].under_way = 2;
         route.upstreams[1].under_way = 1;
         route.upstreams[2].under_way = 2;
-        assert_eq!(route.choose(Client::Unix, WHO, 0, now), Some(1));
-        assert_eq!(route.choose(Client::Unix, WHO, 0b010, now), Some(2));
-        assert_eq!(route.choose(Client::Unix, WHO, 0b111, now), None);
+        assert_eq!(route.choose(0, WHO, 0, now), Some(1));
+        assert_eq!(route.choose(0, WHO, 0b010, now), Some(2));
+        assert_eq!(route.choose(0, WHO, 0b111, now), None);
     }
 
     #[test]
     fn who_fails_is_left_alone_and_then_tried_by_one() {
-        let mut route = route(2, Balance::Least);
+        let mut route = route(2, "least");
         let now = Time::from_nanos(1);
         let aside = route.settings().aside;
         assert!(route.upstreams[0].failed(1, aside, now));
         assert!(!route.upstreams[0].failed(1, aside, now), "that was told");
         for _ in 0..3 {
-            assert_eq!(route.choose(Client::Unix, WHO, 0, now), Some(1));
+            assert_eq!(route.choose(0, WHO, 0, now), Some(1));
         }
         let later = now + aside;
         for _ in 0..2 {
-            let chosen = route.choose(Client::Unix, WHO, 0, later);
+            let chosen = route.choose(0, WHO, 0, later);
             assert_eq!(chosen, Some(0), "until one tries it");
         }
         route.upstreams[0].is_tried(aside, later);
-        assert_eq!(route.choose(Client::Unix, WHO, 0, later), Some(1));
+        assert_eq!(route.choose(0, WHO, 0, later), Some(1));
         let untried = route.upstreams[0].untried();
         assert!(route.upstreams[0].reached(untried));
-        let both: Vec<_> = (0..2)
-            .map(|_| route.choose(Client::Unix, WHO, 0, later))
-            .collect();
+        let both: Vec<_> = (0..2).map(|_| route.choose(0, WHO, 0, later)).collect();
         assert!(both.contains(&Some(0)) && both.contains(&Some(1)));
         // Where all are aside, the one that was longest is asked.
         route.upstreams[1].failed(1, aside, later);
         route.upstreams[0].failed(1, aside, later + Duration::from_millis(1));
-        assert_eq!(route.choose(Client::Unix, WHO, 0, later), Some(1));
+        assert_eq!(route.choose(0, WHO, 0, later), Some(1));
     }
 
     #[test]
     fn a_client_stays_with_its_server_while_that_is_well() {
-        let mut route = route(3, Balance::Client);
+        let mut route = route(3, "client");
         let now = Time::from_nanos(1);
         let of = |route: &mut Route| -> Vec<_> {
             (0..60)
-                .map(|last| route.choose(at(last), WHO, 0, now))
+                .map(|last| {
+                    let key = route.key(at(last), &RequestHead::new(), b"");
+                    route.choose(key, WHO, 0, now)
+                })
                 .collect()
         };
         let before = of(&mut route);
@@ -300,6 +323,40 @@ pub(super) mod tests {
         route.upstreams[0].failed(1, Duration::from_secs(9), now);
         for (before, after) in before.iter().zip(of(&mut route)) {
             assert!(*before == Some(0) && after != Some(0) || *before == after);
+        }
+    }
+
+    #[test]
+    fn what_requests_name_keeps_them_together_and_few_move_when_a_server_goes() {
+        let limits = HeadLimits::default();
+        let now = Time::from_nanos(1);
+        for (balance, line) in [
+            ("cookie sid", "Cookie: other=1; sid="),
+            ("header X-Tenant", "x-tenant: "),
+        ] {
+            let key = |route: &Route, value: &str, client: u8| {
+                let bytes = format!("GET / HTTP/1.1\r\nHost: a\r\n{line}{value}\r\n\r\n");
+                let mut head = RequestHead::new();
+                parse_head(&mut head, bytes.as_bytes(), &limits).expect("a head");
+                route.key(at(client), &head, bytes.as_bytes())
+            };
+            let (mut five, mut four) = (route(5, balance), route(4, balance));
+            let mut moved = 0;
+            for value in 0..1000 {
+                let value = format!("v{value}");
+                let its = key(&five, &value, 1);
+                assert_eq!(its, key(&five, &value, 2), "whoever asks");
+                let chosen = five.choose(its, WHO, 0, now);
+                assert_eq!(five.choose(its, WHO, 0, now), chosen);
+                // The fifth is gone: its own move, and no others.
+                let after = four.choose(key(&four, &value, 1), WHO, 0, now);
+                assert!(chosen == Some(4) || chosen == after);
+                moved += usize::from(chosen == Some(4));
+            }
+            assert!((120..280).contains(&moved), "about a fifth: {moved}");
+            // Who names nothing is kept by its address.
+            assert_eq!(key(&five, "", 1), key(&five, "", 1));
+            assert_ne!(key(&five, "", 1), key(&five, "", 2));
         }
     }
 
@@ -329,7 +386,7 @@ pub(super) mod tests {
 
     #[test]
     fn who_waited_has_his_place_whoever_has_come_since() {
-        let mut route = route(1, Balance::Least);
+        let mut route = route(1, "least");
         let most = route.settings().waiting_max;
         (1..most).for_each(|ordinal| route.waits(slot(ordinal), WHO, 0));
         assert!(!route.may_wait(WHO, 0, false) && route.may_wait(WHO, 0, true));
@@ -340,7 +397,7 @@ pub(super) mod tests {
 
     #[test]
     fn who_has_a_server_of_its_own_waits_for_that_alone() {
-        let mut route = route(2, Balance::Client);
+        let mut route = route(2, "client");
         let now = Time::from_nanos(1);
         fill(&mut route);
         for (ordinal, upstream) in [(1, 0), (2, 0), (3, 1)] {
@@ -366,7 +423,7 @@ pub(super) mod tests {
 
     #[test]
     fn who_finds_no_connection_keeps_its_place() {
-        let mut route = route(2, Balance::Least);
+        let mut route = route(2, "least");
         let now = Time::from_nanos(1);
         fill(&mut route);
         for ordinal in 1..=3 {

@@ -107,6 +107,8 @@ pub(super) struct Where<'a> {
 pub(super) struct Failures {
     lines: SparseByKind<(u32, Arc<str>, Cause)>,
     asides: sparse::SparseByKind<(u32, Arc<str>)>,
+    /// What servers answer who are asked whether they are in order.
+    found: SparseByKind<(u32, Arc<str>, bool)>,
 }
 
 impl Failures {
@@ -141,5 +143,72 @@ impl Failures {
                 cause.cure()
             );
         }
+    }
+
+    /// A server is in order again, or is not any more. One that changes its mind all the time fills
+    /// no log.
+    pub(super) fn is_found(&mut self, route: u32, at: Where<'_>, is_well: bool, now: Time) {
+        let Some(left_out) = self.tells_found(route, at.server, is_well, now) else {
+            return;
+        };
+        let Where {
+            service,
+            route,
+            server,
+            place: address,
+        } = at;
+        let server = &**server;
+        match is_well {
+            true => tracing::info!(
+                service,
+                route,
+                server,
+                address,
+                left_out,
+                "a server is in order again"
+            ),
+            false => tracing::warn!(
+                service,
+                route,
+                server,
+                address,
+                left_out,
+                "a server is not in order by its `health`: others are asked, where there are any; \
+                 see what it answers there"
+            ),
+        }
+    }
+
+    /// Whether the log is to be told of that, and how often it was not before.
+    fn tells_found(
+        &mut self,
+        route: u32,
+        server: &Arc<str>,
+        is_well: bool,
+        now: Time,
+    ) -> Option<u64> {
+        self.found.line((route, server.clone(), is_well), now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_server_that_changes_its_mind_all_the_time_fills_no_log() {
+        let mut failures = Failures::default();
+        let server = Arc::from("http://127.0.0.1:3000");
+        let mut tells = |is_well, at| {
+            let now = Time::ZERO + Duration::from_micros(at);
+            failures.tells_found(1, &server, is_well, now)
+        };
+        // A thousand times within a second, and once more behind it.
+        let lines: Vec<u64> = (0..1000)
+            .filter_map(|step| tells(step % 2 == 1, 500 * step))
+            .collect();
+        assert_eq!(lines, [0, 0], "that it is not, and that it is again");
+        assert_eq!(tells(false, 2_000_000), Some(499));
     }
 }

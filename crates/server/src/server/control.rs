@@ -1,7 +1,6 @@
 //! Control: what any thread may ask of a server that runs.
 
 use crate::drain::DrainOptions;
-use crate::host::hangs;
 use crate::server::worker::Command;
 use crate::site::Sites;
 use crate::site::current::Current;
@@ -9,7 +8,7 @@ use crate::site::loader::Reloads;
 use rhythm_engine::settings::ServiceConfig;
 use rhythm_net::clock;
 use rhythm_net::workers::{Inbox, Watch};
-use rhythm_observe::admin;
+use rhythm_observe::{admin, hangs};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;

@@ -4,6 +4,7 @@
 use crate::answer::sessions::Visitors;
 use crate::backend::Backend;
 use crate::flight::link::DeviceLink;
+use crate::host::challenges::{Challenges, Webroot};
 use crate::host::disk::Readers;
 use crate::limits::options::PipelineOptions;
 use crate::observe::access_log::LogSink;
@@ -44,6 +45,8 @@ pub(super) struct WorkerFactory {
     pub(super) hosts: Option<HostFactory>,
     pub(super) host_names: HostNames,
     pub(super) readers: Readers,
+    /// Where answers to an authority's challenges lie.
+    pub(super) webroot: Option<Webroot>,
     /// Of each site.
     pub(super) visitors: Vec<Visitors>,
     pub(super) metrics: Arc<Metrics>,
@@ -65,7 +68,11 @@ impl WorkerFactory {
         let backends = self.backends.clone();
         let waker = driver.waker(HOSTS).map_err(|error| error.to_string())?;
         let disk = self.readers.disk(waker.clone());
-        let hosts = match &self.hosts {
+        let challenges = self.webroot.as_ref().map(|webroot| {
+            let host: Box<dyn Host> = Box::new(webroot.host(waker.clone()));
+            (Challenges::NAME.to_owned(), host)
+        });
+        let mut hosts = match &self.hosts {
             Some(make) => make(index, waker),
             None => Vec::new(),
         };
@@ -73,6 +80,7 @@ impl WorkerFactory {
         let names = || hosts.iter().map(|(name, _)| name.clone()).collect();
         let names = self.host_names.get_or_init(names);
         (sites.all().iter()).try_for_each(|site| site.check_hosts(names))?;
+        hosts.extend(challenges);
         let now = clock::monotonic();
         let parts = PipelineParts {
             sites,

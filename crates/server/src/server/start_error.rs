@@ -21,9 +21,23 @@ pub enum StartError {
         /// Why.
         error: String,
     },
+    /// Clients of the admin listener are to speak TLS, and cannot.
+    #[error("{}: {error}", name_of("admin_certificate"))]
+    AdminTls {
+        /// Why.
+        error: String,
+    },
     /// The access log cannot be written.
     #[error("{}: {error}", name_of(.setting))]
     Log {
+        /// The setting, of the table `server`.
+        setting: &'static str,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A folder that a setting names is none.
+    #[error("{}: {error}", name_of(.setting))]
+    Folder {
         /// The setting, of the table `server`.
         setting: &'static str,
         /// Why.

@@ -68,7 +68,7 @@ impl PageGzip {
 pub(crate) fn is_compressed(page: &PageProgram, settings: &GzipSettings) -> bool {
     let is_of_bytes = |aside: &Aside| match aside {
         Aside::Header(name) => OF_BYTES.iter().any(|of| name.eq_ignore_ascii_case(of)),
-        Aside::Stored(_) | Aside::Flash => false,
+        Aside::Stored(_) | Aside::Flash | Aside::Proxy => false,
     };
     settings.pages && is_text(&page.content_type) && !page.asides.iter().any(is_of_bytes)
 }

@@ -87,6 +87,8 @@ pub(crate) struct PageInfo {
     pub(crate) replaces_fields: bool,
     /// It can begin a session.
     pub(crate) begins_session: bool,
+    /// Requests can go on from it to another server, so that they are kept.
+    pub(crate) falls_through: bool,
     /// It has a session or can begin one, or has to do with CSRF tokens: it is kept out of caches,
     /// and refused to other sites.
     pub(crate) is_private: bool,
@@ -121,6 +123,7 @@ impl PageInfo {
                 )),
                 Aside::Stored(stored) => Ok(SentAside::Stored(usize::from(*stored))),
                 Aside::Flash => Ok(SentAside::Flash),
+                Aside::Proxy => Ok(SentAside::Proxy),
             })
             .collect::<Result<Vec<_>, String>>()
             .map_err(|error| format!("page {}: {error}", page.name))?;
@@ -178,6 +181,7 @@ impl PageInfo {
             sets_session: page.sets_stored() || page.sets_flash(),
             names_visitor: page.csrf.token.is_some() || page.sets_flash(),
             begins_session: page.begins_session(),
+            falls_through: page.falls_through(),
             is_private,
         })
     }
@@ -197,6 +201,8 @@ pub(crate) enum SentAside {
     Stored(usize),
     /// A message for the next page.
     Flash,
+    /// The request goes on to another server, in place of all of this.
+    Proxy,
 }
 
 impl SentAside {
@@ -204,7 +210,7 @@ impl SentAside {
     fn replaces_field(&self) -> bool {
         match self {
             SentAside::Header(kind, _) => !matches!(kind, HeaderKind::Plain | HeaderKind::Framing),
-            SentAside::Stored(_) | SentAside::Flash => false,
+            SentAside::Stored(_) | SentAside::Flash | SentAside::Proxy => false,
         }
     }
 }

@@ -103,7 +103,11 @@ fn malformed_and_oversized_requests_are_refused() {
         ("GET /hello HTTP/1.1\r\n\r\n".to_owned(), 400),
         ("GET /hello HTTP/1.1\nHost: x\n\n".to_owned(), 400),
         ("GET /hello HTTP/2.0\r\nHost: x\r\n\r\n".to_owned(), 505),
-        ("BREW /hello HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 501),
+        ("get /hello HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 501),
+        (
+            "BREW /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".to_owned(),
+            501,
+        ),
         (format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n"), 414),
         (
             format!("GET / HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n"),

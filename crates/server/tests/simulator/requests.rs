@@ -367,7 +367,7 @@ impl Ask {
             (
                 "BREW /bank/login.php HTTP/1.1\r\nHost: x\r\n\r\n",
                 &[501],
-                true,
+                false,
             ),
             (
                 "GET /bank/login.php HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n",

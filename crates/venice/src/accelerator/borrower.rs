@@ -14,10 +14,10 @@ use crate::channel::queue::Queue;
 use crate::channel::transport::Transport;
 use crate::channel::transport::shared::Shared;
 use crate::channel::transport::tcp::Tcp;
+use crate::identity::Wire;
 use crate::loan::{LoanId, LoanKey};
 use crate::remote::{Channel, Place, RemoteMemory};
 use std::io::Write;
-use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -111,7 +111,8 @@ impl Accelerator {
     }
 
     /// One of a donor, with a mailbox there for inputs of `capacity` bytes. It is had until this
-    /// is dropped; nothing is encrypted on the way, keys and texts of jobs neither.
+    /// is dropped. Unless the place is [`Place::Sealed`] nothing is encrypted on the way, keys and
+    /// texts of jobs neither.
     ///
     /// # Errors
     /// [`enum@Error`]: the donor is not reached, or refuses.
@@ -123,10 +124,7 @@ impl Accelerator {
         capacity: usize,
     ) -> Result<Self, Error> {
         let mut accelerator = Self::local(kind, capacity)?;
-        accelerator.donor = match place {
-            Place::Tcp(address) => address.to_string(),
-            Place::Local(path) => path.display().to_string(),
-        };
+        accelerator.donor = place.to_string();
         match enter(place, key, kind, sharing, capacity as u64) {
             Ok(Ok(line)) => {
                 accelerator.line = line;
@@ -210,9 +208,15 @@ fn enter(
     let preface = preface(sharing);
     let transport: Box<dyn Transport> = match place {
         Place::Tcp(address) => {
-            let mut stream = TcpStream::connect_timeout(address, CONNECT_TIME)?;
-            stream.write_all(&preface)?;
-            Box::new(Tcp::of(stream)?)
+            let mut wire = Wire::connect(*address, None, CONNECT_TIME)?;
+            wire.write_all(&preface)?;
+            Box::new(Tcp::over(wire)?)
+        }
+        Place::Sealed(address, sealing) => {
+            let mut wire = Wire::connect(*address, Some(sealing), CONNECT_TIME)?;
+            wire.write_all(&preface)?;
+            wire.flush()?;
+            Box::new(Tcp::over(wire)?)
         }
         Place::Local(path) => {
             let mut stream = UnixStream::connect(path)?;

@@ -11,8 +11,10 @@ mod serve;
 mod shared;
 mod socket;
 
+use crate::identity::{Identity, Wire};
 pub use options::Options;
 use rhythm_net::{SocketFile, listen_at};
+use rustls::ServerConfig;
 use shared::Shared;
 use socket::Socket;
 use std::io;
@@ -36,11 +38,29 @@ impl Accelerators {
     /// # Errors
     /// What the system says of the address.
     pub fn start(options: &Options) -> io::Result<Self> {
+        Self::listen(options, None)
+    }
+
+    /// As [`start`](Self::start), over TCP in TLS: borrowers must show a certificate of a node of
+    /// the same authority, beside the key, and are shown this one.
+    ///
+    /// # Errors
+    /// What the system says of the address, or that the identity cannot be used.
+    pub fn start_sealed(options: &Options, identity: &Identity) -> io::Result<Self> {
+        let config = identity.server(false).map_err(io::Error::other)?;
+        Self::listen(options, Some(config))
+    }
+
+    fn listen(options: &Options, sealing: Option<Arc<ServerConfig>>) -> io::Result<Self> {
         let listener = TcpListener::bind(options.listen)?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared::new(options));
         listen::start(Arc::clone(&shared), "accelerators", move || {
-            Ok(Socket::Tcp(listener.accept()?.0))
+            let (stream, _) = listener.accept()?;
+            Ok(match &sealing {
+                None => Socket::Tcp(Wire::Plain(stream)),
+                Some(config) => Socket::Sealing(stream, Arc::clone(config)),
+            })
         })?;
         Ok(Self {
             shared,

@@ -5,7 +5,7 @@
 //! [`Client::events`].
 
 use crate::loan::{LoanId, LoanKey};
-use crate::wire::{self, Local, NotLent, Reason, SMALL_MAX};
+use crate::wire::{self, LOCAL_MAX, Local, NotLent, Reason, SealedBy};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -90,6 +90,8 @@ pub struct Borrowed {
     pub key: LoanKey,
     /// Where it is.
     pub donor: SocketAddr,
+    /// Where it speaks TLS: who it must be.
+    pub sealed: Option<Box<SealedBy>>,
     shared: Arc<Shared>,
 }
 
@@ -162,12 +164,14 @@ impl Client {
                 bytes,
                 key,
                 donor,
+                sealed,
                 ..
             } => Ok(Borrowed {
                 loan,
                 bytes,
                 key,
                 donor,
+                sealed,
                 shared: Arc::clone(&self.shared),
             }),
             Local::NotLent { why, .. } => Err(BorrowError::NotLent(why)),
@@ -256,7 +260,7 @@ fn read(mut from: UnixStream, shared: &Shared, events: &Sender<Event>) {
             Err(_) => return,
         }
         loop {
-            match wire::first::<Local>(&bytes, SMALL_MAX) {
+            match wire::first::<Local>(&bytes, LOCAL_MAX) {
                 Ok(Some((local, end))) => {
                     bytes.drain(..end);
                     heard(local, shared, events);

@@ -18,6 +18,11 @@ pub trait Lender: Send {
     /// There is no room; nothing is lent.
     fn grant(&mut self, loan: LoanId, bytes: u64, key: &LoanKey) -> Result<SocketAddr, NoRoom>;
 
+    /// Whether borrowers reach it in TLS, with this node's certificate.
+    fn is_sealed(&self) -> bool {
+        false
+    }
+
     /// Takes a loan back: from now on nobody reads or writes it. Nothing happens where there is no
     /// such loan.
     fn revoke(&mut self, loan: LoanId);
@@ -49,6 +54,10 @@ impl Lender for Donor {
         Ok(at)
     }
 
+    fn is_sealed(&self) -> bool {
+        Donor::is_sealed(self)
+    }
+
     fn revoke(&mut self, loan: LoanId) {
         // Where there is none, there is nothing to be zeroed.
         Donor::revoke(self, loan);
@@ -63,6 +72,10 @@ impl Lender for Donor {
 impl Lender for Box<dyn Lender> {
     fn grant(&mut self, loan: LoanId, bytes: u64, key: &LoanKey) -> Result<SocketAddr, NoRoom> {
         (**self).grant(loan, bytes, key)
+    }
+
+    fn is_sealed(&self) -> bool {
+        (**self).is_sealed()
     }
 
     fn revoke(&mut self, loan: LoanId) {

@@ -67,6 +67,11 @@ impl<L: Lender> Lending<L> {
     }
 
     /// Lends, if there is room: where it is served, or what there is.
+    /// Whether borrowers reach it in TLS.
+    pub(super) fn is_sealed(&self) -> bool {
+        self.lender.is_sealed()
+    }
+
     pub(super) fn grant(
         &mut self,
         id: LoanId,

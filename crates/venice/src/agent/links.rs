@@ -61,6 +61,11 @@ impl Links {
         }
     }
 
+    /// Datagrams are proven by this from now on.
+    pub(super) fn prove_by(&mut self, secret: Secret) {
+        self.secret = secret;
+    }
+
     /// These are the other nodes.
     pub(super) fn set_peers(&mut self, peers: Vec<PeerNode>) {
         let mut known = std::mem::take(&mut self.links);

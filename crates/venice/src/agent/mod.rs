@@ -31,7 +31,7 @@ pub use lender::{Lender, LendsNothing, NoRoom};
 use crate::loan::LoanId;
 use crate::name::NodeName;
 use crate::secret::{Nonce, Secret};
-use crate::wire::{LinkReport, Local, Message, NotLent, Reason};
+use crate::wire::{LinkReport, Local, Message, NotLent, Reason, SealedBy};
 use borrowing::{Borrowed, Borrowing, Request};
 use lending::Lending;
 use line::Line;
@@ -63,6 +63,8 @@ pub struct Settings {
 pub struct Agent<L> {
     settings: Settings,
     secret: Secret,
+    /// Where its certificate is, if it shows one.
+    identity: Option<String>,
     /// Numbers that nobody can guess.
     random: Box<dyn FnMut() -> Nonce + Send>,
     /// Tells this start of the agent from the next.
@@ -132,9 +134,19 @@ impl<L: Lender> Agent<L> {
             clients: 0,
             settings,
             secret,
+            identity: None,
             random,
             incarnation,
         }
+    }
+
+    /// It shows its monitor a certificate, in TLS, and not the secret; its own programs find that
+    /// identity in this folder. The secret is for nothing but link tests then, until the monitor
+    /// gives another: it is to be one that nobody has.
+    #[must_use]
+    pub fn certified(mut self, identity: String) -> Agent<L> {
+        self.identity = Some(identity);
+        self
     }
 
     /// The system says how much memory is available, in bytes.
@@ -184,7 +196,11 @@ impl<L: Lender> Agent<L> {
         match message {
             Message::Grant { loan, bytes, key } => {
                 let said = match self.lending.grant(loan, bytes, &key) {
-                    Ok(address) => Message::Granted { loan, address },
+                    Ok(address) => Message::Granted {
+                        loan,
+                        address,
+                        is_sealed: self.lending.is_sealed(),
+                    },
                     Err(idle) => Message::NoRoom { loan, idle },
                 };
                 self.say(said);
@@ -202,6 +218,7 @@ impl<L: Lender> Agent<L> {
                 bytes,
                 key,
                 donor,
+                sealed_by,
             } => {
                 let Some(Request { client, number, .. }) = self.borrowing.answered(request) else {
                     // Who wanted it is gone, or waited too long.
@@ -210,12 +227,16 @@ impl<L: Lender> Agent<L> {
                 };
                 self.borrowing.has(loan, Borrowed { client, bytes });
                 let request = number;
+                let identity = self.identity.clone();
+                let sealed = sealed_by.zip(identity);
+                let sealed = sealed.map(|(node, identity)| Box::new(SealedBy { node, identity }));
                 let lent = Local::Lent {
                     request,
                     loan,
                     bytes,
                     key,
                     donor,
+                    sealed,
                 };
                 self.effects.push(Effect::Tell(client, lent));
             }
@@ -241,6 +262,9 @@ impl<L: Lender> Agent<L> {
                 let peers = peers.into_iter();
                 let others = peers.filter(|peer| peer.name != self.settings.name);
                 self.links.set_peers(others.collect());
+            }
+            Message::ProbeKey { key } if self.identity.is_some() => {
+                self.links.prove_by(Secret::of(&key));
             }
             _ => return false,
         }

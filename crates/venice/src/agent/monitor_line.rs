@@ -18,14 +18,31 @@ const HEARTBEAT_MIN: Duration = Duration::from_millis(10);
 
 impl<L: Lender> Agent<L> {
     /// The connection that [`Effect::Connect`] asked for stands.
-    pub fn connected(&mut self) {
+    pub fn connected(&mut self, now: Time) {
         if let Stage::Connecting { until } = self.line.stage {
             let nonce = (self.random)();
             self.line.stage = Stage::Greeting { until, nonce };
             let version = VERSION;
             self.effects
                 .push(Effect::Say(Message::Hello { version, nonce }));
+            // TLS brings nothing there before both have shown their certificates.
+            if self.identity.is_some() {
+                self.say_who(until, now);
+            }
         }
+    }
+
+    /// Says who it is to a monitor that is one.
+    fn say_who(&mut self, until: Time, now: Time) {
+        let register = Message::Register(self.registration());
+        self.effects.push(Effect::Say(register));
+        self.line.stage = Stage::Registering { until };
+        self.say_again(now);
+    }
+
+    /// The connection is no good, and why.
+    pub(super) fn refused(&mut self, why: String, now: Time) {
+        self.give_up(why, now);
     }
 
     /// The connection to the monitor ended, or could not be begun.
@@ -64,10 +81,7 @@ impl<L: Lender> Agent<L> {
                 }
                 let proof = self.secret.prove(Prover::Agent, parts);
                 self.effects.push(Effect::Say(Message::Proof { proof }));
-                let register = Message::Register(self.registration());
-                self.effects.push(Effect::Say(register));
-                self.line.stage = Stage::Registering { until };
-                self.say_again(now);
+                self.say_who(until, now);
             }
             (Stage::Registering { .. }, Message::Registered { heartbeat_ms }) => {
                 let heartbeat = Duration::from_millis(heartbeat_ms.into()).max(HEARTBEAT_MIN);

@@ -26,7 +26,7 @@ fn agent() -> Agent<LendsNothing> {
 fn greet(agent: &mut Agent<LendsNothing>, secret: &[u8]) -> Vec<Effect> {
     agent.tick(at(0));
     assert_eq!(agent.flush(), [Effect::Connect]);
-    agent.connected();
+    agent.connected(at(0));
     let said = agent.flush();
     let [Effect::Say(Message::Hello { nonce: theirs, .. })] = &said[..] else {
         panic!("{said:?}");
@@ -111,6 +111,7 @@ fn what_comes_for_a_borrower_that_is_gone_is_given_back() {
             bytes,
             key,
             donor,
+            sealed_by: None,
         },
         at(1),
     );
@@ -134,6 +135,7 @@ fn a_borrower_has_its_own_loans_alone() {
             bytes,
             key,
             donor,
+            sealed_by: None,
         },
         at(1),
     );

@@ -12,6 +12,9 @@ mod faults;
 mod options;
 mod peer;
 mod peers;
+mod programs;
+mod records;
+mod relay;
 mod report;
 mod talk;
 mod touch;
@@ -48,6 +51,10 @@ pub fn run(options: &Options, told: &mut dyn FnMut(&Row)) -> Result<Report, Erro
     if wants(Part::Accelerators) {
         accelerators::jobs(options, &peer, &mut report, told)?;
         accelerators::at_once(options, &peer, &mut report, told)?;
+    }
+    if wants(Part::Programs) {
+        programs::ranks(options, &peer, &mut report, told)?;
+        programs::transactions(options, &peer, &mut report, told)?;
     }
     Ok(report)
 }

@@ -21,6 +21,9 @@ pub enum Part {
     Credits,
     /// Jobs by accelerators of a donor (the paper's Figure 16a).
     Accelerators,
+    /// PageRank and transactions whose data is remote, and a relay on the way (the paper's Figures
+    /// 5 and 6).
+    Programs,
 }
 
 /// How it is measured.

@@ -3,6 +3,7 @@
 //! benchmark.
 
 use super::options::{Error, PATIENCE};
+use super::relay;
 use super::talk::{self, Talk};
 use crate::accelerator::donor::{self as accelerators, Accelerators};
 use crate::accelerator::request::Kind;
@@ -39,6 +40,9 @@ pub(super) struct Places {
     pub(super) raw_socket: PathBuf,
     pub(super) talk: SocketAddr,
     pub(super) talk_socket: PathBuf,
+    /// The donor and the one that talks, with a relay before them.
+    pub(super) donor_relay: SocketAddr,
+    pub(super) talk_relay: SocketAddr,
     pub(super) accelerators: SocketAddr,
     pub(super) accelerators_socket: PathBuf,
 }
@@ -76,6 +80,8 @@ pub fn serve() -> Result<(), Error> {
     let accelerators_socket = folder.join("accelerators");
     lent.listen_locally(&accelerators_socket)?;
     let places = Places {
+        donor_relay: relay::start(donor.addresses()[0])?,
+        talk_relay: relay::start(talk)?,
         donor: donor.addresses()[0],
         donor_socket,
         raw,

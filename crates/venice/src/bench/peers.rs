@@ -27,7 +27,7 @@ pub(super) const TRANSPORTS: [&str; 2] = ["tcp", "shared memory"];
 pub(super) struct Peer {
     child: Child,
     folder: PathBuf,
-    key: [u8; 32],
+    pub(super) key: [u8; 32],
     pub(super) places: Places,
 }
 
@@ -60,6 +60,8 @@ impl Peer {
                 raw_socket: PathBuf::new(),
                 talk: ([0; 4], 0).into(),
                 talk_socket: PathBuf::new(),
+                donor_relay: ([0; 4], 0).into(),
+                talk_relay: ([0; 4], 0).into(),
                 accelerators: ([0; 4], 0).into(),
                 accelerators_socket: PathBuf::new(),
             },

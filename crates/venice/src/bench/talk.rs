@@ -26,6 +26,14 @@ const ROUND: u64 = 16;
 const ASK: u8 = b'a';
 const ONE_WAY: u8 = b'1';
 const BOTH_WAYS: u8 = b'2';
+const READ: u8 = b'r';
+const WRITE: u8 = b'w';
+/// Bytes of an order; what is written follows.
+const ORDER_BYTES: usize = 17;
+
+/// Records that the answering end keeps for the other, and the bytes of one: a cache line.
+pub(super) const RECORDS: usize = 4096;
+pub(super) const RECORD_BYTES: usize = 64;
 
 fn settings(credits: Credits) -> QueueSettings {
     QueueSettings {
@@ -79,7 +87,7 @@ impl Talk<Shared> {
 
 impl<T: Transport> Talk<T> {
     fn order(&mut self, what: u8, count: u64, bytes: usize) -> Result<(), Lost> {
-        let mut order = [0; 17];
+        let mut order = [0; ORDER_BYTES];
         order[0] = what;
         order[1..9].copy_from_slice(&count.to_le_bytes());
         order[9..].copy_from_slice(&(bytes as u64).to_le_bytes());
@@ -98,6 +106,29 @@ impl<T: Transport> Talk<T> {
             filled = end;
         }
         Ok(())
+    }
+
+    /// Asks for a record, which is to be taken.
+    pub(super) fn ask_record(&mut self, which: u32) -> Result<(), Lost> {
+        self.order(READ, which.into(), RECORD_BYTES)
+    }
+
+    /// Has a record written; that it is, is to be taken.
+    pub(super) fn write_record(
+        &mut self,
+        which: u32,
+        record: &[u8; RECORD_BYTES],
+    ) -> Result<(), Lost> {
+        let mut message = [0; ORDER_BYTES + RECORD_BYTES];
+        message[0] = WRITE;
+        message[1..9].copy_from_slice(&u64::from(which).to_le_bytes());
+        message[ORDER_BYTES..].copy_from_slice(record);
+        self.0.send(&message)
+    }
+
+    /// Takes the answer to what was asked first.
+    pub(super) fn take(&mut self, into: &mut Vec<u8>) -> Result<(), Lost> {
+        self.0.receive(into)
     }
 
     /// Sends messages, and waits until the other end took the last.
@@ -135,6 +166,7 @@ impl<T: Transport> Talk<T> {
     pub(super) fn answer(&mut self) -> Result<(), Lost> {
         let (mut order, mut came) = (Vec::new(), Vec::new());
         let part = vec![7; PART_BYTES];
+        let mut records = vec![[0; RECORD_BYTES]; RECORDS];
         loop {
             self.0.receive(&mut order)?;
             let number = |at: usize| {
@@ -147,6 +179,19 @@ impl<T: Transport> Talk<T> {
             };
             let bytes = bytes as usize;
             match order[0] {
+                READ | WRITE => {
+                    let Some(record) = records.get_mut(count as usize) else {
+                        // Who asks for what is not there sees that it is too short.
+                        self.0.send(&[])?;
+                        continue;
+                    };
+                    if let Some(text) = order.get(ORDER_BYTES..)
+                        && text.len() == RECORD_BYTES
+                    {
+                        record.copy_from_slice(text);
+                    }
+                    self.0.send(record)?;
+                }
                 ASK => {
                     for at in (0..bytes).step_by(PART_BYTES) {
                         self.0.send(&part[..PART_BYTES.min(bytes - at)])?;

@@ -3,11 +3,12 @@
 
 use super::wire::{Answer, HEAD_BYTES, Hello, Malformed, PAYLOAD_BYTES_MAX, Request, parse_answer};
 use crate::channel::frame::legible;
+use crate::identity::{Sealing, Wire};
 use crate::loan::{LoanId, LoanKey};
 use rustix::net::sockopt;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -49,7 +50,7 @@ pub enum Lost {
 /// A connection to a donor, with a loan.
 #[derive(Debug)]
 pub(super) struct Borrower {
-    stream: TcpStream,
+    wire: Wire,
     donor: SocketAddr,
     loan: LoanId,
     input: Vec<u8>,
@@ -88,15 +89,16 @@ impl Borrower {
     /// [`Lost`].
     pub(super) fn connect(
         donor: SocketAddr,
+        sealing: Option<&Sealing>,
         loan: LoanId,
         key: LoanKey,
         bytes: u64,
     ) -> Result<Self, Lost> {
         let until = Instant::now() + CONNECT_TIME;
-        let mut stream = TcpStream::connect_timeout(&donor, CONNECT_TIME)?;
-        stream.set_nodelay(true)?;
+        let mut wire = Wire::connect(donor, sealing, CONNECT_TIME)?;
+        wire.socket().set_nodelay(true)?;
         let wait = ANSWER_TIME.as_millis() as u32;
-        sockopt::set_tcp_user_timeout(&stream, wait).map_err(io::Error::from)?;
+        sockopt::set_tcp_user_timeout(wire.socket(), wait).map_err(io::Error::from)?;
         let hello = Hello {
             loan,
             key,
@@ -105,7 +107,8 @@ impl Borrower {
         };
         let mut output = Vec::new();
         Request::Hello(hello).put(0, &mut output);
-        stream.write_all(&output)?;
+        wire.write_all(&output)?;
+        wire.flush()?;
         output.clear();
         let mut input = vec![0; INPUT_BYTES];
         let mut filled = 0;
@@ -126,8 +129,9 @@ impl Borrower {
             }
             // A time of zero would be none.
             let left = until.saturating_duration_since(Instant::now());
-            stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-            match stream.read(&mut input[filled..])? {
+            let time = Some(left.max(Duration::from_millis(1)));
+            wire.socket().set_read_timeout(time)?;
+            match read(&mut wire, &mut input[filled..])? {
                 0 => return Err(Lost::Closed),
                 read => filled += read,
             }
@@ -135,9 +139,9 @@ impl Borrower {
                 return Err(io::Error::from(ErrorKind::TimedOut).into());
             }
         };
-        stream.set_nonblocking(true)?;
+        wire.socket().set_nonblocking(true)?;
         Ok(Self {
-            stream,
+            wire,
             donor,
             loan,
             input,
@@ -179,7 +183,7 @@ impl Borrower {
     /// [`Lost::Io`].
     pub(super) fn flush(&mut self) -> Result<(), Lost> {
         while self.written < self.output.len() {
-            match self.stream.write(&self.output[self.written..]) {
+            match self.wire.write(&self.output[self.written..]) {
                 Ok(0) => return Err(Lost::Closed),
                 Ok(wrote) => self.written += wrote,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -192,7 +196,10 @@ impl Borrower {
         }
         self.output.clear();
         self.written = 0;
-        Ok(())
+        match self.wire.flush() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            flushed => Ok(flushed?),
+        }
     }
 
     /// A connection that is behind for long is not to keep all that it ever sent.
@@ -205,7 +212,7 @@ impl Borrower {
 
     /// Something waits to be sent.
     pub(super) fn is_behind(&self) -> bool {
-        self.written < self.output.len()
+        self.written < self.output.len() || self.wire.owes()
     }
 
     /// Calls `take` with each answer that has come, and the id of its request. It answers that
@@ -219,31 +226,36 @@ impl Borrower {
         mut take: impl FnMut(u64, &Answer<'_>) -> Result<(), Lost>,
     ) -> Result<(), Lost> {
         self.check_time(now)?;
-        let read = match self.stream.read(&mut self.input[self.filled..]) {
-            Ok(0) => return Err(Lost::Closed),
-            Ok(read) => read,
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
+        // In TLS more than one part may have come at once, of which the socket says nothing.
+        loop {
+            let read = match read(&mut self.wire, &mut self.input[self.filled..]) {
+                Ok(0) => return Err(Lost::Closed),
+                Ok(read) => read,
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+                {
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            };
+            self.filled += read;
+            let mut start = 0;
+            while let Some((answer, id, used)) = parse_answer(&self.input[start..self.filled])? {
+                if let Answer::Refused(reason) = answer {
+                    return Err(Lost::Refused(legible(reason.as_bytes())));
+                }
+                match self.asked.pop_front() {
+                    Some(asked) if asked.is_answered_by(id, &answer) => take(id, &answer)?,
+                    _ => return Err(Lost::Unasked),
+                }
+                start += used;
+            }
+            self.input.copy_within(start..self.filled, 0);
+            self.filled -= start;
+            if matches!(self.wire, Wire::Plain(_)) {
                 return Ok(());
             }
-            Err(error) => return Err(error.into()),
-        };
-        self.filled += read;
-        let mut start = 0;
-        while let Some((answer, id, used)) = parse_answer(&self.input[start..self.filled])? {
-            if let Answer::Refused(reason) = answer {
-                return Err(Lost::Refused(legible(reason.as_bytes())));
-            }
-            match self.asked.pop_front() {
-                Some(asked) if asked.is_answered_by(id, &answer) => take(id, &answer)?,
-                _ => return Err(Lost::Unasked),
-            }
-            start += used;
         }
-        self.input.copy_within(start..self.filled, 0);
-        self.filled -= start;
-        Ok(())
     }
 
     fn check_time(&self, now: Instant) -> Result<(), Lost> {
@@ -256,14 +268,22 @@ impl Borrower {
 
 impl AsFd for Borrower {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.wire.as_fd()
+    }
+}
+
+/// Reads; a connection in TLS that ends is over, however it ends.
+fn read(wire: &mut Wire, into: &mut [u8]) -> io::Result<usize> {
+    match wire.read(into) {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(0),
+        read => read,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn what_was_sent_is_not_kept_where_more_waits() {
@@ -273,7 +293,7 @@ mod tests {
         stream.set_nonblocking(true).unwrap();
         let (mut slow, _) = listener.accept().unwrap();
         let mut borrower = Borrower {
-            stream,
+            wire: Wire::Plain(stream),
             donor,
             loan: LoanId(1),
             input: Vec::new(),

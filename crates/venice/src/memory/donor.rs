@@ -15,27 +15,31 @@ mod connection;
 mod loans;
 mod local;
 mod places;
+mod plain;
 mod windows;
 
 use super::mapping::Mapping;
+use crate::identity::{Identity, ONLY_TLS, Wire};
 use crate::loan::{LoanId, LoanKey};
 pub use loans::NoRoom;
 use loans::{Shared, lock};
 use local::Local;
 use places::{HELLO_TIME, Place};
+use rustls::ServerConfig;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use tracing::warn;
+use tracing::{info, warn};
 
 /// A machine's memory, lent until dropped.
 #[derive(Debug)]
 pub struct Donor {
     shared: Arc<Shared>,
     address: SocketAddr,
+    is_sealed: bool,
     local: Option<Local>,
 }
 
@@ -45,15 +49,35 @@ impl Donor {
     /// # Errors
     /// What the system says of the address.
     pub fn start(listen: SocketAddr, memory: u64) -> io::Result<Self> {
+        Self::listen(listen, memory, None)
+    }
+
+    /// As [`start`](Self::start), in TLS: borrowers must show a certificate of a node of the same
+    /// authority, beside the key of their loan, and are shown this one.
+    ///
+    /// # Errors
+    /// What the system says of the address, or that the identity cannot be used.
+    pub fn start_sealed(listen: SocketAddr, memory: u64, identity: &Identity) -> io::Result<Self> {
+        let config = identity.server(false).map_err(io::Error::other)?;
+        Self::listen(listen, memory, Some(config))
+    }
+
+    fn listen(
+        listen: SocketAddr,
+        memory: u64,
+        sealing: Option<Arc<ServerConfig>>,
+    ) -> io::Result<Self> {
+        let is_sealed = sealing.is_some();
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared::new(memory));
         let of_thread = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("donor".into())
-            .spawn(move || accept(&listener, &of_thread))?;
+            .spawn(move || accept(&listener, &of_thread, sealing.as_ref()))?;
         Ok(Self {
             shared,
+            is_sealed,
             address,
             local: None,
         })
@@ -62,6 +86,11 @@ impl Donor {
     /// Where borrowers connect to.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         vec![self.address]
+    }
+
+    /// Whether borrowers of other machines reach it in TLS alone.
+    pub fn is_sealed(&self) -> bool {
+        self.is_sealed
     }
 
     /// Has borrowers of this machine connect to a Unix socket, too, by which they get memory that
@@ -130,7 +159,7 @@ impl Drop for Donor {
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, shared: &Arc<Shared>, sealing: Option<&Arc<ServerConfig>>) {
     loop {
         let accepted = listener.accept();
         if shared.closing.load(Ordering::Acquire) {
@@ -148,17 +177,34 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let Some(place) = Place::take(shared, &stream) else {
             continue;
         };
+        let sealing = sealing.cloned();
         let started = std::thread::Builder::new()
             .name("loan".into())
-            .spawn(move || {
-                let until = Instant::now() + HELLO_TIME;
-                match windows::are_asked_for(&stream, until) {
-                    true => windows::serve_tcp(stream, &place, until),
-                    false => connection::serve(stream, &place, until),
-                }
-            });
+            .spawn(move || serve(stream, &place, sealing.as_ref()));
         if let Err(error) = started {
             warn!("cannot serve a connection: {error}");
         }
+    }
+}
+
+/// Serves a connection, which is to be in TLS where others are.
+fn serve(stream: TcpStream, place: &Place, sealing: Option<&Arc<ServerConfig>>) {
+    let until = Instant::now() + HELLO_TIME;
+    let peer = stream.peer_addr();
+    let peer = peer.map_or_else(|_| "a borrower".to_owned(), |peer| peer.to_string());
+    let wire = match sealing {
+        None => Ok(Wire::Plain(stream)),
+        Some(_) if !Wire::begins_in_tls(&stream, until) => {
+            plain::refuse(&stream);
+            Err(io::Error::other(ONLY_TLS))
+        }
+        Some(config) => Wire::accept(stream, config, until),
+    };
+    match wire {
+        Err(error) => info!("{peer} is refused: {error}"),
+        Ok(mut wire) => match windows::are_asked_for(&mut wire, until) {
+            true => windows::serve_tcp(wire, place, until),
+            false => connection::serve(wire, place, until),
+        },
     }
 }

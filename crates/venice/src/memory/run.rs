@@ -8,6 +8,7 @@ use super::figures::Figures;
 use super::pager::{Limits, Pager};
 use super::program::{self, ProgramError};
 use super::uffd::{self, PAGE};
+use crate::identity::Sealing;
 use crate::loan::{LoanId, LoanKey};
 use rhythm_net::signal::{self, Signal, SignalWatch};
 use rustix::fs::MemfdFlags;
@@ -44,6 +45,8 @@ const FILE_BYTES_MIN: u64 = 16 << 20;
 pub struct Options {
     /// Who lends.
     pub donor: SocketAddr,
+    /// Who it must be, where it speaks TLS.
+    pub sealing: Option<Sealing>,
     /// Which loan; 0 for a share of what is offered to all who have the key.
     pub loan: LoanId,
     /// The loan's secret.
@@ -126,10 +129,13 @@ pub fn run(options: &Options, program: &OsStr, arguments: &[OsString]) -> Result
     }
     let region = region_bytes(options)?;
     let loan = options.loan;
-    let borrower = Borrower::connect(options.donor, loan, options.key.clone(), options.remote)
-        .map_err(|lost| RunError::Donor {
-            donor: options.donor,
-            lost,
+    let (sealing, key) = (options.sealing.as_ref(), options.key.clone());
+    let borrower =
+        Borrower::connect(options.donor, sealing, loan, key, options.remote).map_err(|lost| {
+            RunError::Donor {
+                donor: options.donor,
+                lost,
+            }
         })?;
     let (orders, its_orders) = pair()?;
     let (requests, its_requests) = pair()?;

@@ -19,8 +19,10 @@ pub(super) enum Connection {
         theirs: Nonce,
         ours: Nonce,
     },
-    /// It has the secret, but has not said who it is.
-    Proven { until: Time },
+    /// It has shown a certificate of this node.
+    Certified { until: Time, name: NodeName },
+    /// It has the secret, but has not said who it is; or it can be only this node.
+    Proven { until: Time, name: Option<NodeName> },
     /// It is this node's.
     Node(NodeName),
 }
@@ -36,7 +38,8 @@ impl Connection {
         match self {
             Connection::New { until }
             | Connection::Asked { until, .. }
-            | Connection::Proven { until } => Some(*until),
+            | Connection::Certified { until, .. }
+            | Connection::Proven { until, .. } => Some(*until),
             Connection::Node(_) => None,
         }
     }

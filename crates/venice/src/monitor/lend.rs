@@ -139,7 +139,12 @@ impl<K: Keeper> Monitor<K> {
     }
 
     /// A donor lends.
-    pub(super) fn granted(&mut self, node: &NodeName, id: LoanId, address: SocketAddr) {
+    pub(super) fn granted(
+        &mut self,
+        node: &NodeName,
+        id: LoanId,
+        (address, is_sealed): (SocketAddr, bool),
+    ) {
         let loan = self.rat.get(id).filter(|loan| loan.lender == *node);
         let Some(loan) = loan.cloned() else {
             return self.tell(node, Message::Revoke { loan: id });
@@ -156,6 +161,7 @@ impl<K: Keeper> Monitor<K> {
                 bytes: loan.bytes,
                 key: granting.key,
                 donor: address,
+                sealed_by: is_sealed.then(|| node.clone()),
             };
             self.tell(&loan.borrower, lent);
         }

@@ -108,6 +108,8 @@ pub struct Figures {
 pub struct Monitor<K> {
     settings: Settings,
     secret: Secret,
+    /// What nodes with certificates prove link tests by.
+    probe_key: Option<Nonce>,
     keeper: K,
     policy: Box<dyn Policy>,
     /// Numbers that nobody can guess.
@@ -159,6 +161,7 @@ impl<K: Keeper> Monitor<K> {
         Monitor {
             settings,
             secret,
+            probe_key: None,
             keeper,
             policy,
             random,
@@ -172,6 +175,13 @@ impl<K: Keeper> Monitor<K> {
             effects: Effects::default(),
             figures: Figures::default(),
         }
+    }
+
+    /// Nodes that show certificates are told this for their link tests.
+    #[must_use]
+    pub(crate) fn gives_probe_key(mut self, key: Option<Nonce>) -> Monitor<K> {
+        self.probe_key = key;
+        self
     }
 
     /// Most bytes of a message on a connection now.
@@ -206,7 +216,11 @@ impl<K: Keeper> Monitor<K> {
                 self.tst.report(&node, links, now.at);
             }
             Message::Borrow { request, bytes } => self.borrow(&node, request, bytes, now),
-            Message::Granted { loan, address } => self.granted(&node, loan, address),
+            Message::Granted {
+                loan,
+                address,
+                is_sealed,
+            } => self.granted(&node, loan, (address, is_sealed)),
             Message::NoRoom { loan, idle } => self.no_room(&node, loan, idle, now),
             Message::GiveBack { loan } => self.given_back(&node, loan),
             Message::Revoked { loan, why } => self.revoked(&node, loan, why, now),

@@ -206,9 +206,15 @@ fn a_node_says_nothing_about_the_loans_of_others() {
         panic!("{said:?}");
     };
     let address = ([127, 0, 0, 1], 2).into();
-    monitor.received(3, Message::Granted { loan, address }, at(1));
+    let is_sealed = false;
+    let granted = Message::Granted {
+        loan,
+        address,
+        is_sealed,
+    };
+    monitor.received(3, granted.clone(), at(1));
     assert_eq!(sent(&mut monitor, 3).0, [Message::Revoke { loan }]);
-    monitor.received(2, Message::Granted { loan, address }, at(1));
+    monitor.received(2, granted, at(1));
     assert!(matches!(
         sent(&mut monitor, 1).0[..],
         [Message::Lent { request: 1, .. }]

@@ -13,8 +13,6 @@ use super::stop::Stop;
 use super::tap::Tap;
 use crate::channel::queue::Queue;
 use crate::channel::transport::Transport;
-use crate::channel::transport::shared::Shared;
-use crate::channel::transport::tcp::Tcp;
 use crate::loan::LoanKey;
 use crate::remote::Place;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -107,10 +105,7 @@ impl Nic {
 
     /// Connects, and shows the key; none where it is to stop.
     fn greet(&self) -> Result<Option<(Line, u32, Option<Address>)>, NicError> {
-        let transport: Box<dyn Transport> = match &self.options.donor {
-            Place::Tcp(donor) => Box::new(Tcp::connect(*donor)?),
-            Place::Local(path) => Box::new(Shared::connect(path)?),
-        };
+        let transport = self.options.donor.connect()?;
         let mut line = Queue::new(transport, QUEUE, HELLO_TIME);
         let mut addresses = self.options.addresses.iter();
         let hello = Hello {
@@ -172,7 +167,7 @@ impl Nic {
             debug!("routes by {name} are used also while the donor is lost: {error}");
         }
         self.set_routes("add")?;
-        if let Place::Tcp(donor) = &self.options.donor {
+        if let Place::Tcp(donor) | Place::Sealed(donor, _) = &self.options.donor {
             let donor = donor.ip();
             let way = ip(&format!("-o route get {donor}"))?;
             let name = name.to_owned();

@@ -14,10 +14,13 @@ use super::masquerade::Masquerade;
 use super::stop::Stop;
 use super::tap::Tap;
 use crate::guests::Guests;
+use crate::identity::Identity;
 use lender::{Lender, NAMES};
 use listen::{Bound, Listeners};
 use onward::look_at;
 pub use onward::{Onward, Options};
+use rustls::ServerConfig;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -42,6 +45,34 @@ impl Donor {
         options: Options,
         address: SocketAddr,
         socket: Option<&Path>,
+    ) -> Result<Self, NicError> {
+        Self::listen(options, address, socket, None)
+    }
+
+    /// As [`start`](Self::start), over TCP in TLS: borrowers must show a certificate of a node of
+    /// the same authority, beside the key, and are shown this one.
+    ///
+    /// # Errors
+    /// [`NicError`].
+    pub fn start_sealed(
+        options: Options,
+        address: SocketAddr,
+        socket: Option<&Path>,
+        identity: &Identity,
+    ) -> Result<Self, NicError> {
+        let config = identity.server(false);
+        let config = config.map_err(|error| NicError::System {
+            what: "the identity cannot be used".to_owned(),
+            error: io::Error::other(error),
+        })?;
+        Self::listen(options, address, socket, Some(config))
+    }
+
+    fn listen(
+        options: Options,
+        address: SocketAddr,
+        socket: Option<&Path>,
+        sealing: Option<Arc<ServerConfig>>,
     ) -> Result<Self, NicError> {
         let mtu = look_at(&options.onward)?;
         // Whether interfaces can be made is said here, not to the first borrower.
@@ -68,7 +99,7 @@ impl Donor {
             lent: Mutex::default(),
         };
         Ok(Self {
-            listeners: bound.serve(Arc::new(lender))?,
+            listeners: bound.serve(Arc::new(lender), sealing)?,
             _masquerade: masquerade,
         })
     }

@@ -17,12 +17,14 @@ use crate::channel::serve::Map;
 use crate::channel::transport::Transport;
 use crate::channel::transport::shared::Shared;
 use crate::channel::transport::tcp::Tcp;
+use crate::identity::Sealing;
 use crate::loan::{LoanId, LoanKey};
 use crate::random;
 use ahead::{Ahead, Found, STRETCH_BYTES_MAX};
 pub(crate) use choice::Channel;
 use choice::{Choice, Direction};
 use line::Line;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,12 +34,37 @@ use std::time::Instant;
 const WINDOW_UNIT: u64 = 1 << 30;
 
 /// Where a donor is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Place {
     /// Over TCP. Nothing is encrypted on the way, the loan's key neither.
     Tcp(SocketAddr),
+    /// Over TCP in TLS, by who this end is, to the node that the donor must be.
+    Sealed(SocketAddr, Sealing),
     /// On this machine: the Unix socket by which it shares memory with borrowers.
     Local(PathBuf),
+}
+
+impl Place {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`Lost`]: it is not reached, or is another.
+    pub(crate) fn connect(&self) -> Result<Box<dyn Transport>, Lost> {
+        Ok(match self {
+            Place::Tcp(donor) => Box::new(Tcp::connect(*donor)?),
+            Place::Sealed(donor, sealing) => Box::new(Tcp::connect_sealed(*donor, sealing)?),
+            Place::Local(path) => Box::new(Shared::connect(path)?),
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Tcp(address) | Place::Sealed(address, _) => write!(f, "{address}"),
+            Place::Local(path) => write!(f, "{}", path.display()),
+        }
+    }
 }
 
 /// Windows on loans of one donor, read and written to the byte.
@@ -64,10 +91,7 @@ impl RemoteMemory {
     /// # Errors
     /// [`Lost`]: it is not reached.
     pub fn connect(place: &Place) -> Result<Self, Lost> {
-        Ok(Self::over(match place {
-            Place::Tcp(donor) => Box::new(Tcp::connect(*donor)?),
-            Place::Local(path) => Box::new(Shared::connect(path)?),
-        }))
+        Ok(Self::over(place.connect()?))
     }
 
     /// Over a connection that there is.

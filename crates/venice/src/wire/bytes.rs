@@ -1,6 +1,7 @@
 //! Numbers, texts and addresses in bytes, little-endian.
 
 use crate::loan::LoanId;
+use crate::name::NodeName;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Appends to bytes.
@@ -84,6 +85,22 @@ impl<'a> Taker<'a> {
     pub(crate) fn text(&mut self) -> Option<&'a str> {
         let length = self.u16()?;
         std::str::from_utf8(self.slice(length.into())?).ok()
+    }
+
+    pub(crate) fn bool(&mut self) -> Option<bool> {
+        match self.u8()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    /// A node's name, or no letters for none.
+    pub(crate) fn name(&mut self) -> Option<Option<NodeName>> {
+        match self.text()? {
+            "" => Some(None),
+            name => name.parse().ok().map(Some),
+        }
     }
 
     pub(crate) fn address(&mut self) -> Option<SocketAddr> {

@@ -3,7 +3,17 @@
 use super::bytes::{Put, Taker};
 use super::reason::{NotLent, Reason};
 use crate::loan::{LoanId, LoanKey};
+use crate::name::NodeName;
 use std::net::SocketAddr;
+
+/// A donor that speaks TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedBy {
+    /// Whose certificate it must show.
+    pub node: NodeName,
+    /// The folder of the borrower's own identity: the agent's.
+    pub identity: String,
+}
 
 /// One message, either way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +32,7 @@ pub enum Local {
         bytes: u64,
         key: LoanKey,
         donor: SocketAddr,
+        sealed: Option<Box<SealedBy>>,
     },
     /// It has none.
     NotLent { request: u32, why: NotLent },
@@ -60,12 +71,17 @@ impl Local {
                 bytes,
                 key,
                 donor,
+                sealed,
             } => {
                 put(4, loan);
                 out.put_u32(*request);
                 out.put_u64(*bytes);
                 out.extend_from_slice(&key.0);
                 out.put_address(*donor);
+                out.put_text(sealed.as_ref().map_or("", |by| by.node.as_str()));
+                if let Some(by) = sealed {
+                    out.put_text(&by.identity);
+                }
             }
             Local::Borrow { request, bytes } => {
                 out.push(1);
@@ -97,6 +113,13 @@ impl Local {
                 bytes: from.u64()?,
                 key: LoanKey(from.array()?),
                 donor: from.address()?,
+                sealed: match from.name()? {
+                    None => None,
+                    Some(node) => Some(Box::new(SealedBy {
+                        node,
+                        identity: from.text()?.to_owned(),
+                    })),
+                },
             },
             5 => Local::NotLent {
                 request: from.u32()?,

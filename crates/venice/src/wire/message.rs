@@ -6,6 +6,11 @@
 //!     <------------------------------------- Challenge(number, proof)
 //!   Proof, Register(all loans it knows) ---->
 //!     <------------------------------------- Registered, Peers, and what became of loans meanwhile
+//!
+//!   in TLS both have shown certificates, and nothing else is shown:
+//!   Hello, Register ------------------------>
+//!     <------------------------------------- Registered, ProbeKey, as above
+//!
 //!   Heartbeat(idle, links) ----------------->                             again and again
 //!
 //!   borrower: Borrow ----------------------->
@@ -29,11 +34,12 @@ use super::bytes::{Put, Taker};
 use super::reason::{NotLent, Reason, TurnedAway};
 use super::register::{LinkReport, NODES_MAX, PeerNode, Register};
 use crate::loan::{LoanId, LoanKey};
+use crate::name::NodeName;
 use crate::secret::{Nonce, Proof};
 use std::net::SocketAddr;
 
 /// The version of these messages.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +64,12 @@ pub enum Message {
     Borrow { request: u64, bytes: u64 },
     /// A borrower needs a loan no more.
     GiveBack { loan: LoanId },
-    /// A donor lends, and serves the borrower there.
-    Granted { loan: LoanId, address: SocketAddr },
+    /// A donor lends, and serves the borrower there, in TLS or plain.
+    Granted {
+        loan: LoanId,
+        address: SocketAddr,
+        is_sealed: bool,
+    },
     /// A donor has not so much; what it has.
     NoRoom { loan: LoanId, idle: u64 },
     /// A donor lends this no more, and why.
@@ -78,13 +88,14 @@ pub enum Message {
     },
     /// A donor is told that a loan is over.
     Revoke { loan: LoanId },
-    /// A borrower has a loan.
+    /// A borrower has a loan; of a donor that speaks TLS, its node.
     Lent {
         request: u64,
         loan: LoanId,
         bytes: u64,
         key: LoanKey,
         donor: SocketAddr,
+        sealed_by: Option<NodeName>,
     },
     /// A borrower has none.
     NotLent { request: u64, why: NotLent },
@@ -92,6 +103,8 @@ pub enum Message {
     Broken { loan: LoanId, why: Reason },
     /// A borrower is asked to give a loan back within so many milliseconds.
     ReclaimWanted { loan: LoanId, within_ms: u32 },
+    /// What nodes prove datagrams of link tests by.
+    ProbeKey { key: Nonce },
 }
 
 impl Message {
@@ -128,9 +141,14 @@ impl Message {
             }
             Message::Borrow { request, bytes } => put_two(out, 7, *request, *bytes),
             Message::GiveBack { loan } => put_loan(out, 8, *loan),
-            Message::Granted { loan, address } => {
+            Message::Granted {
+                loan,
+                address,
+                is_sealed,
+            } => {
                 put_loan(out, 9, *loan);
                 out.put_address(*address);
+                out.push(u8::from(*is_sealed));
             }
             Message::NoRoom { loan, idle } => put_two(out, 10, loan.0, *idle),
             Message::Revoked { loan, why } => {
@@ -164,11 +182,14 @@ impl Message {
                 bytes,
                 key,
                 donor,
+                sealed_by,
             } => {
                 put_two(out, 17, *request, loan.0);
                 out.put_u64(*bytes);
                 out.extend_from_slice(&key.0);
                 out.put_address(*donor);
+                // No node has a name of no letters.
+                out.put_text(sealed_by.as_ref().map_or("", NodeName::as_str));
             }
             Message::NotLent { request, why } => {
                 out.push(18);
@@ -182,6 +203,10 @@ impl Message {
             Message::ReclaimWanted { loan, within_ms } => {
                 put_loan(out, 20, *loan);
                 out.put_u32(*within_ms);
+            }
+            Message::ProbeKey { key } => {
+                out.push(21);
+                out.extend_from_slice(key);
             }
         }
     }
@@ -216,6 +241,7 @@ impl Message {
             9 => Message::Granted {
                 loan: from.loan()?,
                 address: from.address()?,
+                is_sealed: from.bool()?,
             },
             10 => Message::NoRoom {
                 loan: from.loan()?,
@@ -245,6 +271,7 @@ impl Message {
                 bytes: from.u64()?,
                 key: LoanKey(from.array()?),
                 donor: from.address()?,
+                sealed_by: from.name()?,
             },
             18 => Message::NotLent {
                 request: from.u64()?,
@@ -258,6 +285,7 @@ impl Message {
                 loan: from.loan()?,
                 within_ms: from.u32()?,
             },
+            21 => Message::ProbeKey { key: from.array()? },
             _ => return None,
         };
         taker.0.is_empty().then_some(message)

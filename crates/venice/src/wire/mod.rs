@@ -2,6 +2,7 @@
 //! says what it is. Nothing here does I/O, and nothing is allocated for a length that is only said.
 
 pub(crate) mod bytes;
+mod join;
 mod local;
 mod message;
 pub(crate) mod probe;
@@ -10,7 +11,8 @@ mod register;
 #[cfg(test)]
 mod tests;
 
-pub use local::Local;
+pub use join::{JOIN_MAX, Join};
+pub use local::{Local, SealedBy};
 pub use message::{Message, VERSION};
 pub use reason::{NotLent, Reason, TurnedAway};
 pub use register::{LinkReport, NODE_LOANS_MAX, NODES_MAX, PeerNode, Register, is_place};
@@ -21,6 +23,8 @@ const HEAD: usize = 4;
 pub const MESSAGE_MAX: usize = 256 << 10;
 /// Most bytes of a message from somebody who has proven nothing yet, or from a borrower.
 pub const SMALL_MAX: usize = 128;
+/// Most bytes of a message from an agent to a borrower.
+pub const LOCAL_MAX: usize = 8 << 10;
 
 /// What is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +35,12 @@ pub enum Garbage {
     /// It cannot be read.
     #[error("a message that cannot be read")]
     Unread,
+    /// Somebody greets in TLS.
+    #[error(
+        "a greeting in TLS, which this monitor does not speak: it was started with --key-file; \
+         start it without, or the agent with that file instead of --identity"
+    )]
+    Tls,
 }
 
 /// What can be framed: [`Message`] and [`Local`].
@@ -79,6 +89,10 @@ pub fn first<M: Framed>(bytes: &[u8], most: usize) -> Result<Option<(M, usize)>,
         return Ok(None);
     };
     let length = u32::from_le_bytes(*head) as usize;
+    // No message is as long as the greeting of a TLS record (RFC 8446, section 5.1) would say.
+    if length > most && head.starts_with(&[22, 3]) {
+        return Err(Garbage::Tls);
+    }
     if length > most {
         return Err(Garbage::TooLong(length));
     }

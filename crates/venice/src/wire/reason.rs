@@ -140,6 +140,10 @@ pub enum TurnedAway {
     NameTaken,
     /// There are as many nodes as may be.
     TooMany,
+    /// Its certificate is another node's.
+    Name,
+    /// It does not speak TLS, and the monitor nothing else.
+    Plain,
 }
 
 impl fmt::Display for TurnedAway {
@@ -149,16 +153,25 @@ impl fmt::Display for TurnedAway {
             TurnedAway::Secret => "the shared secret is another; compare the files of --key-file",
             TurnedAway::NameTaken => "another node of this name is there; say another --name",
             TurnedAway::TooMany => "the monitor has as many nodes as it takes",
+            TurnedAway::Name => {
+                "its certificate is of another node; say the --name that its token was for"
+            }
+            TurnedAway::Plain => {
+                "the monitor speaks TLS: say --identity DIR instead of --key-file, after \
+                 `rhythm venice join --identity DIR`"
+            }
         })
     }
 }
 
 impl TurnedAway {
-    const ALL: [TurnedAway; 4] = [
+    const ALL: [TurnedAway; 6] = [
         TurnedAway::Version,
         TurnedAway::Secret,
         TurnedAway::NameTaken,
         TurnedAway::TooMany,
+        TurnedAway::Name,
+        TurnedAway::Plain,
     ];
 
     pub(super) fn put(self, out: &mut Vec<u8>) {

@@ -4,6 +4,7 @@ use crate::loan::{LoanId, LoanKey};
 use crate::name::NodeName;
 use crate::secret::Secret;
 use proptest::collection::vec;
+use proptest::option::of;
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 
@@ -98,11 +99,14 @@ fn message() -> impl Strategy<Value = Message> {
             Just(TurnedAway::Version),
             Just(TurnedAway::Secret),
             Just(TurnedAway::NameTaken),
-            Just(TurnedAway::TooMany)
+            Just(TurnedAway::TooMany),
+            Just(TurnedAway::Name),
+            Just(TurnedAway::Plain)
         ]
         .prop_map(Message::Away),
         register().prop_map(Message::Register),
         any::<u32>().prop_map(|heartbeat_ms| Message::Registered { heartbeat_ms }),
+        any::<[u8; 32]>().prop_map(|key| Message::ProbeKey { key }),
         vec((name(), address()), 0..9).prop_map(|peers| {
             let peers = peers.into_iter();
             Message::Peers(
@@ -120,7 +124,13 @@ fn message() -> impl Strategy<Value = Message> {
             bytes,
             key
         }),
-        (loan(), address()).prop_map(|(loan, address)| Message::Granted { loan, address }),
+        (loan(), address(), any::<bool>()).prop_map(|(loan, address, is_sealed)| {
+            Message::Granted {
+                loan,
+                address,
+                is_sealed,
+            }
+        }),
         (loan(), any::<u64>()).prop_map(|(loan, idle)| Message::NoRoom { loan, idle }),
         loan().prop_map(|loan| Message::Revoke { loan }),
         (loan(), reason()).prop_map(|(loan, why)| Message::Revoked { loan, why }),
@@ -130,13 +140,14 @@ fn message() -> impl Strategy<Value = Message> {
     let borrowers = prop_oneof![
         any::<(u64, u64)>().prop_map(|(request, bytes)| Message::Borrow { request, bytes }),
         loan().prop_map(|loan| Message::GiveBack { loan }),
-        (any::<(u64, u64)>(), loan(), key(), address()).prop_map(
-            |((request, bytes), loan, key, donor)| Message::Lent {
+        (any::<(u64, u64)>(), loan(), key(), address(), of(name())).prop_map(
+            |((request, bytes), loan, key, donor, sealed_by)| Message::Lent {
                 request,
                 loan,
                 bytes,
                 key,
-                donor
+                donor,
+                sealed_by
             }
         ),
         (any::<u64>(), not_lent()).prop_map(|(request, why)| Message::NotLent { request, why }),
@@ -147,20 +158,30 @@ fn message() -> impl Strategy<Value = Message> {
     prop_oneof![greeting, donors, borrowers]
 }
 
+fn sealed_by() -> impl Strategy<Value = Box<SealedBy>> {
+    (name(), "[a-z/]{1,40}").prop_map(|(node, identity)| Box::new(SealedBy { node, identity }))
+}
+
 fn local() -> impl Strategy<Value = Local> {
     prop_oneof![
         any::<(u32, u64)>().prop_map(|(request, bytes)| Local::Borrow { request, bytes }),
         loan().prop_map(|loan| Local::Renew { loan }),
         loan().prop_map(|loan| Local::GiveBack { loan }),
-        (any::<(u32, u64)>(), loan(), key(), address()).prop_map(
-            |((request, bytes), loan, key, donor)| Local::Lent {
+        (
+            any::<(u32, u64)>(),
+            loan(),
+            key(),
+            address(),
+            of(sealed_by())
+        )
+            .prop_map(|((request, bytes), loan, key, donor, sealed)| Local::Lent {
                 request,
                 loan,
                 bytes,
                 key,
-                donor
-            }
-        ),
+                donor,
+                sealed
+            }),
         (any::<u32>(), not_lent()).prop_map(|(request, why)| Local::NotLent { request, why }),
         (loan(), any::<bool>()).prop_map(|(loan, stands)| Local::Stands { loan, stands }),
         (loan(), reason()).prop_map(|(loan, why)| Local::Broken { loan, why }),

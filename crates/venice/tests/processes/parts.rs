@@ -71,7 +71,7 @@ fn monitor(listen: &str, folder: &str, key: &str) {
     let options = monitor::server::Options {
         listen: listen.parse().expect("an address"),
         folder: PathBuf::from(folder),
-        secret: secret(key),
+        trust: monitor::server::Trust::Secret(secret(key)),
         settings: monitor::Settings {
             heartbeat: Duration::from_millis(100),
             dead_after: Duration::from_secs(4),
@@ -92,7 +92,7 @@ fn monitor(listen: &str, folder: &str, key: &str) {
 fn agent(name: &str, monitor: &str, socket: &str, key: &str) {
     let options = agent::server::Options {
         monitor: monitor.parse().expect("an address"),
-        secret: secret(key),
+        trust: agent::server::Trust::Secret(secret(key)),
         settings: agent::Settings {
             name: name.parse().expect("a name"),
             place: String::new(),

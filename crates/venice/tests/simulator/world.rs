@@ -296,7 +296,7 @@ impl World {
         }
         of.monitor_has = true;
         self.with_monitor(|monitor, now| monitor.opened(connection, now));
-        self.with_agent(node, |agent, _| agent.connected());
+        self.with_agent(node, |agent, now| agent.connected(now));
     }
 
     /// A node reads what memory it has: mostly plenty.

@@ -36,6 +36,10 @@ async fn fortunes(site: Data<Site>) -> HttpResponse {
     answer(site.fortunes().await.map(Some))
 }
 
+async fn long_fortunes(site: Data<Site>) -> HttpResponse {
+    answer(site.long_fortunes().await.map(Some))
+}
+
 async fn product(site: Data<Site>, id: web::Path<i64>) -> HttpResponse {
     answer(site.product(*id).await)
 }
@@ -51,7 +55,8 @@ async fn main() -> Result<(), Failed> {
             .route("/", web::get().to(home))
             .route("/best", web::get().to(best))
             .route("/item/{id}", web::get().to(product))
-            .route("/fortunes-200", web::get().to(fortunes))
+            .route("/fortunes", web::get().to(fortunes))
+            .route("/fortunes-200", web::get().to(long_fortunes))
     };
     HttpServer::new(app)
         .workers(1)

@@ -39,6 +39,10 @@ async fn fortunes(State(site): State<Arc<Site>>) -> Response {
     answer(site.fortunes().await.map(Some))
 }
 
+async fn long_fortunes(State(site): State<Arc<Site>>) -> Response {
+    answer(site.long_fortunes().await.map(Some))
+}
+
 async fn product(State(site): State<Arc<Site>>, Path(id): Path<i64>) -> Response {
     answer(site.product(id).await)
 }
@@ -51,7 +55,8 @@ async fn main() -> Result<(), Failed> {
         .route("/", get(home))
         .route("/best", get(best))
         .route("/item/{id}", get(product))
-        .route("/fortunes-200", get(fortunes))
+        .route("/fortunes", get(fortunes))
+        .route("/fortunes-200", get(long_fortunes))
         .with_state(Arc::new(Site(database)));
     let listener = TcpListener::bind(told.address).await?;
     let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {

@@ -32,7 +32,11 @@ impl<W: Walk> Worker<W> {
                 }
                 break;
             };
-            match reader.next(&data[at..], pending.is_head, ended) {
+            let next = match W::INFLATES {
+                true => reader.next(&data[at..], pending.is_head, ended),
+                false => reader.next_as_sent(&data[at..], pending.is_head, ended),
+            };
+            match next {
                 Ok(Some(whole)) => {
                     if reader.head.status() >= 200 {
                         let keeps = reader.head.keep_alive() && !ended;

@@ -26,6 +26,8 @@ pub(in crate::reproduce) struct Bars {
 
 /// The share of a group's width that has bars.
 const FULL: f64 = 0.8;
+/// The height of a legend without series, and of each series, in parts of the chart's.
+const LEGEND: (f64, f64) = (0.1, 0.036);
 /// Lines of a label: it is broken at its commas.
 const LINE: i32 = 14;
 
@@ -72,7 +74,9 @@ impl Bars {
                 let within = self.series[series].within.get(group);
                 self.corners(group, series)[1].1 + within.unwrap_or(&0.0)
             });
-        let top = tops.fold(0.0, f64::max).max(f64::MIN_POSITIVE) * 1.2;
+        // The legend stands above the bars.
+        let legend = LEGEND.0 + LEGEND.1 * self.series.len() as f64;
+        let top = tops.fold(0.0, f64::max).max(f64::MIN_POSITIVE) / (1.0 - legend);
         let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&root)
@@ -83,7 +87,9 @@ impl Bars {
             .build_cartesian_2d(0.0..groups as f64, 0.0..top)?;
         let mut mesh = chart.configure_mesh();
         mesh.disable_x_mesh().x_labels(0).y_desc(&self.unit);
-        mesh.y_label_formatter(&|value| format!("{value}")).draw()?;
+        // Without what is left of sums of tenths.
+        let digits = |value: &f64| format!("{}", (value * 1e6).round() / 1e6);
+        mesh.y_label_formatter(&digits).draw()?;
         for (number, series) in self.series.iter().enumerate() {
             let fill = color(number).filled();
             let bars = (0..groups).map(|group| Rectangle::new(self.corners(group, number), fill));

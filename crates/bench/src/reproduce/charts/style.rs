@@ -4,11 +4,11 @@ use plotters::drawing::DrawingAreaErrorKind;
 use plotters::style::{Color, RGBAColor, RGBColor};
 
 /// Writing to memory does not fail, but the charts' makers cannot know.
-pub(super) type DrawError = DrawingAreaErrorKind<std::io::Error>;
+pub(crate) type DrawError = DrawingAreaErrorKind<std::io::Error>;
 
 /// The size of a chart, in pixels.
 pub(super) const SIZE: (u32, u32) = (960, 540);
-pub(super) const FONT: &str = "sans-serif";
+pub(crate) const FONT: &str = "sans-serif";
 /// Colors that people who see few can tell apart, too (Okabe and Ito's).
 const COLORS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
@@ -20,6 +20,6 @@ const COLORS: [RGBColor; 6] = [
 ];
 
 /// The color of the series of this number.
-pub(super) fn color(number: usize) -> RGBAColor {
+pub(crate) fn color(number: usize) -> RGBAColor {
     COLORS[number % COLORS.len()].to_rgba()
 }

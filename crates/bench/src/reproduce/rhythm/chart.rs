@@ -1,8 +1,8 @@
 //! The charts of sections, by the names that these give them.
 
-use super::section::{Section, value};
 use crate::reproduce::charts::{Bars, Cloud, Scatter, Series, failed};
 use crate::reproduce::error::ReproduceError;
+use crate::reproduce::section::{Section, value};
 use rhythm_rpo::report::{Cell, Row};
 
 /// What a chart shows of its section.
@@ -121,7 +121,7 @@ fn points(section: &Section, x: usize, y: usize) -> Scatter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::rhythm::section::{cell, column, ours};
+    use crate::reproduce::section::{cell, column, ours};
     use rhythm_rpo::report::Kind;
 
     #[test]

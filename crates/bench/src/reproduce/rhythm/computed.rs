@@ -3,7 +3,7 @@
 use super::executed::Reached;
 use super::gpu::{DeviceReport, Rate};
 use super::paper;
-use super::section::{Section, cell, column, ours};
+use crate::reproduce::section::{Section, cell, column, ours};
 use rhythm_rpo::report::Kind::Computed;
 
 /// GB/s of faster buses, in the paper's way of counting: usable, one direction.
@@ -244,7 +244,7 @@ pub(super) fn resources(reached: &[Reached], rates: &[Rate]) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::rhythm::section::value;
+    use crate::reproduce::section::value;
     use rhythm_rpo::report::Cell;
 
     /// The paper's figure and ours of each row that has both.

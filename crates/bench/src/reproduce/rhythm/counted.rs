@@ -3,11 +3,11 @@
 
 use super::options::RhythmOptions;
 use super::paper;
-use super::section::{Section, cell, column, ours, value};
 use super::similarity::Similarity;
 use super::valgrind::Valgrind;
 use crate::load::{self, Banking, LoadOptions};
 use crate::reproduce::error::ReproduceError;
+use crate::reproduce::section::{Section, cell, column, ours, value};
 use rhythm_rpo::report::Kind::{Computed, Measured};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;

@@ -4,11 +4,11 @@
 use super::gpu::DeviceReport;
 use super::options::RhythmOptions;
 use super::paper;
-use super::section::{Section, cell, column, ours};
 use crate::emulate::{self, EmulationOptions, MakeExecutor, Output, Report, Users};
 use crate::load::Page;
 use crate::reproduce::energy::Meter;
 use crate::reproduce::error::ReproduceError;
+use crate::reproduce::section::{Section, cell, column, ours};
 use rhythm_besim::Bank;
 use rhythm_engine::device::LaneLimits;
 use rhythm_engine::device::host::HostExecutor;

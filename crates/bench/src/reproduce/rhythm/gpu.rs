@@ -1,8 +1,8 @@
 //! What a GPU gave: reports of `rhythm bench device --json`, beside the paper's Titans.
 
 use super::paper;
-use super::section::{Section, cell, column, ours};
 use crate::reproduce::error::ReproduceError;
+use crate::reproduce::section::{Section, cell, column, ours};
 use rhythm_rpo::report::Kind::{Computed, Measured};
 use serde::{Deserialize, Serialize};
 use std::fs::File;

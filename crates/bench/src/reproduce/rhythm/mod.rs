@@ -17,18 +17,18 @@ mod executed;
 mod gpu;
 mod options;
 mod paper;
-mod section;
 mod similarity;
 mod valgrind;
 
 pub use options::{Effort, RhythmOptions};
-pub use section::Section;
+
 pub use valgrind::{BEGIN, END};
 
 use super::children::Folder;
 use super::error::ReproduceError;
 use super::files::write;
 use super::progress::ReproduceProgress;
+use super::section::Section;
 use super::table::wrapped;
 use gpu::DeviceReport;
 use rhythm_server::Site;

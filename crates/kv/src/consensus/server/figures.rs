@@ -3,10 +3,12 @@
 use crate::consensus::journal::SyncTimes;
 use crate::consensus::node::Status;
 use rhythm_net::Inbox;
-use rhythm_observe::admin::{self, Observed, Told};
+use rhythm_observe::admin::{Observed, Told};
+use rhythm_observe::hangs::{self, Hangs};
 use rhythm_observe::{Count, HistogramSum, NANOSECOND, Sample, Writer};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// See the head of this file.
 #[derive(Debug, Default)]
@@ -66,18 +68,24 @@ pub(super) struct Observable<C> {
     pub(super) figures: Arc<Figures>,
     pub(super) syncs: Arc<SyncTimes>,
     pub(super) worker: Inbox<C>,
+    pub(super) hangs: Hangs,
 }
 
 impl<C: Send + 'static> Observed for Observable<C> {
     const PATHS: &str = "/healthz, /readyz or /metrics";
+    const LOOKS_EVERY: Option<Duration> = Some(hangs::LOOKS_EVERY);
+
+    fn look(&self) {
+        self.hangs.look(std::slice::from_ref(&self.worker));
+    }
 
     fn tell(&self, path: &[u8]) -> Option<Told> {
         match path {
             b"/healthz" => {
                 let worker = std::slice::from_ref(&self.worker);
                 let is_ending = self.figures.leaves.get() > 0;
-                let ailment = admin::ailment(worker).filter(|_| !is_ending);
-                Some(Told::health(ailment))
+                let ailment = self.hangs.ailment(worker).filter(|_| !is_ending);
+                Some(Told::health(ailment.as_deref()))
             }
             b"/readyz" => Some(Told::health(self.figures.ailment())),
             b"/metrics" => {

@@ -24,6 +24,7 @@ use figures::{Figures, Observable};
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{DriverOptions, ListenError, ListenOptions, Listener, Peer, StartError, clock};
 use rhythm_observe::admin::{Admin, Names};
+use rhythm_observe::hangs::Hangs;
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -219,6 +220,7 @@ impl Server {
             figures,
             syncs,
             worker: workers.inboxes()[0].clone(),
+            hangs: Hangs::default(),
         };
         let admin = admin.map(|listener| Admin::start(listener, names, observable));
         let admin = match admin.transpose() {

@@ -173,10 +173,7 @@ impl Worker {
         let length = Node::<Folder>::frame_length;
         match take_frames(&mut coming, KEPT, length, |frame| node.frame(frame)) {
             Ok(()) => self.lines.keep_coming(id, coming),
-            Err(error) => {
-                tracing::warn!(%error, "a connection of the backbone is dropped");
-                self.lines.abort(port, id);
-            }
+            Err(error) => self.lines.refuse(port, id, &error, now),
         }
     }
 
@@ -216,7 +213,7 @@ impl Worker {
 impl Handler for Worker {
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         match accepted.role {
-            OF_NODES => self.lines.opened(port, accepted.connection, now),
+            OF_NODES => self.lines.opened(port, accepted, now),
             _ => self.clients.opened(port, accepted.connection),
         }
     }

@@ -8,17 +8,21 @@ use super::orders::Order;
 use crate::shared::Shared;
 use rhythm_net::workers::Workers;
 use rhythm_net::{Inbox, Listener, StartError, clock};
-use rhythm_observe::admin::{self, Admin, Names, Observed, Told};
+use rhythm_observe::admin::{Admin, Names, Observed, Told};
 use rhythm_observe::dashboard::{self, Dashboard};
+use rhythm_observe::hangs::{self, Hangs};
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A server, as the admin listener sees it.
 struct Cache {
     shared: Arc<Shared>,
     workers: Arc<[Inbox<Order>]>,
     is_ending: Arc<AtomicBool>,
+    hangs: Hangs,
 }
 
 /// Starts the admin listener's thread. `is_ending`: the workers were told to end, so that it is no
@@ -37,6 +41,7 @@ pub(super) fn start(
         shared,
         workers: workers.inboxes().into(),
         is_ending: Arc::clone(is_ending),
+        hangs: Hangs::default(),
     };
     Admin::start(listener, names, cache)
 }
@@ -47,10 +52,10 @@ impl Cache {
     }
 
     /// What a new start would mend.
-    fn ailment(&self) -> Option<&'static str> {
+    fn ailment(&self) -> Option<Cow<'static, str>> {
         match self.is_ending() {
             true => None,
-            false => admin::ailment(&self.workers),
+            false => self.hangs.ailment(&self.workers),
         }
     }
 
@@ -84,13 +89,18 @@ impl Cache {
 
 impl Observed for Cache {
     const PATHS: &str = "/ (the dashboard), /healthz, /readyz or /metrics";
+    const LOOKS_EVERY: Option<Duration> = Some(hangs::LOOKS_EVERY);
+
+    fn look(&self) {
+        self.hangs.look(&self.workers);
+    }
 
     fn tell(&self, path: &[u8]) -> Option<Told> {
         match path {
-            b"/healthz" => Some(Told::health(self.ailment())),
+            b"/healthz" => Some(Told::health(self.ailment().as_deref())),
             b"/readyz" => {
-                let ailment = self.ailment().map(str::to_owned);
-                Some(Told::health(ailment.or_else(|| self.absence()).as_deref()))
+                let absence = || self.absence().map(Cow::Owned);
+                Some(Told::health(self.ailment().or_else(absence).as_deref()))
             }
             b"/metrics" => Some(Told::figures(metrics::encode(&self.shared))),
             _ => dashboard::tell(path, || self.dashboard()),

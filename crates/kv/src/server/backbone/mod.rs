@@ -22,6 +22,7 @@ use crate::ring::{
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
 use crate::wire::{self as memcached, Commands, Rules, Stream};
+use rhythm_net::sparse::Sparse;
 use rhythm_net::{
     Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Inbox, Link, Peer, Port, Time,
     clock,
@@ -70,6 +71,8 @@ pub(super) struct Backbone {
     wake_at: Time,
     tell_at: Time,
     end: End,
+    /// Lines of the log about frames that are none.
+    refusals: Sparse,
 }
 
 /// How the end of a node comes.
@@ -145,6 +148,7 @@ impl Backbone {
             wake_at: now,
             tell_at: now,
             end: End::Serves,
+            refusals: Sparse::default(),
             shared,
         }
     }
@@ -319,22 +323,19 @@ impl Backbone {
         };
     }
 
-    /// Takes the whole frames off the front of what came from another node. False: it is none.
-    fn take_frames(&mut self, coming: &mut Vec<u8>, now: Time) -> bool {
+    /// Takes the whole frames off the front of what came from another node.
+    fn take_frames(&mut self, coming: &mut Vec<u8>, now: Time) -> Result<(), wire::WireError> {
         let most = frame_max(&self.shared);
         let length = |bytes: &[u8]| wire::length(bytes, most);
         let taken = take_frames(coming, most.min(1 << 20), length, |frame| {
             self.with(|node, local, now, out| node.frame(frame, local, now, out));
             Ok(())
         });
-        if let Err(error) = &taken {
-            tracing::warn!(%error, "what comes on the backbone is dropped");
-        }
         // A long frame may take a while.
         if let Some(from) = wire::sender(coming, self.node.terms().digest()) {
             self.node.heard(from, now);
         }
-        taken.is_ok()
+        taken
     }
 }
 
@@ -360,7 +361,7 @@ impl Drop for Backbone {
 impl Handler for Backbone {
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, now: Time) {
         if let Way::Tcp(lines) = &mut self.way {
-            lines.opened(port, accepted.connection, now);
+            lines.opened(port, accepted, now);
         }
     }
 
@@ -372,11 +373,11 @@ impl Handler for Backbone {
             return;
         };
         coming.extend_from_slice(bytes);
-        let is_ours = self.take_frames(&mut coming, now);
+        let taken = self.take_frames(&mut coming, now);
         if let Way::Tcp(lines) = &mut self.way {
-            match is_ours {
-                true => lines.keep_coming(id, coming),
-                false => lines.abort(port, id),
+            match taken {
+                Ok(()) => lines.keep_coming(id, coming),
+                Err(error) => lines.refuse(port, id, &error, now),
             }
         }
     }
@@ -423,9 +424,15 @@ impl Handler for Backbone {
                 Came::From(from) => (from, stations.take_coming(from)),
             };
             self.node.heard(from, now);
-            let is_ours = self.take_frames(&mut coming, now);
+            let taken = self.take_frames(&mut coming, now);
+            if let Err(error) = &taken
+                && let Some(left_out) = self.refusals.line(now)
+            {
+                let node = from + 1;
+                tracing::warn!(%error, node, left_out, "what a node sends is dropped");
+            }
             if let Way::Ether(stations) = &mut self.way {
-                stations.keep_coming(from, coming, is_ours);
+                stations.keep_coming(from, coming, taken.is_ok());
             }
         }
     }

@@ -12,7 +12,7 @@ pub enum RequestError {
     /// A character that no method has.
     #[error("invalid character in the method")]
     MethodInvalid,
-    /// A method this server does not know, or CONNECT.
+    /// CONNECT, or what is no method of anybody's: too long, or a known one in other letters.
     #[error("method not implemented")]
     MethodUnknown,
     /// A character that no target has: a space, a control, `#`, non-ASCII and the like; its first

@@ -11,10 +11,10 @@ pub(crate) const TARGET: ByteSet = ByteSet::range(0x21, 0x7e).without(b"\"#<>\\"
 /// Characters of a host name; addresses in brackets are checked apart.
 const HOST: ByteSet = ALPHANUMERIC.or(ByteSet::new(b"-._~"));
 
-/// Longest method looked at; a longer one cannot be known.
+/// Longest method looked at: those that are registered have 17 characters at most.
 const METHOD_LEN_MAX: usize = 24;
 
-/// The methods answered; any other is 501.
+/// Methods, as far as anything is known of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
     /// GET
@@ -34,10 +34,25 @@ pub enum Method {
     Options,
     /// TRACE
     Trace,
+    /// Any other: whoever takes it knows it by its name
+    /// ([`RequestHead::method_name`](super::RequestHead::method_name)).
+    Other,
 }
 
+/// Those that have a name here.
+const KNOWN: [Method; 8] = [
+    Method::Get,
+    Method::Head,
+    Method::Post,
+    Method::Put,
+    Method::Delete,
+    Method::Patch,
+    Method::Options,
+    Method::Trace,
+];
+
 impl Method {
-    /// The method's name.
+    /// The method's name; empty where it is another.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -49,10 +64,26 @@ impl Method {
             Method::Patch => "PATCH",
             Method::Options => "OPTIONS",
             Method::Trace => "TRACE",
+            Method::Other => "",
         }
     }
 
-    /// The method of this name; names are case-sensitive.
+    /// What a request's method of this name, which is a token, is taken for: nothing, where it is
+    /// CONNECT, or a known one but for the case of its letters, since names are case-sensitive
+    /// (RFC 9110, section 9.1), and a server that it is passed on to might not know.
+    #[inline(always)]
+    fn of_request(name: &[u8]) -> Option<Method> {
+        Method::named(name).or_else(|| Method::other(name))
+    }
+
+    #[cold]
+    fn other(name: &[u8]) -> Option<Method> {
+        let is_like = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let is_refused = is_like("CONNECT") || KNOWN.iter().any(|known| is_like(known.name()));
+        (!is_refused).then_some(Method::Other)
+    }
+
+    /// The method of this name, if it is a known one; names are case-sensitive.
     #[inline(always)]
     #[must_use]
     pub fn named(name: &[u8]) -> Option<Method> {
@@ -154,7 +185,7 @@ impl RequestLine {
         self.minor = minor - b'0';
         self.complete = true;
         self.method =
-            Method::named(&window[start..method_end]).ok_or(RequestError::MethodUnknown)?;
+            Method::of_request(&window[start..method_end]).ok_or(RequestError::MethodUnknown)?;
         self.split_target(s, window, target_start, target_end)
     }
 

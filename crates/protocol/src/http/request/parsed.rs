@@ -130,6 +130,14 @@ impl RequestHead {
         self.line.method
     }
 
+    /// The method's name, known or not.
+    #[must_use]
+    pub fn method_name<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let start = 2 * usize::from(self.line.empty_lines);
+        let end = self.target().range().start.saturating_sub(1);
+        bytes.get(start..end).unwrap_or_default()
+    }
+
     /// Whether the request is of HTTP/1.0; any later 1.x counts as 1.1 (RFC 9110 section 2.5).
     #[inline]
     #[must_use]

@@ -1,6 +1,8 @@
 //! Proxy routes: requests that other servers answer, as they should and as they should not.
 
 mod attacks;
+mod corpus;
+mod passed_on;
 mod restarts;
 mod sealed;
 mod smuggling;

@@ -5,10 +5,10 @@ use super::upstream::Upstream;
 use super::{raw, serve};
 
 /// What follows each: it would be answered, and would be seen, if it were taken for a request.
-const HIDDEN: &str = "GET /app/hidden HTTP/1.1\r\nHost: h\r\n\r\n";
+pub(super) const HIDDEN: &str = "GET /app/hidden HTTP/1.1\r\nHost: h\r\n\r\n";
 
 /// Heads that are to be refused, whatever follows.
-const REFUSED: &[&str] = &[
+pub(super) const REFUSED: &[&str] = &[
     // CL.TE and TE.CL
     "Content-Length: 6\r\nTransfer-Encoding: chunked",
     "Transfer-Encoding: chunked\r\nContent-Length: 6",
@@ -47,7 +47,7 @@ const REFUSED: &[&str] = &[
 ];
 
 /// Contents in chunks that are to be refused.
-const CHUNKS_REFUSED: &[&str] = &[
+pub(super) const CHUNKS_REFUSED: &[&str] = &[
     "0x5\r\nhello\r\n0\r\n\r\n",
     "+5\r\nhello\r\n0\r\n\r\n",
     "-5\r\nhello\r\n0\r\n\r\n",

@@ -2,15 +2,18 @@
 
 use super::Responder;
 use crate::answer::hosted::{Hosted, HostedLine};
+use crate::answer::passed_on::PassedOn;
 use crate::answer::watch;
 use crate::flight::timeline::Came;
 use crate::host::files::FileStream;
 use crate::intake::https;
 use crate::observe::access_log::LogEntry;
+use crate::site::Site;
 use crate::trace::Origin;
 use rhythm_engine::settings::AccessLogFormat;
-use rhythm_http::{AnswerSlot, Answered, Clients, Given, Incoming, Owed};
-use rhythm_net::{Client, Role, Time};
+use rhythm_http::{AnswerSlot, Answered, Body, Clients, Given, Incoming, Owed};
+use rhythm_net::{Client, Port, Role, Time};
+use rhythm_protocol::http::request::RequestHead;
 use std::time::Duration;
 
 impl Responder {
@@ -42,10 +45,22 @@ impl Responder {
         (role, peer): (Role, Client),
     ) {
         let Incoming { head, bytes, .. } = request;
+        let of = (peer, https::is_tls(role));
+        let origin = self.origin(of, head, bytes).unwrap_or_default();
+        self.keep_line_of(site, (head, bytes), role, origin);
+    }
+
+    /// As [`keep_line`](Responder::keep_line), of one of which it is known where it comes from.
+    pub(crate) fn keep_line_of(
+        &mut self,
+        site: Option<usize>,
+        (head, bytes): (&RequestHead, &[u8]),
+        role: Role,
+        origin: Origin,
+    ) {
         self.line_site = site;
         self.line_is_proxied = false;
-        let peer = (peer, https::is_tls(role));
-        self.line_origin = self.origin(peer, head, bytes).unwrap_or_default();
+        self.line_origin = origin;
         self.line.clear();
         if self.log.is_some() || self.slow.is_some() || self.line_origin.recorded().is_some() {
             let format = self.log_format().unwrap_or(AccessLogFormat::Common);
@@ -134,6 +149,37 @@ impl Responder {
             }),
             is_counted: false,
         }
+    }
+
+    /// The next request that is passed on to another server.
+    pub(crate) fn next_passed_on(&mut self) -> Option<PassedOn> {
+        self.passed_on.pop_front()
+    }
+
+    /// A host is to answer this request, whose line was kept, and which came before now.
+    pub(crate) fn expect_passed_on(&mut self, passed: &PassedOn, peer: Client, now: Time) {
+        let mut hosted = self.hosted_now(peer, None, now);
+        if let Some(line) = &mut hosted.line {
+            (line.began, line.arrived) = (passed.came.began, passed.came.arrived);
+        }
+        self.hosted.expect(passed.slot, hosted);
+    }
+
+    /// Refuses a request that was to be passed on, whose line was kept.
+    pub(crate) fn refuse_passed_on(
+        &mut self,
+        port: &mut dyn Port,
+        clients: &mut Clients,
+        site: &Site,
+        (passed, peer, status): (&PassedOn, Client, u16),
+        now: Time,
+    ) {
+        let (date, mut answered) = (&self.date, Answered::bare(status));
+        clients.answer(port, passed.slot, passed.shape, now, |shape, out| {
+            answered = site.write_error(out, status, shape, date, "", |_| {});
+            Body::Empty
+        });
+        self.host_answered(peer, answered, now);
     }
 
     /// Counts an answer of the host path, and logs it with the line that was kept.

@@ -15,12 +15,16 @@ mod wire;
 use crate::backend::address::place;
 use crate::backend::http_client::UrlPlace;
 use crate::backend::kind::{Kind, Opened, peers};
+use crate::backend::secured;
 use crate::backend::waited;
 use crate::backend::{ConnectionPool, PoolOptions};
 use answer::ANSWER_MAX;
 use rhythm_engine::kind::{Asks, BackendKey, BackendKind, KeepsSessions, SessionWord, Verb};
 use rhythm_engine::settings::{BackendConfig, Setting};
 use rhythm_net::Peer;
+use rhythm_net::tls::{Begins, Connector};
+use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::MemcachedWire;
 
@@ -69,16 +73,22 @@ const KEEPS_SESSIONS: KeepsSessions = {
 pub(in crate::backend) const KIND: Kind = Kind {
     declaration: BackendKind {
         name: "memcached",
-        keys: &[BackendKey {
-            name: "url",
-            about: "`memcached://HOST:PORT`; at a Unix socket, `HOST` is its path, `%2F` for each \
-                    `/`",
-            default: Setting::Text("memcached://localhost:11211"),
-            check: |url| address(url.text()).is_some(),
-            wrong: "this is no address of a memcached server",
-            hint: "such as \"memcached://127.0.0.1:11211\", or \
-                   \"memcached://%2Frun%2Fmemcached.sock\" at a Unix socket",
-        }],
+        keys: &[
+            BackendKey {
+                name: "url",
+                about: "`memcached://HOST:PORT`, `memcacheds://...` over TLS; at a Unix socket, \
+                        `HOST` is its path, `%2F` for each `/`",
+                default: Setting::Text("memcached://localhost:11211"),
+                check: |url| url.text().parse::<Address>().is_ok(),
+                wrong: "this is no address of a memcached server",
+                hint: "such as \"memcached://127.0.0.1:11211\", or \
+                       \"memcached://%2Frun%2Fmemcached.sock\" at a Unix socket; \
+                       \"memcacheds://...\" is one over TLS",
+            },
+            secured::TRUSTED,
+            secured::CERTIFICATE,
+            secured::KEY,
+        ],
         asks: Asks::Verbs(&[
             Verb {
                 key: "get",
@@ -99,7 +109,10 @@ pub(in crate::backend) const KIND: Kind = Kind {
         keeps_sessions: Some(KEEPS_SESSIONS),
     },
     locate,
-    reach: |config| waited::reach(&place_of(config)?, None),
+    reach: |config| {
+        let (place, tls) = place_of(config)?;
+        waited::reach(&place, tls.as_ref())
+    },
     query_bytes_max,
     open: |config, peers| {
         let (wire, peers) = (MemcachedWire::new(&config.name), peers.to_vec());
@@ -115,23 +128,50 @@ pub(in crate::backend) const KIND: Kind = Kind {
 };
 
 /// What `url` says.
-fn address(url: &str) -> Option<UrlPlace> {
-    let rest = url.strip_prefix("memcached://")?;
-    place(rest.strip_suffix('/').unwrap_or(rest), PORT)
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Address {
+    place: UrlPlace,
+    speaks_tls: bool,
+}
+
+impl FromStr for Address {
+    type Err = &'static str;
+
+    fn from_str(url: &str) -> Result<Address, &'static str> {
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let speaks_tls = match scheme {
+            "memcached" => false,
+            "memcacheds" => true,
+            _ => return Err("it must be such as \"memcached://HOST:11211\""),
+        };
+        let place = place(rest.strip_suffix('/').unwrap_or(rest), PORT);
+        Ok(Address {
+            place: place.ok_or("it must name a host, and perhaps a port")?,
+            speaks_tls,
+        })
+    }
 }
 
 fn locate(config: &BackendConfig) -> Result<Vec<Peer>, String> {
-    peers(&place_of(config)?, None)
+    let (place, tls) = place_of(config)?;
+    peers(&place, tls.as_ref())
 }
 
-fn place_of(config: &BackendConfig) -> Result<UrlPlace, String> {
-    address(config.text("url")).ok_or_else(|| "`url` is not understood".to_owned())
+/// Where it is, and what connections begin with, where they speak TLS. It reads files.
+fn place_of(config: &BackendConfig) -> Result<(UrlPlace, Option<Arc<Connector>>), String> {
+    let address = config.text("url").parse::<Address>();
+    let Address { place, speaks_tls } =
+        address.map_err(|why| format!("`url` is not understood: {why}"))?;
+    let tls = secured::connector(config, speaks_tls, &place, &[], Begins::AtOnce)?;
+    Ok((place, tls))
 }
 
 fn query_bytes_max(config: &BackendConfig) -> usize {
     let options = options(config);
     // The beginning of an answer on each, in memory that grows by doubling.
-    let answers = options.connections_max.saturating_mul(3 * ANSWER_MAX);
+    let answers = options
+        .connections_max
+        .saturating_mul(3 * ANSWER_MAX + secured::CONNECTION_BYTES);
     options.query_bytes_max().saturating_add(answers)
 }
 

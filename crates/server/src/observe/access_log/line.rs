@@ -69,7 +69,7 @@ impl<'a> LogEntry<'a> {
         (format, is_http2): (AccessLogFormat, bool),
         to: &mut Vec<u8>,
     ) {
-        to.extend_from_slice(head.method().name().as_bytes());
+        to.extend_from_slice(head.method_name(bytes));
         to.push(b' ');
         to.extend_from_slice(head.target().of(bytes));
         let version = match is_http2 {

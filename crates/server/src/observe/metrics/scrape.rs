@@ -323,6 +323,9 @@ impl Metrics {
         to.counters("requests", "Requests for pages", requests)?;
         let answers = sums_by(p, ("class", CLASSES), |m| &m.answers);
         to.counters("answers", "Answers of pages by class of status", answers)?;
+        let passed_on = sums(p, |m| &m.passed_on);
+        let help = "Requests that pages passed on to a proxy route, whose answers are no page's";
+        to.counters("passed_on", help, passed_on)?;
         let wait = histogram_sums(p, NANOSECOND, |m| &m.queue_wait);
         to.histograms(
             "queue_wait_seconds",

@@ -2,12 +2,12 @@
 
 use super::serve;
 use super::shared::Shared;
-use super::socket::Socket;
+use super::socket::{REFUSAL_TIME, Socket};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 /// Starts a thread that has each connection served on one of its own.
@@ -39,7 +39,10 @@ fn serve_apart(socket: Socket, shared: &Arc<Shared>) -> io::Result<()> {
     let serve = move || match guest.is_refused {
         true => {
             info!("{} is refused: there are too many borrowers", socket.peer());
-            socket.refuse("this donor has as many connections as it may: try later");
+            // Where it does not greet, there is nobody to be told.
+            if let Ok(socket) = socket.greet(Instant::now() + REFUSAL_TIME) {
+                socket.refuse("this donor has as many connections as it may: try later");
+            }
         }
         false => serve::serve(socket, &shared, &guest),
     };

@@ -23,9 +23,13 @@ const HELLO_TIME: Duration = Duration::from_secs(5);
 /// How long it may take no answers.
 const WRITE_TIME: Duration = Duration::from_secs(60);
 
-pub(super) fn serve(mut socket: Socket, shared: &Arc<Shared>, guest: &Guest) {
+pub(super) fn serve(socket: Socket, shared: &Arc<Shared>, guest: &Guest) {
     let until = Instant::now() + HELLO_TIME;
     let peer = socket.peer();
+    let mut socket = match socket.greet(until) {
+        Ok(socket) => socket,
+        Err(error) => return info!("{peer} is refused: {error}"),
+    };
     let mut preface = [0; PREFACE_BYTES];
     if socket.read(&mut preface, until).is_err() {
         return;

@@ -5,10 +5,13 @@ use crate::channel::frame;
 use crate::channel::transport::shared::Shared as Rings;
 use crate::channel::transport::tcp::Tcp;
 use crate::channel::transport::{Transport, last_words};
+use crate::identity::{ONLY_TLS, Wire};
+use rustls::ServerConfig;
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a borrower that is refused has to take the reason.
@@ -17,30 +20,46 @@ pub(super) const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// A borrower's connection, at its beginning.
 #[derive(Debug)]
 pub(super) enum Socket {
-    Tcp(TcpStream),
+    Tcp(Wire),
+    /// To be in TLS, which has not begun.
+    Sealing(TcpStream, Arc<ServerConfig>),
     Local(UnixStream),
 }
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tcp(stream) => stream.as_fd(),
+            Self::Tcp(wire) => wire.as_fd(),
+            Self::Sealing(stream, _) => stream.as_fd(),
             Self::Local(stream) => stream.as_fd(),
         }
     }
 }
 
 impl Socket {
+    /// Greets by a time, where it is to be in TLS. Who does not speak that is told so.
+    pub(super) fn greet(self, until: Instant) -> io::Result<Self> {
+        let Self::Sealing(stream, config) = self else {
+            return Ok(self);
+        };
+        if !Wire::begins_in_tls(&stream, until) {
+            Self::Tcp(Wire::Plain(stream)).refuse(ONLY_TLS);
+            return Err(io::Error::other(ONLY_TLS));
+        }
+        Ok(Self::Tcp(Wire::accept(stream, &config, until)?))
+    }
+
     /// Reads so many bytes, if they all come by a time.
     pub(super) fn read(&mut self, mut into: &mut [u8], until: Instant) -> io::Result<()> {
         while !into.is_empty() {
             // None at all is an error.
             let left = Some(until.saturating_duration_since(Instant::now()));
             let read = match self {
-                Self::Tcp(stream) => {
-                    stream.set_read_timeout(left)?;
-                    stream.read(into)
+                Self::Tcp(wire) => {
+                    wire.socket().set_read_timeout(left)?;
+                    wire.read(into)
                 }
+                Self::Sealing(..) => Err(ErrorKind::NotConnected.into()),
                 Self::Local(stream) => {
                     stream.set_read_timeout(left)?;
                     stream.read(into)
@@ -59,7 +78,8 @@ impl Socket {
     /// Has what follows go by a transport.
     pub(super) fn open(self) -> Result<Box<dyn Transport>, Lost> {
         Ok(match self {
-            Self::Tcp(stream) => Box::new(Tcp::of(stream)?),
+            Self::Tcp(wire) => Box::new(Tcp::over(wire)?),
+            Self::Sealing(..) => return Err(Lost::Closed),
             Self::Local(stream) => Box::new(Rings::offer(stream)?),
         })
     }
@@ -75,11 +95,13 @@ impl Socket {
     }
 
     pub(super) fn peer(&self) -> String {
-        match self {
-            Self::Tcp(stream) => stream
-                .peer_addr()
-                .map_or_else(|_| "a borrower".to_owned(), |peer| peer.to_string()),
-            Self::Local(_) => "a borrower of this machine".to_owned(),
-        }
+        let socket = match self {
+            Self::Tcp(wire) => wire.socket(),
+            Self::Sealing(stream, _) => stream,
+            Self::Local(_) => return "a borrower of this machine".to_owned(),
+        };
+        socket
+            .peer_addr()
+            .map_or_else(|_| "a borrower".to_owned(), |peer| peer.to_string())
     }
 }

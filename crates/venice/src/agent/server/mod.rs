@@ -7,6 +7,7 @@ mod worker;
 use super::borrowing::CLIENTS_MAX;
 use super::{Agent, Lender, Settings};
 use crate::ask::{self, Asked};
+use crate::identity::Identity;
 use crate::name::NodeName;
 use crate::random;
 use crate::secret::Secret;
@@ -19,7 +20,7 @@ use rhythm_observe::admin::{self, Admin, Names, Observed, Told};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use worker::{OF_BORROWERS, Order, PROBES, Worker};
 
@@ -33,8 +34,8 @@ const TURNED_AWAY: usize = 64;
 pub struct Options {
     /// Where the monitor is.
     pub monitor: SocketAddr,
-    /// What it must have, too.
-    pub secret: Secret,
+    /// What it must show, and this agent shows.
+    pub trust: Trust,
     /// How it is; with port 0 in `probe`, a free one is taken.
     pub settings: Settings,
     /// Where borrowers of this machine come to, and who may.
@@ -45,6 +46,15 @@ pub struct Options {
     pub admin: Option<SocketAddr>,
     /// More names by which that may be asked.
     pub admin_hosts: Vec<String>,
+}
+
+/// What an agent and its monitor show each other.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// That they have this secret; nothing is encrypted.
+    Secret(Secret),
+    /// Certificates, in TLS: this one, which is in this folder.
+    Identity(Arc<Identity>, PathBuf),
 }
 
 /// Why an agent does not start.
@@ -102,14 +112,20 @@ impl Server {
             settings.reclaim_within,
         );
         let numbers = Box::new(random::numbers);
-        let agent = Agent::new(
-            settings,
-            options.secret,
-            lender,
-            numbers,
-            clock::monotonic(),
-        );
-        let worker = Worker::new(agent, Peer::tcp("the monitor", options.monitor), within);
+        let now = clock::monotonic();
+        let monitor = Peer::tcp("the monitor", options.monitor);
+        let worker = match options.trust {
+            Trust::Secret(secret) => {
+                let agent = Agent::new(settings, secret, lender, numbers, now);
+                Worker::new(agent, monitor, within)
+            }
+            Trust::Identity(identity, folder) => {
+                let nobodys = Secret::of(&random::numbers());
+                let agent = Agent::new(settings, nobodys, lender, numbers, now);
+                let folder = folder.to_string_lossy().into_owned();
+                Worker::new(agent.certified(folder), monitor, within).shows(identity)
+            }
+        };
         let worker = Mutex::new(Some(worker));
         let make = move |_: WorkerThread<'_, Order>| {
             let worker = worker.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -3,6 +3,7 @@
 
 use super::super::meminfo;
 use super::super::{Agent, Effect, Lender, Status};
+use crate::identity::{Identity, Party, Session, TlsError};
 use crate::incoming::Stream;
 use crate::wire::{Local, MESSAGE_MAX, Message, SMALL_MAX};
 use rhythm_net::sparse::Sparse;
@@ -10,6 +11,8 @@ use rhythm_net::{
     Accepted, ConnectionId, ConnectionTable, Datagram, DatagramId, Ended, Handler, Key, Peer, Port,
     Role, Time,
 };
+use std::io::ErrorKind;
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
@@ -33,6 +36,8 @@ pub(super) enum Order {
 pub(super) struct Worker<L> {
     agent: Agent<L>,
     monitor: Peer,
+    /// What the monitor is shown, in TLS.
+    identity: Option<Arc<Identity>>,
     /// The connection to the monitor, if one is there or begun.
     line: Option<(ConnectionId, Stream)>,
     borrowers: ConnectionTable<Stream>,
@@ -50,6 +55,7 @@ impl<L: Lender> Worker<L> {
         Worker {
             agent,
             monitor,
+            identity: None,
             line: None,
             borrowers: ConnectionTable::new(),
             read_at: Time::ZERO,
@@ -59,6 +65,28 @@ impl<L: Lender> Worker<L> {
             refused: Sparse::every(Duration::from_secs(10)),
             unread: Sparse::every(Duration::from_secs(60)),
         }
+    }
+
+    /// The monitor is reached in TLS, and shown this.
+    pub(super) fn shows(mut self, identity: Arc<Identity>) -> Worker<L> {
+        self.identity = Some(identity);
+        self
+    }
+
+    /// A connection to the monitor, which is to be opened.
+    fn stream(&self) -> Result<Stream, TlsError> {
+        match &self.identity {
+            None => Ok(Stream::default()),
+            Some(identity) => Ok(Stream::sealed(Session::connect(identity, Party::Monitor)?)),
+        }
+    }
+
+    /// TLS with the monitor fails.
+    fn not_sealed(&mut self, port: &mut dyn Port, error: &TlsError, now: Time) {
+        let why = format!("{}: {error}", self.monitor);
+        // The agent has it disconnected.
+        self.agent.refused(why, now);
+        self.flush(port, now);
     }
 
     fn is_line(&self, id: ConnectionId) -> bool {
@@ -92,7 +120,14 @@ impl<L: Lender> Worker<L> {
     fn act(&mut self, port: &mut dyn Port, effect: Effect, now: Time) {
         match effect {
             Effect::Connect => match port.connect(&self.monitor) {
-                Ok(id) => self.line = Some((id, Stream::default())),
+                Ok(id) => match self.stream() {
+                    Ok(stream) => self.line = Some((id, stream)),
+                    Err(error) => {
+                        port.abort(id);
+                        self.not_reached(&error.to_string(), now);
+                        self.agent.disconnected(now);
+                    }
+                },
                 Err(error) => {
                     self.not_reached(&error.to_string(), now);
                     self.agent.disconnected(now);
@@ -140,8 +175,10 @@ impl<L: Lender> Worker<L> {
 
     /// Messages of the monitor.
     fn of_line(&mut self, port: &mut dyn Port, bytes: &[u8], now: Time) {
-        if let Some((_, stream)) = &mut self.line {
-            stream.push(bytes);
+        if let Some((id, stream)) = &mut self.line
+            && let Err(error) = stream.push(port, *id, bytes)
+        {
+            return self.not_sealed(port, &error, now);
         }
         while let Some((id, stream)) = &mut self.line {
             let id = *id;
@@ -161,8 +198,12 @@ impl<L: Lender> Worker<L> {
 
     /// Messages of a borrower.
     fn of_borrower(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], now: Time) {
-        if let Some(stream) = self.borrowers.get_mut(id) {
-            stream.push(bytes);
+        if let Some(stream) = self.borrowers.get_mut(id)
+            && let Err(error) = stream.push(port, id, bytes)
+        {
+            // They are not in TLS.
+            tracing::warn!(%error, "a borrower is disconnected");
+            return self.end(port, id, now);
         }
         while let Some(stream) = self.borrowers.get_mut(id) {
             match stream.take::<Local>(SMALL_MAX) {
@@ -203,10 +244,15 @@ impl<L: Lender> Handler for Worker<L> {
         self.agent.client_opened(id.as_u64());
     }
 
-    fn connected(&mut self, _: &mut dyn Port, id: ConnectionId, _: Time) {
-        if self.is_line(id) {
+    fn connected(&mut self, port: &mut dyn Port, id: ConnectionId, now: Time) {
+        if let Some((line, stream)) = &mut self.line
+            && *line == id
+        {
             self.refused.end();
-            self.agent.connected();
+            match stream.begin(port, id) {
+                true => self.agent.connected(now),
+                false => self.end(port, id, now),
+            }
         }
     }
 
@@ -230,6 +276,15 @@ impl<L: Lender> Handler for Worker<L> {
     }
 
     fn ended(&mut self, port: &mut dyn Port, id: ConnectionId, how: Ended, now: Time) {
+        let line = self.line.as_ref().filter(|(line, _)| *line == id);
+        let is_greeting = line.is_some_and(|(_, stream)| stream.is_greeting());
+        let is_closed = matches!(
+            how,
+            Ended::PeerFinished | Ended::Failed(ErrorKind::ConnectionReset)
+        );
+        if is_greeting && is_closed {
+            return self.not_sealed(port, &TlsError::Closed, now);
+        }
         if self.is_line(id)
             && let Ended::Failed(kind) = how
         {

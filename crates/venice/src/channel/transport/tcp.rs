@@ -2,6 +2,7 @@
 
 use super::{Transport, Wait};
 use crate::channel::broken::Lost;
+use crate::identity::{Sealing, Wire};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -18,7 +19,7 @@ const SILENT_TIME: Duration = Duration::from_secs(30);
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Tcp {
-    stream: TcpStream,
+    wire: Wire,
 }
 
 impl Tcp {
@@ -27,7 +28,15 @@ impl Tcp {
     /// # Errors
     /// [`Lost::Io`].
     pub(crate) fn connect(to: SocketAddr) -> Result<Self, Lost> {
-        Self::of(TcpStream::connect_timeout(&to, CONNECT_TIME)?)
+        Self::over(Wire::connect(to, None, CONNECT_TIME)?)
+    }
+
+    /// Connects in TLS.
+    ///
+    /// # Errors
+    /// [`Lost::Io`].
+    pub(crate) fn connect_sealed(to: SocketAddr, sealing: &Sealing) -> Result<Self, Lost> {
+        Self::over(Wire::connect(to, Some(sealing), CONNECT_TIME)?)
     }
 
     /// One that there is.
@@ -35,16 +44,25 @@ impl Tcp {
     /// # Errors
     /// [`Lost::Io`].
     pub(crate) fn of(stream: TcpStream) -> Result<Self, Lost> {
+        Self::over(Wire::Plain(stream))
+    }
+
+    /// One that there is, in TLS or not.
+    ///
+    /// # Errors
+    /// [`Lost::Io`].
+    pub(crate) fn over(wire: Wire) -> Result<Self, Lost> {
+        let stream = wire.socket();
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let silent = SILENT_TIME.as_millis() as u32;
-        sockopt::set_tcp_user_timeout(&stream, silent).map_err(io::Error::from)?;
+        sockopt::set_tcp_user_timeout(stream, silent).map_err(io::Error::from)?;
         // A machine that is switched off says nothing.
-        sockopt::set_socket_keepalive(&stream, true).map_err(io::Error::from)?;
-        sockopt::set_tcp_keepidle(&stream, SILENT_TIME / 2).map_err(io::Error::from)?;
-        sockopt::set_tcp_keepintvl(&stream, SILENT_TIME / 6).map_err(io::Error::from)?;
-        sockopt::set_tcp_keepcnt(&stream, 3).map_err(io::Error::from)?;
-        Ok(Self { stream })
+        sockopt::set_socket_keepalive(stream, true).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepidle(stream, SILENT_TIME / 2).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepintvl(stream, SILENT_TIME / 6).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepcnt(stream, 3).map_err(io::Error::from)?;
+        Ok(Self { wire })
     }
 }
 
@@ -56,6 +74,8 @@ fn told(result: io::Result<usize>) -> Result<Option<usize>, Lost> {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
             Ok(None)
         }
+        // In TLS it says so before; the connection is over all the same.
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(Lost::Closed),
         Err(error) => Err(error.into()),
     }
 }
@@ -65,11 +85,11 @@ impl Transport for Tcp {
         if into.is_empty() {
             return Ok(None);
         }
-        told(self.stream.read(into))
+        told(self.wire.read(into))
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<Option<usize>, Lost> {
-        told(self.stream.write(bytes))
+        told(self.wire.write(bytes))
     }
 
     fn wait_beside(
@@ -79,8 +99,9 @@ impl Transport for Tcp {
         at_most: Duration,
     ) -> Result<(), Lost> {
         let mut flags = PollFlags::IN;
-        flags.set(PollFlags::OUT, wait.room);
-        wait_for(PollFd::new(&self.stream, flags), others, at_most)
+        // What was sealed and has not gone goes when the socket takes more.
+        flags.set(PollFlags::OUT, wait.room || self.wire.owes());
+        wait_for(PollFd::new(&self.wire, flags), others, at_most)
     }
 }
 

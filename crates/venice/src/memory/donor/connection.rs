@@ -2,12 +2,12 @@
 
 use super::loans::{Loan, LoanState, OWN_LOANS, Shared, lock};
 use super::places::Place;
+use crate::identity::Wire;
 use crate::loan::LoanId;
 use crate::memory::mapping::Mapping;
 use crate::memory::wire::{Answer, HEAD_BYTES, Hello, PAYLOAD_BYTES_MAX, Request, parse_request};
 use rustix::net::sockopt;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,8 +34,9 @@ impl From<io::Error> for End {
     }
 }
 
-pub(super) fn serve(mut stream: TcpStream, place: &Place, until: Instant) {
+pub(super) fn serve(mut stream: Wire, place: &Place, until: Instant) {
     let peer = stream
+        .socket()
         .peer_addr()
         .map_or_else(|_| "a borrower".to_owned(), |peer| peer.to_string());
     let mut connection = Connection {
@@ -50,7 +51,7 @@ pub(super) fn serve(mut stream: TcpStream, place: &Place, until: Instant) {
         info!("{peer} is refused: {reason}");
         connection.output.clear();
         Answer::Refused(reason).put(0, &mut connection.output);
-        let _ = stream.write_all(&connection.output);
+        let _ = send(&mut stream, &connection.output);
     }
     if let Some((loan, number)) = connection.used.take() {
         leave(&loan, number, place, &peer);
@@ -83,18 +84,19 @@ struct Connection {
 }
 
 impl Connection {
-    fn run(&mut self, stream: &mut TcpStream, place: &Place, until: Instant) -> Result<(), End> {
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(WRITE_TIME))?;
+    fn run(&mut self, stream: &mut Wire, place: &Place, until: Instant) -> Result<(), End> {
+        let socket = stream.socket();
+        socket.set_nodelay(true)?;
+        socket.set_write_timeout(Some(WRITE_TIME))?;
         // A machine that is switched off says nothing.
-        sockopt::set_socket_keepalive(&*stream, true).map_err(io::Error::from)?;
-        sockopt::set_tcp_keepidle(&*stream, Duration::from_secs(20)).map_err(io::Error::from)?;
-        sockopt::set_tcp_keepintvl(&*stream, Duration::from_secs(5)).map_err(io::Error::from)?;
-        sockopt::set_tcp_keepcnt(&*stream, 4).map_err(io::Error::from)?;
+        sockopt::set_socket_keepalive(socket, true).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepidle(socket, Duration::from_secs(20)).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepintvl(socket, Duration::from_secs(5)).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepcnt(socket, 4).map_err(io::Error::from)?;
         loop {
             self.execute(stream, place)?;
             if !self.output.is_empty() {
-                stream.write_all(&self.output)?;
+                send(stream, &self.output)?;
                 self.output.clear();
             }
             self.input.copy_within(self.start..self.end, 0);
@@ -103,7 +105,8 @@ impl Connection {
             if self.used.is_none() {
                 // All together, however its bytes come. A time of zero would be none.
                 let left = until.saturating_duration_since(Instant::now());
-                stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+                let left = Some(left.max(Duration::from_millis(1)));
+                stream.socket().set_read_timeout(left)?;
             }
             match stream.read(&mut self.input[self.end..]) {
                 Ok(0) => return Ok(()),
@@ -115,7 +118,7 @@ impl Connection {
     }
 
     /// Executes what has come whole.
-    fn execute(&mut self, stream: &mut TcpStream, place: &Place) -> Result<(), End> {
+    fn execute(&mut self, stream: &mut Wire, place: &Place) -> Result<(), End> {
         loop {
             let input = &self.input[self.start..self.end];
             let parsed = parse_request(input).map_err(|error| End::Refused(error.to_string()))?;
@@ -125,7 +128,7 @@ impl Connection {
             match (&self.used, request) {
                 (None, Request::Hello(hello)) => {
                     let entered = enter(&hello, stream.as_fd(), place).map_err(End::Refused)?;
-                    stream.set_read_timeout(None)?;
+                    stream.socket().set_read_timeout(None)?;
                     let (loan, bytes) = (entered.0.id, entered.0.bytes);
                     debug!("loan {loan} is used");
                     self.used = Some(entered);
@@ -148,11 +151,17 @@ impl Connection {
             }
             self.start += used;
             if self.output.len() >= OUTPUT_BYTES {
-                stream.write_all(&self.output)?;
+                send(stream, &self.output)?;
                 self.output.clear();
             }
         }
     }
+}
+
+/// Sends all of it.
+fn send(stream: &mut Wire, bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(bytes)?;
+    stream.flush()
 }
 
 fn answer(memory: &mut Mapping, request: &Request<'_>, id: u64, output: &mut Vec<u8>) -> bool {

@@ -10,9 +10,9 @@ use crate::channel::serve::{self, Act, Loans, Map};
 use crate::channel::transport::Transport;
 use crate::channel::transport::tcp::Tcp;
 use crate::channel::windows;
+use crate::identity::Wire;
 use crate::memory::mapping::Mapping;
 use crate::memory::wire::Hello;
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread;
@@ -34,12 +34,13 @@ impl serve::Memory for Mapping {
 }
 
 /// Whether what a connection begins with is of the channels. It is left there.
-pub(super) fn are_asked_for(stream: &TcpStream, until: Instant) -> bool {
+pub(super) fn are_asked_for(wire: &mut Wire, until: Instant) -> bool {
     let mut begins = [0; MAGIC.len()];
     // Where this cannot be set, the connection is broken, and reading says so.
-    let _ = stream.set_read_timeout(Some(until.saturating_duration_since(Instant::now())));
+    let left = until.saturating_duration_since(Instant::now());
+    let _ = wire.socket().set_read_timeout(Some(left));
     while Instant::now() < until {
-        match stream.peek(&mut begins) {
+        match wire.peek(&mut begins) {
             Ok(0) | Err(_) => return false,
             Ok(bytes) if begins[..bytes] != MAGIC[..bytes] => return false,
             Ok(bytes) if bytes == MAGIC.len() => return true,
@@ -50,13 +51,13 @@ pub(super) fn are_asked_for(stream: &TcpStream, until: Instant) -> bool {
     false
 }
 
-pub(super) fn serve_tcp(stream: TcpStream, place: &Place, until: Instant) {
-    let peer = stream.peer_addr();
+pub(super) fn serve_tcp(wire: Wire, place: &Place, until: Instant) {
+    let peer = wire.socket().peer_addr();
     let peer = peer.map_or_else(|_| "a borrower".to_owned(), |peer| peer.to_string());
-    let Ok(copy) = stream.try_clone() else {
+    let Ok(copy) = wire.socket().try_clone() else {
         return;
     };
-    if let Ok(transport) = Tcp::of(stream) {
+    if let Ok(transport) = Tcp::over(wire) {
         serve(transport, copy.as_fd(), place, &peer, until);
     }
 }

@@ -3,6 +3,7 @@
 //! The thread waits for the disk itself, since nobody may be told of what is not kept. The admin
 //! listener, if asked for, has a thread of its own, and asks this one.
 
+mod guard;
 mod status;
 mod worker;
 
@@ -10,9 +11,11 @@ use super::keeper::State;
 use super::policy::Policy;
 use super::{Folder, FolderError, Monitor, Settings};
 use crate::ask::{self, Asked};
+use crate::identity::{Authority, AuthorityError};
 use crate::random;
 use crate::secret::Secret;
 use crate::wire::NODES_MAX;
+use guard::Guard;
 use rhythm_net::workers::{self, Entrance, WorkerError, WorkerOptions, WorkerThread, Workers};
 use rhythm_net::{
     DriverOptions, Inbox, ListenError, ListenOptions, Listener, Role, StartError, clock,
@@ -34,8 +37,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Its folder.
     pub folder: PathBuf,
-    /// What agents must have, too.
-    pub secret: Secret,
+    /// What agents must show.
+    pub trust: Trust,
     /// How it judges.
     pub settings: Settings,
     /// How it chooses donors.
@@ -46,12 +49,23 @@ pub struct Options {
     pub admin_hosts: Vec<String>,
 }
 
+/// What agents must show.
+pub enum Trust {
+    /// That they have this secret; nothing is encrypted.
+    Secret(Secret),
+    /// A certificate of this authority, in TLS; who has a token of it may have one.
+    Authority(Box<Authority>),
+}
+
 /// Why a monitor does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
     /// Its folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// Its authority.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -108,16 +122,26 @@ impl Server {
             .transpose()?;
         let folder = Folder::open(&options.folder)?;
         let state: State = folder.state().clone();
+        let (secret, guard) = match options.trust {
+            Trust::Secret(secret) => (secret, None),
+            // The secret is one that nobody has.
+            Trust::Authority(authority) => (
+                Secret::of(&random::numbers()),
+                Some(Guard::new(*authority)?),
+            ),
+        };
+        let probe_key = guard.as_ref().map(Guard::probe_key);
         let monitor = Monitor::new(
             options.settings,
-            options.secret,
+            secret,
             options.policy,
             (folder, &state),
             Box::new(random::numbers),
             clock::monotonic(),
-        );
+        )
+        .gives_probe_key(probe_key);
         let failure = Arc::new(Mutex::new(None));
-        let worker = Worker::new(monitor, Arc::clone(&failure));
+        let worker = Worker::new(monitor, Arc::clone(&failure)).guarded_by(guard);
         let worker = Mutex::new(Some(worker));
         let make = move |_: WorkerThread<'_, Order>| {
             let worker = worker.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -2,9 +2,11 @@
 
 use super::super::keeper::Keeper;
 use super::super::{Effect, Monitor, Now};
+use super::guard::Guard;
 use super::status::{self, Told};
+use crate::identity::{Party, TlsError};
 use crate::incoming::Stream;
-use crate::wire::{Garbage, Message};
+use crate::wire::{Garbage, JOIN_MAX, Join, Message, TurnedAway};
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{Accepted, ConnectionId, ConnectionTable, Ended, Handler, Key, Port, Time};
 use std::io;
@@ -23,6 +25,8 @@ pub(super) struct Worker<K> {
     streams: ConnectionTable<Stream>,
     failure: Arc<Mutex<Option<io::Error>>>,
     is_over: bool,
+    /// Where connections are in TLS.
+    guard: Option<Guard>,
     /// Of lines about what is no message.
     garbage: Sparse,
 }
@@ -40,8 +44,74 @@ impl<K: Keeper> Worker<K> {
             streams: ConnectionTable::new(),
             failure,
             is_over: false,
+            guard: None,
             garbage: Sparse::default(),
         }
+    }
+
+    /// Connections are in TLS.
+    pub(super) fn guarded_by(mut self, guard: Option<Guard>) -> Worker<K> {
+        self.guard = guard;
+        self
+    }
+
+    /// A line about a connection, where there are not too many.
+    fn refuse(&mut self, error: &dyn std::fmt::Display, at: Time) {
+        if let Some(left_out) = self.garbage.line(at) {
+            tracing::warn!(%error, left_out, "a connection is dropped");
+        }
+    }
+
+    /// What came in TLS is no good. Who does not speak it is told so, as far as it speaks as nodes
+    /// do.
+    fn not_sealed(&mut self, port: &mut dyn Port, id: ConnectionId, error: &TlsError, at: Time) {
+        self.monitor.is_stranger();
+        self.refuse(error, at);
+        if let (TlsError::NotTls, Some(stream)) = (error, self.streams.get_mut(id)) {
+            stream.send_plain(port, id, &Message::Away(TurnedAway::Plain));
+        }
+        self.close(port, id, at);
+    }
+
+    /// Somebody without a certificate wants one; true where that is all that it may.
+    fn joins(&mut self, port: &mut dyn Port, id: ConnectionId, at: Time) -> bool {
+        let Some(stream) = self.streams.get_mut(id) else {
+            return true;
+        };
+        if let Some(party) = stream.has_greeted() {
+            match party {
+                Some(Party::Node(name)) => self.monitor.certified(id.as_u64(), name),
+                Some(Party::Monitor) | None => stream.joins = true,
+            }
+        }
+        // Until they have greeted, nothing else comes.
+        if !stream.joins {
+            return false;
+        }
+        let (asked, guard) = (stream.take::<Join>(JOIN_MAX), self.guard.as_ref());
+        match (asked, guard) {
+            (Ok(None), Some(_)) => {}
+            (Ok(Some(Join::Ask { secret, request })), Some(guard)) => {
+                let answer = guard.join(&secret, &request);
+                if matches!(answer, Join::Not { .. }) {
+                    self.monitor.is_stranger();
+                }
+                stream.send(port, id, &answer);
+                stream.farewell(port, id);
+                self.close(port, id, at);
+            }
+            (Ok(_), _) => {
+                self.monitor.is_stranger();
+                self.refuse(&"who shows no certificate can only join", at);
+                self.end(port, id, at);
+            }
+            (Err(error), _) => {
+                self.monitor.is_stranger();
+                self.refuse(&error, at);
+                self.end(port, id, at);
+            }
+        }
+        true
     }
 
     /// A connection is gone, or is to be.
@@ -50,6 +120,13 @@ impl<K: Keeper> Worker<K> {
         if self.streams.remove(id).is_some() {
             self.monitor.closed(id.as_u64(), now(port, at));
         }
+    }
+
+    /// Ends a connection behind what it was told.
+    fn close(&mut self, port: &mut dyn Port, id: ConnectionId, at: Time) {
+        self.streams.remove(id);
+        self.monitor.closed(id.as_u64(), now(port, at));
+        port.close(id);
     }
 
     fn take(&mut self, id: ConnectionId) -> Result<Option<Message>, Garbage> {
@@ -104,22 +181,35 @@ impl<K: Keeper> Worker<K> {
 impl<K: Keeper> Handler for Worker<K> {
     fn opened(&mut self, port: &mut dyn Port, accepted: Accepted, at: Time) {
         let id = accepted.connection;
-        self.streams.insert(id, Stream::default());
-        self.monitor.opened(id.as_u64(), now(port, at));
+        let session = self.guard.as_ref().map(Guard::session);
+        match session.transpose() {
+            Ok(session) => {
+                let stream = session.map_or_else(Stream::default, Stream::sealed);
+                self.streams.insert(id, stream);
+                self.monitor.opened(id.as_u64(), now(port, at));
+            }
+            Err(error) => {
+                self.refuse(&error, at);
+                port.abort(id);
+            }
+        }
     }
 
     fn received(&mut self, port: &mut dyn Port, id: ConnectionId, bytes: &[u8], at: Time) {
-        if let Some(stream) = self.streams.get_mut(id) {
-            stream.push(bytes);
+        if let Some(stream) = self.streams.get_mut(id)
+            && let Err(error) = stream.push(port, id, bytes)
+        {
+            return self.not_sealed(port, id, &error, at);
+        }
+        if self.guard.is_some() && self.joins(port, id, at) {
+            return;
         }
         loop {
             match self.take(id) {
                 Ok(Some(message)) => self.monitor.received(id.as_u64(), message, now(port, at)),
                 Ok(None) => return,
                 Err(error) => {
-                    if let Some(left_out) = self.garbage.line(at) {
-                        tracing::warn!(%error, left_out, "a connection is dropped");
-                    }
+                    self.refuse(&error, at);
                     return self.end(port, id, at);
                 }
             }

@@ -1,23 +1,30 @@
 //! Where borrowers come from: over TCP, or from this machine by a Unix socket.
 
 use super::lender::Lender;
-use crate::channel::transport::Transport;
+use crate::channel::frame;
 use crate::channel::transport::shared::Shared;
 use crate::channel::transport::tcp::Tcp;
+use crate::channel::transport::{Transport, last_words};
 use crate::guests::Guest;
+use crate::identity::{ONLY_TLS, Wire};
 use crate::nic::error::NicError;
+use crate::nic::frames::HELLO_TIME;
 use rhythm_net::{SocketFile, listen_at};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustls::ServerConfig;
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::warn;
+
+/// How long a borrower that is refused has to take the reason.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
 /// Both listeners, before anybody is accepted.
 #[derive(Debug)]
@@ -60,7 +67,11 @@ impl Bound {
     }
 
     /// Accepts borrowers, on a thread.
-    pub(super) fn serve(self, lender: Arc<Lender>) -> Result<Listeners, NicError> {
+    pub(super) fn serve(
+        self,
+        lender: Arc<Lender>,
+        sealing: Option<Arc<ServerConfig>>,
+    ) -> Result<Listeners, NicError> {
         let Self {
             address,
             tcp,
@@ -68,7 +79,7 @@ impl Bound {
         } = self;
         let (local, file) = local.unzip();
         let of_thread = Arc::clone(&lender);
-        let accept = move || accept(&tcp, local.as_ref(), &of_thread);
+        let accept = move || accept(&tcp, sealing.as_ref(), local.as_ref(), &of_thread);
         let thread = thread::Builder::new()
             .name("nic-donor".into())
             .spawn(accept)
@@ -108,7 +119,12 @@ impl Drop for Listeners {
 }
 
 /// Accepts until the donor ends, and waits for the threads of borrowers then.
-fn accept(tcp: &TcpListener, local: Option<&UnixListener>, lender: &Arc<Lender>) {
+fn accept(
+    tcp: &TcpListener,
+    sealing: Option<&Arc<ServerConfig>>,
+    local: Option<&UnixListener>,
+    lender: &Arc<Lender>,
+) {
     let mut threads = Vec::<JoinHandle<()>>::new();
     while !lender.stop.is_due() {
         let local_fd = local.map(AsFd::as_fd);
@@ -122,7 +138,10 @@ fn accept(tcp: &TcpListener, local: Option<&UnixListener>, lender: &Arc<Lender>)
         let _ = poll(&mut fds, None);
         threads.retain(|thread| !thread.is_finished());
         let by_socket = local.map(|local| by_socket(local, lender));
-        for begun in [Some(by_tcp(tcp, lender)), by_socket].into_iter().flatten() {
+        for begun in [Some(by_tcp(tcp, sealing, lender)), by_socket]
+            .into_iter()
+            .flatten()
+        {
             match begun {
                 Ok(thread) => threads.extend(thread),
                 Err(error) => {
@@ -146,13 +165,35 @@ fn accepted<T>(accepted: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-fn by_tcp(tcp: &TcpListener, lender: &Arc<Lender>) -> io::Result<Option<JoinHandle<()>>> {
+fn by_tcp(
+    tcp: &TcpListener,
+    sealing: Option<&Arc<ServerConfig>>,
+    lender: &Arc<Lender>,
+) -> io::Result<Option<JoinHandle<()>>> {
     let Some((stream, peer)) = accepted(tcp.accept())? else {
         return Ok(None);
     };
     let guest = lender.guests.come(stream.as_fd())?;
-    let open = move || Ok(Box::new(Tcp::of(stream).map_err(io::Error::other)?) as _);
+    let sealing = sealing.cloned();
+    let open = move || Ok(Box::new(open(stream, sealing.as_ref())?) as _);
     begin(peer.to_string(), guest, open, lender).map(Some)
+}
+
+/// In TLS where there is something to be shown; who does not speak it is told so.
+fn open(stream: TcpStream, sealing: Option<&Arc<ServerConfig>>) -> io::Result<Tcp> {
+    let until = Instant::now() + HELLO_TIME;
+    let wire = match sealing {
+        None => Wire::Plain(stream),
+        Some(_) if !Wire::begins_in_tls(&stream, until) => {
+            let mut transport = Tcp::of(stream).map_err(io::Error::other)?;
+            let mut frame = Vec::new();
+            frame::put_refusal(&mut frame, ONLY_TLS);
+            last_words(&mut transport, &mut frame, &mut 0, REFUSAL_TIME);
+            return Err(io::Error::other(ONLY_TLS));
+        }
+        Some(config) => Wire::accept(stream, config, until)?,
+    };
+    Tcp::over(wire).map_err(io::Error::other)
 }
 
 fn by_socket(local: &UnixListener, lender: &Arc<Lender>) -> io::Result<Option<JoinHandle<()>>> {

@@ -1,0 +1,215 @@
+//! The report as Markdown: a table a case.
+
+use super::report::{CaseReport, CompareReport, Measured, Point, Spread};
+use std::fmt::{self, Write};
+
+/// A rate, or microseconds, with as many digits as can be told apart.
+pub(super) struct Figure(pub(super) f64);
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.0;
+        if value.abs() < 100.0 {
+            return write!(f, "{value:.1}");
+        }
+        let digits = format!("{value:.0}");
+        let first = digits.len() % 3;
+        let mut parts: Vec<&str> = Vec::new();
+        if first > 0 {
+            parts.push(&digits[..first]);
+        }
+        parts.extend(
+            (first..digits.len())
+                .step_by(3)
+                .map(|at| &digits[at..at + 3]),
+        );
+        f.write_str(&parts.join(","))
+    }
+}
+
+/// The middle, and how far runs were apart.
+fn told(spread: Spread) -> String {
+    let Spread {
+        median, min, max, ..
+    } = spread;
+    format!("{} ({} to {})", Figure(median), Figure(min), Figure(max))
+}
+
+/// A report as Markdown, with a table a case.
+#[must_use]
+pub fn markdown(report: &CompareReport) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write(&mut text, report);
+    text
+}
+
+fn write(text: &mut String, report: &CompareReport) -> fmt::Result {
+    writeln!(text, "# Servers compared\n")?;
+    writeln!(text, "- machine: {}", report.machine)?;
+    writeln!(text, "- commit: {}", report.commit)?;
+    writeln!(text, "- command: `{}`", report.command)?;
+    writeln!(text, "- processors: {}", report.processors)?;
+    writeln!(
+        text,
+        "- runs: {} of {} s each, alternating, each after {} s that do not count; medians, and \
+         in\n  brackets the least and the most",
+        report.rounds, report.seconds, report.warmup_seconds
+    )?;
+    writeln!(
+        text,
+        "- answers: every one is compared with what the server gave before, and that with the \
+         first\n  server's; of pages that are drawn anew each time, one in 32"
+    )?;
+    if let Some(others) = report.others() {
+        let percent = others * 100.0;
+        writeln!(
+            text,
+            "- **others took up to {percent:.0} % of these processors meanwhile**: compare ratios, \
+             if\n  anything"
+        )?;
+    }
+    report
+        .cases
+        .iter()
+        .try_for_each(|case| write_case(text, case))
+}
+
+fn write_case(text: &mut String, case: &CaseReport) -> fmt::Result {
+    writeln!(text, "\n## {}\n\n{}.\n", case.name, case.about)?;
+    for server in &case.servers {
+        writeln!(
+            text,
+            "- {}: {} ({})",
+            server.name, server.about, server.version
+        )?;
+    }
+    if let Some(version) = &case.database {
+        writeln!(text, "- PostgreSQL {version}, on the servers' processor")?;
+    }
+    for absent in &case.absent {
+        writeln!(text, "- {}: left out; {}", absent.name, absent.why)?;
+    }
+    let first = case.servers.first().map_or("", |server| &server.name);
+    let database = if case.database.is_some() {
+        " database, us |"
+    } else {
+        ""
+    };
+    let line = if case.database.is_some() { "---|" } else { "" };
+    writeln!(
+        text,
+        "\n| page | connections | server | req/s | of {first}'s | p50, us | p99, us | CPU a \
+         request, us |{database}\n|---|---|---|---|---|---|---|---|{line}"
+    )?;
+    for point in &case.points {
+        for measured in &point.servers {
+            write_row(text, point, measured)?;
+        }
+    }
+    write_notes(text, case)?;
+    writeln!(text, "\n![{}]({}.svg)", case.about, case.name)
+}
+
+fn write_row(text: &mut String, point: &Point, measured: &Measured) -> fmt::Result {
+    let rate = measured.requests_per_s;
+    let first = point
+        .servers
+        .first()
+        .map_or(0.0, |first| first.requests_per_s.median);
+    let ratio = match first > 0.0 {
+        true => format!("{:.2}", rate.median / first),
+        false => "-".to_owned(),
+    };
+    let marks = [
+        (measured.is_of_load, " [load]"),
+        (measured.errors > 0, " **[wrong]**"),
+    ];
+    let marks: String = marks
+        .iter()
+        .filter(|mark| mark.0)
+        .map(|mark| mark.1)
+        .collect();
+    write!(
+        text,
+        "| {}, {} bytes | {} | {}{marks} | {} | {ratio} | {} | {} | {} |",
+        point.page,
+        Figure(point.bytes as f64),
+        point.connections,
+        measured.server,
+        told(rate),
+        told(measured.p50_us),
+        told(measured.p99_us),
+        told(measured.server_us),
+    )?;
+    match measured.database_us {
+        Some(database) => writeln!(text, " {} |", told(database)),
+        None => writeln!(text),
+    }
+}
+
+fn write_notes(text: &mut String, case: &CaseReport) -> fmt::Result {
+    let measured = || case.points.iter().flat_map(|point| &point.servers);
+    if measured().any(|measured| measured.is_of_load) {
+        writeln!(
+            text,
+            "\n[load]: the load's processor was full while the server's was not: the server \
+             can\ndo more than this rate; CPU a request is right."
+        )?;
+    }
+    for measured in measured().filter(|measured| measured.errors > 0) {
+        let what = measured.wrong.join("; ");
+        writeln!(
+            text,
+            "\n**[wrong]**: {} answers of {} were wrong or did not come: {what}",
+            measured.errors, measured.server
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::tests::made_up;
+    use super::*;
+
+    #[test]
+    fn figures_have_as_many_digits_as_mean_something() {
+        let told = [0.04, 9.96, 99.94, 123.4, 1234.5, 146_200.0, 1_234_567.0];
+        let told = told.map(|value| Figure(value).to_string());
+        assert_eq!(
+            told,
+            [
+                "0.0",
+                "10.0",
+                "99.9",
+                "123",
+                "1,234",
+                "146,200",
+                "1,234,567"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_report_of_made_up_runs() {
+        let expected = include_str!("table/made-up.txt");
+        assert_eq!(markdown(&made_up()), expected);
+    }
+
+    #[test]
+    fn a_database_has_a_column() {
+        let mut report = made_up();
+        let case = &mut report.cases[0];
+        case.database = Some("15.3".to_owned());
+        for measured in &mut case.points[0].servers {
+            measured.database_us = Some(Spread::of([1.0, 3.0, 2.0].into_iter()));
+        }
+        let text = markdown(&report);
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+        let columns = |line: &&str| line.matches('|').count();
+        assert!(lines.len() == 5 && lines.iter().map(columns).all(|count| count == 10));
+        assert!(lines[2].ends_with(" 2.0 (1.0 to 3.0) |"));
+        assert!(text.contains("- PostgreSQL 15.3, on the servers' processor\n"));
+    }
+}

@@ -1,0 +1,197 @@
+//! Figures 16a, 17 and 18: accelerators, channels and credits, by `rhythm venice bench`, whose
+//! other process is the donor.
+
+use super::costs::{Row, bench, command};
+use super::lab::Lab;
+use super::paper;
+use super::unmade::Unmade;
+use crate::reproduce::section::{Section, cell, column, ours};
+use rhythm_rpo::report::Kind;
+
+/// What carries them, in times of TCP and in the words of the report.
+const TRANSPORTS: [(&str, &str); 2] = [("tcp", "TCP"), ("shared memory", "shared memory")];
+/// The channels, as columns.
+const CHANNELS: [&str; 3] = ["CRMA", "RDMA", "QPair"];
+
+fn size(bytes: Option<usize>) -> String {
+    match bytes.unwrap_or(0) {
+        bytes @ 0..1024 => format!("{bytes} B"),
+        bytes @ 1024..0x10_0000 => format!("{} KiB", bytes >> 10),
+        bytes => format!("{} MiB", bytes >> 20),
+    }
+}
+
+/// Channels beside each other: each in parts of the fastest.
+pub(super) fn figure_17(lab: &Lab<'_>, tell: &mut dyn FnMut(&str)) -> Result<Vec<Section>, Unmade> {
+    tell("channels");
+    let rows = bench(lab, "channels")?;
+    let columns = CHANNELS.map(|channel| column(channel, Kind::Measured));
+    let mut sections = Vec::new();
+    for ((transport, told), number, chart) in [
+        (TRANSPORTS[0], "Figure 17, TCP", "figure-17-tcp.svg"),
+        (
+            TRANSPORTS[1],
+            "Figure 17, shared memory",
+            "figure-17-shared.svg",
+        ),
+    ] {
+        let title = "what each channel does, in parts of the fastest";
+        let mut section = Section::new(number, title, &columns);
+        for (part, name) in [("read", "read"), ("one way", "sent")] {
+            of_part(&mut section, &rows, (part, name), transport);
+        }
+        section.charts = vec![chart];
+        section.note(format!(
+            "Reads of memory or of what a program answers by messages, and writes and messages \
+             that are not waited for one by one, over {told}; 1 is the fastest channel for that \
+             size"
+        ));
+        section.note(
+            "Paper: each channel is the fastest of some use, and none replaces another; its bars \
+             are drawn and not told",
+        );
+        sections.push(section.by(&command("channels")));
+    }
+    Ok(sections)
+}
+
+/// The rows of a part over a transport, by size.
+fn of_part(section: &mut Section, rows: &[Row], (part, name): (&str, &str), transport: &str) {
+    let of = |row: &&Row| row.part.starts_with(part) && row.transport == transport;
+    let rows: Vec<&Row> = rows.iter().filter(of).collect();
+    let mut sizes: Vec<Option<usize>> = rows.iter().map(|row| row.bytes).collect();
+    sizes.dedup();
+    for bytes in sizes {
+        let us = CHANNELS.map(|channel| {
+            let mut of_size = rows.iter().filter(|row| row.bytes == bytes);
+            of_size
+                .find(|row| row.what == channel)
+                .map(|row| row.median)
+        });
+        let least = us.into_iter().flatten().fold(f64::INFINITY, f64::min);
+        let part = |us: Option<f64>| ours(us.map(|us| least / us));
+        section.row(format!("{name}, {}", size(bytes)), us.map(part).into());
+    }
+}
+
+/// Credits by CRMA, in times of those by messages.
+pub(super) fn figure_18(lab: &Lab<'_>, tell: &mut dyn FnMut(&str)) -> Result<Vec<Section>, Unmade> {
+    tell("credits");
+    let rows = bench(lab, "credits")?;
+    let ways = [
+        ("one way", "tcp", "one way, TCP"),
+        ("both ways", "tcp", "both ways, TCP"),
+        ("one way", "shared memory", "one way, shared memory"),
+        ("both ways", "shared memory", "both ways, shared memory"),
+    ];
+    let columns = ways.map(|(.., name)| column(name, Kind::Measured));
+    let title = "bandwidth with credits by CRMA, in times of credits by messages";
+    let mut section = Section::new("Figure 18", title, &columns);
+    let by_crma = |row: &&Row| row.what == "credits by CRMA";
+    let rows: Vec<&Row> = rows.iter().filter(by_crma).collect();
+    let mut sizes: Vec<Option<usize>> = rows.iter().map(|row| row.bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    for bytes in sizes {
+        let cells = ways.map(|(part, transport, _)| {
+            let of = |row: &&&Row| {
+                row.part.starts_with(part) && row.transport == transport && row.bytes == bytes
+            };
+            ours(rows.iter().find(of).and_then(|row| row.ratio))
+        });
+        section.row(format!("{} a message", size(bytes)), cells.into());
+    }
+    let (least, most) = paper::CREDITS_FASTER;
+    for (name, times) in [("the paper, large", least), ("the paper, small", most)] {
+        section.row(
+            name,
+            vec![cell(times, None), ours(None), ours(None), ours(None)],
+        );
+    }
+    section.charts = vec!["figure-18.svg"];
+    section.note(
+        "Paper: 28 to 51 % more, more for small packets. There a credit is a store past a queue of \
+         hardware. Here it is one where memory is shared; over TCP it is a frame ahead of those \
+         that wait, and both kinds pass the same socket",
+    );
+    Ok(vec![section.by(&command("credits"))])
+}
+
+/// Accelerators of a donor.
+pub(super) fn figure_16a(
+    lab: &Lab<'_>,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Vec<Section>, Unmade> {
+    tell("accelerators");
+    let rows = bench(lab, "accelerators")?;
+    let columns = TRANSPORTS.map(|(_, told)| column(told, Kind::Measured));
+    let title = "transforms by several accelerators, in times of a local one";
+    let mut section = Section::new("Figure 16a", title, &columns);
+    let of_figure = |row: &&Row| row.part.starts_with("fft");
+    let rows: Vec<&Row> = rows.iter().filter(of_figure).collect();
+    let mut whats: Vec<&str> = Vec::new();
+    for row in &rows {
+        if !whats.contains(&row.what.as_str()) {
+            whats.push(&row.what);
+        }
+    }
+    for what in whats {
+        let cells = TRANSPORTS.map(|(transport, _)| {
+            let of = |row: &&&Row| row.what == what && row.transport == transport;
+            // The first is what the others are compared with.
+            ours(rows.iter().find(of).map(|row| row.ratio.unwrap_or(1.0)))
+        });
+        let name = what.split(" (").next().unwrap_or(what);
+        section.row(name.replace(" + ", ", "), cells.into());
+    }
+    section.charts = vec!["figure-16a.svg"];
+    section.note(
+        "Paper: FFT in hardware; almost linear in the number of accelerators, its bars are drawn \
+         and not told. Ours are threads of this machine and of its donor, another process of this \
+         machine: no more of them work at once than there are processors",
+    );
+    Ok(vec![section.by(&command("accelerators"))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(what: &str, bytes: usize, median: f64) -> Row {
+        Row {
+            part: "read (Figure 17)".to_owned(),
+            transport: "tcp".to_owned(),
+            bytes: Some(bytes),
+            what: what.to_owned(),
+            median,
+            ratio: None,
+        }
+    }
+
+    #[test]
+    fn channels_are_parts_of_the_fastest_of_their_size() {
+        let columns = CHANNELS.map(|channel| column(channel, Kind::Measured));
+        let mut section = Section::new("Figure 17", "x", &columns);
+        let rows = [
+            row("CRMA", 64, 20.0),
+            row("RDMA", 64, 40.0),
+            row("QPair", 64, 25.0),
+            row("adaptive", 64, 1.0),
+            row("CRMA", 4096, 30.0),
+            row("RDMA", 4096, 15.0),
+        ];
+        of_part(&mut section, &rows, ("read", "read"), "tcp");
+        assert_eq!(section.table.rows[0].name, "read, 64 B");
+        assert_eq!(
+            section.table.rows[0].cells,
+            [ours(1.0), ours(0.5), ours(0.8)]
+        );
+        assert_eq!(section.table.rows[1].name, "read, 4 KiB");
+        assert_eq!(
+            section.table.rows[1].cells,
+            [ours(0.5), ours(1.0), ours(None)]
+        );
+        of_part(&mut section, &rows, ("read", "read"), "shared memory");
+        assert_eq!(section.table.rows.len(), 2);
+    }
+}

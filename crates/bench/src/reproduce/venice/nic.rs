@@ -1,0 +1,179 @@
+//! Figure 16b: packets by NICs of other machines, beside NICs of this one.
+
+use super::lab::Lab;
+use super::namespaces::Machine;
+use super::paper;
+use super::unmade::Unmade;
+use crate::packets::Received;
+use crate::reproduce::children::Process;
+use crate::reproduce::section::{Section, cell, column, ours};
+use rhythm_rpo::report::{Cell, Kind};
+
+/// NICs that are lent.
+const NICS: usize = 3;
+/// What a NIC carries, as frames, in Mbit/s.
+const NIC_MBIT_S: u32 = 50;
+/// Bytes of packets.
+const PACKETS: [usize; 2] = [4, 256];
+/// How long packets are sent before they are counted, and after, in milliseconds.
+const AROUND_MS: u64 = 1000;
+const PORT: u16 = 5201;
+
+/// Steps of it.
+pub(super) const STEPS: usize = 1 + PACKETS.len() * 2 * NICS;
+
+/// A borrower, donors, each with a NIC, and a server that all NICs are wired to. The borrower has
+/// as many NICs of its own, to compare with.
+struct Network {
+    borrower: Machine,
+    server: Machine,
+    /// Who lends and who borrows, before the machines that they are on.
+    _processes: Vec<Process>,
+    _donors: Vec<Machine>,
+}
+
+/// Where the server is, by a NIC of the borrower's or by a donor's.
+fn place(nic: usize, is_remote: bool) -> String {
+    format!("192.168.{}.1", 70 + nic + if is_remote { NICS } else { 0 })
+}
+
+impl Network {
+    fn new(lab: &Lab<'_>) -> Result<Network, Unmade> {
+        let (borrower, server) = (Machine::new()?, Machine::new()?);
+        let (mut donors, mut processes) = (Vec::new(), Vec::new());
+        let limit = |machine: &Machine, nic: &str| {
+            machine.does(&format!(
+                "tc qdisc add dev {nic} root tbf rate {NIC_MBIT_S}mbit burst 16kb latency 10ms"
+            ))
+        };
+        let key = lab.key().display().to_string();
+        for nic in 0..NICS {
+            let (own, its) = (format!("own{nic}"), format!("local{nic}"));
+            let net = 70 + nic;
+            let ends = [2, 1].map(|host| format!("192.168.{net}.{host}/24"));
+            borrower.wire((&own, &ends[0]), &server, (&its, &ends[1]))?;
+            limit(&borrower, &own)?;
+
+            let donor = Machine::new()?;
+            let (way, its) = (format!("way{nic}"), format!("remote{nic}"));
+            let ends = [2, 1].map(|host| format!("10.1.{nic}.{host}/24"));
+            borrower.wire((&way, &ends[0]), &donor, ("way", &ends[1]))?;
+            let net = 70 + nic + NICS;
+            let ends = [2, 1].map(|host| format!("192.168.{net}.{host}/24"));
+            donor.wire(("eth0", &ends[0]), &server, (&its, &ends[1]))?;
+            limit(&donor, "eth0")?;
+            donor.routes()?;
+            server.does(&format!("ip route add 10.9.{nic}.0/24 via 192.168.{net}.2"))?;
+
+            let (listen, address) = (format!("10.1.{nic}.1:7080"), format!("10.9.{nic}.1/24"));
+            let lend = [
+                "venice",
+                "lend-nic",
+                "--interface",
+                "eth0",
+                "--address",
+                &address,
+            ];
+            let mut lend = donor.rhythm(lab, &lend);
+            lend.args(["--listen", &listen, "--plain-network", "--key-file", &key]);
+            processes.push(lab.lender(lend)?.0);
+            let (address, route) = (format!("10.9.{nic}.2/24"), format!("192.168.{net}.0/24"));
+            let borrow = ["venice", "nic", "--donor", &listen, "--key-file", &key];
+            let mut borrow = borrower.rhythm(lab, &borrow);
+            borrow.args(["--tap", &format!("venice{nic}"), "--address", &address]);
+            borrow.args(["--route", &route]);
+            processes.push(lab.says(borrow)?.0);
+            donors.push(donor);
+        }
+        Ok(Network {
+            borrower,
+            server,
+            _processes: processes,
+            _donors: donors,
+        })
+    }
+
+    /// Megabits a second that arrive by so many NICs.
+    fn rate(
+        &self,
+        lab: &Lab<'_>,
+        bytes: usize,
+        nics: usize,
+        is_remote: bool,
+    ) -> Result<f64, Unmade> {
+        let places = (0..nics).map(|nic| format!("{}:{PORT}", place(nic, is_remote)));
+        let places: Vec<String> = places.collect();
+        let places: Vec<&str> = places.iter().map(String::as_str).collect();
+        let time = lab.options.effort.nic_ms;
+        let (shown, sent) = (time.to_string(), (time + AROUND_MS).to_string());
+        let receive = ["bench", "packets", "receive", "--for", &shown];
+        let receive = self.server.rhythm(lab, &[&receive, &places[..]].concat());
+        let (receiver, _) = lab.says(receive)?;
+        let bytes = bytes.to_string();
+        let send = [
+            "bench", "packets", "send", "--for", &sent, "--bytes", &bytes,
+        ];
+        lab.run(
+            "packets",
+            self.borrower.rhythm(lab, &[&send, &places[..]].concat()),
+        )?;
+        let said = lab.rest(receiver)?;
+        let received = serde_json::from_str::<Received>(&said);
+        let received = received.map_err(|error| {
+            Unmade::Failed(format!(
+                "packets that arrive were not counted: {error}: {said}"
+            ))
+        })?;
+        Ok(received.bytes as f64 * 8.0 / received.seconds / 1e6)
+    }
+}
+
+/// Packets by one to three NICs of donors, in percent of what as many local ones carry.
+pub(super) fn figure_16b(
+    lab: &Lab<'_>,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Vec<Section>, Unmade> {
+    tell("a network of namespaces");
+    let network = Network::new(lab)?;
+    let columns = [
+        column("4 B, %", Kind::Measured),
+        column("256 B, %", Kind::Measured),
+        column("4 B, Mbit/s", Kind::Measured),
+        column("256 B, Mbit/s", Kind::Measured),
+        column("4 B by local ones, Mbit/s", Kind::Measured),
+        column("256 B by local ones, Mbit/s", Kind::Measured),
+    ];
+    let title = "packets by remote NICs, in percent of as many local ones";
+    let mut section = Section::new("Figure 16b", title, &columns);
+    for nics in 1..=NICS {
+        let mut rates = [[0.0; 2]; 2];
+        for (bytes, of_size) in PACKETS.into_iter().zip(&mut rates) {
+            for (is_remote, rate) in [false, true].into_iter().zip(of_size) {
+                let whose = if is_remote { "remote" } else { "local" };
+                tell(&format!("{nics} {whose} NICs, packets of {bytes} B"));
+                *rate = network.rate(lab, bytes, nics, is_remote)?;
+            }
+        }
+        let used = |at: usize| {
+            let [local, remote] = rates[at];
+            let paper = (nics == NICS).then_some(paper::NIC_USED[at].1);
+            cell(paper, (local > 0.0).then(|| 100.0 * remote / local))
+        };
+        let mut cells: Vec<Cell> = vec![used(0), used(1)];
+        cells.extend([rates[0][1], rates[1][1], rates[0][0], rates[1][0]].map(ours));
+        section.row(format!("{nics} remote"), cells);
+    }
+    section.charts = vec!["figure-16b.svg"];
+    section.note(format!(
+        "Namespaces of this machine, joined by veth: the borrower, three donors whose NICs carry \
+         {NIC_MBIT_S} Mbit/s of frames (tbf), and the server. Datagrams go by a thread for each \
+         NIC as fast as they are taken, and those that arrive are counted; lost ones are many, as \
+         with iperf's. All of it shares this machine's processors: with small packets these are \
+         the limit, not the NICs",
+    ));
+    section.note(
+        "Paper: iPerf; around 40 % of the bandwidth of three remote NICs is used by packets of 4 \
+         bytes, about 85 % by packets of 256; the bars of one and two are drawn and not told",
+    );
+    Ok(vec![section])
+}
