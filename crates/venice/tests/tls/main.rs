@@ -45,7 +45,7 @@ impl Monitor {
     /// One with an authority of its own.
     fn start() -> Monitor {
         Monitor::of(|state| {
-            let authority = Authority::open(state).expect("an authority");
+            let authority = Authority::open(&state.join("authority")).expect("an authority");
             Trust::Authority(Box::new(authority))
         })
     }
@@ -80,7 +80,8 @@ impl Monitor {
 
     /// A token, of the command's own hands: it opens the folder while the monitor runs.
     fn token(&self, name: &str, valid: Duration) -> Token {
-        let authority = Authority::open(&self.folder.path().join("state")).expect("it is there");
+        let authority =
+            Authority::open(&self.folder.path().join("state/authority")).expect("it is there");
         let name = name.parse().expect("a name");
         authority.give_token(&name, valid).expect("a token")
     }
