@@ -97,7 +97,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode> {
     };
     let trust = match &args.key_file {
         Some(file) => Trust::Secret(Secret::read(file)?),
-        None => Trust::Authority(Box::new(Authority::open(&args.state)?)),
+        None => Trust::Authority(Box::new(Authority::open(&common::authority_of(
+            &args.state,
+        ))?)),
     };
     let started = Arc::new(OnceLock::<Handle>::new());
     let of_signals = Arc::clone(&started);

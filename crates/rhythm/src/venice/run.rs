@@ -59,6 +59,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NODE", requires = "identity")]
     donor_node: Option<NodeName>,
 
+    /// Borrow of another machine that does not speak TLS, although pages and key are not encrypted
+    /// on their way; with --agent and --identity, too
+    #[arg(long)]
+    plain_network: bool,
+
     /// What is large: mappings of less stay here
     #[arg(long, value_name = "BYTES", value_parser = common::bytes, default_value = "128K")]
     threshold: u64,
@@ -150,12 +155,15 @@ impl Loan {
                 "say --key-file FILE, the secret of the donor, or --agent SOCKET, whose monitor \
                  finds one (docs/venice-monitor.md)",
             )?;
+            let donor = resolve(&args.donor)?;
+            let sealing = sealing(args.identity.as_deref(), args.donor_node.as_ref())?;
+            common::may_borrow(donor, sealing.is_some(), args.plain_network)?;
             return Ok(Loan {
                 // A share of what the donor offers.
                 id: LoanId(0),
                 key: key::read(key_file)?,
-                donor: resolve(&args.donor)?,
-                sealing: sealing(args.identity.as_deref(), args.donor_node.as_ref())?,
+                donor,
+                sealing,
                 _borrowed: None,
             });
         };
@@ -174,6 +182,9 @@ impl Loan {
             }
         };
         let encrypted = sealing.is_some();
+        // Without an identity here it is as the agents have it.
+        let may_be_plain = args.plain_network || args.identity.is_none();
+        common::may_borrow(donor, encrypted, may_be_plain)?;
         tracing::info!(
             loan = %id, %donor, bytes = borrowed.bytes, encrypted, "memory is borrowed"
         );
