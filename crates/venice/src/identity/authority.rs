@@ -15,7 +15,7 @@ use rcgen::{
     SanType,
 };
 use rhythm_net::files::{NotPrivate, open_private, open_regular};
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,6 @@ pub enum AuthorityError {
 }
 
 /// See the head of this file.
-#[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     /// Its own certificate.
@@ -188,6 +187,13 @@ impl Authority {
     /// Its certificate, as PEM.
     pub(crate) fn pem(&self) -> &str {
         &self.pem
+    }
+}
+
+// Nothing of its keys is shown.
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Authority({}, ..)", self.fingerprint)
     }
 }
 
