@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use rhythm_engine::settings::LogFormat;
 use rhythm_net::signal::{self, Signal};
 use rhythm_venice::agent::server::{Handle, Options, Server, Trust};
-use rhythm_venice::agent::{Lender, LendsNothing, Settings};
+use rhythm_venice::agent::{Lender, LendsNothing, PlainLoans, Settings};
 use rhythm_venice::identity::Identity;
 use rhythm_venice::memory::donor::Donor;
 use rhythm_venice::name::NodeName;
@@ -82,7 +82,8 @@ pub(crate) struct Args {
     donor: SocketAddr,
 
     /// Take addresses that other machines reach, though nothing on the way there is encrypted; with
-    /// --identity, encrypt what is said with the monitor and not what is lent
+    /// --identity, encrypt what is said with the monitor and not what is lent, and borrow of others
+    /// that do so
     #[arg(long)]
     plain_network: bool,
 
@@ -148,8 +149,12 @@ fn trust(args: &Args) -> Result<(Trust, Option<Arc<Identity>>)> {
         .canonicalize()
         .with_context(|| format!("--identity {}", folder.display()))?;
     let identity = common::identity(&whole)?;
+    let plain = match args.plain_network {
+        true => PlainLoans::Taken,
+        false => PlainLoans::Refused,
+    };
     Ok((
-        Trust::Identity(Arc::clone(&identity), whole),
+        Trust::Identity(Arc::clone(&identity), whole, plain),
         Some(identity),
     ))
 }

@@ -105,6 +105,19 @@ pub(super) fn may_be_plain(flag: &str, address: SocketAddr, may: bool) -> Result
     Ok(())
 }
 
+/// Refuses a donor that the key, and all that follows, would go to in the clear by a network of
+/// which nobody has said that it is trusted.
+pub(super) fn may_borrow(donor: SocketAddr, is_sealed: bool, plain_network: bool) -> Result<()> {
+    ensure!(
+        is_sealed || plain_network || donor.ip().is_loopback(),
+        "donor {donor}: what goes there would be neither encrypted nor protected from being \
+         changed on its way, the key among it. Give both machines an identity (rhythm venice \
+         join), the donor's command --identity DIR, and this one --identity DIR --donor-node NODE; \
+         or, on a network of which all machines are trusted, say --plain-network"
+    );
+    Ok(())
+}
+
 /// Where the authority of a monitor is that has its state in a folder.
 pub(super) fn authority_of(state: &Path) -> PathBuf {
     state.join("authority")
@@ -157,5 +170,10 @@ mod tests {
         assert!(error.to_string().contains("--plain-network"), "{error}");
         assert!(may_be_plain("--listen", at("10.0.0.1:1"), true).is_ok());
         assert!(may_be_plain("--listen", at("0.0.0.0:1"), true).is_err());
+        assert!(may_borrow(at("127.0.0.1:1"), false, false).is_ok());
+        let error = may_borrow(at("10.0.0.1:1"), false, false).expect_err("refused");
+        assert!(error.to_string().contains("--plain-network"), "{error}");
+        assert!(may_borrow(at("10.0.0.1:1"), true, false).is_ok());
+        assert!(may_borrow(at("10.0.0.1:1"), false, true).is_ok());
     }
 }

@@ -1,7 +1,7 @@
 //! `rhythm venice nic`: an interface here whose frames go out by another machine's.
 
-use super::key;
 use super::run::{resolve, sealing};
+use super::{common, key};
 use crate::logs;
 use crate::output::{complain, print_line};
 use anyhow::{Context, Result, anyhow};
@@ -27,9 +27,10 @@ use std::process::ExitCode;
 /// machine has, see docs/venice.md, *A NIC of another machine*.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  rhythm venice nic --key-file /run/nic.key --donor 10.0.0.7:7080 \\
-      --address 10.9.0.2/24 --route 192.0.2.0/24
-  rhythm venice nic --key-file /run/nic.key --donor 10.0.0.7:7080   (of a bridge; then dhclient)")]
+  rhythm venice nic --key-file /run/nic.key --donor 10.0.0.7:7080 --identity /etc/rhythm/venice \\
+      --donor-node right --address 10.9.0.2/24 --route 192.0.2.0/24
+  rhythm venice nic --key-file /run/nic.key --donor 10.0.0.7:7080 --plain-network
+      (of a bridge; then dhclient)")]
 pub(crate) struct Args {
     /// Where `rhythm venice lend-nic` listens
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7080")]
@@ -50,6 +51,11 @@ pub(crate) struct Args {
     /// The node that is to be at --donor, by its certificate; with --identity
     #[arg(long, value_name = "NODE", requires = "identity")]
     donor_node: Option<NodeName>,
+
+    /// Borrow of another machine that does not speak TLS, although frames and key are not encrypted
+    /// on their way
+    #[arg(long, conflicts_with_all = ["identity", "socket"])]
+    plain_network: bool,
 
     /// The interface that is made here
     #[arg(long, value_name = "NAME", default_value = "venice0")]
@@ -76,12 +82,12 @@ pub(crate) struct Args {
 /// Where the donor is reached over TCP, in TLS where this machine has an identity.
 fn place(args: &Args) -> Result<Place> {
     let donor = resolve(&args.donor)?;
-    Ok(
-        match sealing(args.identity.as_deref(), args.donor_node.as_ref())? {
-            Some(sealing) => Place::Sealed(donor, sealing),
-            None => Place::Tcp(donor),
-        },
-    )
+    let sealing = sealing(args.identity.as_deref(), args.donor_node.as_ref())?;
+    common::may_borrow(donor, sealing.is_some(), args.plain_network)?;
+    Ok(match sealing {
+        Some(sealing) => Place::Sealed(donor, sealing),
+        None => Place::Tcp(donor),
+    })
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {

@@ -77,6 +77,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NODE", requires = "identity")]
     donor_node: Vec<NodeName>,
 
+    /// Borrow of another machine that does not speak TLS, although pages and key are not encrypted
+    /// on their way; with --agent and --identity, too
+    #[arg(long)]
+    plain_network: bool,
+
     /// What is large: mappings of less stay here
     #[arg(long, value_name = "BYTES", value_parser = common::bytes, default_value = "128K")]
     threshold: u64,
@@ -157,7 +162,7 @@ fn supply(args: &Args) -> Result<Box<dyn Supply>> {
     if let Some(agent) = &args.agent {
         let by_agent = ByAgent::new(Client::connect(agent)?, PATIENCE);
         return Ok(Box::new(match &args.identity {
-            Some(folder) => by_agent.as_party(common::identity(folder)?),
+            Some(folder) => by_agent.as_party(common::identity(folder)?, args.plain_network),
             None => by_agent,
         }));
     }
@@ -173,6 +178,7 @@ fn supply(args: &Args) -> Result<Box<dyn Supply>> {
             donors.iter().all(|(other, _)| *other != address),
             "--donor {donor} is named twice: name another"
         );
+        common::may_borrow(address, sealing.is_some(), args.plain_network)?;
         donors.push((address, sealing));
     }
     ensure!(

@@ -53,8 +53,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let token = authority.give_token(&args.name, args.valid)?;
     print_line(token)?;
     complain(format_args!(
-        "on {}, within {:?}: rhythm venice join --monitor ADDR:PORT --identity DIR --token (the \
-         line above)",
+        "on {}, within {:?}: rhythm venice join --monitor ADDR:PORT --identity DIR --token - (and \
+         the line above on standard input)",
         args.name, args.valid
     ));
     Ok(ExitCode::SUCCESS)

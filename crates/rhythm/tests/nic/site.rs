@@ -240,7 +240,7 @@ impl Site {
         };
         match socket {
             true => borrow.arg("--socket").arg(self.path("socket")),
-            false => borrow.args(["--donor", &donor.address]),
+            false => borrow.args(["--donor", &donor.address, "--plain-network"]),
         };
         borrow.args((!offload).then_some("--no-offload"));
         let borrower = Running::start(borrow);
@@ -291,7 +291,7 @@ impl Site {
     pub(crate) fn borrow(&self, donor: &Running, offload: bool) -> Running {
         let mut borrow = self.venice(&self.borrower, "nic");
         borrow.args(["--address", "10.9.0.2/24", "--route", "192.168.77.0/24"]);
-        borrow.args(["--donor", &donor.address]);
+        borrow.args(["--donor", &donor.address, "--plain-network"]);
         borrow.args((!offload).then_some("--no-offload"));
         Running::start(borrow)
     }
@@ -299,13 +299,20 @@ impl Site {
     /// What a borrower says that cannot be.
     pub(crate) fn borrow_fails(&self, donor: &Running, args: &[&str]) -> String {
         let mut borrow = self.venice(&self.borrower, "nic");
-        failing(borrow.args(["--donor", &donor.address]).args(args))
+        borrow.args(["--donor", &donor.address, "--plain-network"]);
+        failing(borrow.args(args))
     }
 
     /// A borrower of whoever listens there, and does not have to work.
     pub(crate) fn borrow_of(&self, address: &str) -> Command {
         let mut borrow = self.venice(&self.borrower, "nic");
-        borrow.args(["--donor", address, "--address", "10.9.0.2/24"]);
+        borrow.args([
+            "--donor",
+            address,
+            "--plain-network",
+            "--address",
+            "10.9.0.2/24",
+        ]);
         borrow.stderr(Stdio::piped());
         borrow
     }

@@ -62,12 +62,23 @@ pub struct Settings {
     pub borrow_within: Duration,
 }
 
+/// What becomes of a loan of another machine whose donor does not speak TLS, where this node has an
+/// identity: the donor alone says which it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainLoans {
+    /// It is given back.
+    Refused,
+    /// It is used: the network is one that is trusted.
+    Taken,
+}
+
 /// See the head of this file.
 pub struct Agent<L> {
     settings: Settings,
     secret: Secret,
     /// Where its certificate is, if it shows one.
     identity: Option<String>,
+    plain_loans: PlainLoans,
     /// Numbers that nobody can guess.
     random: Box<dyn FnMut() -> Nonce + Send>,
     /// Tells this start of the agent from the next.
@@ -140,6 +151,7 @@ impl<L: Lender> Agent<L> {
             settings,
             secret,
             identity: None,
+            plain_loans: PlainLoans::Taken,
             random,
             incarnation,
         }
@@ -149,8 +161,9 @@ impl<L: Lender> Agent<L> {
     /// identity in this folder. The secret is for nothing but link tests then, until the monitor
     /// gives another: it is to be one that nobody has.
     #[must_use]
-    pub fn certified(mut self, identity: String) -> Agent<L> {
+    pub fn certified(mut self, identity: String, plain_loans: PlainLoans) -> Agent<L> {
         self.identity = Some(identity);
+        self.plain_loans = plain_loans;
         self
     }
 
@@ -230,6 +243,13 @@ impl<L: Lender> Agent<L> {
                     self.say(Message::GiveBack { loan });
                     return true;
                 };
+                let is_plain = sealed_by.is_none() && !donor.ip().is_loopback();
+                if is_plain && self.plain_loans == PlainLoans::Refused {
+                    tracing::warn!(%loan, %donor, "a loan is given back: its donor speaks no TLS");
+                    self.say(Message::GiveBack { loan });
+                    self.not_lent(client, number, NotLent::Plain);
+                    return true;
+                }
                 self.borrowing.has(loan, Borrowed { client, bytes });
                 let request = number;
                 let identity = self.identity.clone();

@@ -17,6 +17,9 @@ pub struct ByAgent {
     patience: Duration,
     /// Who the borrower is; else as the agent is.
     party: Option<Arc<Identity>>,
+    /// Whether donors of other machines may have pages that are not encrypted: without a party it
+    /// is as the agents have it.
+    may_be_plain: bool,
 }
 
 impl ByAgent {
@@ -27,14 +30,17 @@ impl ByAgent {
             client: Some(client),
             patience,
             party: None,
+            may_be_plain: true,
         }
     }
 
-    /// To donors that speak TLS the borrower is this party, not the agent's.
+    /// To donors the borrower is this party, not the agent's, and to those of other machines in
+    /// TLS alone unless they may be plain.
     #[must_use]
-    pub fn as_party(self, identity: Arc<Identity>) -> Self {
+    pub fn as_party(self, identity: Arc<Identity>, may_be_plain: bool) -> Self {
         Self {
             party: Some(identity),
+            may_be_plain,
             ..self
         }
     }
@@ -42,7 +48,14 @@ impl ByAgent {
     /// How the donor of a loan is spoken with, by the node's name that the agent tells.
     fn sealing(&self, borrowed: &Borrowed) -> Result<Option<Sealing>, String> {
         let Some(by) = &borrowed.sealed else {
-            return Ok(None);
+            let (donor, is_here) = (borrowed.donor, borrowed.donor.ip().is_loopback());
+            return match self.may_be_plain || is_here {
+                true => Ok(None),
+                false => Err(format!(
+                    "the donor at {donor} lends without TLS (--plain-network there); on a network \
+                     of which all machines are trusted, say --plain-network here, too"
+                )),
+            };
         };
         let identity = match &self.party {
             Some(identity) => Arc::clone(identity),

@@ -129,6 +129,40 @@ fn what_comes_for_a_borrower_that_is_gone_is_given_back() {
 }
 
 #[test]
+fn who_has_an_identity_takes_no_plain_loan_of_another_machine_unasked() {
+    let lent = |donor: [u8; 4], plain_loans, sealed_by| {
+        let mut agent = registered().certified("/identity".to_owned(), plain_loans);
+        agent.client_opened(1);
+        borrow(&mut agent, 1);
+        agent.flush();
+        let (loan, donor) = (LoanId(7), (donor, 1).into());
+        let (request, bytes, key) = (1, 4096, LoanKey([0; 32]));
+        let lent = Message::Lent {
+            request,
+            loan,
+            bytes,
+            key,
+            donor,
+            sealed_by,
+        };
+        agent.received(lent, at(1));
+        (agent.flush(), agent.status(at(1)).borrowed.len())
+    };
+    let node: NodeName = "b".parse().expect("a name");
+    let (far, near) = ([10, 0, 0, 1], [127, 0, 0, 1]);
+    let (said, count) = lent(far, PlainLoans::Refused, None);
+    let loan = LoanId(7);
+    let refused = [
+        Effect::Say(Message::GiveBack { loan }),
+        not_lent(1, NotLent::Plain),
+    ];
+    assert_eq!((&said[..], count), (&refused[..], 0));
+    assert_eq!(lent(far, PlainLoans::Refused, Some(node)).1, 1);
+    assert_eq!(lent(near, PlainLoans::Refused, None).1, 1);
+    assert_eq!(lent(far, PlainLoans::Taken, None).1, 1);
+}
+
+#[test]
 fn a_borrower_has_its_own_loans_alone() {
     let mut agent = registered();
     for client in [1, 2] {

@@ -1,7 +1,8 @@
-//! What signs certificates of nodes: a key in a folder, made where there is none.
+//! What signs certificates of nodes: a key in a folder, made where there is none. Whoever has
+//! the key can be every node, so a key that there is is never overwritten or removed.
 
 use super::files;
-use super::own::{Identity, IdentityError};
+use super::own::{Identity, IdentityError, certificates};
 use super::party::Party;
 use super::token::{Fingerprint, SECRET_BYTES, Token};
 use super::tokens::{TokenError, Tokens};
@@ -13,18 +14,20 @@ use rcgen::{
     DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
     SanType,
 };
-use rhythm_net::files::{NotPrivate, open_private};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read};
+use rhythm_net::files::{NotPrivate, open_private, open_regular};
+use std::fmt::{self, Display};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use time::OffsetDateTime;
 
-/// For how long an authority's own certificate is good.
-const AUTHORITY_DAYS: u32 = 20 * 365;
-/// Its files.
+/// Its files; behind the name of one that is not finished stands [`UNFINISHED`].
 const KEY: &str = "key.pem";
 const CERTIFICATE: &str = "authority.pem";
+const UNFINISHED: &str = "new";
+/// For how long an authority's own certificate is good.
+const AUTHORITY_DAYS: u32 = 20 * 365;
 /// Bytes of a key or a certificate at most.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
@@ -38,7 +41,10 @@ pub enum AuthorityError {
     #[error("{0}: others than its owner can read the authority's key; say chmod 600 {0}")]
     Readable(PathBuf),
     /// A file of it is not what it should be.
-    #[error("{0}: {1}; restore it, or remove the folder, and have all nodes join again")]
+    #[error(
+        "{0}: {1}; restore the authority's key.pem and authority.pem, or remove its folder, and \
+         have all nodes join again"
+    )]
     Damaged(PathBuf, String),
     /// There is none.
     #[error(
@@ -59,12 +65,12 @@ pub enum AuthorityError {
 }
 
 /// See the head of this file.
-#[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     /// Its own certificate.
     pem: String,
     fingerprint: Fingerprint,
+    folder: PathBuf,
     tokens: Tokens,
     probe_key: Nonce,
 }
@@ -75,34 +81,11 @@ impl Authority {
     /// # Errors
     /// Its files cannot be made, or used.
     pub fn open(folder: &Path) -> Result<Authority, AuthorityError> {
-        let failed = |path: &Path, error| AuthorityError::System(path.to_owned(), error);
-        if let Some(above) = folder
-            .parent()
-            .filter(|above| !above.as_os_str().is_empty())
-        {
-            files::folder(above).map_err(|error| failed(above, error))?;
-        }
-        files::folder(folder).map_err(|error| failed(folder, error))?;
-        let path = |name: &str| folder.join(name);
-        let (key_path, pem_path) = (path(KEY), path(CERTIFICATE));
-        // Two that begin at a time are to have one key.
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(true)
-            .write(true)
-            .open(path("lock"))
-            .and_then(|lock| lock.lock().map(|()| lock))
-            .map_err(|error| failed(folder, error))?;
-        // The certificate is written last: where it is there, all is.
-        if !pem_path.exists() {
-            let (key, pem) = make().map_err(AuthorityError::Certificate)?;
-            // Of one that was never finished nobody has heard.
-            let _ = fs::remove_file(&key_path);
-            files::write_new(&key_path, 0o600, &key).map_err(|error| failed(&key_path, error))?;
-            files::write_new(&pem_path, 0o644, &pem).map_err(|error| failed(&pem_path, error))?;
-        }
-        drop(lock);
-        Authority::existing(folder)
+        let opened = files::as_owner(folder, || {
+            complete(folder)?;
+            Authority::read(folder)
+        });
+        opened.map_err(|error| AuthorityError::System(folder.to_owned(), error))?
     }
 
     /// The authority of a folder, where one is: of several monitors each has the same.
@@ -110,26 +93,29 @@ impl Authority {
     /// # Errors
     /// There is none, or its files cannot be used.
     pub fn existing(folder: &Path) -> Result<Authority, AuthorityError> {
-        let failed = |path: &Path, error| AuthorityError::System(path.to_owned(), error);
-        let (key_path, pem_path) = (folder.join(KEY), folder.join(CERTIFICATE));
-        if !pem_path.exists() {
+        if !folder.join(CERTIFICATE).exists() {
             return Err(AuthorityError::Missing(folder.to_owned()));
         }
-        let key_text = private(&key_path)?;
-        let pem = fs::read_to_string(&pem_path).map_err(|error| failed(&pem_path, error))?;
-        let damaged = |path: &Path, error: rcgen::Error| {
-            AuthorityError::Damaged(path.to_owned(), error.to_string())
-        };
-        let key = KeyPair::from_pem(&key_text).map_err(|error| damaged(&key_path, error))?;
+        let opened = files::as_owner(folder, || Authority::read(folder));
+        opened.map_err(|error| AuthorityError::System(folder.to_owned(), error))?
+    }
+
+    fn read(folder: &Path) -> Result<Authority, AuthorityError> {
+        let (key_path, pem_path) = (folder.join(KEY), folder.join(CERTIFICATE));
+        let key = key(&key_path)?;
+        let (pem, der) = certificate(&pem_path)?;
+        if !is_of(&der, &key) {
+            let why = format!("the key in {} is not its own", key_path.display());
+            return Err(AuthorityError::Damaged(pem_path, why));
+        }
         let probe_key = Secret::of(&key.serialize_der()).prove(Prover::Probe, &[b"probe key"]);
         let issuer = Issuer::from_ca_cert_pem(&pem, key);
         let issuer = issuer.map_err(|error| damaged(&pem_path, error))?;
-        let der = super::own::certificates(&pem)
-            .ok_or_else(|| AuthorityError::Damaged(pem_path, "it is no certificate".to_owned()))?;
         Ok(Authority {
             issuer,
-            fingerprint: Fingerprint::of(&der[0]),
+            fingerprint: Fingerprint::of(&der),
             pem,
+            folder: folder.to_owned(),
             tokens: Tokens::new(folder.join("tokens")),
             probe_key,
         })
@@ -152,8 +138,10 @@ impl Authority {
     pub fn give_token(&self, node: &NodeName, valid: Duration) -> Result<Token, AuthorityError> {
         let mut secret = [0; SECRET_BYTES];
         secret.copy_from_slice(&random::numbers()[..SECRET_BYTES]);
-        let noted = self.tokens.add(&secret, node, valid, now());
-        noted.map_err(TokenError::System)?;
+        let noted = files::as_owner(&self.folder, || {
+            self.tokens.add(&secret, node, valid, now())
+        });
+        noted.flatten().map_err(TokenError::System)?;
         Ok(Token {
             secret,
             authority: self.fingerprint,
@@ -221,6 +209,13 @@ impl Authority {
     }
 }
 
+// Nothing of its keys is shown.
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Authority({}, ..)", self.fingerprint)
+    }
+}
+
 /// Since 1970.
 fn now() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -252,10 +247,88 @@ fn make() -> Result<(String, String), String> {
     made().map_err(|error| error.to_string())
 }
 
-/// The text of a file that nobody else reads.
-fn private(path: &Path) -> Result<String, AuthorityError> {
+fn damaged(path: &Path, why: impl Display) -> AuthorityError {
+    AuthorityError::Damaged(path.to_owned(), why.to_string())
+}
+
+/// Makes what is not in a folder yet. The certificate comes last: where it is there, all is.
+fn complete(folder: &Path) -> Result<(), AuthorityError> {
+    let failed = |path: &Path, error| AuthorityError::System(path.to_owned(), error);
+    files::folder(folder).map_err(|error| failed(folder, error))?;
+    // Two that begin at a time are to have one key.
+    let lock = File::open(folder).and_then(|lock| lock.lock().map(|()| lock));
+    let _lock = lock.map_err(|error| failed(folder, error))?;
+    let (key_path, pem_path) = (folder.join(KEY), folder.join(CERTIFICATE));
+    let [new_key, new_pem] = [&key_path, &pem_path].map(|path| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".");
+        name.push(UNFINISHED);
+        PathBuf::from(name)
+    });
+    if is_there(&pem_path)? {
+        return Ok(());
+    }
+    if is_there(&key_path)? {
+        // Either it ended between both, or the certificate was lost.
+        let is_its = certificate(&new_pem)
+            .is_ok_and(|(_, der)| key(&key_path).is_ok_and(|key| is_of(&der, &key)));
+        if !is_its {
+            let why = format!("it is not there, and its key is ({})", key_path.display());
+            return Err(damaged(&pem_path, why));
+        }
+    } else {
+        let (key, pem) = make().map_err(AuthorityError::Certificate)?;
+        for (path, mode, text) in [(&new_key, 0o600, key), (&new_pem, 0o644, pem)] {
+            match fs::remove_file(path) {
+                // Of one that was never finished nobody has heard.
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(path, error)),
+            }
+            files::write_new(path, mode, &text).map_err(|error| failed(path, error))?;
+        }
+        let renamed = fs::rename(&new_key, &key_path).and_then(|()| files::sync_above(&key_path));
+        renamed.map_err(|error| failed(&key_path, error))?;
+    }
+    let renamed = fs::rename(&new_pem, &pem_path).and_then(|()| files::sync_above(&pem_path));
+    renamed.map_err(|error| failed(&pem_path, error))
+}
+
+/// Whether there is something of this name, be it a link that leads nowhere.
+fn is_there(path: &Path) -> Result<bool, AuthorityError> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(AuthorityError::System(path.to_owned(), error)),
+    }
+}
+
+/// Whether a certificate, in DER, is of this key.
+fn is_of(certificate: &[u8], key: &KeyPair) -> bool {
+    x509_parser::parse_x509_certificate(certificate)
+        .is_ok_and(|(_, parsed)| parsed.public_key().raw == key.subject_public_key_info())
+}
+
+/// The certificate in a file, as PEM and in DER.
+fn certificate(path: &Path) -> Result<(String, Vec<u8>), AuthorityError> {
+    let system = |error| AuthorityError::System(path.to_owned(), error);
+    let mut pem = String::new();
+    let file = open_regular(path).map_err(system)?;
+    file.take(FILE_BYTES_MAX)
+        .read_to_string(&mut pem)
+        .map_err(system)?;
+    let der = certificates(&pem).ok_or_else(|| damaged(path, "it is no certificate"))?;
+    let der = der[0].to_vec();
+    Ok((pem, der))
+}
+
+/// The key in a file that nobody else reads.
+fn key(path: &Path) -> Result<KeyPair, AuthorityError> {
     let system = |error| AuthorityError::System(path.to_owned(), error);
     let file = open_private(path).map_err(|error| match error {
+        NotPrivate::System(error) if error.kind() == ErrorKind::NotFound => {
+            damaged(path, "it is not there, and its certificate is")
+        }
         NotPrivate::System(error) => system(error),
         NotPrivate::Shared => AuthorityError::Readable(path.to_owned()),
     })?;
@@ -263,5 +336,5 @@ fn private(path: &Path) -> Result<String, AuthorityError> {
     file.take(FILE_BYTES_MAX)
         .read_to_string(&mut text)
         .map_err(system)?;
-    Ok(text)
+    KeyPair::from_pem(&text).map_err(|error| damaged(path, error))
 }

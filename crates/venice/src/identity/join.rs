@@ -14,7 +14,7 @@ use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use rustls::client::Resumption;
 use rustls::{ClientConfig, version};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,37 +54,52 @@ pub enum JoinError {
 /// # Errors
 /// [`JoinError`]: then the folder has nothing new.
 pub fn join(monitor: SocketAddr, token: &Token, folder: &Path) -> Result<Identity, JoinError> {
-    let path = |name: &str| folder.join(name);
-    let all = [KEY, AUTHORITY, CERTIFICATE].map(path);
+    let joined = files::as_owner(folder, || {
+        let mut made = Vec::new();
+        let joined = join_into(monitor, token, folder, &mut made);
+        if joined.is_err() {
+            // What another has made meanwhile is that one's.
+            for path in made {
+                let _ = fs::remove_file(path);
+            }
+        }
+        joined
+    });
+    joined.map_err(|error| JoinError::File(folder.to_owned(), error))?
+}
+
+/// Joins; notes the files that were made.
+fn join_into(
+    monitor: SocketAddr,
+    token: &Token,
+    folder: &Path,
+    made: &mut Vec<PathBuf>,
+) -> Result<Identity, JoinError> {
+    let all = [KEY, AUTHORITY, CERTIFICATE].map(|name| folder.join(name));
     if let Some(there) = all.iter().find(|path| path.exists()) {
         return Err(JoinError::There(there.clone()));
     }
-    let failed = |path: &Path, error| JoinError::File(path.to_owned(), error);
-    files::folder(folder).map_err(|error| failed(folder, error))?;
-    let [key_path, authority_path, certificate_path] = &all;
-    let joined = (|| {
-        let key = KeyPair::generate().map_err(|error| JoinError::Key(error.to_string()))?;
-        let key_pem = key.serialize_pem();
-        // Before the token is used: a disk may be full.
-        let written = files::write_new(key_path, 0o600, &key_pem);
-        written.map_err(|error| failed(key_path, error))?;
-        let (certificate, authority) = ask(monitor, token, &key)?;
-        let useless = |error: IdentityError| JoinError::Answer(error.to_string());
-        let identity = Identity::of_pem(&certificate, &key_pem, &authority).map_err(useless)?;
-        identity.node().map_err(useless)?;
-        for (path, text) in [(authority_path, authority), (certificate_path, certificate)] {
-            let written = files::write_new(path, 0o644, &text);
-            written.map_err(|error| failed(path, error))?;
+    files::folder(folder).map_err(|error| JoinError::File(folder.to_owned(), error))?;
+    let [key_path, authority_path, certificate_path] = all;
+    let mut write = |path: PathBuf, mode, text: &str| match files::write_new(&path, mode, text) {
+        Ok(()) => {
+            made.push(path);
+            Ok(())
         }
-        Ok(identity)
-    })();
-    if joined.is_err() {
-        for path in all {
-            // What was not made is not there.
-            let _ = fs::remove_file(path);
-        }
-    }
-    joined
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(JoinError::There(path)),
+        Err(error) => Err(JoinError::File(path, error)),
+    };
+    let key = KeyPair::generate().map_err(|error| JoinError::Key(error.to_string()))?;
+    let key_pem = key.serialize_pem();
+    // Before the token is used: a disk may be full.
+    write(key_path, 0o600, &key_pem)?;
+    let (certificate, authority) = ask(monitor, token, &key)?;
+    let useless = |error: IdentityError| JoinError::Answer(error.to_string());
+    let identity = Identity::of_pem(&certificate, &key_pem, &authority).map_err(useless)?;
+    identity.node().map_err(useless)?;
+    write(authority_path, 0o644, &authority)?;
+    write(certificate_path, 0o644, &certificate)?;
+    Ok(identity)
 }
 
 /// A certificate for the key, and its authority's, as PEM.
@@ -148,11 +163,7 @@ fn answer(wire: &mut Wire, until: Instant) -> io::Result<Join> {
             Ok(None) => {}
             Err(garbage) => return Err(io::Error::other(garbage)),
         }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        wire.socket().set_read_timeout(Some(left))?;
+        wire.wait_until(Some(until))?;
         match wire.read(&mut part)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             read => came.extend_from_slice(&part[..read]),

@@ -38,4 +38,4 @@ pub(crate) use session::{Came, Session};
 pub use token::{Fingerprint, Token};
 pub use tokens::TokenError;
 pub use wire::Sealing;
-pub(crate) use wire::{ONLY_TLS, Wire};
+pub(crate) use wire::{ONLY_TLS, Wire, hear_out};

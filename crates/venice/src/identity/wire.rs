@@ -21,9 +21,8 @@ const INPUT_BYTES: usize = 4 * RECORD_MAX;
 /// Bytes that are sealed at a time.
 const OUTPUT_BYTES: usize = 4 << 14;
 
-/// How long, and for how many parts at most, the end of one is waited for that is refused.
+/// How long the end of one is waited for that is refused.
 const LINGER: Duration = Duration::from_millis(500);
-const PARTS_MAX: usize = 64;
 
 /// The first byte of a greeting (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
@@ -57,6 +56,25 @@ pub(crate) struct Sealed {
     input: Box<[u8]>,
     start: usize,
     end: usize,
+    /// What was opened and peeked at, and is not read yet.
+    ahead: Vec<u8>,
+    /// Until when reading waits, however often the socket is read for it.
+    until: Option<Instant>,
+}
+
+/// Has a socket be read no longer than to a time: what is left of it.
+fn wait_until(socket: &TcpStream, until: Instant) -> io::Result<Duration> {
+    match until.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Err(ErrorKind::TimedOut.into()),
+        left => socket.set_read_timeout(Some(left)).map(|()| left),
+    }
+}
+
+/// Reads and drops what else comes of one that was told why it is refused, to its end or a time:
+/// where something is unread when the socket is closed, the kernel takes back what was said.
+pub(crate) fn hear_out(mut socket: &TcpStream, until: Instant) {
+    let mut dropped = [0; 4096];
+    while wait_until(socket, until).is_ok() && matches!(socket.read(&mut dropped), Ok(1..)) {}
 }
 
 impl Wire {
@@ -94,11 +112,26 @@ impl Wire {
     /// Whether who has connected begins as TLS does; also where nothing came by a time. What came
     /// is still to be read.
     pub(crate) fn begins_in_tls(socket: &TcpStream, until: Instant) -> bool {
-        let left = until.saturating_duration_since(Instant::now());
         // Where it cannot be set, the greeting tells.
-        let _ = socket.set_read_timeout(Some(left.max(Duration::from_millis(1))));
+        let _ = wait_until(socket, until);
         let mut first = [0];
         !matches!(socket.peek(&mut first), Ok(1..)) || first[0] == HANDSHAKE
+    }
+
+    /// Has what is read next come by a time, all of it that one call reads; then that fails.
+    /// Without one, it is waited for as the socket is set to.
+    ///
+    /// # Errors
+    /// The time is over, or the socket is.
+    pub(crate) fn wait_until(&mut self, until: Option<Instant>) -> io::Result<()> {
+        match until {
+            None => self.socket().set_read_timeout(None)?,
+            Some(until) => wait_until(self.socket(), until).map(drop)?,
+        }
+        if let Wire::Sealed(sealed) = self {
+            sealed.until = until;
+        }
+        Ok(())
     }
 
     pub(super) fn greet(socket: TcpStream, session: Session, until: Instant) -> io::Result<Wire> {
@@ -109,6 +142,8 @@ impl Wire {
             input: vec![0; INPUT_BYTES].into_boxed_slice(),
             start: 0,
             end: 0,
+            ahead: Vec::new(),
+            until: None,
         };
         match sealed.greet(until) {
             Ok(()) => Ok(Wire::Sealed(Box::new(sealed))),
@@ -136,8 +171,8 @@ impl Wire {
         }
     }
 
-    /// Copies of what comes next; it is still to be read. Less than all of it is there where more
-    /// has not come.
+    /// Copies of what comes next; it is still to be read. In TLS as much is waited for as is asked
+    /// for; else less than all of it is there where more has not come.
     pub(crate) fn peek(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Wire::Plain(socket) => socket.peek(into),
@@ -150,11 +185,7 @@ impl Sealed {
     /// Greets by a time.
     fn greet(&mut self, until: Instant) -> io::Result<()> {
         while self.session.came() == Came::Greeting {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            self.socket.set_read_timeout(Some(left))?;
+            let left = wait_until(&self.socket, until)?;
             self.socket.set_write_timeout(Some(left))?;
             self.send_owed()?;
             if self.session.came() != Came::Greeting {
@@ -177,20 +208,10 @@ impl Sealed {
         Ok(())
     }
 
-    /// Reads what else comes of one that is told why not, for a moment: where something is unread
-    /// in the end, the kernel takes back what was said.
+    /// Hears one out that is told why not, for a moment.
     fn linger(&self, until: Instant) {
-        let left = until.saturating_duration_since(Instant::now());
-        let time = Some(left.clamp(Duration::from_millis(1), LINGER));
-        let mut socket = &self.socket;
-        if socket.shutdown(Shutdown::Write).is_err() || socket.set_read_timeout(time).is_err() {
-            return;
-        }
-        let mut dropped = [0; 4096];
-        for _ in 0..PARTS_MAX {
-            if !matches!(socket.read(&mut dropped), Ok(1..)) {
-                return;
-            }
+        if self.socket.shutdown(Shutdown::Write).is_ok() {
+            hear_out(&self.socket, until.min(Instant::now() + LINGER));
         }
     }
 
@@ -221,6 +242,9 @@ impl Sealed {
     fn take_in(&mut self) -> io::Result<usize> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
+            if let Some(until) = self.until {
+                wait_until(&self.socket, until)?;
+            }
             self.end = self.socket.read(&mut self.input)?;
         }
         let mut input = &self.input[self.start..self.end];
@@ -234,25 +258,40 @@ impl Sealed {
         Ok(taken)
     }
 
+    /// Fills `ahead` to so many bytes; there are fewer where the other end has closed.
     fn peek(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        use std::io::BufRead;
-        loop {
-            match self.session.connection.reader().fill_buf() {
-                Ok(bytes) => {
-                    let count = bytes.len().min(into.len());
-                    into[..count].copy_from_slice(&bytes[..count]);
-                    return Ok(count);
+        while self.ahead.len() < into.len() {
+            let had = self.ahead.len();
+            self.ahead.resize(into.len(), 0);
+            let read = self
+                .session
+                .connection
+                .reader()
+                .read(&mut self.ahead[had..]);
+            self.ahead.truncate(had + read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.take_in()?;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            self.take_in()?;
         }
+        let count = self.ahead.len().min(into.len());
+        into[..count].copy_from_slice(&self.ahead[..count]);
+        Ok(count)
     }
 }
 
 impl Read for Sealed {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if !self.ahead.is_empty() {
+            let count = self.ahead.len().min(into.len());
+            into[..count].copy_from_slice(&self.ahead[..count]);
+            self.ahead.drain(..count);
+            return Ok(count);
+        }
         // A change of keys is answered.
         self.is_full()?;
         loop {

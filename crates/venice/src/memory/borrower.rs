@@ -132,18 +132,13 @@ impl Borrower {
                     _ => return Err(Lost::Unasked),
                 }
             }
-            // A time of zero would be none.
-            let left = until.saturating_duration_since(Instant::now());
-            let time = Some(left.max(Duration::from_millis(1)));
-            wire.socket().set_read_timeout(time)?;
+            wire.wait_until(Some(until))?;
             match read(&mut wire, &mut input[filled..])? {
                 0 => return Err(Lost::Closed),
                 read => filled += read,
             }
-            if left.is_zero() {
-                return Err(io::Error::from(ErrorKind::TimedOut).into());
-            }
         };
+        wire.wait_until(None)?;
         wire.socket().set_nonblocking(true)?;
         Ok(Self {
             wire,

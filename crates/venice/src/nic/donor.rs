@@ -97,6 +97,7 @@ impl Donor {
             mtu,
             stop: Stop::new().map_err(system)?,
             lent: Mutex::default(),
+            refused: Mutex::default(),
         };
         Ok(Self {
             listeners: bound.serve(Arc::new(lender), sealing)?,

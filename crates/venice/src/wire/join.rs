@@ -11,7 +11,7 @@ use super::Framed;
 use super::bytes::{Put, Taker};
 
 /// Most bytes of such a message.
-pub const JOIN_MAX: usize = 16 << 10;
+pub(crate) const JOIN_MAX: usize = 16 << 10;
 /// Most bytes of a text in it.
 const TEXT_MAX: usize = 4 << 10;
 

@@ -80,6 +80,8 @@ pub enum NotLent {
     NoMonitor,
     /// The agent is about to end.
     AgentEnds,
+    /// Who would lend does not speak TLS, which this node wants.
+    Plain,
 }
 
 impl NotLent {
@@ -90,6 +92,7 @@ impl NotLent {
             NotLent::NoDisk => (2, 0),
             NotLent::NoMonitor => (3, 0),
             NotLent::AgentEnds => (4, 0),
+            NotLent::Plain => (5, 0),
         };
         out.push(kind);
         out.put_u64(most);
@@ -102,6 +105,7 @@ impl NotLent {
             (2, 0) => Some(NotLent::NoDisk),
             (3, 0) => Some(NotLent::NoMonitor),
             (4, 0) => Some(NotLent::AgentEnds),
+            (5, 0) => Some(NotLent::Plain),
             _ => None,
         }
     }
@@ -122,6 +126,10 @@ impl fmt::Display for NotLent {
                 "the monitor's disk is full, and what is lent must be written down; make room",
             ),
             NotLent::AgentEnds => f.write_str("the agent of this machine is about to end"),
+            NotLent::Plain => f.write_str(
+                "the machine that would lend does not encrypt what is lent, and this one has an \
+                 identity: let its agent do without --plain-network, or give this one's that, too",
+            ),
             NotLent::NoMonitor => {
                 f.write_str("the monitor is not reached, or does not answer; see the agent's log")
             }

@@ -42,6 +42,7 @@ fn not_lent() -> impl Strategy<Value = NotLent> {
         Just(NotLent::NoDisk),
         Just(NotLent::NoMonitor),
         Just(NotLent::AgentEnds),
+        Just(NotLent::Plain),
     ]
 }
 

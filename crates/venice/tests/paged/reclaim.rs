@@ -63,7 +63,7 @@ impl Cluster {
         let folder = tempfile::tempdir().expect("a folder");
         let options = monitor::server::Options {
             listen: any_port(),
-            folder: folder.path().join("state"),
+            state: monitor::server::StatePlace::Folder(folder.path().join("state")),
             trust: monitor::server::Trust::Secret(secret()),
             settings: monitor::Settings {
                 heartbeat: Duration::from_millis(100),
@@ -94,10 +94,11 @@ impl Cluster {
 
     fn agent(&self, name: &str, size: u64, lender: impl Lender + 'static) -> agent::server::Server {
         let options = agent::server::Options {
-            monitor: self.monitor.as_ref().expect("it runs").address(),
+            monitors: vec![self.monitor.as_ref().expect("it runs").address()],
             trust: agent::server::Trust::Secret(secret()),
             settings: agent::Settings {
                 name: name.parse().expect("a name"),
+                monitors: 1,
                 place: String::new(),
                 probe: any_port(),
                 size,

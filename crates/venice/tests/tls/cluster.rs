@@ -4,7 +4,7 @@ use super::relay::Relay;
 use super::{Monitor, NEVER, any_port, until};
 use rhythm_venice::agent::client::Client;
 use rhythm_venice::agent::server::{Options, Server, Trust};
-use rhythm_venice::agent::{Lender, LendsNothing, Settings};
+use rhythm_venice::agent::{Lender, LendsNothing, PlainLoans, Settings};
 use rhythm_venice::identity::{Identity, Sealing};
 use rhythm_venice::memory::donor::Donor;
 use rhythm_venice::remote::{Place, RemoteMemory};
@@ -59,7 +59,11 @@ impl Agent {
 
     pub(super) fn of(monitor: &Monitor, name: &str, lends: bool) -> Agent {
         let identity = monitor.join(name);
-        let trust = Trust::Identity(Arc::clone(&identity), monitor.identity_folder(name));
+        let trust = Trust::Identity(
+            Arc::clone(&identity),
+            monitor.identity_folder(name),
+            PlainLoans::Refused,
+        );
         match lends {
             true => {
                 let donor = Donor::start_sealed(any_port(), SIZE, &identity).expect("a port");
@@ -153,7 +157,7 @@ fn what_agents_and_monitor_say_is_not_read_on_the_way() {
     let relay = Relay::to(monitor.address);
     let name = "a-name-to-look-for";
     let identity = monitor.join(name);
-    let trust = Trust::Identity(identity, monitor.identity_folder(name));
+    let trust = Trust::Identity(identity, monitor.identity_folder(name), PlainLoans::Refused);
     let agent = Agent::start(relay.address, name, trust, LendsNothing);
     agent.tells("/metrics", "rhythm_venice_agent_registered{} 1");
     let (bytes, has) = relay.heard(name.as_bytes());
@@ -172,7 +176,13 @@ fn who_is_not_let_in_is_told_what_helps() {
     let secret = Secret::of(b"0123456789abcdef");
     let (monitor, other) = (Monitor::start(), Monitor::start());
     let plain = Monitor::plain(secret.clone());
-    let at = |of: &Monitor| Trust::Identity(of.join("left"), of.identity_folder("left"));
+    let at = |of: &Monitor| {
+        Trust::Identity(
+            of.join("left"),
+            of.identity_folder("left"),
+            PlainLoans::Refused,
+        )
+    };
     let refused = |monitor: &Monitor, name: &str, trust: Trust, wanted: &[&str]| {
         let agent = Agent::start(monitor.address, name, trust, LendsNothing);
         for wanted in wanted {

@@ -81,6 +81,27 @@ fn a_token_is_told_to_its_own_monitor_alone() {
     join::join(monitor.address, &token, &folder).expect("the token is good still");
 }
 
+/// Two join into one folder at a time: who does not leaves what the other has made.
+#[test]
+fn who_does_not_join_removes_its_own_files_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    let at = |name: &str| folder.path().join(name);
+    let (key, others) = (at("key.pem"), at("certificate.pem"));
+    let monitor = Monitor::start();
+    let token = monitor.token("left", NEVER);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _connection = listener.accept().expect("somebody comes");
+            assert!(key.exists());
+            fs::write(&others, "another's").expect("a file");
+        });
+        join::join(address, &token, folder.path()).expect_err("it is no monitor");
+    });
+    assert!(others.exists() && !key.exists());
+}
+
 #[test]
 fn an_identity_that_others_can_read_is_none() {
     let monitor = Monitor::start();

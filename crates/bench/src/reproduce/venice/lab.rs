@@ -120,6 +120,7 @@ impl<'a> Lab<'a> {
             "--remote",
             &remote.to_string(),
         ]);
+        command.arg("--plain-network");
         command.arg("--key-file").arg(self.key()).arg("--");
         command.arg(program).args(words);
         command

@@ -81,7 +81,7 @@ impl Network {
             let borrow = ["venice", "nic", "--donor", &listen, "--key-file", &key];
             let mut borrow = borrower.rhythm(lab, &borrow);
             borrow.args(["--tap", &format!("venice{nic}"), "--address", &address]);
-            borrow.args(["--route", &route]);
+            borrow.args(["--route", &route, "--plain-network"]);
             processes.push(lab.says(borrow)?.0);
             donors.push(donor);
         }

@@ -52,16 +52,16 @@ impl Socket {
     /// Reads so many bytes, if they all come by a time.
     pub(super) fn read(&mut self, mut into: &mut [u8], until: Instant) -> io::Result<()> {
         while !into.is_empty() {
-            // None at all is an error.
-            let left = Some(until.saturating_duration_since(Instant::now()));
             let read = match self {
                 Self::Tcp(wire) => {
-                    wire.socket().set_read_timeout(left)?;
+                    wire.wait_until(Some(until))?;
                     wire.read(into)
                 }
                 Self::Sealing(..) => Err(ErrorKind::NotConnected.into()),
                 Self::Local(stream) => {
-                    stream.set_read_timeout(left)?;
+                    // None at all is an error.
+                    let left = until.saturating_duration_since(Instant::now());
+                    stream.set_read_timeout(Some(left))?;
                     stream.read(into)
                 }
             };

@@ -5,7 +5,7 @@ mod status;
 mod worker;
 
 use super::borrowing::CLIENTS_MAX;
-use super::{Agent, Lender, Settings};
+use super::{Agent, Lender, PlainLoans, Settings};
 use crate::ask::{self, Asked};
 use crate::identity::Identity;
 use crate::name::NodeName;
@@ -54,8 +54,8 @@ pub struct Options {
 pub enum Trust {
     /// That they have this secret; nothing is encrypted.
     Secret(Secret),
-    /// Certificates, in TLS: this one, which is in this folder.
-    Identity(Arc<Identity>, PathBuf),
+    /// Certificates, in TLS: this one, which is in this folder. Loans may be plain all the same.
+    Identity(Arc<Identity>, PathBuf, PlainLoans),
 }
 
 /// Why an agent does not start.
@@ -123,11 +123,11 @@ impl Server {
                 let agent = Agent::new(settings, secret, lender, numbers, now);
                 Worker::new(agent, peers, within)
             }
-            Trust::Identity(identity, folder) => {
+            Trust::Identity(identity, folder, plain) => {
                 let nobodys = Secret::of(&random::numbers());
                 let agent = Agent::new(settings, nobodys, lender, numbers, now);
                 let folder = folder.to_string_lossy().into_owned();
-                Worker::new(agent.certified(folder), peers, within).shows(identity)
+                Worker::new(agent.certified(folder, plain), peers, within).shows(identity)
             }
         };
         let worker = Mutex::new(Some(worker));

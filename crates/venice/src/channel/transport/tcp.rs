@@ -51,7 +51,9 @@ impl Tcp {
     ///
     /// # Errors
     /// [`Lost::Io`].
-    pub(crate) fn over(wire: Wire) -> Result<Self, Lost> {
+    pub(crate) fn over(mut wire: Wire) -> Result<Self, Lost> {
+        // How long it waits is said by `wait_beside`.
+        wire.wait_until(None)?;
         let stream = wire.socket();
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;

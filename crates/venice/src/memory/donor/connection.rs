@@ -103,10 +103,8 @@ impl Connection {
             self.end -= self.start;
             self.start = 0;
             if self.used.is_none() {
-                // All together, however its bytes come. A time of zero would be none.
-                let left = until.saturating_duration_since(Instant::now());
-                let left = Some(left.max(Duration::from_millis(1)));
-                stream.socket().set_read_timeout(left)?;
+                // All together, however its bytes come.
+                stream.wait_until(Some(until))?;
             }
             match stream.read(&mut self.input[self.end..]) {
                 Ok(0) => return Ok(()),
@@ -128,7 +126,7 @@ impl Connection {
             match (&self.used, request) {
                 (None, Request::Hello(hello)) => {
                     let entered = enter(&hello, stream.as_fd(), place).map_err(End::Refused)?;
-                    stream.socket().set_read_timeout(None)?;
+                    stream.wait_until(None)?;
                     let (loan, bytes) = (entered.0.id, entered.0.bytes);
                     debug!("loan {loan} is used");
                     self.used = Some(entered);

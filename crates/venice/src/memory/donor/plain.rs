@@ -2,16 +2,14 @@
 //! they speak.
 
 use crate::channel::frame;
-use crate::identity::ONLY_TLS;
+use crate::identity::{ONLY_TLS, hear_out};
 use crate::memory::wire::Answer;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long such a borrower has to take that.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
-/// Parts that are read of what it says meanwhile.
-const PARTS_MAX: usize = 64;
 
 /// Tells one, as far as it takes it.
 pub(super) fn refuse(mut stream: &TcpStream) {
@@ -23,16 +21,10 @@ pub(super) fn refuse(mut stream: &TcpStream) {
         false => Answer::Refused(ONLY_TLS).put(0, &mut bytes),
     }
     // Where it cannot be told, the connection's end tells.
+    let until = Instant::now() + REFUSAL_TIME;
     let _ = stream.set_write_timeout(Some(REFUSAL_TIME));
-    let _ = stream.set_read_timeout(Some(REFUSAL_TIME));
-    if stream.write_all(&bytes).is_err() || stream.shutdown(Shutdown::Write).is_err() {
-        return;
-    }
-    // Where something is unread in the end, the kernel takes back what was said.
-    let mut dropped = [0; 4096];
-    for _ in 0..PARTS_MAX {
-        if !matches!(stream.read(&mut dropped), Ok(1..)) {
-            return;
-        }
+    // It is short, and goes in one piece where there is room for it.
+    if stream.write_all(&bytes).is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
+        hear_out(stream, until);
     }
 }

@@ -35,10 +35,7 @@ impl serve::Memory for Mapping {
 /// Whether what a connection begins with is of the channels. It is left there.
 pub(super) fn are_asked_for(wire: &mut Wire, until: Instant) -> bool {
     let mut begins = [0; MAGIC.len()];
-    // Where this cannot be set, the connection is broken, and reading says so.
-    let left = until.saturating_duration_since(Instant::now());
-    let _ = wire.socket().set_read_timeout(Some(left));
-    while Instant::now() < until {
+    while wire.wait_until(Some(until)).is_ok() {
         match wire.peek(&mut begins) {
             Ok(0) | Err(_) => return false,
             Ok(bytes) if begins[..bytes] != MAGIC[..bytes] => return false,

@@ -2,7 +2,7 @@
 
 use super::super::keeper::{Keeper, NotKept, State};
 use super::super::{Effect, Now};
-use super::guard::Guard;
+use super::guard::{self, Guard};
 use super::role::{Recipe, Role, Waiting};
 use super::status::{self, Told};
 use crate::identity::{Party, TlsError};
@@ -106,12 +106,14 @@ impl Worker {
         match (asked, guard) {
             (Ok(None), Some(_)) => {}
             (Ok(Some(Join::Ask { secret, request })), Some(guard)) => {
-                let answer = guard.join(&secret, &request);
-                if matches!(answer, Join::Not { .. }) {
-                    self.role.is_stranger();
-                }
+                let joined = guard.join(&secret, &request);
+                let answer = joined.as_ref().map_or_else(guard::not, Join::clone);
                 stream.send(port, id, &answer);
                 stream.farewell(port, id);
+                if let Err(error) = joined {
+                    self.role.is_stranger();
+                    self.refuse(&format_args!("a node does not join: {error}"), at);
+                }
                 self.close(port, id, at);
             }
             (Ok(_), _) => {

@@ -12,12 +12,15 @@ use crate::nic::network::is_host_in;
 use crate::nic::relay::{message, relay};
 use crate::nic::stop::Stop;
 use crate::nic::tap::Tap;
+use rhythm_net::clock;
+use rhythm_net::sparse::Sparse;
 use std::collections::HashSet;
+use std::io;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use tracing::info;
+use tracing::{info, warn};
 
 /// The names of borrowers' interfaces here.
 pub(super) const NAMES: &str = "vnic%d";
@@ -36,6 +39,8 @@ pub(super) struct Lender {
     pub(super) guests: Arc<Guests>,
     /// Addresses of borrowers, where it routes.
     pub(super) lent: Mutex<HashSet<Ipv4Addr>>,
+    /// Of lines about who cannot be served.
+    pub(super) refused: Mutex<Sparse>,
 }
 
 /// An address that nobody else has until this is dropped.
@@ -52,6 +57,14 @@ impl Drop for Lent<'_> {
 impl Lender {
     fn addresses(&self) -> MutexGuard<'_, HashSet<Ipv4Addr>> {
         self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A line about who came and does not become a borrower, where there are not too many.
+    pub(super) fn not_served(&self, peer: &str, error: &io::Error) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left_out) = refused.line(clock::monotonic()) {
+            warn!(left_out, "{peer} cannot be served: {error}");
+        }
     }
 
     /// Serves a borrower until it or the donor ends.

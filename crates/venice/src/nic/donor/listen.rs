@@ -216,7 +216,7 @@ fn begin(
     let lender = Arc::clone(lender);
     let serve = move || match open() {
         Ok(transport) => lender.serve(transport, &peer, &guest),
-        Err(error) => warn!("{peer} cannot be served: {error}"),
+        Err(error) => lender.not_served(&peer, &error),
     };
     thread::Builder::new().name("nic-loan".into()).spawn(serve)
 }
