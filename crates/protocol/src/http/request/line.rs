@@ -76,8 +76,8 @@ impl Method {
         Method::named(name).or_else(|| Method::other(name))
     }
 
-    /// Whether a request of this method is taken: a token that is not too long, and no name that
-    /// [may be taken for another](Method::of_request).
+    /// Whether a request of this method is taken: a token that is not too long, neither CONNECT nor
+    /// a known one in other letters.
     #[must_use]
     pub fn is_taken(name: &[u8]) -> bool {
         name.len() <= METHOD_LEN_MAX && is_token(name) && Method::of_request(name).is_some()
