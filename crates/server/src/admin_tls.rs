@@ -23,31 +23,34 @@ const FILE_MAX: u64 = 1 << 20;
 const PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 
 impl AdminTls {
-    /// What its connections begin with; none, where they speak no TLS.
+    /// What its connections begin with, and the certificate that it shows; none, where they speak
+    /// no TLS.
     ///
     /// # Errors
     /// What is wrong with the files or settings, in words.
-    pub(crate) fn acceptor(&self) -> Result<Option<Arc<Acceptor>>, String> {
+    pub(crate) fn acceptor(&self) -> Result<Option<(Arc<Acceptor>, Certificate)>, String> {
         let Some((certificate, clients)) = self.read()? else {
             return Ok(None);
         };
-        let certificates = [certificate];
+        let certificates = std::slice::from_ref(&certificate);
         let acceptor = match &clients {
-            Some(clients) => Acceptor::mutual(&certificates, clients, PROTOCOLS),
-            None => Acceptor::new(&certificates, PROTOCOLS),
+            Some(clients) => Acceptor::mutual(certificates, clients, PROTOCOLS),
+            None => Acceptor::new(certificates, PROTOCOLS),
         };
-        acceptor.map(|acceptor| Some(Arc::new(acceptor)))
+        acceptor.map(|acceptor| Some((Arc::new(acceptor), certificate)))
     }
 
-    /// Has what was [made](AdminTls::acceptor) go by the files as they are now.
+    /// Has what was [made](AdminTls::acceptor) go by the files as they are now, and gives the
+    /// certificate that it shows since.
     ///
     /// # Errors
     /// What is wrong with them, in words; then it stays as it was.
-    pub(crate) fn renew(&self, acceptor: &Acceptor) -> Result<(), String> {
-        match self.read()? {
-            Some((certificate, clients)) => acceptor.renew(&[certificate], clients.as_ref()),
-            None => Ok(()),
-        }
+    pub(crate) fn renew(&self, acceptor: &Acceptor) -> Result<Option<Certificate>, String> {
+        let Some((certificate, clients)) = self.read()? else {
+            return Ok(None);
+        };
+        acceptor.renew(std::slice::from_ref(&certificate), clients.as_ref())?;
+        Ok(Some(certificate))
     }
 
     fn read(&self) -> Result<Option<(Certificate, Option<Trusted>)>, String> {

@@ -41,7 +41,7 @@ use rhythm_observe::admin::{Admin, Names};
 use rhythm_observe::hangs::Hangs;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What the server needs beside its options.
@@ -273,7 +273,8 @@ impl Server {
             inherited,
         };
         let in_admin = |error| StartError::AdminTls { error };
-        let admin_acceptor = options.admin_tls.acceptor().map_err(in_admin)?;
+        let (admin_acceptor, admin_certificate) =
+            options.admin_tls.acceptor().map_err(in_admin)?.unzip();
         let admin = listeners::admin(admin, &options)?
             .map(|listener| match admin_acceptor.clone() {
                 Some(acceptor) => Admin::start_sealed(listener, names, acceptor, observed),
@@ -345,6 +346,7 @@ impl Server {
                     metrics: metrics.clone(),
                     acceptor,
                     admin_acceptor,
+                    admin_certificate,
                 },
                 options,
                 open_files,
@@ -558,6 +560,8 @@ struct Loads {
     acceptor: Option<Arc<Acceptor>>,
     /// And who shows the admin listener's.
     admin_acceptor: Option<Arc<Acceptor>>,
+    /// Which that is.
+    admin_certificate: Option<Certificate>,
 }
 
 /// Starts what loads sites anew, and finds backends that are elsewhere, for the workers.
@@ -574,10 +578,12 @@ fn start_reloads(
         metrics,
         acceptor,
         admin_acceptor,
+        admin_certificate,
     } = loads;
     let (current, inboxes) = (current.clone(), workers.inboxes().to_vec());
     let (served, told) = (current.clone(), inboxes.clone());
-    let mut expiries = Expiries::default();
+    let shown = Arc::new(Mutex::new(admin_certificate));
+    let mut expiries = Expiries::new(shown.clone());
     expiries.tell(&current.sites(), &metrics);
     let meanwhile = move || {
         if served.drain().is_some() {
@@ -600,8 +606,11 @@ fn start_reloads(
         let reloaded = serve(loaded, &current, &inboxes, acceptor.as_deref());
         let renewed = match &admin_acceptor {
             Some(acceptor) => options.admin_tls.renew(acceptor),
-            None => Ok(()),
+            None => Ok(None),
         };
+        let renewed = renewed.map(|certificate| {
+            *shown.lock().unwrap_or_else(PoisonError::into_inner) = certificate;
+        });
         let renewed = renewed.inspect_err(|error| {
             tracing::error!("the admin listener keeps its certificates: {error}");
         });

@@ -85,16 +85,22 @@ pub(super) fn check_falls_through(
     if proxies.iter().any(|proxy| proxy.config.matches.is_empty()) {
         return;
     }
-    let patterns = || proxies.iter().flat_map(|proxy| &proxy.config.matches);
+    let takes = |proxy: &&ProxyDecl<'_>, route: &Route| {
+        (proxy.config.settings).takes_method(route.method.as_bytes())
+    };
+    let has_all_of = |route: &Route| {
+        let its = proxies.iter().filter(|proxy| takes(proxy, route));
+        let mut patterns = its.flat_map(|proxy| &proxy.config.matches);
+        patterns.any(|pattern| pattern.has_all_of(segments_of(route)))
+    };
     for page in pages {
         let Some(place) = page.header.steps.iter().find_map(Step::goes_on) else {
             continue;
         };
         let mut routes = page.header.routes.iter().map(|(route, _)| route);
-        if let Some(route) =
-            routes.find(|route| !patterns().any(|pattern| pattern.has_all_of(segments_of(route))))
-        {
-            let message = format!("no [[proxy]] of service.toml has all paths of {route}");
+        if let Some(route) = routes.find(|route| !has_all_of(route)) {
+            let message =
+                format!("no [[proxy]] of service.toml has all paths, and the method, of {route}");
             let hint = "[[proxy]], and below it match = \"/**\" and to = \
                         \"http://127.0.0.1:3000\"";
             report.error(place, message, hint);

@@ -7,6 +7,7 @@ use super::url::BackendUrl;
 use super::value::Value;
 use crate::{choice, section};
 use rhythm_protocol::http::head::is_token;
+use rhythm_protocol::http::request::Method;
 use std::cmp::Ordering;
 use std::fmt::{self, Write};
 use std::num::NonZeroU32;
@@ -237,11 +238,39 @@ fn balance(text: String) -> Result<String, Mistake> {
 }
 
 impl ProxySettings {
+    /// Whether requests of this method are passed on.
+    pub fn takes_method(&self, name: &[u8]) -> bool {
+        let mut words = self.methods.split_ascii_whitespace();
+        words.any(|word| word == ANY || word.as_bytes() == name)
+    }
+
+    /// The methods that are passed on, in the order of the settings.
+    pub fn methods(&self) -> impl Iterator<Item = &str> {
+        self.methods.split_ascii_whitespace()
+    }
+
     /// How the server is chosen that gets a request.
     pub fn balance(&self) -> Balance {
         // It was read as such.
         self.balance.parse().unwrap_or(Balance::Least)
     }
+}
+
+/// Stands for all methods.
+const ANY: &str = "any";
+
+fn methods(text: String) -> Result<String, Mistake> {
+    let mut words = text.split_ascii_whitespace();
+    let wrong = words.find(|word| *word != ANY && !Method::is_taken(word.as_bytes()));
+    let message = match wrong {
+        Some(wrong) => format!("`methods` has `{wrong}`, which is no method that is passed on"),
+        None if text.trim_ascii().is_empty() => "`methods` names none".to_owned(),
+        None => return Ok(text),
+    };
+    Err(Mistake::new(
+        message,
+        "such as \"GET HEAD POST\", in capitals and with spaces between them, or \"any\"",
+    ))
 }
 
 fn health_path(text: String) -> Result<String, Mistake> {
@@ -260,6 +289,11 @@ section! {
     pub struct ProxySettings = "[proxy]" {
         /// The Host that the server is told: the client's, or that of the server's URL.
         host: HostSent = HostSent::Client; choice(HostSent::WORDS),
+        /// Methods that are passed on, with spaces between them; others answer 405, or 501 where
+        /// nothing here knows them. `"any"` passes on all but CONNECT, also those by which servers
+        /// are managed (`PURGE`, `MKCOL`, `MOVE`): only for one that asks who may do that, and does
+        /// not take all that comes from this machine for its own.
+        methods: String = "GET HEAD POST PUT PATCH DELETE OPTIONS TRACE".to_owned(); text(methods),
         /// Which of several servers gets a request: `"least"`, the one with the fewest under way;
         /// `"client"`, always the same one for a client's address, as long as it is well;
         /// `"cookie NAME"` and `"header NAME"`, the same one for the value of that cookie or header
@@ -373,6 +407,32 @@ mod tests {
             ("/a?b", PatternError::Impossible),
         ] {
             assert_eq!(text.parse::<ProxyPattern>(), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn methods_are_named_or_any() {
+        let of = |text: &str| {
+            methods(text.to_owned()).map(|methods| ProxySettings {
+                methods,
+                ..ProxySettings::default()
+            })
+        };
+        let default = ProxySettings::default();
+        for (name, is_taken) in [
+            ("GET", true),
+            ("TRACE", true),
+            ("PURGE", false),
+            ("get", false),
+        ] {
+            assert_eq!(default.takes_method(name.as_bytes()), is_taken, "{name}");
+        }
+        let named = of("GET  PURGE").expect("methods");
+        assert!(named.takes_method(b"PURGE") && !named.takes_method(b"POST"));
+        assert!(of("any").expect("a word").takes_method(b"MKCOL"));
+        for wrong in ["", " ", "get", "GET, POST", "CONNECT", "Any"] {
+            let read = of(wrong);
+            assert_eq!(read.is_err(), wrong != "Any", "{wrong}");
         }
     }
 

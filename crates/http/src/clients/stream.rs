@@ -39,7 +39,7 @@ impl Clients {
     }
 
     /// As [`Clients::await_host`]; with `ends_with_input` for a client that is gone when it sends
-    /// no more, though it could still read.
+    /// no more, though it could still read: now, if it has said so before.
     pub(crate) fn await_host_while(
         &mut self,
         port: &mut dyn Port,
@@ -54,7 +54,13 @@ impl Clients {
                 let mut pending = Pending::new(slot.ordinal, progress, Vec::new(), false);
                 pending.ends_with_input = ends_with_input;
                 connection.pending.push(pending);
+                let is_over = ends_with_input && connection.peer_finished;
                 self.held.count(connection);
+                if is_over {
+                    // Its host is told of that.
+                    port.abort(slot.connection);
+                    return self.remove(slot.connection);
+                }
                 self.relieve(port, slot.connection);
             }
             Some(_) => {}
@@ -100,6 +106,17 @@ impl Clients {
             connection.pending[index].beside = bytes;
             self.held.count(connection);
             self.relieve(port, slot.connection);
+        }
+    }
+
+    /// It takes so many bytes less there by now.
+    pub(crate) fn keeps_less_beside(&mut self, slot: AnswerSlot, bytes: usize) {
+        if let Some(connection) = self.connections.get_mut(slot.connection)
+            && let Some(index) = connection.position(slot.ordinal)
+        {
+            let beside = &mut connection.pending[index].beside;
+            *beside = beside.saturating_sub(bytes);
+            self.held.count(connection);
         }
     }
 

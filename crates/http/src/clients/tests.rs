@@ -254,6 +254,39 @@ fn nobody_is_told_of_room_in_an_answer_whose_client_has_gone() {
     }
 }
 
+/// Its end was told while something else was at work on its request, which then goes to a host.
+#[test]
+fn a_client_that_finished_before_its_host_was_asked_is_gone_for_one_that_ends_with_input() {
+    for ends in [false, true] {
+        let mut port = TestPort::with(ID, usize::MAX);
+        let (mut clients, owed) = asked(ClientLimits::within(Duration::from_secs(1)), 1, &mut port);
+        let slot = owed[0].slot;
+        clients.ended(&mut port, ID, Ended::PeerFinished, Time::ZERO);
+        assert!(clients.has(ID), "a page would answer it");
+        clients.await_host_while(&mut port, slot, HOST, ends);
+        assert_eq!(clients.has(ID), !ends);
+        let gone = clients.next_gone();
+        assert_eq!(gone, ends.then_some((HOST, (slot, None))));
+        clients.check().expect("sound");
+    }
+}
+
+#[test]
+fn what_is_kept_beside_an_answer_is_held_until_it_is_less() {
+    let mut port = TestPort::with(ID, usize::MAX);
+    let (mut clients, owed) = asked(ClientLimits::within(Duration::from_secs(1)), 1, &mut port);
+    let slot = owed[0].slot;
+    clients.await_host(&mut port, slot, HOST);
+    let before = clients.held.total;
+    clients.keeps_beside(&mut port, slot, 1000);
+    assert_eq!(clients.held.total, before + 1000);
+    clients.keeps_less_beside(slot, 900);
+    assert_eq!(clients.held.total, before + 100);
+    clients.keeps_less_beside(slot, 900);
+    assert_eq!(clients.held.total, before);
+    clients.check().expect("sound");
+}
+
 /// Another connection.
 const OTHER: ConnectionId = ConnectionId::new(1, 1);
 

@@ -108,6 +108,47 @@ fn challenges_are_answered_from_the_web_root_alone_and_before_https() {
     assert_eq!(get(&mut over_tls, "/hello").0, 200);
 }
 
+/// However a request's content comes, and whatever else has the path.
+#[test]
+fn challenges_are_no_applications_to_answer() {
+    let folder = service("acme_proxy");
+    // Nobody listens there.
+    let settings = "[[proxy]]\nmatch = \"/**\"\nto = \"http://127.0.0.1:1\"\n";
+    fs::write(folder.join("service.toml"), settings).expect("a file can be written");
+    let root = webroot(&folder);
+    let flags = ["--acme-webroot", root.to_str().expect("text")];
+    let server = Server::start(&folder, &flags);
+    let ask = |method: &str, fields: &str| {
+        let mut stream = TcpStream::connect(server.places()[0]).expect("it listens");
+        let head = format!("{method} {PATH}{TOKEN} HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+        // What is refused may not be read to its end.
+        let _ = stream.write_all(head.as_bytes());
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        text
+    };
+    let chunked = "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n";
+    let expects = "Connection: close\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nx";
+    for (method, fields, status) in [
+        ("GET", "Connection: close\r\n", 200),
+        ("GET", chunked, 200),
+        (
+            "GET",
+            "Connection: close, upgrade\r\nUpgrade: websocket\r\n",
+            200,
+        ),
+        ("POST", chunked, 405),
+        ("POST", expects, 405),
+    ] {
+        let text = ask(method, fields);
+        let text = text
+            .strip_prefix("HTTP/1.1 100 Continue\r\n\r\n")
+            .unwrap_or(&text);
+        let start = format!("HTTP/1.1 {status} ");
+        assert!(text.starts_with(&start), "{method} {fields}: {text}");
+    }
+}
+
 #[test]
 fn a_web_root_that_is_none_is_refused_at_the_start() {
     let folder = service("acme_none");

@@ -1,5 +1,6 @@
 //! Requests that a page passes on to another server (`else = "proxy"`), between the two.
 
+use crate::flight::lane_requests::Whole;
 use crate::flight::timeline::Came;
 use crate::trace::Origin;
 use rhythm_http::{AnswerShape, AnswerSlot, Content, Request};
@@ -20,14 +21,13 @@ pub(crate) struct PassedOn {
     pub(crate) came: Came,
     /// Where it comes from.
     pub(crate) origin: Origin,
-    /// Its head and its content, of which so many bytes are the head.
-    pub(crate) bytes: Box<[u8]>,
-    pub(crate) head_bytes: usize,
+    /// Where its head and its content are, in its cohort, which is not free before they are taken.
+    pub(crate) whole: Whole,
 }
 
 impl PassedOn {
-    /// Its head, as it was read when it came; nothing, where it was not kept.
-    pub(crate) fn head(&self) -> Option<RequestHead> {
+    /// Its head, as it was read when it came, of these bytes of it; nothing, where that is none.
+    pub(crate) fn head(&self, bytes: &[u8]) -> Option<RequestHead> {
         // It was within the service's own limits.
         let limits = HeadLimits {
             head_max: HEAD_CAPACITY,
@@ -35,13 +35,18 @@ impl PassedOn {
             headers_max: HEADERS_CAPACITY,
         };
         let mut head = RequestHead::new();
-        let parsed = parse_head(&mut head, &self.bytes[..self.head_bytes], &limits);
+        let parsed = parse_head(&mut head, bytes.get(..self.whole.head_bytes)?, &limits);
         matches!(parsed, Ok(Progress::Complete { .. })).then_some(head)
     }
 
     /// As a host takes it.
-    pub(crate) fn request<'a>(&'a self, peer: Client, head: &'a RequestHead) -> Request<'a> {
-        let (bytes, content) = self.bytes.split_at(self.head_bytes);
+    pub(crate) fn request<'a>(
+        &self,
+        peer: Client,
+        head: &'a RequestHead,
+        bytes: &'a [u8],
+    ) -> Request<'a> {
+        let (bytes, content) = bytes.split_at(self.whole.head_bytes);
         Request {
             slot: self.slot,
             shape: self.shape,

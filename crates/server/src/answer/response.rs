@@ -12,7 +12,7 @@ use crate::answer::watch::LaneWatch;
 use crate::backend::{Cause, Failure};
 use crate::flash::{AGE_MAX, FLASH_BYTES_MAX};
 use crate::flight::asker::asker;
-use crate::flight::lane_requests::{LaneRequest, LaneRequests};
+use crate::flight::lane_requests::{LaneRequest, LaneRequests, Whole};
 use crate::host::files::{FileStream, STREAM_BYTES_EXPECTED};
 use crate::host::site_answer::TOO_MANY;
 use crate::host::statics::FileAnswer;
@@ -89,8 +89,8 @@ enum Given {
     Held(u64),
     /// A file that is yet to be read.
     Stream(FileStream),
-    /// Nothing: another server is to answer the request.
-    PassedOn,
+    /// Nothing: another server is to answer the request, which is kept there.
+    PassedOn(Whole),
 }
 
 /// What answering the lanes of a cohort takes.
@@ -174,9 +174,9 @@ impl LaneAnswers<'_> {
                         self.open(&request, stream);
                         continue;
                     }
-                    Given::PassedOn => {
+                    Given::PassedOn(whole) => {
                         self.took(&request, STREAM_BYTES_EXPECTED as u64);
-                        self.pass_on(&request);
+                        self.pass_on(&request, whole);
                         continue;
                     }
                 },
@@ -243,18 +243,20 @@ impl LaneAnswers<'_> {
         self.hosted.stream(request.slot, stream, hosted);
     }
 
-    /// Another server is to answer a lane's request.
-    fn pass_on(&mut self, request: &LaneRequest) {
+    /// Another server is to answer a lane's request, which is kept there.
+    fn pass_on(&mut self, request: &LaneRequest, whole: Whole) {
         self.metrics.passed_on.add(1);
-        let (bytes, head_bytes) = self.requests.whole(request).unwrap_or_default();
+        if let Some(watch) = &mut self.watch {
+            // Of its calls alone: the rest is told of when the other server has answered.
+            drop(watch.span(self.requests, request));
+        }
         self.passed_on.push_back(PassedOn {
             slot: request.slot,
             shape: request.shape,
             site: self.site_index,
             came: request.came(),
             origin: self.requests.origin(request).copied().unwrap_or_default(),
-            bytes: bytes.into(),
-            head_bytes,
+            whole,
         });
     }
 
@@ -267,7 +269,12 @@ impl LaneAnswers<'_> {
     ) -> Answered {
         self.metrics.lane_errors[error.index()].add(1);
         self.say_failed(self.requests.failure(request, error), of);
-        let (date, site, status) = (self.date, self.site, error.status());
+        self.error(port, request, error.status())
+    }
+
+    /// Answers with an error, and no more is said of it.
+    fn error(&mut self, port: &mut dyn Port, request: &LaneRequest, status: u16) -> Answered {
+        let (date, site) = (self.date, self.site);
         let LaneRequest { slot, shape, .. } = *request;
         let mut answered = Answered::bare(status);
         (self.clients).answer(port, slot, shape, self.now, |shape, out| {
@@ -399,7 +406,23 @@ impl LaneAnswers<'_> {
             .map(|&(_, aside, value)| (&page.asides[usize::from(aside)], cohort.arena.get(value)));
         let is_passed_on = |(aside, _): (&SentAside, &[u8])| matches!(aside, SentAside::Proxy);
         if page.falls_through && asides.clone().any(is_passed_on) {
-            return Given::PassedOn;
+            // It begins no session here: who guesses what it looks up is held to the same bound.
+            if let Err(too_many) = self.tried(request, true) {
+                let answered = self.too_many(port, request, too_many);
+                return Given::Whole(answered, answered.body_length);
+            }
+            return match self.requests.whole(request) {
+                Some(whole) => Given::PassedOn(whole),
+                None => {
+                    tracing::error!(
+                        service = self.site.label(),
+                        page = self.site.service.pages[self.page].name,
+                        "a request that its page passes on was not kept; it is answered 500"
+                    );
+                    let answered = self.error(port, request, 500);
+                    Given::Whole(answered, answered.body_length)
+                }
+            };
         }
         let lane_headers = asides.clone().filter_map(|(aside, value)| match aside {
             SentAside::Header(HeaderKind::Framing, _) => None,

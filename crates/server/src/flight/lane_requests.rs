@@ -71,8 +71,12 @@ struct Kept {
     whole: Option<u32>,
 }
 
-/// A request that is kept whole: its bytes, of which so many are the head.
-pub(crate) type Whole<T> = (T, usize);
+/// A request that is kept whole: where its bytes are, of which so many are the head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole {
+    view: View,
+    pub(crate) head_bytes: usize,
+}
 
 /// Bytes that what is told of single requests takes for a lane at most, in tables that double when
 /// they grow: half of it for where its request comes from.
@@ -106,7 +110,7 @@ pub(crate) struct LaneRequests {
     arena: Arena,
     conditions: Vec<KeptConditions>,
     origins: Vec<KeptOrigin>,
-    wholes: Vec<Whole<View>>,
+    wholes: Vec<Whole>,
     /// Why lanes fail, where a backend said it: each different failure once, as far as a number of
     /// 8 bits goes.
     failures: Vec<Failure>,
@@ -376,13 +380,17 @@ impl LaneRequests {
             out.extend_from_slice(content);
         });
         self.last().kept.whole = Some(self.wholes.len() as u32);
-        self.wholes.push((view, head_bytes));
+        self.wholes.push(Whole { view, head_bytes });
     }
 
-    /// All of a request, where it was kept.
-    pub(crate) fn whole(&self, request: &LaneRequest) -> Option<Whole<&[u8]>> {
-        let (view, head_bytes) = self.wholes[request.kept.whole? as usize];
-        Some((self.arena.get(view), head_bytes))
+    /// Where all of a request is, if it was kept.
+    pub(crate) fn whole(&self, request: &LaneRequest) -> Option<Whole> {
+        self.wholes.get(request.kept.whole? as usize).copied()
+    }
+
+    /// The bytes of a request that is kept whole, until its cohort is free.
+    pub(crate) fn bytes_of(&self, whole: Whole) -> &[u8] {
+        self.arena.get(whole.view)
     }
 
     /// A backend says why a lane fails.
@@ -485,10 +493,10 @@ impl LaneRequests {
                 }
             }
             into.keep_conditions(&self.conditions(&request));
-            if let Some((bytes, head_bytes)) = self.whole(&request) {
-                let view = into.arena.push(bytes);
+            if let Some(whole) = self.whole(&request) {
+                let view = into.arena.push(self.bytes_of(whole));
                 into.last().kept.whole = Some(into.wholes.len() as u32);
-                into.wholes.push((view, head_bytes));
+                into.wholes.push(Whole { view, ..whole });
             }
         }
     }

@@ -99,10 +99,45 @@ fn find_proxied(site: &Site, found: Found<'_>, head: &RequestHead, bytes: &[u8])
         return None;
     }
     match site.routes.find_proxy(head.method(), head.path(bytes)) {
-        ProxyFound::Proxy(index) => Some(Way::Proxy(index)),
+        ProxyFound::Proxy(index) if takes_method(site, index, head, bytes) => {
+            Some(Way::Proxy(index))
+        }
+        // It is 501, as anywhere.
+        ProxyFound::Proxy(_) if head.method() == Method::Other => None,
+        ProxyFound::Proxy(index) => {
+            let allow = allowed(site, index, found);
+            Some(Way::Site(match head.method() {
+                Method::Options => SiteAnswer::Options(allow),
+                _ => SiteAnswer::OtherMethod(allow),
+            }))
+        }
         ProxyFound::Unclear => Some(Way::Site(SiteAnswer::Error(400))),
         ProxyFound::Nothing => None,
     }
+}
+
+/// Whether the route of this index to another server has the method of a request.
+pub(crate) fn takes_method(site: &Site, route: u32, head: &RequestHead, bytes: &[u8]) -> bool {
+    let route = site.settings.proxies.get(route as usize);
+    route.is_some_and(|route| route.config.settings.takes_method(head.method_name(bytes)))
+}
+
+/// The methods of a path that has a route to another server, and perhaps a page.
+fn allowed(site: &Site, route: u32, found: Found<'_>) -> String {
+    let mut all: Vec<&str> = match found {
+        Found::OtherMethod(allow) => allow.split(", ").collect(),
+        _ => Vec::new(),
+    };
+    let route = site.settings.proxies.get(route as usize);
+    for method in route
+        .into_iter()
+        .flat_map(|route| route.config.settings.methods())
+    {
+        if !all.contains(&method) {
+            all.push(method);
+        }
+    }
+    all.join(", ")
 }
 
 /// Why a page takes no such request, if it does not.
@@ -127,6 +162,11 @@ pub(crate) fn early_refusal(
         Found::Target(Target::Page(page), _) => refusal(site, page, head, bytes),
         Found::Target(..) => None,
         _ if head.method() == Method::Other => Some(NOT_IMPLEMENTED),
+        _ if let Some(Way::Site(SiteAnswer::OtherMethod(_))) =
+            proxied(site, found, head, bytes) =>
+        {
+            Some(405)
+        }
         Found::OtherMethod(_) => Some(405),
         Found::Nothing => Some(site.settings.nothing),
     }

@@ -7,9 +7,11 @@ use super::host_path::HostPath;
 use super::lanes::Taken;
 use crate::answer::passed_on::PassedOn;
 use crate::host::files::STREAM_BYTES_EXPECTED;
+use crate::intake::dispatch::takes_method;
 use crate::intake::https;
 use crate::proxy::Aim;
 use crate::site::proxy_paths::ProxyFound;
+use rhythm_cohort::ContextId;
 use rhythm_http::{Event, HostId, Hosts, Incoming, Owed, Reading};
 use rhythm_net::{Client, Port, Role, Time};
 
@@ -30,12 +32,17 @@ impl Pipeline {
         }
     }
 
-    /// Has other servers answer what pages have passed on to them.
-    pub(super) fn pass_on(&mut self, port: &mut dyn Port, now: Time) {
+    /// Has other servers answer what the page of a cohort, which is not free yet, has passed on to
+    /// them. What is kept of it is copied for one request at a time.
+    pub(super) fn pass_on(&mut self, port: &mut dyn Port, id: ContextId, now: Time) {
+        let mut bytes = Vec::new();
         while let Some(passed) = self.responder.next_passed_on() {
             // Whose client is gone nobody waits for.
             if let Some(came_by) = self.clients.came_by(passed.slot.connection) {
-                self.pass_one_on(port, &passed, came_by, now);
+                bytes.clear();
+                let requests = &self.cohorts.flight(id).requests;
+                bytes.extend_from_slice(requests.bytes_of(passed.whole));
+                self.pass_one_on(port, (&passed, &bytes), came_by, now);
             }
         }
     }
@@ -43,17 +50,28 @@ impl Pipeline {
     fn pass_one_on(
         &mut self,
         port: &mut dyn Port,
-        passed: &PassedOn,
+        (passed, bytes): (&PassedOn, &[u8]),
         (role, peer): (Role, Client),
         now: Time,
     ) {
         // A reload may have taken the page away meanwhile, and even the route.
         let epoch = self.epochs.all()[passed.site].clone();
         let site = &epoch.site;
-        let head = passed.head().unwrap_or_default();
-        let bytes = &passed.bytes[..];
+        let read = passed.head(bytes);
+        let is_read = read.is_some();
+        let head = read.unwrap_or_default();
         (self.responder).keep_line_of(Some(passed.site), (&head, bytes), role, passed.origin);
-        let status = match site.routes.find_proxy(head.method(), head.path(bytes)) {
+        let found = site.routes.find_proxy(head.method(), head.path(bytes));
+        let status = match found {
+            _ if !is_read => {
+                tracing::error!(
+                    service = site.label(),
+                    "the head of a request that a page passes on cannot be read again; it is \
+                     answered 500"
+                );
+                500
+            }
+            ProxyFound::Proxy(route) if !takes_method(site, route, &head, bytes) => 405,
             ProxyFound::Proxy(route) => {
                 self.responder.line_is_proxied();
                 self.host_path.proxies.aim(Aim {
@@ -65,9 +83,10 @@ impl Pipeline {
                 });
                 self.responder.expect_passed_on(passed, peer, now);
                 let id = self.host_path.proxies_id;
-                let request = passed.request(peer, &head);
+                let request = passed.request(peer, &head, bytes);
                 self.host_event(port, now, |hosts, event| hosts.hand(id, event, request));
-                let kept = self.responder.kept_of(passed.slot) + passed.bytes.len();
+                let unsent = self.host_path.proxies.counts_content(passed.slot);
+                let kept = self.responder.kept_of(passed.slot) + unsent;
                 return self.clients.keeps_beside(port, passed.slot, kept);
             }
             ProxyFound::Unclear => 400,

@@ -110,12 +110,25 @@ impl Intake {
         }
     }
 
-    /// Why content that the client only announced is not wanted, if it is not.
+    /// Whether a request is what proves to an authority whose names are this server's. It is asked
+    /// first of all, whatever else has the path, and however the request's content comes.
+    #[inline]
+    fn is_challenge(&self, role: Role, request: Incoming<'_>) -> bool {
+        self.has_challenges
+            && (request.head.path(request.bytes)).starts_with(challenges::PATH.as_bytes())
+            && !https::is_tls(role)
+    }
+
+    /// Why content that the client, which came in so, only announced is not wanted, if it is not.
     pub(super) fn early_refusal(
         &mut self,
         epoch: Option<&Arc<Epoch>>,
+        role: Role,
         request: Incoming<'_>,
     ) -> Option<u16> {
+        if self.is_challenge(role, request) {
+            return None;
+        }
         let Some(Epoch { site, .. }) = epoch.map(|epoch| &**epoch) else {
             return Some(MISDIRECTED);
         };
@@ -132,6 +145,9 @@ impl Intake {
         (role, peer): (Role, Client),
         request: Incoming<'_>,
     ) -> Option<Taken> {
+        if self.is_challenge(role, request) {
+            return Some(Taken::Challenge);
+        }
         let Incoming { head, bytes, .. } = request;
         let epoch = epochs.of(request)?;
         if https::port_for(&epoch.site, role, peer).is_some() {
@@ -158,13 +174,10 @@ impl Intake {
         now: Time,
     ) -> Taken {
         let request = reader.reading.request();
-        let Incoming { head, bytes, .. } = request;
-        if self.has_challenges
-            && head.path(bytes).starts_with(challenges::PATH.as_bytes())
-            && !https::is_tls(reader.reading.owed().role)
-        {
+        if self.is_challenge(reader.reading.owed().role, request) {
             return Taken::Challenge;
         }
+        let Incoming { head, bytes, .. } = request;
         let Some(epoch) = lanes.epochs.of(request) else {
             return match reader.may_take(0) {
                 Ok(()) => Taken::Misdirected,

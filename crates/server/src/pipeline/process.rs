@@ -364,7 +364,7 @@ impl Pipeline {
             (self.backends).tell_store(port, epoch, self.responder.tellings(), now);
         }
         self.open_files(port, now);
-        self.pass_on(port, now);
+        self.pass_on(port, id, now);
         if !left {
             self.over(port, id, now);
         }

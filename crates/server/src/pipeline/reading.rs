@@ -124,11 +124,14 @@ impl Pipeline {
         match part {
             // The content is asked for only where it would be of use.
             Next::Expects => {
+                let Some(came_by) = self.clients.came_by(id) else {
+                    return false;
+                };
                 let epoch = self.epochs.of(reading.request());
-                match self.intake.early_refusal(epoch, reading.request()) {
+                match (self.intake).early_refusal(epoch, came_by.0, reading.request()) {
                     Some(status) => {
                         let (index, request) = (epoch.map(|it| it.index), reading.request());
-                        let came_by = self.clients.came_by(id);
+                        let came_by = Some(came_by);
                         self.responder.keep_part(index, Some(request), came_by);
                         let (clients, site) = (&mut self.clients, epoch.map(|it| &*it.site));
                         (self.responder).refuse(port, clients, site, id, status.into(), now);

@@ -3,7 +3,7 @@
 
 use super::question::Question;
 use super::timers::Due;
-use super::told::Where;
+use super::told::{self, Tells, Where};
 use super::upstream::Tried;
 use super::{Link, Proxies, Use};
 use crate::answer_reader::{AnswerReader, Part};
@@ -165,7 +165,6 @@ impl Proxies {
         let Some(route) = self.routes.get_mut(&number) else {
             return;
         };
-        let name = route.made_of.config.name().to_owned();
         let upstream = &mut route.upstreams[index];
         if upstream.is_unwell != is_well {
             return;
@@ -174,13 +173,32 @@ impl Proxies {
         // Who waits may go on, there or elsewhere.
         route.is_again |= is_well;
         self.freed.push(number);
-        let (server, place) = (upstream.name.clone(), upstream.place());
-        let at = Where {
-            service: None,
-            route: &name,
-            server: &server,
-            place: &place,
+        upstream.news.changed();
+        self.tell_found(number, index, now);
+    }
+
+    /// Tells the log whether a server is in order, if it does not know: now, or as soon as it may
+    /// be told again.
+    pub(super) fn tell_found(&mut self, number: u32, index: usize, now: Time) {
+        let Some(route) = self.routes.get_mut(&number).filter(|route| !route.is_old) else {
+            return;
         };
-        self.failures.is_found(number, at, is_well, now);
+        let upstream = &mut route.upstreams[index];
+        let is_well = !upstream.is_unwell;
+        let left_out = match upstream.news.tell(is_well, now) {
+            Tells::Now(left_out) => left_out,
+            Tells::At(at) => {
+                self.timers.set(at, Due::News(number, index));
+                return;
+            }
+            Tells::Nothing => return,
+        };
+        let at = Where {
+            service: route.service.as_deref(),
+            route: route.made_of.config.name(),
+            server: &route.upstreams[index].name,
+            place: &route.upstreams[index].place(),
+        };
+        told::is_found(at, is_well, left_out);
     }
 }

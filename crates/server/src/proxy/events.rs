@@ -98,6 +98,7 @@ impl Host for SharedProxies {
                 Due::Exchange(slot) => proxies.may_be_late(answers, slot),
                 Due::Idle(id) => proxies.is_idle_for_long(answers, id),
                 Due::Check(route, upstream) => proxies.check(answers, route, upstream),
+                Due::News(route, upstream) => proxies.tell_found(route, upstream, answers.now()),
             }
         }
         proxies.settle(answers);

@@ -53,6 +53,10 @@ pub(super) struct Exchange {
     /// be sent again, until the answer begins.
     head: Vec<u8>,
     is_repeatable: bool,
+    /// Its connection is for it alone.
+    pub(super) is_last: bool,
+    /// Bytes of the request that count as held by its client until all is sent.
+    pub(super) beside: usize,
     /// How often it was.
     pub(super) retries: u32,
     /// Its connection was used before.
@@ -99,6 +103,8 @@ pub(super) struct Asked {
     pub(super) is_whole: bool,
     /// It may be sent again.
     pub(super) is_repeatable: bool,
+    /// Its connection is for it alone.
+    pub(super) is_last: bool,
     /// Its answer tells its id.
     pub(super) tells_id: bool,
 }
@@ -123,6 +129,8 @@ impl Exchange {
             owed: Outgoing::new(),
             head: asked.bytes,
             is_repeatable: asked.is_repeatable,
+            is_last: asked.is_last,
+            beside: 0,
             tells_id: asked.tells_id,
             retries: 0,
             is_reused: false,
@@ -189,6 +197,12 @@ impl Exchange {
         if self.ends != Ends::Upgrade {
             self.owed.push_own(std::mem::take(&mut self.early));
         }
+    }
+
+    /// Has what is not sent of the request count as held by its client: so many bytes.
+    pub(super) fn counts_unsent(&mut self) -> usize {
+        self.beside = self.head.len() + self.owed.unsent();
+        self.beside
     }
 
     /// Whether all that came is sent and the client has more to send: how long it takes for that is

@@ -132,9 +132,22 @@ impl SharedProxies {
     /// The routes of a site, by their numbers, in the order of its settings. Those that it had
     /// before and has no more are forgotten when nothing is under way on them.
     pub(crate) fn of_site(&self, index: usize, site: &Site, metrics: &SiteMetrics) -> Vec<u32> {
-        self.0
-            .borrow_mut()
-            .of_site(index, &site.settings.proxies, metrics)
+        let proxies = &mut *self.0.borrow_mut();
+        let numbers = proxies.of_site(index, &site.settings.proxies, metrics);
+        for number in &numbers {
+            if let Some(route) = proxies.routes.get_mut(number) {
+                route.service = site.label().map(str::to_owned);
+            }
+        }
+        numbers
+    }
+
+    /// What is not sent of a request that was handed over whole, with a content that was kept for
+    /// it, counts as held by its client until it is: so many bytes.
+    pub(crate) fn counts_content(&self, slot: AnswerSlot) -> usize {
+        let proxies = &mut *self.0.borrow_mut();
+        let exchange = proxies.exchanges.get_mut(&slot);
+        exchange.map_or(0, Exchange::counts_unsent)
     }
 
     /// Says what the request is for that is handed over next.

@@ -65,6 +65,11 @@ impl Proxies {
                 site.write_error_fields(413, head);
             });
         }
+        let method = head.method();
+        // An application that does not know that such a method has content might take this for its
+        // next request.
+        let is_unusual = method == Method::Other && !matches!(ends, Ends::Nowhere | Ends::Upgrade);
+        let is_last = settings.keep_alive.is_zero() || is_unusual;
         let told = Told {
             client: peer,
             is_tls,
@@ -72,7 +77,7 @@ impl Proxies {
             is_trusted: route.trusted.has(peer.address()),
             authority: route.authority(),
             ends,
-            is_last: settings.keep_alive.is_zero(),
+            is_last,
         };
         // All who come by a trusted proxy have its address.
         let by = match told.is_trusted {
@@ -82,7 +87,6 @@ impl Proxies {
         let mut out = Vec::with_capacity(request::bytes_max(head) + come.len());
         request::write(head, bytes, &told, &mut out);
         out.extend_from_slice(come);
-        let method = head.method();
         let asked = Asked {
             slot,
             shape,
@@ -93,6 +97,7 @@ impl Proxies {
             bytes: out,
             ends,
             is_whole: content_is_whole(content),
+            is_last,
             tells_id,
             is_repeatable: ends == Ends::Nowhere
                 && matches!(method, Method::Get | Method::Head | Method::Options),
@@ -147,6 +152,10 @@ impl Proxies {
                 answers.resume(slot);
             }
             Flushed::All | Flushed::Some => {}
+        }
+        let is_open = !matches!(exchange.phase, Phase::Waiting | Phase::Connecting);
+        if is_open && exchange.beside > 0 && exchange.owed.is_empty() {
+            answers.keeps_less(slot, std::mem::take(&mut exchange.beside));
         }
         match exchange.phase {
             Phase::Asked => {}
@@ -354,7 +363,7 @@ impl Proxies {
             self.give_back(
                 answers,
                 id,
-                is_clean && is_sent && exchange.reader.keeps_alive(),
+                is_clean && is_sent && !exchange.is_last && exchange.reader.keeps_alive(),
             );
         }
     }

@@ -18,6 +18,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub(super) struct Route {
     /// Which site it is of.
     pub(super) site: usize,
+    /// What the log calls the service that has it, where there are several.
+    pub(super) service: Option<String>,
     /// What it was made of.
     pub(super) made_of: ProxyRoute,
     pub(super) trusted: Trusted,
@@ -50,6 +52,7 @@ impl Route {
         let balance = config.settings.balance();
         Route {
             site,
+            service: None,
             // It was read before.
             trusted: config.settings.trusted_proxies.parse().unwrap_or_default(),
             upstreams: upstreams.collect(),

@@ -13,6 +13,8 @@ pub(super) enum Due {
     Idle(ConnectionId),
     /// A server is to be asked whether it is in order: a route, and which of its servers.
     Check(u32, usize),
+    /// The log may be told whether a server is in order: a route, and which of its servers.
+    News(u32, usize),
 }
 
 /// See the module's text.

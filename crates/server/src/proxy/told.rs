@@ -5,6 +5,7 @@ use rhythm_net::{Time, sparse};
 use std::fmt;
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// See the module's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,8 +108,6 @@ pub(super) struct Where<'a> {
 pub(super) struct Failures {
     lines: SparseByKind<(u32, Arc<str>, Cause)>,
     asides: sparse::SparseByKind<(u32, Arc<str>)>,
-    /// What servers answer who are asked whether they are in order.
-    found: SparseByKind<(u32, Arc<str>, bool)>,
 }
 
 impl Failures {
@@ -144,71 +143,122 @@ impl Failures {
             );
         }
     }
+}
 
-    /// A server is in order again, or is not any more. One that changes its mind all the time fills
-    /// no log.
-    pub(super) fn is_found(&mut self, route: u32, at: Where<'_>, is_well: bool, now: Time) {
-        let Some(left_out) = self.tells_found(route, at.server, is_well, now) else {
-            return;
-        };
-        let Where {
+/// A server is in order again, or is not any more.
+pub(super) fn is_found(at: Where<'_>, is_well: bool, left_out: u64) {
+    let Where {
+        service,
+        route,
+        server,
+        place: address,
+    } = at;
+    let server = &**server;
+    match is_well {
+        true => tracing::info!(
             service,
             route,
             server,
-            place: address,
-        } = at;
-        let server = &**server;
-        match is_well {
-            true => tracing::info!(
-                service,
-                route,
-                server,
-                address,
-                left_out,
-                "a server is in order again"
-            ),
-            false => tracing::warn!(
-                service,
-                route,
-                server,
-                address,
-                left_out,
-                "a server is not in order by its `health`: others are asked, where there are any; \
-                 see what it answers there"
-            ),
-        }
-    }
-
-    /// Whether the log is to be told of that, and how often it was not before.
-    fn tells_found(
-        &mut self,
-        route: u32,
-        server: &Arc<str>,
-        is_well: bool,
-        now: Time,
-    ) -> Option<u64> {
-        self.found.line((route, server.clone(), is_well), now)
+            address,
+            left_out,
+            "a server is in order again"
+        ),
+        false => tracing::warn!(
+            service,
+            route,
+            server,
+            address,
+            left_out,
+            "a server is not in order by its `health`: others are asked, where there are any; \
+             see what it answers there"
+        ),
     }
 }
+
+/// What the log knows of whether a server is in order: a line a second at most, so that one that
+/// changes its mind all the time fills no log, and in the end how it is.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// The last line said that it is not.
+    told_unwell: bool,
+    /// When the next line may be.
+    next: Option<Time>,
+    /// It is looked at again then.
+    is_due: bool,
+    /// Changes since the last line.
+    changes: u64,
+}
+
+/// Whether the log is to be told whether a server is in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tells {
+    /// It is, and this many changes were left out before.
+    Now(u64),
+    /// Then, if it is still so.
+    At(Time),
+    /// It knows, or is told at a time that was said before.
+    Nothing,
+}
+
+impl News {
+    /// The server has changed its mind.
+    pub(super) fn changed(&mut self) {
+        self.changes += 1;
+    }
+
+    /// Whether the log is to be told that the server is in order, or is not.
+    pub(super) fn tell(&mut self, is_well: bool, now: Time) -> Tells {
+        if let Some(next) = self.next.filter(|next| now < *next) {
+            return match std::mem::replace(&mut self.is_due, true) {
+                true => Tells::Nothing,
+                false => Tells::At(next),
+            };
+        }
+        self.is_due = false;
+        if is_well != self.told_unwell {
+            return Tells::Nothing;
+        }
+        self.told_unwell = !is_well;
+        self.next = Some(now + EVERY);
+        Tells::Now(std::mem::take(&mut self.changes).saturating_sub(1))
+    }
+}
+
+/// The time between two lines of whether a server is in order.
+const EVERY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
-    fn a_server_that_changes_its_mind_all_the_time_fills_no_log() {
-        let mut failures = Failures::default();
-        let server = Arc::from("http://127.0.0.1:3000");
-        let mut tells = |is_well, at| {
-            let now = Time::ZERO + Duration::from_micros(at);
-            failures.tells_found(1, &server, is_well, now)
-        };
-        // A thousand times within a second, and once more behind it.
-        let lines: Vec<u64> = (0..1000)
-            .filter_map(|step| tells(step % 2 == 1, 500 * step))
-            .collect();
-        assert_eq!(lines, [0, 0], "that it is not, and that it is again");
-        assert_eq!(tells(false, 2_000_000), Some(499));
+    fn a_server_that_changes_its_mind_all_the_time_fills_no_log_and_its_end_is_told() {
+        let mut news = News::default();
+        let at = |ms| Time::ZERO + Duration::from_millis(ms);
+        // From its first answer on it changes its mind each ten milliseconds, and ends not well.
+        let mut told = Vec::new();
+        for step in 0..91 {
+            news.changed();
+            told.push(news.tell(step % 2 == 1, at(10 * step)));
+        }
+        assert_eq!(
+            told[..3],
+            [Tells::Now(0), Tells::At(at(1000)), Tells::Nothing]
+        );
+        assert!(told[3..].iter().all(|told| *told == Tells::Nothing));
+        assert_eq!(news.tell(false, at(1000)), Tells::Nothing, "that is known");
+        // It is well again, and not for long, and then for good.
+        for (is_well, ms, tells) in [
+            (true, 2000, Tells::Now(90)),
+            (false, 2100, Tells::At(at(3000))),
+            (true, 2200, Tells::Nothing),
+            (false, 2300, Tells::Nothing),
+        ] {
+            news.changed();
+            assert_eq!(news.tell(is_well, at(ms)), tells, "{ms}");
+        }
+        // Nothing else happens, and the log is told how it is.
+        assert_eq!(news.tell(false, at(3000)), Tells::Now(2));
+        assert_eq!(news.tell(false, at(5000)), Tells::Nothing);
     }
 }

@@ -11,6 +11,7 @@
 //! route's only server is asked by either.)
 
 use super::shares::{Holder, Shares};
+use super::told::News;
 use crate::observe::metrics::ProxyMetrics;
 use rhythm_net::{ConnectionId, Peer, Time};
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub(super) struct Upstream {
     aside: Option<Time>,
     /// It says itself that it is not in order.
     pub(super) is_unwell: bool,
+    /// What the log knows of that.
+    pub(super) news: News,
     pub(super) metrics: Arc<ProxyMetrics>,
 }
 
@@ -63,6 +66,7 @@ impl Upstream {
             failures: 0,
             aside: None,
             is_unwell: false,
+            news: News::default(),
             metrics,
         }
     }

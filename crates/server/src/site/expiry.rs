@@ -5,7 +5,7 @@ use super::{Site, Sites};
 use crate::observe::metrics::Metrics;
 use rhythm_net::tls::Certificate;
 use rhythm_protocol::calendar::date_of;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const DAY: i64 = 86_400;
@@ -19,9 +19,13 @@ const TOLD_EVERY: Duration = Duration::from_secs(DAY as u64);
 impl Site {
     /// What is wrong with the dates of its certificate now, or will be soon.
     pub fn certificate_warning(&self) -> Option<String> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-        warning(self.certificate.as_ref()?, now.as_secs() as i64)
+        warning_now(self.certificate.as_ref()?)
     }
+}
+
+fn warning_now(certificate: &Certificate) -> Option<String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    warning(certificate, now.as_secs() as i64)
 }
 
 fn warning(certificate: &Certificate, now: i64) -> Option<String> {
@@ -53,14 +57,20 @@ fn warning(certificate: &Certificate, now: i64) -> Option<String> {
     ))
 }
 
-/// Tells metrics and the log of the dates of all sites' certificates, as often as is due.
-#[derive(Debug, Default)]
+/// Tells metrics and the log of the dates of all certificates, as often as is due.
 pub(crate) struct Expiries {
     /// When, and of which sites.
     told: Option<(Instant, Weak<Sites>)>,
+    /// What the admin listener shows, if it shows one; a reload may put another there.
+    admin: Arc<Mutex<Option<Certificate>>>,
 }
 
 impl Expiries {
+    /// For those of sites, and the one that the admin listener shows.
+    pub(crate) fn new(admin: Arc<Mutex<Option<Certificate>>>) -> Expiries {
+        Expiries { told: None, admin }
+    }
+
     /// Tells of them if it is time, or the sites are others than before. Whether any has one.
     pub(crate) fn tell(&mut self, sites: &Arc<Sites>, metrics: &Metrics) -> bool {
         let now = Instant::now();
@@ -69,7 +79,11 @@ impl Expiries {
             is_new || now.duration_since(*told) >= TOLD_EVERY
         });
         let all = sites.all();
+        let admin = self.admin.lock().unwrap_or_else(PoisonError::into_inner);
         if is_due {
+            if let Some(warning) = admin.as_ref().and_then(warning_now) {
+                tracing::warn!("at the admin listener: {warning}");
+            }
             self.told = Some((now, Arc::downgrade(sites)));
             for (index, site) in all.iter().enumerate() {
                 let until = site.certificate.as_ref().map(|it| it.valid()[1]);
@@ -79,7 +93,7 @@ impl Expiries {
                 }
             }
         }
-        all.iter().any(|site| site.certificate.is_some())
+        admin.is_some() || all.iter().any(|site| site.certificate.is_some())
     }
 }
 

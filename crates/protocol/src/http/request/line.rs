@@ -2,7 +2,7 @@
 //! which targets and Host headers share.
 
 use super::RequestError;
-use crate::http::head::{Span, TOKEN, decimal};
+use crate::http::head::{Span, TOKEN, decimal, is_token};
 use crate::scan::{self, ALPHANUMERIC, ByteSet, Simd};
 
 /// Characters of a target: those of RFC 3986 and those browsers leave as they are.
@@ -74,6 +74,13 @@ impl Method {
     #[inline(always)]
     fn of_request(name: &[u8]) -> Option<Method> {
         Method::named(name).or_else(|| Method::other(name))
+    }
+
+    /// Whether a request of this method is taken: a token that is not too long, neither CONNECT nor
+    /// a known one in other letters.
+    #[must_use]
+    pub fn is_taken(name: &[u8]) -> bool {
+        name.len() <= METHOD_LEN_MAX && is_token(name) && Method::of_request(name).is_some()
     }
 
     #[cold]

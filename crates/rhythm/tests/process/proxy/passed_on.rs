@@ -183,8 +183,8 @@ fn refused_without_a_route(folder: &Path) {
     fs::write(folder.join("service.toml"), service).expect("a file can be written");
     let told = check(folder);
     for words in [
-        "pages/known.html:7:8: error: no [[proxy]] of service.toml has all paths of POST \
-         /app/{id}/echo",
+        "pages/known.html:7:8: error: no [[proxy]] of service.toml has all paths, and the method, \
+         of POST /app/{id}/echo",
         "match = \"/**\"",
     ] {
         assert!(told.contains(words), "{told}");
@@ -194,7 +194,8 @@ fn refused_without_a_route(folder: &Path) {
 #[test]
 fn a_method_that_nobody_knows_here_is_for_the_application_to_know() {
     let app = Upstream::new();
-    let server = serve("methods", &app, "", &[]);
+    let folder = folder("methods", &route("/app/**", &[&app], "methods = \"any\""));
+    let server = Server::start(&folder, &[]);
     for method in [
         "PROPFIND",
         "MKCALENDAR",
@@ -218,6 +219,8 @@ fn a_method_that_nobody_knows_here_is_for_the_application_to_know() {
         let line = format!("{method} /app/moved/echo HTTP/1.1\r\n");
         assert!(seen[0].head.starts_with(&line), "{seen:?}");
         assert_eq!(seen[0].field("depth"), ["1"]);
+        // The application might not know that it has content, and take that for a request.
+        assert_eq!(seen[0].field("connection"), ["close"], "{method}");
     }
     // Also where a page has the path, or a file; not in the letters of another method.
     let text = raw(&server, &asked_once("/app/moved"));
@@ -239,4 +242,77 @@ fn a_method_that_nobody_knows_here_is_for_the_application_to_know() {
         assert!(text.starts_with("HTTP/1.1 501 "), "{method} {path}: {text}");
     }
     assert!(app.seen().is_empty());
+}
+
+#[test]
+fn methods_that_manage_an_application_are_for_those_who_name_them() {
+    let app = Upstream::new();
+    let named = route("/app/named/**", &[&app], "methods = \"GET PURGE\"");
+    let folder = folder("methods-named", &(route("/app/**", &[&app], "") + &named));
+    let server = Server::start(&folder, &[]);
+    let ask = |method: &str, path: &str| {
+        let head = "HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+        raw(&server, format!("{method} {path} {head}").as_bytes())
+    };
+    for method in ["PURGE", "BAN", "MKCOL", "MOVE"] {
+        let text = ask(method, "/app/x/length");
+        assert!(text.starts_with("HTTP/1.1 501 "), "{method}: {text}");
+    }
+    for method in ["POST", "DELETE", "HEAD"] {
+        let text = ask(method, "/app/named/length");
+        assert!(text.starts_with("HTTP/1.1 405 "), "{method}: {text}");
+        assert!(text.contains("Allow: GET, PURGE\r\n"), "{method}: {text}");
+    }
+    let text = ask("BAN", "/app/named/length");
+    assert!(text.starts_with("HTTP/1.1 501 "), "{text}");
+    assert!(app.seen().is_empty());
+    for (method, path) in [("PURGE", "/app/named/length"), ("DELETE", "/app/x/length")] {
+        let text = ask(method, path);
+        assert!(text.starts_with("HTTP/1.1 200 "), "{method}: {text}");
+        assert_eq!(app.seen().len(), 1, "{method}");
+    }
+}
+
+/// Somebody guesses at what a page looks up, which passes on what it does not know.
+const SIGN_IN: &str = "+++
+route = \"POST /app/in/echo\"
+[params]
+user = { in = \"form\", type = \"int\" }
+[[step]]
+check = \"user < 100\"
+else = \"proxy\"
+[[step]]
+session = \"create\"
+user = \"user\"
++++
+in";
+
+#[test]
+fn sign_ins_that_are_passed_on_count_as_failed() {
+    let app = Upstream::new();
+    let limit = "[session]\nfailed_sign_ins_per_address_max = 3\n";
+    let folder = folder_of("passed-on-sign-ins", &app, limit);
+    fs::write(folder.join("pages/in.html"), SIGN_IN).expect("a file can be written");
+    let server = Server::start(&folder, &[]);
+    let ask = |user: u32| {
+        let form = format!("user={user}");
+        let text = format!(
+            "POST /app/in/echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n\
+             Content-Length: {}\r\n\r\n{form}",
+            form.len()
+        );
+        raw(&server, text.as_bytes())
+    };
+    assert!(ask(7).starts_with("HTTP/1.1 200 "));
+    for at in 0..3 {
+        let text = ask(700);
+        assert!(text.ends_with("user=700"), "{at}: {text}");
+    }
+    assert_eq!(app.seen().len(), 3);
+    for user in [700, 7] {
+        let text = ask(user);
+        assert!(text.starts_with("HTTP/1.1 429 "), "{user}: {text}");
+    }
+    assert!(app.seen().is_empty(), "nobody is asked any more");
 }
