@@ -334,8 +334,8 @@ impl Answers<'_> {
         self.given.push((slot, sent.or(gone.flatten())));
     }
 
-    /// So many bytes that an answer took of memory elsewhere ([`Clients::keeps_beside`]) it takes no
-    /// more: its connection holds less.
+    /// So many bytes that an answer took of memory elsewhere ([`Clients::keeps_beside`]) it takes
+    /// no more: its connection holds less.
     pub fn keeps_less(&mut self, slot: AnswerSlot, bytes: usize) {
         self.clients.keeps_less_beside(slot, bytes);
     }

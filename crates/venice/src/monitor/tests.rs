@@ -307,7 +307,11 @@ fn heartbeat(idle: u64) -> Message {
 
 /// A node wants so much.
 fn borrow(request: u64, bytes: u64) -> Message {
-    Message::Borrow { request, bytes }
+    Message::Borrow {
+        request,
+        bytes,
+        apart: Vec::new(),
+    }
 }
 
 #[test]
