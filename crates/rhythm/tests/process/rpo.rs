@@ -224,7 +224,7 @@ fn a_server_is_switched_by_what_it_is_asked_and_gets_all_back_after_a_kill() {
     let status = controller.status();
     for part in [
         "setting      one a core",
-        "60 records, 0 lost, 0 garbage",
+        "60 arrivals and completions told, 0 lost, 0 garbage",
         "0 of the last 20",
     ] {
         assert!(status.contains(part), "{part} is not in {status}");

@@ -101,7 +101,7 @@ fn nginx_is_switched_by_what_it_is_asked() {
     nginx.batch("GET", "/item/7");
     until("all threads", || nginx.has(&all));
     let told = format!(
-        "{} records, 0 lost, 0 garbage; 0 under way; 15 classes",
+        "{} arrivals and completions told, 0 lost, 0 garbage; 0 under way; 15 classes",
         4 * BATCH
     );
     until("status knows", || controller.status().contains(&told));
