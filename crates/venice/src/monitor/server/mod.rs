@@ -139,8 +139,13 @@ impl Server {
                 Some(Guard::new(*authority)?),
             ),
         };
+        let mut settings = options.settings;
+        if matches!(options.state, StatePlace::Etcd { .. }) {
+            // Whose connection ends tries the spare first, and that may hang.
+            settings.gone_after = settings.gone_after.max(settings.dead_after);
+        }
         let recipe = Recipe {
-            settings: options.settings,
+            settings,
             secret,
             probe_key: guard.as_ref().map(Guard::probe_key),
             policy: options.policy.into(),
