@@ -224,14 +224,19 @@ fn a_loan_apart_from_others_is_of_another_donor() {
     // The nearest is as near, and has as much, but has the first.
     monitor.received(1, borrow(2, vec![first]), at(1));
     let second = granted(&mut monitor, 3);
+    // All who are on their way at its start have come.
+    for connection in 1..=3 {
+        monitor.received(connection, heartbeat(100), at(4000));
+    }
+    monitor.tick(at(5000));
     sent(&mut monitor, 1);
-    monitor.received(1, borrow(3, vec![first, second]), at(1));
+    monitor.received(1, borrow(3, vec![first, second]), at(5000));
     let most = 0;
     let why = crate::wire::NotLent::NoRoom { most };
     let not_lent = Message::NotLent { request: 3, why };
     assert_eq!(sent(&mut monitor, 1).0, [not_lent]);
     // The loans of others say nothing, nor such that there are not.
-    monitor.received(3, borrow(1, vec![first, LoanId(99)]), at(1));
+    monitor.received(3, borrow(1, vec![first, LoanId(99)]), at(5000));
     assert!(matches!(
         sent(&mut monitor, 1).0[..],
         [Message::Grant { .. }]
