@@ -71,7 +71,7 @@ pub fn run(
     std::fs::create_dir_all(&options.out).map_err(ReproduceError::file(&options.out))?;
     let servers = Servers::new(options)?;
     let (points, setups) = (plan::points(), plan::setups(servers.has_memcached()));
-    let of = points.len() + setups.len() + 2;
+    let of = points.len() + setups.len() + 3;
     let measurer = Measurer {
         options,
         servers: &servers,

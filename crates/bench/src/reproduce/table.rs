@@ -55,8 +55,9 @@ fn write_all(report: &KvReport, to: &mut String) -> std::fmt::Result {
     writeln!(
         to,
         "- Servers have 4 times the memory that keys and values need, 8 MiB at least; before a \
-         load that writes, every key was written over until all of that had been used, so that \
-         no time is the system's for giving a page at its first touch"
+         load that writes, every key was written over until all of that had been used (and kv has \
+         it resident from the start, `-L`), so that no time is the system's for giving a page at \
+         its first touch"
     )?;
     if !report.has_memcached {
         writeln!(to, "- There was no memcached: kv was measured alone")?;

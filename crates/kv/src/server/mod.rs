@@ -154,6 +154,7 @@ impl Server {
             cas: settings.cas,
             // One for the thread of the ring.
             workers: threads + usize::from(settings.ring.is_some()),
+            resident: settings.resident,
             ..StoreOptions::default()
         };
         let opened = memory::store(&settings, options, start_unix);

@@ -89,6 +89,9 @@ pub struct Settings {
     /// `-o read_buf_mem_limit`: what all connections may hold together, in bytes, of values that
     /// are not whole and of answers that are not taken.
     pub buffers_max: usize,
+    /// `-L`: all of `memory` is made resident before anything is served, so that no write waits for
+    /// the system at a first touch.
+    pub resident: bool,
     /// `-f`: only told.
     pub growth_factor: f64,
     /// `-n`: only told.
@@ -130,6 +133,7 @@ impl Default for Settings {
             idle_timeout: None,
             turn_away: true,
             buffers_max: 1 << 30,
+            resident: false,
             growth_factor: 1.25,
             chunk_size: 48,
             hash_power: 0,

@@ -89,6 +89,8 @@ pub struct StoreOptions {
     pub cas: bool,
     /// The most workers at a time.
     pub workers: usize,
+    /// Is all memory for items made resident by [`Store::prepare`], and not what is used next?
+    pub resident: bool,
     /// The secret of the hash; none: a random one.
     pub secret: Option<[u64; 2]>,
 }
@@ -103,6 +105,7 @@ impl Default for StoreOptions {
             evict: true,
             cas: true,
             workers: 4,
+            resident: false,
             secret: None,
         }
     }
@@ -225,7 +228,7 @@ impl Store {
     }
 
     /// Makes a huge page of the memory resident that is needed next: some 32 MiB for items (an
-    /// eighth of a small store), and some for the table. Its first touch can take a millisecond,
+    /// eighth of a small store; all with [`StoreOptions::resident`]), and some for the table. Its first touch can take a millisecond,
     /// which a worker would otherwise spend in the middle of a turn of its loop. True: there is
     /// more to be done.
     ///
@@ -238,7 +241,10 @@ impl Store {
     /// None: the system cannot do it (Linux can from 5.14 on) or has no memory left; then there is
     /// no use in calling it again.
     pub fn prepare(&self) -> Option<bool> {
-        let ahead = AHEAD.min(self.memory() / 8);
+        let ahead = match self.options.resident {
+            true => self.memory(),
+            false => AHEAD.min(self.memory() / 8),
+        };
         match self.items.segments.populate(ahead)? {
             true => Some(true),
             false => self.items.table.populate(BUCKETS_AHEAD),

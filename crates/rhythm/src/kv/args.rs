@@ -106,7 +106,8 @@ pub(crate) struct Args {
     #[arg(value_parser = values::number::<u32>("bytes, as a number", 1..=MANY))]
     pub(super) slab_min_size: u32,
 
-    /// Large memory pages: the system's own choice here
+    /// Have all memory of -m resident before anything is served, in large pages where the system
+    /// has them: no write waits for a page's first touch, but the start does
     #[arg(short = 'L', long)]
     pub(super) enable_largepages: bool,
 

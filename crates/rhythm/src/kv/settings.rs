@@ -34,7 +34,6 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
     }
     let mut remarks = Vec::new();
     for (is_given, flag) in [
-        (args.enable_largepages, "-L"),
         (args.napi_ids.is_some(), "-N"),
         (args.disable_dumping, "-X"),
         (args.disable_watch, "-W"),
@@ -101,6 +100,7 @@ pub(super) fn from_args(args: &Args) -> Result<(Settings, Vec<String>)> {
         admin: args.admin,
         admin_hosts: args.admin_hosts.clone(),
         growth_factor: args.slab_growth_factor,
+        resident: args.enable_largepages,
         chunk_size: args.slab_min_size,
         ..usual
     };

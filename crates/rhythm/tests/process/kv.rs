@@ -148,6 +148,31 @@ fn told_to_end(command: &mut Command) -> ExitStatus {
     server.wait().expect("it ends")
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn with_large_pages_all_memory_is_there_before_anything_is_served() {
+    for (is_asked, flags) in [(false, &["-m", "200"][..]), (true, &["-m", "200", "-L"])] {
+        let mut command = kv(&["-p", "-1"]);
+        let mut server = command
+            .args(flags)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let said = BufReader::new(server.stderr.take().expect("it is piped"));
+        let is_serving = |line: String| line.contains("serving over TCP");
+        let serves = said.lines().map_while(Result::ok).any(is_serving);
+        let resident = resident(server.id());
+        server.kill().expect("it can be ended");
+        server.wait().expect("it ends");
+        assert!(serves, "{flags:?}");
+        assert_eq!(
+            resident > 200 << 20,
+            is_asked,
+            "{resident} bytes with {flags:?}"
+        );
+    }
+}
+
 /// Memory of a process, as it is resident.
 #[cfg(target_os = "linux")]
 pub(crate) fn resident(process: u32) -> usize {
