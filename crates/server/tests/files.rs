@@ -92,13 +92,22 @@ fn serve(
     change: impl FnOnce(&mut ServerOptions),
     log: Option<LogOpener>,
 ) -> Handle {
+    let wait = |settings: &mut SiteSettings| settings.read_timeout = patience;
+    serve_with(files, wait, change, log)
+}
+
+/// A server of these files, with these settings.
+fn serve_with(
+    files: Vec<StaticFile>,
+    set: impl FnOnce(&mut SiteSettings),
+    change: impl FnOnce(&mut ServerOptions),
+    log: Option<LogOpener>,
+) -> Handle {
     let service = service_of(PAGES, SERVICE);
     let mut options = options_of(&service);
     change(&mut options);
-    let settings = SiteSettings {
-        read_timeout: patience,
-        ..SiteSettings::of(&service)
-    };
+    let mut settings = SiteSettings::of(&service);
+    set(&mut settings);
     let statics = Statics::new(&service.config.statics.mount, files);
     let site = Arc::new(Site::new(Arc::new(service), statics, settings).expect("a sound site"));
     let again = site.clone();
@@ -173,6 +182,27 @@ fn answers_are_those_of_files_in_memory() {
     assert_eq!(again.status, 304);
     stop(kept);
     stop(streaming);
+}
+
+#[test]
+fn how_long_files_may_be_kept_is_said_with_all_of_them_and_of_nothing_else() {
+    let kept_for = |settings: &mut SiteSettings| settings.cache_control = "max-age=60".into();
+    for files in [statics(), all_streamed(&Arc::default())] {
+        let server = serve_with(files, kept_for, |_| {}, None);
+        let mut client = client(&server);
+        let whole = client.get("/static/a.css");
+        let condition = format!("If-None-Match: {}\r\n", whole.header("etag").expect("a tag"));
+        let part = client.with("GET /static/a.css", "Range: bytes=0-1\r\n", "");
+        let unchanged = client.with("GET /static/a.css", &condition, "");
+        for (response, status) in [(whole, 200), (part, 206), (unchanged, 304)] {
+            assert_eq!(response.status, status);
+            assert_eq!(response.header("cache-control"), Some("max-age=60"), "{status}");
+        }
+        for path in ["/hello?name=a", "/static/none"] {
+            assert_eq!(client.get(path).header("cache-control"), None, "{path}");
+        }
+        stop(server);
+    }
 }
 
 #[test]

@@ -153,6 +153,9 @@ section! {
         /// The longest that a streamed file is waited for, each time some of it is read. Then its
         /// request answers 503, or is cut off.
         read_timeout: Duration = Duration::from_secs(5); timeout(),
+        /// Cache-Control of files, such as `public, max-age=3600`: for so many seconds browsers use
+        /// what they have without asking. Empty: none is sent, and browsers go by the file's age.
+        cache_control: String = String::new(); text(header_value),
         /// Time for compressing texts that are kept in memory, by gzip and brotli, at a start or
         /// reload; `0s`: they are not. What has not changed since the last load takes none; what
         /// alone takes longer than this is never made.

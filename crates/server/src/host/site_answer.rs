@@ -39,7 +39,9 @@ pub(crate) fn write<'s>(
     let answered = match answer {
         SiteAnswer::File(file) => {
             let answer = file_answer(*file, site, request, shape, date);
-            return answer.write(shape, date, out, |head| site.settings.write_headers(head));
+            return answer.write(shape, date, out, |head| {
+                site.settings.write_file_headers(head)
+            });
         }
         SiteAnswer::Redirect(redirect) => {
             let location = &site.redirects[*redirect as usize].location;
@@ -117,7 +119,7 @@ pub(crate) fn stream(
         return None;
     };
     let answer = file_answer(*file, site, request, shape, date);
-    answer.stream(shape, site, |head| site.settings.write_headers(head))
+    answer.stream(shape, site, |head| site.settings.write_file_headers(head))
 }
 
 fn file_answer<'s>(

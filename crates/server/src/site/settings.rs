@@ -11,6 +11,8 @@ use rhythm_protocol::http::response::{HeaderName, ResponseWriter};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+const CACHE_CONTROL: HeaderName<'static> = HeaderName::new("Cache-Control").expect("a token");
+
 /// How a site is served, beside what its pages say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteSettings {
@@ -31,6 +33,8 @@ pub struct SiteSettings {
     pub origins: Vec<String>,
     /// Headers of all pages and files, but where a page has its own.
     pub headers: Vec<(HeaderName<'static>, String)>,
+    /// Cache-Control of files; empty: none.
+    pub cache_control: String,
     /// How pages are compressed.
     pub gzip: GzipSettings,
     /// Paths answered 303 with another path, such as `/` to the first page.
@@ -90,6 +94,7 @@ impl SiteSettings {
             headers: (headers.lines())
                 .map(|(name, value)| (name, value.to_owned()))
                 .collect(),
+            cache_control: statics.cache_control.clone(),
             gzip: gzip.clone(),
             redirects: statics.index.clone().into_iter().collect(),
             nothing: 404,
@@ -119,6 +124,14 @@ impl SiteSettings {
     pub(crate) fn write_headers(&self, head: &mut ResponseWriter<'_>) {
         for (name, value) in &self.headers {
             head.header(*name, value.as_bytes());
+        }
+    }
+
+    /// Writes the headers of all files.
+    pub(crate) fn write_file_headers(&self, head: &mut ResponseWriter<'_>) {
+        self.write_headers(head);
+        if !self.cache_control.is_empty() {
+            head.header(CACHE_CONTROL, self.cache_control.as_bytes());
         }
     }
 }

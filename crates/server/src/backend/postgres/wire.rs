@@ -186,7 +186,7 @@ impl PostgresWire {
                 Cause::Refused
             }
             false => {
-                let why = "its answer is more than 1 MiB: give it a `limit`";
+                let why = "its answer is more than 1 MiB: ask for fewer rows (`limit`), or for less of each";
                 self.tell(call, why);
                 Cause::Unfit(why)
             }
@@ -416,7 +416,7 @@ impl Wire for PostgresWire {
             // What a transaction has changed is undone with its connection.
             End::TooLong(_) if is_transaction => {
                 if let Some(call) = awaited.call(Which::Oldest) {
-                    self.tell(call, "its answer is more than 1 MiB: give it a `limit`");
+                    self.tell(call, "its answer is more than 1 MiB: ask for fewer rows (`limit`), or for less of each");
                 }
                 Err(Unreadable)
             }
