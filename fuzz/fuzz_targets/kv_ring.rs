@@ -36,6 +36,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         parts: 0,
         stay: Stay::Leaves,
         complete: 9,
+        counts: 8,
         claims: vec![Claim { epoch: 1, node: 1 }; 3],
     };
     let mut frame = Vec::new();

@@ -308,10 +308,14 @@ impl Turn<'_> {
             self.shared.store.next_cas();
             return;
         }
-        self.shared.store.flush_all(at, now);
-        if let Some(written) = &mut self.written {
-            written.flush(at.saturating_sub(now));
+        let due = self.shared.store.flush_due(at);
+        match &mut self.written {
+            // The ring's node has all nodes do it then: their stores' seconds do not begin at once.
+            Some(written) if due > now => return written.flush_at(due),
+            Some(written) => written.flush(),
+            None => {}
         }
+        self.shared.store.flush_all(at, now);
     }
 }
 

@@ -9,8 +9,10 @@
 //! ```
 //!
 //! What comes out of order is dropped: frames are rarely lost on a backbone. Memory is bounded by
-//! who writes: [`Link::held`] says how much there is.
+//! who writes: [`Link::held`] says how much there is. Flushes of all items alone come without a
+//! bound: of those one behind the other that are not under way yet, one of each node's is left.
 
+use super::wire::{Flush, Message};
 use rhythm_net::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -36,6 +38,8 @@ pub(super) struct Link {
     sent_bytes: usize,
     /// Messages that will be the last frame's.
     open: Vec<u8>,
+    /// The flushes at its end: whose each is, and where.
+    flushes: Vec<(u8, usize)>,
     /// Bytes of all these.
     held: usize,
     /// What the neighbor allows to be under way.
@@ -53,8 +57,11 @@ pub(super) struct Link {
     owes_ack: bool,
     /// Something came out of order.
     gap: bool,
-    /// Batches, and the place of the last of each.
+    /// Batches, and the place of the last of each; one for each place.
     marks: VecDeque<(u64, u64)>,
+    /// Bytes of a walk that are not all acknowledged, and the place of the last.
+    walked: usize,
+    walked_until: u64,
     spare: Vec<Vec<u8>>,
 }
 
@@ -68,6 +75,7 @@ impl Link {
             sent: 0,
             sent_bytes: 0,
             open: Vec::new(),
+            flushes: Vec::new(),
             held: 0,
             credit: 0,
             again_at: Time::NEVER,
@@ -78,6 +86,8 @@ impl Link {
             owes_ack: false,
             gap: false,
             marks: VecDeque::new(),
+            walked: 0,
+            walked_until: 0,
             spare: Vec::new(),
         }
     }
@@ -115,6 +125,7 @@ impl Link {
 
     /// Appends a message.
     pub(super) fn write(&mut self, message: impl FnOnce(&mut Vec<u8>)) {
+        self.flushes.clear();
         let before = self.open.len();
         message(&mut self.open);
         self.held += self.open.len() - before;
@@ -123,13 +134,47 @@ impl Link {
         }
     }
 
+    /// Appends a flush, or has it take the place of an earlier one of the same node's.
+    pub(super) fn write_flush(&mut self, flush: Flush) {
+        let mut flushes = std::mem::take(&mut self.flushes);
+        let before = flushes.iter().find(|(by, _)| *by == flush.by);
+        if let Some((_, at)) = before {
+            let mut text = Vec::new();
+            Message::Flush(flush).write(&mut text);
+            self.open[*at..at + text.len()].copy_from_slice(&text);
+        } else {
+            flushes.push((flush.by, self.open.len()));
+            self.write(|out| Message::Flush(flush).write(out));
+        }
+        if !self.open.is_empty() {
+            self.flushes = flushes;
+        }
+    }
+
+    /// Of the messages so far, these bytes were of a walk.
+    pub(super) fn walked(&mut self, bytes: usize) {
+        self.walked += bytes;
+        self.walked_until = self.last_place();
+    }
+
+    /// Bytes of a walk that are not all acknowledged.
+    pub(super) fn held_of_walk(&self) -> usize {
+        self.walked
+    }
+
     /// The place of the frame that the next message will be in.
     pub(super) fn next_place(&self) -> u64 {
         self.first + self.frames.len() as u64
     }
 
+    /// The place of the frame that the last message is in.
+    fn last_place(&self) -> u64 {
+        self.next_place() - u64::from(self.open.is_empty())
+    }
+
     fn close(&mut self) {
         if !self.open.is_empty() {
+            self.flushes.clear();
             let next = self.spare.pop().unwrap_or_default();
             self.frames
                 .push_back(std::mem::replace(&mut self.open, next));
@@ -138,8 +183,8 @@ impl Link {
 
     /// All that was written so far belongs to this batch or an earlier one.
     pub(super) fn mark(&mut self, batch: u64) {
-        let place = self.next_place() - u64::from(self.open.is_empty());
-        if place >= self.first {
+        let place = self.last_place();
+        if place >= self.first && self.marks.back().is_none_or(|(_, last)| *last < place) {
             self.marks.push_back((batch, place));
         }
     }
@@ -168,6 +213,9 @@ impl Link {
             }
         }
         self.is_idle = self.frames.is_empty();
+        if self.first > self.walked_until {
+            self.walked = 0;
+        }
         while self.marks.front().is_some_and(|(_, place)| *place <= ack) {
             self.marks.pop_front();
         }
@@ -200,14 +248,23 @@ impl Link {
     /// Has `send` send what may be sent now, each with its place; or nothing (place 0) where the
     /// neighbor is to be told what has come.
     pub(super) fn flush(&mut self, again: Duration, now: Time, mut send: impl FnMut(u64, &[u8])) {
-        self.close();
+        if self.frames.is_empty() {
+            self.close();
+        }
         if self.sent > 0 && self.again_at <= now {
             self.send_again();
         }
         if self.is_idle && !self.frames.is_empty() {
             (self.is_idle, self.moved_at) = (false, now);
         }
-        while let Some(frame) = self.frames.get(self.sent) {
+        loop {
+            // What waits for others to be acknowledged goes together.
+            if self.sent == self.frames.len() {
+                self.close();
+            }
+            let Some(frame) = self.frames.get(self.sent) else {
+                break;
+            };
             // One may be longer than the credit.
             if self.sent > 0 && self.sent_bytes + frame.len() > self.credit {
                 break;
@@ -234,5 +291,75 @@ impl Link {
     /// When frames are to be sent again.
     pub(super) fn wake_at(&self) -> Time {
         self.again_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::Messages;
+    use super::*;
+
+    fn flush(by: u8, number: u32) -> Flush {
+        Flush {
+            by,
+            life: 1,
+            number,
+        }
+    }
+
+    /// Has it send what it may.
+    fn sent(link: &mut Link) -> Vec<u8> {
+        let mut sent = Vec::new();
+        link.flush(Duration::from_secs(1), Time::ZERO, |_, messages| {
+            sent.extend_from_slice(messages);
+        });
+        sent
+    }
+
+    #[test]
+    fn of_flushes_that_wait_one_of_each_is_left_and_what_is_between_stays_between() {
+        let mut link = Link::new(Time::ZERO);
+        link.write_flush(flush(0, 1));
+        link.mark(1);
+        assert!(!sent(&mut link).is_empty());
+        // The first is under way, and takes all that may be.
+        for number in 2..1000 {
+            link.write_flush(flush(0, number));
+            link.mark(number.into());
+            link.write_flush(flush(1, number));
+            assert!(sent(&mut link).is_empty());
+        }
+        link.write(|out| Message::Refused(1).write(out));
+        link.write_flush(flush(0, 1000));
+        link.mark(1000);
+        assert!(link.held() < 200, "{}", link.held());
+        assert!(link.marks.len() < 4);
+        assert_eq!(link.confirmed(), Some(0));
+        link.acknowledged(1, 1 << 20, false, Time::ZERO);
+        assert_eq!(link.confirmed(), Some(1));
+        let all = sent(&mut link);
+        let said: Vec<_> = Messages::new(&all).collect();
+        // A frame was made up when it was the next to be sent.
+        let first = [flush(0, 2), flush(1, 2)].map(Message::Flush);
+        let rest = [flush(0, 999), flush(1, 999)].map(Message::Flush);
+        let behind = [Message::Refused(1), Message::Flush(flush(0, 1000))];
+        assert_eq!(said, [first, rest, behind].concat());
+        link.acknowledged(u64::MAX, 1 << 20, false, Time::ZERO);
+        assert_eq!(link.confirmed(), None);
+    }
+
+    /// However much else there is for a node, a walk has its share of what it takes.
+    #[test]
+    fn what_a_walk_sent_is_gone_when_the_neighbor_has_it() {
+        let mut link = Link::new(Time::ZERO);
+        let write = |link: &mut Link| link.write(|out| out.extend_from_slice(&[0; FRAME]));
+        write(&mut link);
+        link.walked(FRAME);
+        write(&mut link);
+        assert_eq!(link.held_of_walk(), FRAME);
+        sent(&mut link);
+        write(&mut link);
+        link.acknowledged(1, 1 << 20, false, Time::ZERO);
+        assert_eq!((link.held_of_walk(), link.held()), (0, 2 * FRAME));
     }
 }

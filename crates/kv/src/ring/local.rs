@@ -90,10 +90,9 @@ impl<'a, 'w> Local<'a, 'w> {
         debug_assert!(removed.is_ok(), "to drop an item takes no room");
     }
 
-    /// All items go in so many seconds.
-    pub(super) fn flush(&mut self, seconds: u32) {
-        let at = self.now.saturating_add(seconds);
-        self.pinned.store().flush_all(at, self.now);
+    /// All items go.
+    pub(super) fn flush(&mut self) {
+        self.pinned.store().flush_all(self.now, self.now);
     }
 
     /// The keys in a bucket of the table, as the next step of a walk. False: it is over.

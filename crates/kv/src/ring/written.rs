@@ -6,8 +6,9 @@
 pub struct Written {
     /// Each key, behind its length.
     keys: Vec<u8>,
-    /// All items go in so many seconds, counted from the write.
-    flush: Option<u32>,
+    /// All items went, or go in this second of the store's clock.
+    flushed: bool,
+    flushes_at: Option<u32>,
     count: u64,
     /// Of these ranges, a bit each, something was shown that is to be confirmed.
     shown: u64,
@@ -16,7 +17,7 @@ pub struct Written {
 impl Written {
     /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.flush.is_none()
+        self.keys.is_empty() && !self.flushed && self.flushes_at.is_none()
     }
 
     /// Bytes of the keys.
@@ -51,15 +52,26 @@ impl Written {
         self.keys.extend_from_slice(key);
     }
 
-    /// All items go in so many seconds; of several, the last counts.
-    pub fn flush(&mut self, seconds: u32) {
+    /// All items went, and none are to go later any more.
+    pub fn flush(&mut self) {
         self.count += 1;
-        self.flush = Some(seconds);
+        (self.flushed, self.flushes_at) = (true, None);
     }
 
-    /// Whether, and when, all items go.
-    pub fn flushed(&self) -> Option<u32> {
-        self.flush
+    /// All items are to go in this second of the store's clock; of several, the last counts.
+    pub fn flush_at(&mut self, second: u32) {
+        self.count += 1;
+        self.flushes_at = Some(second);
+    }
+
+    /// Whether all items went.
+    pub fn flushed(&self) -> bool {
+        self.flushed
+    }
+
+    /// When all items are to go, behind all else.
+    pub fn flushes_at(&self) -> Option<u32> {
+        self.flushes_at
     }
 
     /// The keys.
@@ -71,5 +83,24 @@ impl Written {
             rest = behind;
             Some(key)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_flushes_to_come_the_last_counts_and_one_that_came_takes_none_with_it_that_follows() {
+        let mut written = Written::default();
+        assert!(written.is_empty());
+        written.flush_at(10);
+        written.flush_at(20);
+        assert_eq!((written.flushed(), written.flushes_at()), (false, Some(20)));
+        assert!(!written.is_empty());
+        written.flush();
+        assert_eq!((written.flushed(), written.flushes_at()), (true, None));
+        written.flush_at(30);
+        assert_eq!((written.flushed(), written.flushes_at()), (true, Some(30)));
     }
 }

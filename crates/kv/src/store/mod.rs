@@ -214,7 +214,7 @@ impl Store {
     /// this very second was there before, it comes at `at`, and takes what is stored in that
     /// second.
     pub fn flush_all(&self, at: u32, now: u32) {
-        let until = at.saturating_sub(u32::from(self.options.cas));
+        let until = self.flush_due(at);
         let is_due = until <= now;
         let cas = match (self.options.cas, is_due) {
             (false, _) => 0,
@@ -225,6 +225,11 @@ impl Store {
         if is_due {
             self.items.segments.sweep();
         }
+    }
+
+    /// The second in which a flush for the second `at` takes effect.
+    pub(crate) fn flush_due(&self, at: u32) -> u32 {
+        at.saturating_sub(u32::from(self.options.cas))
     }
 
     /// Makes a huge page of the memory resident that is needed next: some 32 MiB for items (an

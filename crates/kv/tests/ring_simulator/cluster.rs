@@ -238,13 +238,19 @@ impl Live {
         let second = self.second(now);
         self.store.pin().store().flush_all(second, second);
         let mut written = Written::default();
-        written.flush(0);
+        written.flush();
         self.tickets += 1;
         let ticket = Ticket {
             worker: 0,
             number: self.tickets,
         };
         self.handed.push_back(Handed::Written(ticket, written));
+    }
+
+    /// A client has all items go in so many seconds.
+    pub(crate) fn flush_later(&mut self, seconds: u32, now: Time) {
+        let second = self.second(now);
+        self.node.flush_at(second + seconds);
     }
 
     fn hand(&mut self, written: &mut Written, batch: &mut Vec<(usize, Answer)>, d: &mut Vec<Done>) {

@@ -63,3 +63,49 @@ fn what_is_written_since_stays_on_a_copy_that_hears_of_it_late() {
     let values = [0, 1, 2].map(|node| ring.value(node, of_0));
     assert_eq!(values, [Some(1); NODES]);
 }
+
+/// Far more than anybody remembers are on their way at once, each behind a write. They come to an
+/// end: what is written then stays.
+#[test]
+fn many_at_once_are_said_once_by_each() {
+    let mut ring = ring(Scheme::Ring);
+    let of_0 = ring.key_of(0);
+    let now = ring.time();
+    for write in 0..500 {
+        for node in &mut ring.nodes {
+            node.ask(&[(0, Op::Set(write), of_0)], now);
+            node.flush_all(now);
+        }
+    }
+    ring.pass(1000, None, |_| {});
+    ring.set(0, of_0, 4711);
+    ring.pass(1000, None, |_| {});
+    let values = [0, 1, 2].map(|node| ring.value(node, of_0));
+    assert_eq!(values, [Some(4711); NODES]);
+}
+
+/// It comes about where it was said, and by that everywhere, whoever came since.
+#[test]
+fn one_that_is_to_come_comes_to_those_who_came_since() {
+    let mut ring = ring(Scheme::Ring);
+    let [of_0, of_1] = [0, 1].map(|range| ring.key_of(range));
+    ring.set(0, of_0, 1);
+    let now = ring.time();
+    ring.nodes[1].flush_later(10, now);
+    ring.pass(1000, Some(2), |_| {});
+    ring.begin_anew(2);
+    ring.pass(7500, None, |_| {});
+    let values = [0, 1, 2].map(|node| ring.value(node, of_0));
+    assert_eq!(values, [Some(1); NODES]);
+    ring.pass(2500, None, |_| {});
+    let values = [0, 1, 2].map(|node| ring.value(node, of_0));
+    assert_eq!(values, [None; NODES]);
+    // One that is said later takes its place.
+    ring.set(1, of_1, 2);
+    let now = ring.time();
+    ring.nodes[1].flush_later(2, now);
+    ring.nodes[1].flush_later(10, now);
+    ring.pass(5000, None, |_| {});
+    let values = [0, 1, 2].map(|node| ring.value(node, of_1));
+    assert_eq!(values, [Some(2); NODES]);
+}

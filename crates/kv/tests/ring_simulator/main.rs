@@ -8,6 +8,7 @@
 //! says from where, and `RING_SEED=4711` replays one. What is checked of the histories stands in
 //! `history.rs`.
 
+mod catch_up;
 mod chain;
 mod cluster;
 mod crowded;
@@ -18,6 +19,7 @@ mod history;
 mod leases;
 mod leave;
 mod network;
+mod paused;
 mod random;
 mod sent_anew;
 mod slow;

@@ -180,3 +180,33 @@ fn a_chain_is_read_at_its_tail_and_shows_a_connection_what_it_wrote() {
         last = value;
     }
 }
+
+/// Who said it has it come about, and the other hears of it then.
+#[test]
+fn a_flush_that_is_to_come_comes_to_both_nodes() {
+    let nodes = pair(Scheme::Primary);
+    let [mut primary, mut copy] = [&nodes[0], &nodes[1]].map(Running::connect);
+    let found = "VALUE k 7 3\r\nabc\r\nEND\r\n";
+    while line(&mut copy, "set k 7 0 3\r\nabc\r\n") != "STORED\r\n" {}
+    // The later one counts.
+    expect(&mut copy, "flush_all 2\r\nflush_all 4\r\n", "OK\r\nOK\r\n");
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(2500) {
+        expect(&mut primary, "get k\r\n", found);
+        expect(&mut copy, "get k\r\n", found);
+        thread::sleep(Duration::from_millis(50));
+    }
+    for node in [&mut primary, &mut copy] {
+        while line(node, "get k\r\n") != "END\r\n" {
+            expect(node, "", "abc\r\nEND\r\n");
+            assert!(began.elapsed() < NEVER, "it never comes about");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    // One that comes within this second is there at once.
+    expect(&mut primary, "set k 7 0 3\r\nabc\r\n", "STORED\r\n");
+    expect(&mut copy, "get k\r\n", found);
+    expect(&mut copy, "flush_all 1\r\n", "OK\r\n");
+    expect(&mut primary, "get k\r\n", "END\r\n");
+    expect(&mut copy, "get k\r\n", "END\r\n");
+}

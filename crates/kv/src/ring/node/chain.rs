@@ -35,6 +35,9 @@ use std::time::Duration;
 
 /// A chain that nothing came of is tried again no sooner than this.
 const AGAIN: Duration = Duration::from_secs(1);
+/// So many times what makes writes wait at their head may wait for a node at the one before it:
+/// more than a few heads send together.
+const RELAYED: usize = 4;
 /// Bytes of writes from which on those that follow are passed on by themselves.
 const TOGETHER: usize = 64 << 10;
 
@@ -51,26 +54,24 @@ impl Node {
 
     /// A range has another claim.
     pub(super) fn leave_chain(&mut self, range: usize) {
-        let Chain {
-            open, mut before, ..
-        } = std::mem::take(&mut self.chains[range]);
+        let before = std::mem::take(&mut self.chains[range]).into_keys();
         if self.complete & 1 << range == 0 {
             return;
         }
-        before.extend(open.into_iter().map(|open| open.key));
-        before.remove(&b""[..]);
         let chain = &mut self.chains[range];
         if usize::from(self.claims[range].node) != self.me {
             chain.before = before;
         } else if !before.is_empty() {
             self.batch += 1;
-            let open = before.into_iter().map(|key| Open {
-                batch: self.batch,
-                straight: None,
-                key,
-                bytes: 0,
-            });
-            (chain.open, chain.is_new) = (open.collect(), true);
+            for key in before {
+                chain.push(Open {
+                    batch: self.batch,
+                    straight: None,
+                    key,
+                    bytes: 0,
+                });
+            }
+            chain.is_new = true;
         }
     }
 
@@ -90,7 +91,7 @@ impl Node {
         local: &Local<'_, '_>,
     ) {
         let is_chained = !self.chains[range].nodes.is_empty();
-        if self.chains[range].open.is_empty() {
+        if self.chains[range].open().is_empty() {
             self.chains[range].moved_at = self.looked_at;
         }
         let of = self.of(range);
@@ -99,7 +100,7 @@ impl Node {
         while let Some(key) = keys.next() {
             let before = write.len();
             local.tell(of, key, &mut write);
-            self.chains[range].open.push_back(Open {
+            self.chains[range].push(Open {
                 batch,
                 straight: (!is_chained).then_some(batch),
                 key: key.to_vec(),
@@ -120,7 +121,7 @@ impl Node {
         chain.passes += u64::from(is_chained);
         let place = if is_chained { chain.passes } else { 0 };
         // This batch is not, whatever links have.
-        let done = chain.open.front().map_or(0, |open| open.batch - 1);
+        let done = chain.open().front().map_or(0, |open| open.batch - 1);
         let pass = |rest| Pass {
             of,
             head: self.me as u8,
@@ -164,7 +165,8 @@ impl Node {
         if usize::from(head) == from {
             self.learn(range, claim);
         }
-        if claim != self.claims[range] || pass.view < self.chains[range].view {
+        let is_of_head = self.claims[range].node == head && self.is_of(of);
+        if !is_of_head || pass.view < self.chains[range].view {
             return;
         }
         let chain = &mut self.chains[range];
@@ -192,7 +194,7 @@ impl Node {
                 }
                 _ => continue,
             };
-            chain.open.push_back(Open {
+            chain.push(Open {
                 batch: pass.batch,
                 straight: None,
                 key: key.to_vec(),
@@ -201,8 +203,13 @@ impl Node {
         }
         if let Some((next, rest)) = pass.rest.split_first() {
             let next = usize::from(*next);
-            // Where it is not there, the head will see that nothing comes of the chain any more.
-            if next != self.me && self.is_member(next) && self.is_alive(next) {
+            // Where it is not there, or takes far too little, the head will see that nothing comes
+            // of the chain any more, and send what follows itself.
+            let takes = |node: usize| {
+                let most = RELAYED.saturating_mul(self.options.queue_max);
+                self.is_alive(node) && self.peers[node].link.held() <= most
+            };
+            if next != self.me && self.is_member(next) && takes(next) {
                 let message = Message::Pass(Pass { rest, ..pass });
                 self.peers[next].link.write(|out| message.write(out));
             }
@@ -217,7 +224,7 @@ impl Node {
     /// did so with a later batch.
     pub(super) fn passed(&mut self, from: usize, of: Of, batch: u64) {
         let range = usize::from(of.range);
-        if range >= self.ranges() || of != self.of(range) || !self.serves(range) {
+        if range >= self.ranges() || !self.is_of(of) || !self.serves(range) {
             return;
         }
         let chain = &mut self.chains[range];
@@ -289,7 +296,7 @@ impl Node {
         let is_stuck = {
             let chain = &self.chains[range];
             !chain.nodes.is_empty()
-                && !chain.open.is_empty()
+                && !chain.open().is_empty()
                 && now.since(chain.moved_at.max(self.looks_since)) >= self.options.dead_after
         };
         let is_fit = self.is_fit(range) && self.is_known(range, now);
@@ -312,7 +319,7 @@ impl Node {
         (chain.nodes, chain.begun, chain.moved_at) = (nodes, batch, now);
         chain.enter(chain.view + 1);
         // It is confirmed when it has passed, whatever there is to send.
-        chain.open.push_back(Open {
+        chain.push(Open {
             batch,
             straight: None,
             key: Vec::new(),
@@ -372,7 +379,7 @@ impl Node {
     /// Sends what is not confirmed, as it is now.
     fn send_open(&mut self, range: usize, local: &Local<'_, '_>) {
         self.chains[range].is_new = false;
-        if self.chains[range].open.is_empty() {
+        if self.chains[range].open().is_empty() {
             return;
         }
         let is_chained = !self.chains[range].nodes.is_empty();
@@ -381,7 +388,7 @@ impl Node {
         let of = self.of(range);
         let (mut keys, mut writes, mut write) = (BTreeSet::new(), Vec::new(), Vec::new());
         let mut last = self.batch;
-        for open in &mut self.chains[range].open {
+        for open in self.chains[range].open_mut() {
             open.straight = straight;
             last = open.batch;
             if !open.key.is_empty() && keys.insert(&open.key) {
@@ -414,7 +421,7 @@ impl Node {
         let links = self.confirmed_by_links();
         let open = (0..self.chains.len()).filter(|range| self.serves(*range));
         let open = open.filter_map(|range| {
-            let mut open = self.chains[range].open.iter();
+            let mut open = self.chains[range].open().iter();
             let first = open.find(|open| open.straight.is_none_or(|batch| batch > links))?;
             Some(first.batch - 1)
         });
@@ -426,11 +433,11 @@ impl Node {
         let links = self.confirmed_by_links();
         for range in 0..self.chains.len() {
             if self.serves(range) {
-                let open = &mut self.chains[range].open;
-                while let Some(first) = open.front()
+                let chain = &mut self.chains[range];
+                while let Some(first) = chain.open().front()
                     && first.straight.is_some_and(|batch| batch <= links)
                 {
-                    open.pop_front();
+                    chain.pop();
                 }
             }
         }
@@ -443,15 +450,20 @@ impl Node {
 
     /// Whether all that was written of a range is confirmed, and goes to all targets.
     pub(super) fn is_straight(&self, range: usize) -> bool {
-        self.is_straight_now(range) && self.chains[range].open.is_empty()
+        self.is_straight_now(range) && self.chains[range].open().is_empty()
     }
 
-    /// Bytes of writes that this node sent down chains and that have not passed.
-    pub(super) fn chained_bytes(&self) -> usize {
-        let chains = self.chains.iter();
-        chains
-            .filter(|chain| !chain.nodes.is_empty())
-            .map(Chain::bytes)
-            .sum()
+    /// The ranges whose writes are to wait, a bit each, since too many that this node sent down
+    /// chains have not passed: of those chains that have more than their share of `queue_max`. So
+    /// one that is slow leaves room to the others, and all have twice as much, at most.
+    pub(super) fn chained_full(&self) -> u64 {
+        let chains = || self.chains.iter().map(Chain::bytes);
+        let most = self.options.queue_max;
+        if chains().sum::<usize>() <= most {
+            return 0;
+        }
+        let count = chains().filter(|bytes| *bytes > 0).count();
+        let full = (chains().enumerate()).filter(|(_, bytes)| *bytes > most / count.max(1));
+        full.fold(0, |ranges, (range, _)| ranges | 1 << range)
     }
 }

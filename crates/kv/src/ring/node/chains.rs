@@ -21,7 +21,9 @@ pub(super) struct Chain {
     pub(super) passes: u64,
     /// Who may read, as far as is known.
     pub(super) tail: Option<usize>,
-    pub(super) open: VecDeque<Open>,
+    open: VecDeque<Open>,
+    /// Bytes of these.
+    bytes: usize,
     /// Keys of writes that were not known to be confirmed when another was the head.
     pub(super) before: BTreeSet<Vec<u8>>,
     /// The nodes behind the head, at the head; none: there is no chain.
@@ -51,11 +53,44 @@ impl Chain {
         while let Some(open) = self.open.front()
             && open.batch <= batch
         {
-            self.open.pop_front();
+            self.pop();
         }
     }
 
+    /// Writes that are not known to be confirmed.
+    pub(super) fn open(&self) -> &VecDeque<Open> {
+        &self.open
+    }
+
+    pub(super) fn open_mut(&mut self) -> impl Iterator<Item = &mut Open> {
+        self.open.iter_mut()
+    }
+
+    pub(super) fn push(&mut self, open: Open) {
+        self.bytes += open.bytes;
+        self.open.push_back(open);
+    }
+
+    /// The first of them is confirmed.
+    pub(super) fn pop(&mut self) {
+        if let Some(open) = self.open.pop_front() {
+            self.bytes -= open.bytes;
+        }
+    }
+
+    /// What is open of it, where it is known who has copies no more.
+    pub(super) fn into_keys(self) -> BTreeSet<Vec<u8>> {
+        let mut keys = self.before;
+        keys.extend(self.open.into_iter().map(|open| open.key));
+        keys.remove(&b""[..]);
+        keys
+    }
+
+    /// Bytes of writes that this node sent down the chain and that have not passed.
     pub(super) fn bytes(&self) -> usize {
-        self.open.iter().map(|open| open.bytes).sum()
+        match self.nodes.is_empty() {
+            true => 0,
+            false => self.bytes,
+        }
     }
 }

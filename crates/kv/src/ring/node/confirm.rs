@@ -29,8 +29,8 @@ impl Node {
     /// Sends the targets what was written, as a batch: its number, and the ranges that it is of.
     pub(super) fn replicate(&mut self, written: &Written, local: &Local<'_, '_>) -> (u64, u64) {
         let (mut reached, mut ranges) = (0_u64, 0_u64);
-        if let Some(seconds) = written.flushed() {
-            reached |= self.flush_all(seconds, local);
+        if written.flushed() {
+            reached |= self.flush_all(local);
         }
         let mut passed: BTreeMap<usize, BTreeSet<&[u8]>> = BTreeMap::new();
         for key in written.keys() {

@@ -7,22 +7,40 @@
 //! What is on its way down a chain is dropped with the chain, which begins anew.
 //!
 //! What is written while a flush is under way may be gone with it or not; all nodes agree on that.
+//!
+//! One that is to come is known to the node where it was said, which says it to the others when its
+//! second comes. Were it known to all, their seconds would not begin at one moment, and who came in
+//! between would not hear of it.
 
 use super::super::local::Local;
-use super::super::wire::{Flush, Message};
+use super::super::wire::Flush;
 use super::{Node, bits};
 
 impl Node {
     /// A client of this node flushed all items here. The nodes that are told, a bit each.
-    pub(super) fn flush_all(&mut self, seconds: u32, local: &Local<'_, '_>) -> u64 {
-        let flush = self.flushes.next(self.me, seconds);
+    pub(super) fn flush_all(&mut self, local: &Local<'_, '_>) -> u64 {
+        self.flushes.set_due(None);
+        let flush = self.flushes.next(self.me);
         self.say_flush(flush, None, local)
+    }
+
+    /// A client of this node has all items go in a second of its store's clock. It takes the place
+    /// of one that was to come here.
+    pub fn flush_at(&mut self, second: u32) {
+        self.flushes.set_due(Some(second));
+    }
+
+    pub(super) fn flush_if_due(&mut self, local: &mut Local<'_, '_>) {
+        if self.flushes.is_due(local.now()) {
+            local.flush();
+            self.flush_all(local);
+        }
     }
 
     /// Another node says that all items are gone.
     pub(super) fn flushed(&mut self, from: usize, flush: Flush, local: &mut Local<'_, '_>) {
-        if !self.flushes.knows(flush) {
-            local.flush(flush.seconds);
+        if self.flushes.is_new(flush) {
+            local.flush();
             self.say_flush(flush, Some(from), local);
             return;
         }
@@ -34,7 +52,7 @@ impl Node {
     fn say_flush(&mut self, flush: Flush, from: Option<usize>, local: &Local<'_, '_>) -> u64 {
         let others = self.alive() & !(1 << self.me);
         for node in bits(others) {
-            (self.peers[node].link).write(|out| Message::Flush(flush).write(out));
+            self.peers[node].link.write_flush(flush);
         }
         let unheard = from.map_or(others, |from| others & !(1 << from));
         self.flushes.begin(flush, unheard);

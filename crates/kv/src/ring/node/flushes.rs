@@ -1,12 +1,12 @@
 //! Flushes that this node heard of, and how far they are (`flush.rs`).
+//!
+//! What is said at one node comes in its order, whichever way round it comes first: each passes it
+//! on in that order. So of each node the last that was heard is known, and no more: all before it
+//! were heard, too, or go with it.
 
 use super::super::wire::Flush;
-use std::collections::VecDeque;
 
-/// Flushes that are remembered, and that are under way, at most.
-const KNOWN_MAX: usize = 64;
-
-/// A flush that not all have said.
+/// The last flush of those said at one node, as long as not all have said it.
 #[derive(Debug)]
 struct Open {
     flush: Flush,
@@ -22,17 +22,22 @@ pub(super) struct Flushes {
     /// The session with which this life of the node began, and how many were said here.
     life: u64,
     count: u32,
-    known: VecDeque<Flush>,
-    open: VecDeque<Open>,
+    /// Of each node, the life and the number of the last that was heard.
+    heard: Vec<(u64, u32)>,
+    /// One of each node's, at most.
+    open: Vec<Open>,
+    /// The second in which one is to be said here.
+    due: Option<u32>,
 }
 
 impl Flushes {
-    pub(super) fn new(life: u64) -> Flushes {
+    pub(super) fn new(nodes: usize, life: u64) -> Flushes {
         Flushes {
             life,
             count: 0,
-            known: VecDeque::new(),
-            open: VecDeque::new(),
+            heard: vec![(0, 0); nodes],
+            open: Vec::new(),
+            due: None,
         }
     }
 
@@ -54,46 +59,60 @@ impl Flushes {
     }
 
     /// A client of this node's says one.
-    pub(super) fn next(&mut self, me: usize, seconds: u32) -> Flush {
+    pub(super) fn next(&mut self, me: usize) -> Flush {
         self.count += 1;
         Flush {
             by: me as u8,
             life: self.life,
             number: self.count,
-            seconds,
         }
     }
 
-    pub(super) fn knows(&self, flush: Flush) -> bool {
-        self.known.contains(&flush)
+    /// One is to be said here in a second, and none that was to be said before; or none at all.
+    pub(super) fn set_due(&mut self, second: Option<u32>) {
+        self.due = second;
     }
 
-    /// A flush is said; these others are to say it, too.
+    pub(super) fn is_due(&self, second: u32) -> bool {
+        self.due.is_some_and(|due| due <= second)
+    }
+
+    pub(super) fn is_new(&self, flush: Flush) -> bool {
+        let heard = self.heard.get(usize::from(flush.by));
+        heard.is_some_and(|last| *last < place(flush))
+    }
+
+    /// A new flush is said; these others are to say it, too.
     pub(super) fn begin(&mut self, flush: Flush, unheard: u64) {
-        self.known.push_back(flush);
-        // What items have left is reckoned by each node's clock: they do not go at one moment.
-        if unheard != 0 && flush.seconds == 0 {
-            let came = Vec::new();
-            self.open.push_back(Open {
+        self.heard[usize::from(flush.by)] = place(flush);
+        match self.open.iter_mut().find(|open| open.flush.by == flush.by) {
+            // Keys that came before the one before it go with it, too.
+            Some(open) => (open.flush, open.unheard) = (flush, unheard),
+            None => self.open.push(Open {
                 flush,
                 unheard,
-                came,
-            });
+                came: Vec::new(),
+            }),
         }
-        self.known
-            .drain(..self.known.len().saturating_sub(KNOWN_MAX));
-        self.open.drain(..self.open.len().saturating_sub(KNOWN_MAX));
+        self.open.retain(|open| open.unheard != 0);
     }
 
-    /// A node says a flush that is known: the keys that came of it before.
+    /// A node says a flush that is known, or one before it: the keys that came of it before.
     pub(super) fn said(&mut self, flush: Flush, by: usize) -> Vec<Vec<u8>> {
-        let Some(open) = self.open.iter_mut().find(|open| open.flush == flush) else {
+        let Some(open) = (self.open.iter_mut()).find(|open| open.flush.by == flush.by) else {
             return Vec::new();
         };
-        open.unheard &= !(1 << by);
+        if place(flush) >= place(open.flush) {
+            open.unheard &= !(1 << by);
+        }
         let of_it = open.came.extract_if(.., |(server, _)| *server == by);
         let keys = of_it.map(|(_, key)| key).collect();
         self.open.retain(|open| open.unheard != 0);
         keys
     }
+}
+
+/// Its place among those that are said at its node: in which life, and the how manieth there.
+fn place(flush: Flush) -> (u64, u32) {
+    (flush.life, flush.number)
 }

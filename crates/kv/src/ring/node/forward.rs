@@ -207,7 +207,7 @@ impl Node {
     fn is_undecided(&self, of: Of) -> bool {
         let range = usize::from(of.range);
         range < self.ranges()
-            && of == self.of(range)
+            && self.is_of(of)
             && (self.handing[range].is_some() || self.is_in_doubt(range))
     }
 
@@ -223,7 +223,7 @@ impl Node {
         let range = usize::from(of.range);
         // Under the claim that it was sent under: commands that were sent in one order are all
         // executed, or all refused. Who said that it is gone has said what it got.
-        let is_known = self.stay() != Stay::Gone && range < self.ranges() && of == self.of(range);
+        let is_known = self.stay() != Stay::Gone && range < self.ranges() && self.is_of(of);
         let serves = is_known && self.view.route(range) == Some(self.me);
         let reads = is_known && reads && !serves && self.reads_now(range);
         if !serves && !reads {

@@ -30,6 +30,7 @@ impl Node {
                 parts: peer.parts,
                 stay,
                 complete: self.complete,
+                counts: self.complete & self.counts,
                 claims: std::mem::take(&mut self.claims),
             };
             let frames = &mut out.frames[node];
@@ -62,18 +63,16 @@ impl Node {
     }
 
     /// The ranges whose writes are to wait, a bit each: of those that are to have a copy one does
-    /// not take what it is sent.
+    /// not take what it is sent, be it of this node or of the one before it in a chain.
     fn full(&self) -> u64 {
         let most = self.options.queue_max;
-        if self.chained_bytes() > most {
-            return u64::MAX;
-        }
+        let chained = self.chained_full();
         let slow = (self.others()).filter(|node| self.peers[*node].link.held() > most);
         let slow = slow.fold(0, |set, node| set | 1_u64 << node);
         if slow == 0 {
-            return 0;
+            return chained;
         }
         let waits = (0..self.ranges()).filter(|range| self.targets[*range] & slow != 0);
-        waits.fold(0, |ranges, range| ranges | 1 << range)
+        waits.fold(chained, |ranges, range| ranges | 1 << range)
     }
 }

@@ -91,7 +91,7 @@ impl Node {
 
     /// The epoch of a claim that this node makes of a range that nobody serves.
     pub(super) fn next_epoch(&self, range: usize) -> u64 {
-        let next = self.claims[range].epoch.saturating_add(1);
+        let next = self.next_tenure(self.claims[range].epoch);
         next.max(self.lease.epoch)
     }
 
@@ -214,13 +214,15 @@ impl Node {
         }
     }
 
-    /// Whether confirmations wait for these, or for one who may show what he served.
+    /// Whether confirmations wait for these, for one who may show what he served, or for those who
+    /// are to know of a claim that was renewed.
     pub(super) fn holds_back(&mut self, now: Time) -> bool {
         self.untold &= self.roster.members() & !self.alive();
         if now >= self.untold_until {
             self.untold = 0;
         }
-        self.untold != 0 || now < self.shown_until
+        let is_known = self.others().all(|node| self.has(node, self.renewed));
+        self.untold != 0 || now < self.shown_until || !is_known
     }
 }
 
@@ -281,7 +283,11 @@ mod tests {
     fn epochs_grow_with_etcds_revision_however_great_it_is() {
         let view = Arc::new(View::new(Placement::whole(), 0));
         let (terms, roster, now) = (Terms::new("node", []), Roster::round(1, 1), Time::ZERO);
-        let mut node = Node::new(terms, 1, Options::default(), view, roster, now);
+        let options = Options {
+            lease: Some(Duration::from_secs(3)),
+            ..Options::default()
+        };
+        let mut node = Node::new(terms, 1, options, view, roster, now);
         let mut last = node.next_epoch(0);
         for revision in [1, (1 << 30) - 1, 1 << 30, 1 << 40, i64::MAX / 4] {
             let lease = Lease {

@@ -47,6 +47,11 @@ impl Node {
         self.stay() != Stay::Stays && !(0..self.ranges()).any(|range| self.serves(range))
     }
 
+    /// How far its walks are, all in all: they send others what these do not have.
+    pub(crate) fn walked(&self) -> u64 {
+        self.pass.steps
+    }
+
     /// Whether nothing is under way to others, or waits for them.
     pub fn is_drained(&self) -> bool {
         let is_held = self.others().any(|node| self.peers[node].link.held() > 0);

@@ -30,15 +30,21 @@
 //! - A node is sent nothing before it knows the others, and a claim that is disputed confirms
 //!   nothing: what it has not confirmed by then is lost, and those who wait are told so.
 //!
-//! And the range is taken, where who served it is dead, by the first that says that it has it;
-//! where nobody does, by the first that is there. With leases, only by one that has just heard all
-//! others; and nobody serves anything before all others know of it, so that who is not in a
-//! roster, and claims a range, was let go.
+//! - In a ring of a file one that is not there may stand still, come back, and say that it has what
+//!   it had, when who served it is dead himself. So who serves a range renews his claim before he
+//!   confirms anything without such a node (`renew_without`), and what it has complete does not
+//!   count any more, as others know that are sent what is confirmed.
+//!
+//! And the range is taken, where who served it is dead, by the first that says that it has it, one
+//! whose copy counts before all others; where nobody does, by the first that is there. With leases,
+//! only by one that has just heard all others; and nobody serves anything before all others know of
+//! it, so that who is not in a roster, and claims a range, was let go.
 //!
 //! Memory is bounded: what neighbors have not taken, by `queue_max` each, from which on the view
-//! says that writes which they are to have are to wait; one that takes nothing at all for too long
-//! is taken for dead. As much may wait of commands that go elsewhere before the view says that
-//! those of ranges that are not served now are to, and twice as much before it says so of all.
+//! says that writes which they are to have are to wait, and half as much of ranges that they are
+//! sent whole; one that takes nothing at all for too long is taken for dead. As much may wait of
+//! commands that go elsewhere before the view says that those of ranges that are not served now are
+//! to, and twice as much before it says so of all.
 
 mod came;
 mod chain;
@@ -108,7 +114,11 @@ pub struct Node {
     claims: Vec<Claim>,
     /// The ranges that this node has complete.
     complete: u64,
-    /// Of these, ranges that others serve, and that may be read here while these are heard.
+    /// The ranges of which this node is sent what is confirmed, as who serves them said under the
+    /// claims that are known.
+    counts: u64,
+    /// Of those it has complete, ranges that others serve, and that may be read here while these
+    /// are heard.
     reads: u64,
     /// The last second in which something of a range was put or written here.
     touched: Vec<u32>,
@@ -127,6 +137,8 @@ pub struct Node {
     /// How often a node was told that it is sent a range.
     begins: u32,
     batch: u64,
+    /// The batch with which others know of the last claim that was renewed.
+    renewed: u64,
     /// Of each range, where there are chains.
     chains: Vec<Chain>,
     waiting: VecDeque<Waiting>,
@@ -177,6 +189,7 @@ impl Node {
                 .collect(),
             claims: vec![Claim::default(); ranges],
             complete: 0,
+            counts: 0,
             reads: 0,
             touched: vec![0; ranges],
             second: 0,
@@ -189,6 +202,7 @@ impl Node {
             fences: 0,
             begins: 0,
             batch: 1,
+            renewed: 0,
             chains: chains.collect(),
             waiting: VecDeque::new(),
             answers_held: 0,
@@ -197,7 +211,7 @@ impl Node {
             untold_until: now,
             shown_until: now,
             forwards: Forwards::default(),
-            flushes: Flushes::new(session),
+            flushes: Flushes::new(nodes, session),
         }
     }
 
@@ -249,7 +263,7 @@ impl Node {
         let peer = &mut self.peers[from];
         peer.heard = now;
         if head.count > peer.count {
-            (peer.count, peer.complete) = (head.count, head.complete);
+            (peer.count, peer.complete, peer.counts) = (head.count, head.complete, head.counts);
             let epochs = head.claims.iter().map(|claim| claim.epoch);
             (peer.epochs.iter_mut().zip(epochs)).for_each(|(old, new)| *old = new);
             if head.stay != Stay::Stays {
@@ -334,6 +348,7 @@ impl Node {
             Message::Refused(number) => self.forwards.refused(number),
             Message::Unknown(number) => self.forwards.unknown(number, out),
             Message::Reads(of) => self.may_read(from, of),
+            Message::Counts(of) => self.count_on(from, of),
         }
     }
 
@@ -355,6 +370,7 @@ impl Node {
                 }
             }
         }
+        self.flush_if_due(local);
         self.proceed(local, now);
         self.step(local, now);
         self.decide(now, out);

@@ -73,6 +73,8 @@ pub(super) enum IncomingStage {
 pub(super) struct Pass {
     /// Where it is, if there is one.
     pub(super) bucket: Option<usize>,
+    /// Buckets that were looked at, in all walks.
+    pub(super) steps: u64,
     /// Bytes that may still be sent, and when they were last reckoned.
     pub(super) allowance: usize,
     pub(super) reckoned: Time,

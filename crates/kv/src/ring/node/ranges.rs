@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Messages about a range bear the epoch of the claim under which they are said; those of an older
-//! claim than the receiver knows are late, and dropped.
+//! claim than the receiver knows are late, and dropped. A claim that is renewed is no other one:
+//! what was said before is as good. It says that those whom its node does not reach are left out.
 
 use super::super::wire::{Claim, Message, Of};
 use super::effects::Effects;
@@ -19,6 +20,11 @@ use std::time::Duration;
 
 /// A fence that is not answered for so long is asked for again.
 const FENCE_AGAIN: Duration = Duration::from_secs(1);
+
+/// In a ring of a file, the epochs of one tenure: so often, but for one, a claim can be renewed.
+/// Who takes a range that was renewed more often than another knows has the higher claim, since
+/// that number stays.
+const TENURE: u64 = 1_000_000;
 
 impl Node {
     /// Whether this node serves a range. While it hands it over it does, but takes no commands.
@@ -61,16 +67,94 @@ impl Node {
         }
     }
 
+    /// In which tenure an epoch is. With leases each is one.
+    fn tenure(&self, epoch: u64) -> u64 {
+        match self.options.lease {
+            None => epoch / TENURE,
+            Some(_) => epoch,
+        }
+    }
+
+    /// The epoch of the next tenure.
+    pub(super) fn next_tenure(&self, epoch: u64) -> u64 {
+        epoch.saturating_add(match self.options.lease {
+            None => TENURE,
+            Some(_) => 1,
+        })
+    }
+
+    /// Whether something is of the claim that is known, or was before that was renewed.
+    pub(super) fn is_of(&self, of: Of) -> bool {
+        let claim = self.claims.get(usize::from(of.range));
+        claim.is_some_and(|claim| self.tenure(claim.epoch) == self.tenure(of.epoch))
+    }
+
+    /// A node is given up that may say later that it has ranges that this one serves, or does not
+    /// know yet that it has not. Before anything is confirmed without it, those who have them know
+    /// that its copies do not count. With leases it gives them up by itself.
+    pub(super) fn renew_without(&mut self, node: usize) {
+        if self.options.lease.is_some() {
+            return;
+        }
+        let is_told = self.peers[node].link.confirmed().is_none();
+        let mut told = 0_u64;
+        for range in 0..self.ranges() {
+            let is_out = match self.syncs[range][node] {
+                Sync::None => true,
+                Sync::Out => is_told,
+                _ => false,
+            };
+            let can_renew = self.claims[range].epoch % TENURE < TENURE - 1;
+            if is_out || !can_renew || !self.serves(range) {
+                continue;
+            }
+            self.claims[range].epoch += 1;
+            let of = self.of(range);
+            let others = self.alive() & !(1 << self.me | 1 << node);
+            for other in bits(others) {
+                if !matches!(self.syncs[range][other], Sync::None | Sync::Out) {
+                    let link = &mut self.peers[other].link;
+                    link.write(|out| Message::Counts(of).write(out));
+                    told |= 1 << other;
+                }
+            }
+        }
+        if told != 0 {
+            self.batch += 1;
+            self.renewed = self.batch;
+        }
+        for other in bits(told) {
+            self.peers[other].link.mark(self.batch);
+        }
+    }
+
+    /// Who serves a range says that this node is sent what is confirmed of it.
+    pub(super) fn count_on(&mut self, from: usize, of: Of) {
+        let range = usize::from(of.range);
+        // It may have been said before the claim was renewed: then it is said again, if it is so.
+        if self.follows(from, of) && of.epoch == self.claims[range].epoch {
+            self.counts |= 1 << range;
+        }
+    }
+
     /// Somebody knows of this claim.
     pub(super) fn learn(&mut self, range: usize, claim: Claim) {
         if claim <= self.claims[range] || usize::from(claim.node) >= self.peers.len() {
+            return;
+        }
+        let known = self.claims[range];
+        if claim.node == known.node && self.tenure(claim.epoch) == self.tenure(known.epoch) {
+            self.claims[range] = claim;
+            if usize::from(claim.node) != self.me {
+                self.counts &= !(1 << range);
+            }
             return;
         }
         // Else it took the range.
         let is_given = self.handing[range].is_some_and(|handing| {
             matches!(handing.stage, HandingStage::Serve(_))
                 && handing.to == usize::from(claim.node)
-                && claim.epoch == self.claims[range].epoch + 1
+                && self.tenure(claim.epoch) == self.tenure(self.next_tenure(known.epoch))
         });
         if self.serves(range) && !is_given {
             // Whoever serves it now may have what this node has not.
@@ -90,12 +174,14 @@ impl Node {
         }
         self.stop_reading(range);
         self.claims[range] = claim;
+        self.counts &= !(1 << range);
         self.handing[range] = None;
         self.incoming[range] = None;
         self.targets[range] = 0;
         self.syncs[range].fill(Sync::None);
         self.leave_chain(range);
         if usize::from(claim.node) == self.me {
+            self.counts |= 1 << range;
             for node in bits(self.alive() & !(1 << self.me)) {
                 self.syncs[range][node] = Sync::Kept;
             }
@@ -114,16 +200,13 @@ impl Node {
             node: from as u8,
         };
         self.learn(range, claim);
-        claim == self.claims[range]
+        usize::from(self.claims[range].node) == from && self.is_of(of)
     }
 
     /// Who served the range until now gives it to this node.
     pub(super) fn serve(&mut self, from: usize, of: Of, complete: u64) {
         let range = usize::from(of.range);
-        // It is the claim of the one who gives it, and one more.
-        let Some(epoch) = of.epoch.checked_add(1) else {
-            return;
-        };
+        let epoch = self.next_tenure(of.epoch);
         if !self.follows(from, of) || self.complete & 1 << range == 0 {
             return;
         }
@@ -143,6 +226,8 @@ impl Node {
         let (places, alive) = (self.peers.len(), self.alive());
         for node in bits(complete).filter(|node| *node < places && alive & 1 << *node != 0) {
             self.syncs[range][node] = Sync::Done;
+            let of = self.of(range);
+            (self.peers[node].link).write(|out| Message::Counts(of).write(out));
             self.let_read(range, node);
         }
     }
@@ -188,7 +273,18 @@ impl Node {
             };
             complete & 1 << range != 0
         };
-        let first = alive.clone().find(has).or_else(|| alive.next());
+        // Who says so under an older claim than is known may lack what was confirmed since.
+        let counts = |node: &usize| {
+            let counts = match *node == self.me {
+                true => self.counts,
+                false if self.peers[*node].epochs[range] < self.claims[range].epoch => 0,
+                false => self.peers[*node].counts,
+            };
+            has(node) && counts & 1 << range != 0 && self.options.lease.is_none()
+        };
+        let mut all = alive.clone();
+        let first = all.find(counts).or_else(|| alive.clone().find(has));
+        let first = first.or_else(|| alive.next());
         self.is_settled(now) && first == Some(self.me)
     }
 
@@ -300,7 +396,7 @@ impl Node {
         };
         let Handing { to, mut asked, .. } = handing;
         let given = Claim {
-            epoch: self.claims[range].epoch + 1,
+            epoch: self.next_tenure(self.claims[range].epoch),
             node: to as u8,
         };
         if self.syncs[range][to] != Sync::Done {

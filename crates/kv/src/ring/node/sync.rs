@@ -43,6 +43,7 @@ impl Node {
             }
             let range = usize::from(of.range);
             self.stop_reading(range);
+            self.count_on(from, of);
             let since = second.max(self.touched[range] + 1);
             let stage = IncomingStage::Waiting;
             self.incoming[range] = Some(Incoming {
@@ -89,7 +90,7 @@ impl Node {
     /// Takes a target from one step to another. Whether it was there.
     fn advance(&mut self, from: usize, of: Of, before: Sync, behind: Sync) -> bool {
         let range = usize::from(of.range);
-        if range < self.ranges() && self.serves(range) && of == self.of(range) {
+        if range < self.ranges() && self.serves(range) && self.is_of(of) {
             let sync = &mut self.syncs[range][from];
             if *sync == before {
                 *sync = behind;
@@ -166,13 +167,9 @@ impl Node {
             );
             self.pass.bucket = Some(0);
         }
-        let half = self.options.queue_max / 2;
         let mut met = 0;
         for _ in 0..BUCKETS {
-            let is_full = self
-                .others()
-                .any(|node| self.peers[node].link.held() > half);
-            let Some(bucket) = self.pass.bucket.filter(|_| !is_full) else {
+            let Some(bucket) = self.pass.bucket.filter(|_| !self.is_awaited()) else {
                 return;
             };
             if self.pass.allowance == 0 || met >= KEYS {
@@ -193,12 +190,23 @@ impl Node {
             keys.clear();
             self.pass.keys = keys;
             self.pass.bucket = Some(bucket + 1);
+            self.pass.steps += 1;
             if !is_there {
                 self.pass.bucket = None;
                 self.finish();
                 return;
             }
         }
+    }
+
+    /// Whether the walk waits for one of those whom it is for. What else there is for them, or for
+    /// others, does not count: where clients write more than a node takes that never goes down, and
+    /// the walk has its share all the same.
+    fn is_awaited(&self) -> bool {
+        let most = self.options.queue_max / 2;
+        let slow = (self.others()).filter(|node| self.peers[*node].link.held_of_walk() > most);
+        let mut syncs = slow.flat_map(|node| self.syncs.iter().map(move |range| range[node]));
+        syncs.any(|sync| sync == Sync::Walking)
     }
 
     /// The walk met a key.
@@ -213,9 +221,11 @@ impl Node {
             let of = self.of(range);
             for node in bits(self.targets[range]) {
                 if self.syncs[range][node] == Sync::Walking {
-                    let before = self.peers[node].link.held();
-                    (self.peers[node].link).write(|out| local.tell(of, key, out));
-                    let sent = self.peers[node].link.held() - before;
+                    let link = &mut self.peers[node].link;
+                    let before = link.held();
+                    link.write(|out| local.tell(of, key, out));
+                    let sent = link.held() - before;
+                    link.walked(sent);
                     self.caught_up += sent as u64;
                     self.pass.allowance = self.pass.allowance.saturating_sub(sent);
                 }

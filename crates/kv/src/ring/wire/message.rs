@@ -67,9 +67,12 @@ pub enum Message<'a> {
     Tail(Of, u32, Option<u8>),
     /// As `Forward`, but the command only reads: who reads the range may execute it.
     Read(Of, u64, &'a [u8]),
+    /// The receiver is sent what is confirmed of the range under this epoch, too: what it has
+    /// complete counts.
+    Counts(Of),
 }
 
-/// All items are to go.
+/// All items are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush {
     /// At which node a client said so, and in which life of it.
@@ -78,8 +81,6 @@ pub struct Flush {
     pub life: u64,
     /// The how manieth there.
     pub number: u32,
-    /// In so many seconds; 0: now.
-    pub seconds: u32,
 }
 
 /// What was written of a range in a batch, or a part of it.
@@ -142,7 +143,6 @@ impl Message<'_> {
                 out.extend_from_slice(&[3, flush.by]);
                 out.extend_from_slice(&flush.life.to_le_bytes());
                 out.extend_from_slice(&flush.number.to_le_bytes());
-                out.extend_from_slice(&flush.seconds.to_le_bytes());
             }
             Message::Begin(at, number) => {
                 of(4, at);
@@ -203,6 +203,7 @@ impl Message<'_> {
                 out.extend_from_slice(&number.to_le_bytes());
                 bytes(command, out);
             }
+            Message::Counts(at) => of(19, at),
         }
     }
 }
@@ -264,7 +265,6 @@ impl<'a> Reader<'a> {
                 by: self.byte()?,
                 life: self.u64()?,
                 number: self.u32()?,
-                seconds: self.u32()?,
             }),
             4 => Message::Begin(self.of()?, self.u32()?),
             5 => Message::Ready(self.of()?, self.u32()?),
@@ -295,6 +295,7 @@ impl<'a> Reader<'a> {
                 Message::Tail(of, view, (tail != NOBODY).then_some(tail))
             }
             18 => Message::Read(self.of()?, self.u64()?, self.bytes()?),
+            19 => Message::Counts(self.of()?),
             _ => return None,
         })
     }

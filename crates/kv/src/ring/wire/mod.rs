@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   byte 0   2   3    4      8      16     24      32    40   48    52      60
-//!        | RK | 5 | from | length | ring | session | peer | count | seq | ack | ...
+//!        | RK | 6 | from | length | ring | session | peer | count | seq | ack | ...
 //!
 //!   magic, version, who sends, bytes of the whole frame; which ring; the sender's session and the
 //!   receiver's as the sender knows it; how many frames it sent; the place of this one's messages
 //!   in their order (0: none), and up to which place it has the receiver's; then which frame of the
-//!   receiver's it heard last, the credit, the ranges that the sender has complete, flags, how
-//!   often a part of a frame of the receiver's came, and what it knows of each range; then
-//!   messages, and a checksum of all that (SipHash-1-3 under a fixed key: against accidents, not
-//!   against attackers, who must be kept off the backbone).
+//!   receiver's it heard last, the credit, the ranges that the sender has complete, and those of
+//!   them that count, flags, how often a part of a frame of the receiver's came, and what it knows
+//!   of each range; then messages, and a checksum of all that (SipHash-1-3 under a fixed key:
+//!   against accidents, not against attackers, who must be kept off the backbone).
 //! ```
 //!
 //! All numbers are little-endian. What is in a frame is bounded by its length, which the reader
@@ -27,10 +27,10 @@ pub(crate) use message::{ENCODED, FETCHED, STALE, WON};
 use reader::Reader;
 
 /// The frames' format; a node of another is not understood, and not spoken to.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 const MAGIC: [u8; 2] = *b"RK";
 /// Bytes in front of what is known of the ranges.
-const FIXED: usize = 82;
+const FIXED: usize = 90;
 /// Bytes of what is known of a range.
 const CLAIM: usize = 9;
 /// What the checksum is keyed with.
@@ -93,6 +93,8 @@ pub struct Head {
     pub stay: Stay,
     /// The ranges of which the sender has all, a bit each.
     pub complete: u64,
+    /// Of these, those that who serves the range counts on, under the claim that the sender knows.
+    pub counts: u64,
     /// What the sender knows of each range.
     pub claims: Vec<Claim>,
 }
@@ -151,6 +153,7 @@ pub fn write(head: &Head, messages: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&head.heard.to_le_bytes());
     out.extend_from_slice(&head.credit.to_le_bytes());
     out.extend_from_slice(&head.complete.to_le_bytes());
+    out.extend_from_slice(&head.counts.to_le_bytes());
     let (stay, gap, ranges) = (head.stay as u8, u8::from(head.gap), head.claims.len() as u8);
     let [a, b] = head.parts.to_le_bytes();
     out.extend_from_slice(&[stay, gap, a, b, 0, ranges]);
@@ -194,6 +197,7 @@ impl Reader<'_> {
             heard: self.u64()?,
             credit: self.u32()?,
             complete: self.u64()?,
+            counts: self.u64()?,
             stay: match self.byte()? {
                 0 => Stay::Stays,
                 1 => Stay::Leaves,

@@ -15,6 +15,7 @@ fn head() -> Head {
         parts: 0x1234,
         stay: Stay::Leaves,
         complete: 0b101,
+        counts: 0b100,
         claims: vec![Claim { epoch: 1, node: 0 }, Claim { epoch: 2, node: 2 }],
     }
 }
@@ -35,7 +36,6 @@ fn messages() -> Vec<Message<'static>> {
             by: 2,
             life: 1 << 40,
             number: 3,
-            seconds: 10,
         }),
         Message::Begin(of, 1 << 20),
         Message::Ready(of, 1 << 20),
@@ -63,6 +63,7 @@ fn messages() -> Vec<Message<'static>> {
         Message::Tail(of, 3, Some(1)),
         Message::Tail(of, 4, None),
         Message::Read(of, 1 << 40, b"get key\r\n"),
+        Message::Counts(of),
     ]
 }
 

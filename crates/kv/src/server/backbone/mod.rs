@@ -8,6 +8,7 @@
 //! Frames go over TCP ([`Lines`]) or over Ethernet ([`Stations`]). Either may lose some, when a
 //! connection breaks or a stream begins anew; they are sent again: the node sees to that.
 
+mod leaving;
 mod stations;
 
 use super::orders::{Forward, Order, RingOrder, Told};
@@ -22,6 +23,7 @@ use crate::ring::{
 use crate::shared::Shared;
 use crate::store::Worker as StoreWorker;
 use crate::wire::{self as memcached, Commands, Rules, Stream};
+use leaving::Leaving;
 use rhythm_net::sparse::Sparse;
 use rhythm_net::{
     Accepted, ConnectionId, Datagram, DatagramId, Ended, Handler, Inbox, Link, Peer, Port, Time,
@@ -36,10 +38,8 @@ use std::time::Duration;
 const UNTAKEN_MAX: usize = 16 << 20;
 /// Bytes of a frame beside the longest item's.
 const BESIDE_ITEM: usize = 256 << 10;
-/// How long a node that leaves waits until others serve what it served, and have copies of all it
-/// has; and how long, when its workers have ended, until they have what was sent to them.
-const HANDED_OVER_WITHIN: Duration = Duration::from_secs(20);
-const COPIED_WITHIN: Duration = Duration::from_secs(10);
+/// How long a node that leaves waits, when its workers have ended, until others have what was sent
+/// to them.
 const DRAINED_WITHIN: Duration = Duration::from_secs(1);
 /// How often it is looked whether it may end.
 const END_EVERY: Duration = Duration::from_millis(5);
@@ -80,8 +80,8 @@ pub(super) struct Backbone {
 enum End {
     /// Not yet.
     Serves,
-    /// Since then it hands over what it serves.
-    Leaves(Time),
+    /// It hands over what it serves.
+    Leaves(Leaving),
     /// The workers were told to end.
     HasLeft,
     /// Since then they have, and what they sent is on its way.
@@ -289,11 +289,9 @@ impl Backbone {
     /// The next step of its end, if it is due.
     fn end(&mut self, now: Time) {
         self.end = match self.end {
-            End::Leaves(since) => {
-                let waited = now.since(since);
-                let is_over = waited >= HANDED_OVER_WITHIN
-                    || waited >= COPIED_WITHIN && self.node.has_handed_over();
-                if !self.node.has_left(now) && !is_over {
+            End::Leaves(ref mut leaving) => {
+                let (steps, is_free) = (self.node.walked(), self.node.has_handed_over());
+                if !leaving.is_over(steps, is_free, now) && !self.node.has_left(now) {
                     return;
                 }
                 if self.node.has_handed_over() {
@@ -473,6 +471,9 @@ impl rhythm_net::Worker for Backbone {
                 if is_awaited || !written.is_empty() {
                     node.written(Ticket { worker, number }, &written, local);
                 }
+                if let Some(second) = written.flushes_at() {
+                    node.flush_at(second);
+                }
                 for Forward {
                     number,
                     road,
@@ -486,7 +487,7 @@ impl rhythm_net::Worker for Backbone {
             RingOrder::News(news) => self.news(port, news),
             RingOrder::Leave if self.end == End::Serves => {
                 tracing::info!("this node leaves the ring");
-                self.end = End::Leaves(now);
+                self.end = End::Leaves(Leaving::new(self.node.walked(), now));
                 self.node.leave(now);
             }
             RingOrder::Leave => {}

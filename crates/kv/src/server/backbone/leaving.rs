@@ -1,0 +1,71 @@
+//! How long a node that leaves waits for others to serve what it served, and to have copies.
+
+use rhythm_net::Time;
+use std::time::Duration;
+
+/// How long, where nothing is sent to others nor looked through for them, it waits until they serve
+/// what it served. As long as something is, it waits: it may have the only copy.
+const STANDS_FOR: Duration = Duration::from_secs(20);
+/// How long it waits, when they do, until they have copies of all it has.
+const COPIED_WITHIN: Duration = Duration::from_secs(10);
+
+/// See the head of this file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Leaving {
+    /// How far its walks were, and when they last came further.
+    steps: u64,
+    moved_at: Time,
+    /// Since when others serve what it served.
+    handed_over_at: Option<Time>,
+}
+
+impl Leaving {
+    pub(super) fn new(steps: u64, now: Time) -> Leaving {
+        Leaving {
+            steps,
+            moved_at: now,
+            handed_over_at: None,
+        }
+    }
+
+    /// Whether it has waited for long enough, its walks being so far.
+    pub(super) fn is_over(&mut self, steps: u64, has_handed_over: bool, now: Time) -> bool {
+        if steps != self.steps {
+            (self.steps, self.moved_at) = (steps, now);
+        }
+        if has_handed_over {
+            let since = *self.handed_over_at.get_or_insert(now);
+            return now.since(since) >= COPIED_WITHIN;
+        }
+        self.handed_over_at = None;
+        now.since(self.moved_at) >= STANDS_FOR
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::from_nanos(1_000_000_000 * seconds)
+    }
+
+    #[test]
+    fn who_has_much_to_send_waits_until_it_is_sent() {
+        let mut leaving = Leaving::new(0, at(0));
+        for second in 1..100 {
+            assert!(!leaving.is_over(second, false, at(second)), "{second}");
+        }
+        assert!(!leaving.is_over(100, true, at(100)));
+        assert!(!leaving.is_over(100, true, at(109)));
+        assert!(leaving.is_over(100, true, at(110)));
+    }
+
+    #[test]
+    fn who_cannot_send_it_ends() {
+        let mut leaving = Leaving::new(7, at(0));
+        assert!(!leaving.is_over(8, false, at(19)));
+        assert!(!leaving.is_over(8, false, at(38)));
+        assert!(leaving.is_over(8, false, at(39)));
+    }
+}
