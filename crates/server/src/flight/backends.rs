@@ -389,17 +389,23 @@ impl Backends {
         self.waiting.clear();
         self.waiting
             .extend(all.filter_map(|key| Some((key, *self.pending.get(key)?))));
+        // Those that ask the same have one deadline: asked again they would be late by it, too.
+        let is_late = self.waiting.iter().any(|(_, it)| it.deadline <= now);
         // One that has moved without its texts cannot be asked again; another may have them.
         let is_whole = |(_, pending): &(Key, PendingQuery)| {
             let queries = &cohorts.pool.cohort(pending.context).queries;
             queries.is_whole(pending.query as usize)
         };
-        let Some(whole) = self.waiting.iter().position(is_whole) else {
+        let whole = self.waiting.iter().position(is_whole);
+        let Some(whole) = whole.filter(|_| !is_late) else {
+            let why: Failure = match is_late {
+                true => Cause::Late.into(),
+                false => LaneError::MemoryShort.into(),
+            };
             for (key, pending) in self.waiting.drain(..) {
                 self.pending.remove(key);
-                let why = Err(LaneError::MemoryShort.into());
                 let to = (&slot.settings, &*slot.metrics, &mut self.spared);
-                let is_complete = deliver(cohorts, to, &[pending], why, now);
+                let is_complete = deliver(cohorts, to, &[pending], Err(why), now);
                 self.complete.extend(is_complete);
             }
             return;
