@@ -134,10 +134,14 @@ impl Backends {
             known
                 .or_else(|| self.moved(at, settings))
                 .unwrap_or_else(|| {
+                    let mut backend = (self.make)(site, index);
+                    if let Some(service) = site.label() {
+                        backend.belongs_to(service);
+                    }
                     self.slots.insert(NamedBackend {
                         site: at,
                         settings: settings.clone(),
-                        backend: (self.make)(site, index),
+                        backend,
                         metrics: metrics.backend(&settings.name),
                         retries_counted: 0,
                         rows_said: Sparse::every(SAY_ROWS),
@@ -162,9 +166,15 @@ impl Backends {
 
     /// The names of backends lead elsewhere.
     pub(crate) fn relocate(&mut self, relocated: &[Relocated]) {
-        for Relocated { config, peers } in relocated {
+        for Relocated {
+            site,
+            config,
+            peers,
+        } in relocated
+        {
             for (_, slot) in self.slots.iter_mut() {
-                if slot.settings.config.as_ref() == Some(config) && slot.backend.relocate(peers) {
+                let is_it = slot.site == *site && slot.settings.config.as_ref() == Some(config);
+                if is_it && slot.backend.relocate(peers) {
                     slot.settings.peers.clone_from(peers);
                 }
             }
