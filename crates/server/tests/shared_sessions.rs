@@ -14,7 +14,8 @@ use rhythm_server::backend::{Backend, Batch, QueryAnswers, Tell};
 use rhythm_server::{ConnectionOwner, Handle, Server};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 const SETTINGS: &str = r#"
 [session]
@@ -99,6 +100,8 @@ enum Matter {
     Hangs,
     /// It answers each look-up with this.
     Says(String),
+    /// It answers the next look-up late, with what it had when it was asked, and is well then.
+    Late(Duration),
 }
 
 #[derive(Default)]
@@ -123,11 +126,13 @@ struct Store {
     answers: QueryAnswers,
     /// What is answered too late, and when.
     hangs: Vec<(Time, u64)>,
+    /// Records that are answered late, and when.
+    late: Vec<(Time, u64, Option<String>)>,
     has_news: bool,
 }
 
 impl Store {
-    fn carry_out(&mut self, words: &[String], key: u64, deadline: Time) {
+    fn carry_out(&mut self, words: &[String], key: u64, (now, deadline): (Time, Time)) {
         let mut kept = lock(&self.kept);
         let [verb, name, rest @ ..] = words else {
             panic!("{words:?} is no request");
@@ -151,6 +156,11 @@ impl Store {
             _ => {}
         }
         let known = kept.records.get(name).cloned();
+        if let (Matter::Late(by), "look") = (&kept.matter, &**verb) {
+            self.late.push((now + *by, key, known));
+            kept.matter = Matter::Nothing;
+            return;
+        }
         let changed = match &**verb {
             "look" => {
                 if let Some(record) = known {
@@ -173,7 +183,8 @@ impl Store {
 
 impl ConnectionOwner for Store {
     fn wake_at(&self) -> Option<Time> {
-        self.hangs.iter().map(|(at, _)| *at).min()
+        let late = self.late.iter().map(|(at, ..)| *at);
+        self.hangs.iter().map(|(at, _)| *at).chain(late).min()
     }
 
     fn tick(&mut self, _: &mut dyn Port, now: Time) {
@@ -184,18 +195,28 @@ impl ConnectionOwner for Store {
             let failure = LaneError::BackendTimeout.into();
             self.answers.push(key, Err(failure));
         }
+        let (due, rest) = self.late.drain(..).partition(|(at, ..)| *at <= now);
+        self.late = rest;
+        let due: Vec<(Time, u64, Option<String>)> = due;
+        for (_, key, record) in due {
+            if let Some(record) = record {
+                self.answers.cell(Cell::Text(record.as_bytes()));
+                self.answers.end_row();
+            }
+            self.answers.push(key, Ok(0));
+        }
         self.has_news = true;
     }
 }
 
 impl Backend for Store {
-    fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, _: Time) {
+    fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
         for ask in batch.asks {
             let mut words = Vec::new();
             batch.call.form.words(batch.arguments(ask), |word| {
                 words.push(String::from_utf8(word.to_vec()).expect("text"));
             });
-            self.carry_out(&words, ask.key, batch.deadline);
+            self.carry_out(&words, ask.key, (now, batch.deadline));
         }
         self.has_news = true;
     }
@@ -244,6 +265,7 @@ fn server_with(kept: &Shared, settings: &str) -> Handle {
             kept: kept.clone(),
             answers: QueryAnswers::default(),
             hangs: Vec::new(),
+            late: Vec::new(),
             has_news: false,
         })
     });
@@ -506,6 +528,43 @@ fn a_store_that_is_not_well_lets_nobody_in_and_nobody_is_told_what_is_not_so() {
     for server in [one, other] {
         stop(server);
     }
+}
+
+#[test]
+fn what_the_store_says_late_puts_nothing_back() {
+    let kept = Shared::default();
+    let refresh = Duration::from_millis(900);
+    let one = server_with(&kept, &SETTINGS.replace("300ms", "900ms"));
+    let mut ann = Browser::signed_in(&one, "user=7");
+    ann.token = ann.get(&one, "/token");
+    assert_eq!(ann.get(&one, "/me"), "7 [] 0Hello.");
+    // What is known of it is to be asked for again, which takes a while.
+    sleep(refresh);
+    let looks = asked(&kept, "look");
+    lock(&kept).matter = Matter::Late(Duration::from_millis(250));
+    let mut reader = client(&one);
+    let line = "GET /me HTTP/1.1\r\nHost: x\r\n";
+    reader.send(format!("{line}Cookie: sid={}\r\n\r\n", ann.id()));
+    eventually("it is asked for", || asked(&kept, "look") > looks);
+    // Meanwhile it is changed.
+    assert_eq!(ann.ask(&one, "POST /up", "").status, 200);
+    assert_eq!(reader.response(false).text(), "7 [] 1");
+    assert_eq!(ann.get(&one, "/me"), "7 [] 1");
+    stop(one);
+}
+
+#[test]
+fn a_sign_in_counts_when_the_store_has_it() {
+    let kept = Shared::default();
+    let one = server(&kept);
+    let sign_ins = |server: &Handle| server.metrics().worker(0).site(0).sign_ins.get();
+    lock(&kept).matter = Matter::Full;
+    assert_eq!(Browser::default().post(&one, "/in", "user=9"), 502);
+    assert_eq!(sign_ins(&one), 0);
+    lock(&kept).matter = Matter::Nothing;
+    Browser::signed_in(&one, "user=9");
+    assert_eq!(sign_ins(&one), 1);
+    stop(one);
 }
 
 #[test]

@@ -116,15 +116,29 @@ const LOOK_UP: &str = "+++\nroute = \"GET /item\"\n[params]\n\
     merge = true\n+++\n{% for f in found %}[{{ f.id }} {{ f.word }}]{% endfor %}";
 
 /// A database that answers queries with what they ask, as often as the key is; all at once where
-/// they are asked as one, but where one of them is `refused`; and where one is `lost`, all are.
+/// they are asked as one, but where one of them is `refused`; and where one is `lost`, all are, and
+/// likewise where one is `late`.
 struct Merging {
     answers: QueryAnswers,
+    /// What is told to be late then.
+    late: Vec<(Time, u64)>,
     /// How many queries each statement asked for.
     asked: Arc<Mutex<Vec<usize>>>,
     has_news: bool,
 }
 
-impl ConnectionOwner for Merging {}
+impl ConnectionOwner for Merging {
+    fn wake_at(&self) -> Option<Time> {
+        self.late.iter().map(|(at, _)| *at).min()
+    }
+
+    fn tick(&mut self, _: &mut dyn Port, _: Time) {
+        for (_, key) in self.late.drain(..) {
+            self.answers.push(key, Err(Cause::Late.into()));
+        }
+        self.has_news = true;
+    }
+}
 
 impl Backend for Merging {
     fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, _: Time) {
@@ -139,6 +153,10 @@ impl Backend for Merging {
             };
             if has(b"lost") {
                 self.answers.push(ask.key, Err(Cause::Lost(None).into()));
+                continue;
+            }
+            if has(b"late") {
+                self.late.push((batch.deadline, ask.key));
                 continue;
             }
             if has(b"refused") {
@@ -201,6 +219,7 @@ fn look_ups_of_a_cohort_are_asked_as_one() {
         parts.backends = Arc::new(move |_, _| {
             Box::new(Merging {
                 answers: QueryAnswers::default(),
+                late: Vec::new(),
                 asked: Arc::clone(&asked),
                 has_news: false,
             })
@@ -250,13 +269,16 @@ fn look_ups_of_a_cohort_are_asked_as_one() {
     ask(&[(1, "a"), (1, "refused"), (1, "a")], &[2, 1, 1]);
     assert_eq!(shared.shared.get() - before, 1);
     // Where the connection is lost that is the doing of none of them.
-    let lost = [(1, "a"), (2, "lost"), (3, "a")]
-        .map(|(id, word)| format!("GET /item?id={id}&word={word} HTTP/1.1\r\nHost: h\r\n\r\n"));
-    client.send(lost.concat());
-    asked.lock().unwrap().clear();
-    for _ in 0..3 {
-        assert_eq!(client.response(false).status, 502);
+    // Nor are they asked again where they are late, by when there is no time for it.
+    for (what, status) in [("lost", 502), ("late", 504)] {
+        let all = [(1, "a"), (2, what), (3, "a")]
+            .map(|(id, word)| format!("GET /item?id={id}&word={word} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        asked.lock().unwrap().clear();
+        client.send(all.concat());
+        for _ in 0..3 {
+            assert_eq!(client.response(false).status, status);
+        }
+        assert_eq!(*asked.lock().unwrap(), [3], "{what}");
     }
-    assert_eq!(*asked.lock().unwrap(), [3]);
     stop(server);
 }

@@ -237,10 +237,36 @@ impl SessionArray {
         found.map(|(_, user)| user)
     }
 
-    /// A session was in the store of all machines at this time.
+    /// A session was in the store of all machines at this time, if no later one is known.
     pub fn confirm(&self, id: &SessionId, at: Millis) {
+        self.of_shared(id, |shared, here| {
+            shared.confirm(here.slot, here.secret, at)
+        });
+    }
+
+    /// What a session keeps is changed here, and the store is told of that, which takes until then
+    /// at most: so long what the store says is older than what is here.
+    pub fn changes(&self, id: &SessionId, until: Millis) {
+        self.of_shared(id, |shared, here| shared.set(here.slot, here.secret, until));
+    }
+
+    /// The store has that change: at this time it has what is here, unless it is being changed
+    /// again.
+    pub fn changed(&self, id: &SessionId, until: Millis, at: Millis) {
+        self.of_shared(id, |shared, here| {
+            shared.replace(here.slot, here.secret, until, at)
+        });
+    }
+
+    /// What the store has of a session is not known: it is to be asked.
+    pub fn doubt(&self, id: &SessionId) {
+        self.of_shared(id, |shared, here| shared.set(here.slot, here.secret, 0));
+    }
+
+    /// Does something for a session that other machines have, too, if it is here.
+    fn of_shared(&self, id: &SessionId, act: impl FnOnce(&Shared, &SessionId)) {
         if let (Some(shared), Some(here)) = (&self.shared, self.here(id)) {
-            shared.confirm(here.slot, here.secret, at);
+            act(shared, &here);
         }
     }
 
@@ -278,7 +304,7 @@ impl SessionArray {
         self.shared.is_some()
     }
 
-    /// Whether a session was known to be in the store later than then.
+    /// Whether a session was known to be in the store later than then, or is as it will be there.
     pub fn is_confirmed(&self, id: &SessionId, since: Millis) -> bool {
         let confirmed = |shared: &Shared| {
             let here = self.here(id)?;
@@ -329,11 +355,14 @@ impl SessionArray {
             let ((is_expired, _), slot, seen) = oldest.filter(|_| count > most)?;
             // Else another thread has just ended it: others may be left that are too many.
             if self.slots[slot as usize].end(seen) {
-                if !is_expired {
-                    let secret = self.slots[slot as usize].secret();
-                    told(SessionId { slot, secret });
-                }
+                let secret = self.slots[slot as usize].secret();
                 self.forget(slot);
+                // What has expired here may be in use elsewhere.
+                if !is_expired {
+                    let id = SessionId { slot, secret };
+                    self.end(&id);
+                    told(id);
+                }
                 self.replaced.fetch_add(1, Ordering::Relaxed);
                 return Some(slot);
             }

@@ -23,6 +23,10 @@ const ENDED: usize = 1024;
 
 /// Bits of the secret beside a time.
 const TAG_BITS: u32 = 24;
+const TAG: u64 = (1 << TAG_BITS) - 1;
+
+/// Later times are this one: decades.
+const TIME_MAX: u64 = (1 << (u64::BITS - TAG_BITS)) - 2;
 
 /// See the module's text.
 pub(super) struct Shared {
@@ -99,17 +103,47 @@ impl Shared {
         self.end_of(secret).load(Ordering::SeqCst) == secret[0]
     }
 
-    /// The session of this secret was in the store at a time, in milliseconds.
+    /// The session of this secret was in the store at a time, in milliseconds, or later.
     pub(super) fn confirm(&self, slot: u32, secret: Secret, at: u64) {
-        let tag = secret[0] & ((1 << TAG_BITS) - 1);
-        let word = (at + 1) << TAG_BITS | tag;
-        self.confirmed[slot as usize].store(word, Ordering::Relaxed);
+        let confirmed = &self.confirmed[slot as usize];
+        let mut word = confirmed.load(Ordering::Relaxed);
+        while time_of(word, secret).is_none_or(|known| known < at) {
+            let new = word_of(at, secret);
+            match confirmed.compare_exchange(word, new, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The time at which it was there is this one, whatever it was before.
+    pub(super) fn set(&self, slot: u32, secret: Secret, at: u64) {
+        self.confirmed[slot as usize].store(word_of(at, secret), Ordering::Relaxed);
+    }
+
+    /// It is this one, if it was that.
+    pub(super) fn replace(&self, slot: u32, secret: Secret, was: u64, at: u64) {
+        let [was, new] = [was, at].map(|at| word_of(at, secret));
+        let confirmed = &self.confirmed[slot as usize];
+        let _ = confirmed.compare_exchange(was, new, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// When it was last known to be there, if it ever was.
     pub(super) fn confirmed(&self, slot: u32, secret: Secret) -> Option<u64> {
-        let word = self.confirmed[slot as usize].load(Ordering::Relaxed);
-        let is_its = (word ^ secret[0]) & ((1 << TAG_BITS) - 1) == 0;
-        (word >> TAG_BITS).checked_sub(1).filter(|_| is_its)
+        time_of(
+            self.confirmed[slot as usize].load(Ordering::Relaxed),
+            secret,
+        )
     }
+}
+
+/// The word of a time, for the session of this secret.
+fn word_of(at: u64, secret: Secret) -> u64 {
+    (at.min(TIME_MAX) + 1) << TAG_BITS | secret[0] & TAG
+}
+
+/// The time that a word has for the session of this secret, if it has one.
+fn time_of(word: u64, secret: Secret) -> Option<u64> {
+    let is_its = (word ^ secret[0]) & TAG == 0;
+    (word >> TAG_BITS).checked_sub(1).filter(|_| is_its)
 }

@@ -37,6 +37,7 @@ use rhythm_protocol::http::response::{
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// When the next line of the log may tell of a lane that failed: by page, stage and reason.
 pub(crate) type Failures = SparseByKind<(usize, usize, LaneError, Option<Cause>)>;
@@ -467,7 +468,11 @@ impl LaneAnswers<'_> {
             return self.refused(port, request, LaneError::BackendRefused);
         }
         let fields = self.site.service.pages[self.page].session_fields;
+        let store = self.site.service.session_store.as_ref();
         let asked = Asked {
+            store_timeout: store.map_or(Duration::ZERO, |store| {
+                self.site.settings.backends[store.backend].timeout
+            }),
             is_present: fields
                 .is_some_and(|fields| cohort.fields[usize::from(fields.present)].ints()[lane] != 0),
             stored,

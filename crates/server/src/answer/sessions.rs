@@ -22,6 +22,7 @@ use rhythm_net::{Client, Time};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where the random bits of session ids come from: the system's entropy in a server, a seed in a
 /// simulation.
@@ -75,9 +76,9 @@ pub(crate) struct ToKeep {
     pub(crate) writes: Vec<StoreWrite>,
     /// The session that began: it is over if the store does not have it.
     begun: Option<SessionId>,
-    /// The session that keeps something else: if the store does not have it, what it has is to be
-    /// asked for.
-    changed: Option<SessionId>,
+    /// The session that keeps something else, and until when the store may take for that: if it
+    /// does not have it, what it has is to be asked for.
+    changed: Option<(SessionId, Millis)>,
     /// Sessions that end: if the store does not know that, they go on.
     ended: Vec<SessionId>,
 }
@@ -94,6 +95,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) is_present: bool,
     /// Of which fields those are that [`Sessions::set`] was told of.
     pub(crate) stored: &'a StoredFields,
+    /// How long the store of all machines may take, if there is one.
+    pub(crate) store_timeout: Duration,
     /// Whom it is for; `None` where the client is gone.
     pub(crate) client: Option<Client>,
 }
@@ -201,11 +204,15 @@ impl Sessions {
     }
 
     /// The store has it. Not so where what was to be changed is not `there` any more: it has ended.
-    pub(crate) fn kept(&self, to_keep: &ToKeep, is_there: bool) {
-        if let Some(changed) = &to_keep.changed
-            && !is_there
-        {
-            self.array.destroy(changed);
+    pub(crate) fn kept(&self, to_keep: &ToKeep, is_there: bool, now: Time) {
+        self.metrics.sign_ins.add(to_keep.begun.is_some().into());
+        match &to_keep.changed {
+            // What was asked in the same millisecond may have been answered before.
+            Some((id, until)) if is_there => self.array.changed(id, *until, milliseconds(now) + 1),
+            Some((id, _)) => {
+                self.array.destroy(id);
+            }
+            None => {}
         }
     }
 
@@ -215,8 +222,8 @@ impl Sessions {
             self.array.destroy(begun);
         }
         to_keep.ended.iter().for_each(|id| self.array.go_on(id));
-        if let Some(changed) = &to_keep.changed {
-            self.array.confirm(changed, 0);
+        if let Some((changed, _)) = &to_keep.changed {
+            self.array.doubt(changed);
         }
     }
 
@@ -251,16 +258,30 @@ impl Sessions {
     ///
     /// # Errors
     /// There is no room for the session here, by which it would be known what else it keeps.
-    fn change_shared(&mut self, asked: &Asked<'_>, id: &SessionId) -> Result<(), Refused> {
+    fn change_shared(
+        &mut self,
+        asked: &Asked<'_>,
+        id: &SessionId,
+        now: Millis,
+    ) -> Result<(), Refused> {
         if self.changes.is_empty() || !asked.is_present {
             return Ok(());
         }
-        let here = self.array.here(id).ok_or(Refused::Full)?;
+        let Some(here) = self.array.here(id) else {
+            // Of one that has just ended there is nothing to keep.
+            return match self.array.has_ended(id) {
+                true => Ok(()),
+                false => Err(Refused::Full),
+            };
+        };
         // Else it has just ended.
         if let Some(user) = self.array.user_of(&here) {
+            let timeout = u64::try_from(asked.store_timeout.as_millis()).unwrap_or(u64::MAX);
+            let until = now.saturating_add(timeout.saturating_add(1));
+            self.array.changes(&here, until);
             self.keeps(What::Changes, &here, user, asked.stored);
             self.store(asked.stored, &here);
-            self.told.changed = Some(*id);
+            self.told.changed = Some((*id, until));
         }
         Ok(())
     }
@@ -321,7 +342,7 @@ impl Sessions {
         match asked.change {
             SessionChange::None => {
                 match asked.earlier {
-                    Some(session) if is_shared => self.change_shared(&asked, session)?,
+                    Some(session) if is_shared => self.change_shared(&asked, session, at)?,
                     Some(session) => self.store(asked.stored, session),
                     None => {}
                 }
@@ -345,12 +366,14 @@ impl Sessions {
                     self.array.end(earlier);
                     over.push(*earlier);
                 }
-                self.metrics.sign_ins.add(1);
                 self.store(asked.stored, &id);
                 if is_shared {
                     over.iter().for_each(|id| self.ends(id));
                     self.keeps(What::Begins, &id, user, asked.stored);
+                    // It counts when the store has it.
                     self.told.begun = Some(id);
+                } else {
+                    self.metrics.sign_ins.add(1);
                 }
                 Ok(Some(Cookie::Id(id)))
             }
@@ -392,7 +415,8 @@ pub(crate) fn milliseconds(now: Time) -> Millis {
 mod tests {
     use super::*;
     use crate::observe::metrics::{Metrics, SessionGauge};
-    use rhythm_engine::session::SignInRules;
+    use rhythm_engine::session::{SessionRules, SignInRules};
+    use rhythm_engine::settings::{StoredField, StoredKind};
     use std::net::Ipv4Addr;
 
     #[derive(Debug)]
@@ -404,18 +428,59 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_client_that_is_gone_gets_no_session() {
-        let array = Arc::new(SessionArray::new(4, 1_000));
-        let sign_ins = Arc::new(SignIns::new(SignInRules::NONE, 0));
+    /// Sessions in an array.
+    fn sessions(array: &Arc<SessionArray>) -> Sessions {
         let metrics = Metrics::new(1, Arc::default(), Box::new(NoGauge)).worker(0);
         let visitors = Visitors {
             sessions: array.clone(),
-            sign_ins,
+            sign_ins: Arc::new(SignIns::new(SignInRules::NONE, 0)),
             seal_key: 7,
         };
         let random = SharedRandom::new(Box::new(|| 7));
-        let mut sessions = Sessions::new(&visitors, random, metrics.site(0));
+        Sessions::new(&visitors, random, metrics.site(0))
+    }
+
+    #[test]
+    fn what_is_set_in_a_session_that_has_just_ended_is_nothing_to_keep() {
+        let rules = SessionRules {
+            is_shared: true,
+            ..SessionRules::new(4, 1_000)
+        };
+        let array = Arc::new(SessionArray::with(rules));
+        let mut sessions = sessions(&array);
+        let level = StoredField {
+            name: "level".to_owned(),
+            kind: StoredKind::Int,
+        };
+        let stored = StoredFields::new(vec![level], 4);
+        let id = array.create(42, 1 << 64 | 1, 0).expect("there is room");
+        let set = |sessions: &mut Sessions, id: &SessionId| {
+            sessions.begin();
+            sessions.set(&stored, 0, b"7").expect("it fits");
+            let asked = Asked {
+                change: SessionChange::None,
+                earlier: Some(id),
+                is_new: false,
+                is_present: true,
+                stored: &stored,
+                store_timeout: Duration::from_secs(1),
+                client: Some(Client::Unix),
+            };
+            let outcome = sessions.change(asked, Time::ZERO).map(|_| ());
+            (outcome, sessions.take_to_keep().is_some())
+        };
+        assert_eq!(set(&mut sessions, &id), (Ok(()), true));
+        assert!(array.end(&id));
+        assert_eq!(set(&mut sessions, &id), (Ok(()), false));
+        // Of one that there was no room for nothing is known.
+        let foreign = SessionId::of_nobody(3 << 64 | 3);
+        assert_eq!(set(&mut sessions, &foreign), (Err(Refused::Full), false));
+    }
+
+    #[test]
+    fn a_client_that_is_gone_gets_no_session() {
+        let array = Arc::new(SessionArray::new(4, 1_000));
+        let mut sessions = sessions(&array);
         let stored = StoredFields::new(Vec::new(), 4);
         let here = Client::At((Ipv4Addr::LOCALHOST, 4711).into());
         for (client, live) in [(None, 0), (Some(here), 1), (Some(Client::Unix), 2)] {
@@ -425,6 +490,7 @@ mod tests {
                 is_new: false,
                 is_present: false,
                 stored: &stored,
+                store_timeout: Duration::ZERO,
                 client,
             };
             let cookie = sessions.change(asked, Time::ZERO);

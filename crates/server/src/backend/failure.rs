@@ -164,7 +164,7 @@ impl fmt::Display for Cause {
             Cause::Status(status) => return write!(f, "it answered with status {status}"),
             Cause::LeftAlone => "it failed of late, and is left alone for now",
             Cause::TooMany => {
-                "too many requests to it are under way, of all or of one user \
+                "too many requests to it, or bytes of them, are under way, of all or of one user \
                  (`calls_per_user_max`)"
             }
             Cause::Overload => "more is asked of it than it answers in time",

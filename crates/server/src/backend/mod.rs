@@ -149,6 +149,12 @@ pub trait Backend: ConnectionOwner {
         None
     }
 
+    /// It is that of the service of this label, of those that are served beside each other: for the
+    /// log.
+    fn belongs_to(&mut self, service: &str) {
+        let _ = service;
+    }
+
     /// Takes a batch over. Each of its queries is told of by [`Backend::poll`] exactly once, at
     /// the latest soon after the batch's deadline, also where it is refused. Never called on an
     /// embedded backend.

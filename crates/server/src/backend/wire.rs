@@ -145,6 +145,12 @@ pub trait Wire {
         let _ = (connection, out);
     }
 
+    /// The oldest query was not answered in time: the connection is given up. Only where answers
+    /// come in order.
+    fn was_late(&mut self, connection: &Self::Connection, awaited: &Awaited) {
+        let _ = (connection, awaited);
+    }
+
     /// The connection ended in order: what this completes, if anything.
     fn finish(
         &mut self,

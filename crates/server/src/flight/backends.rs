@@ -134,10 +134,14 @@ impl Backends {
             known
                 .or_else(|| self.moved(at, settings))
                 .unwrap_or_else(|| {
+                    let mut backend = (self.make)(site, index);
+                    if let Some(service) = site.label() {
+                        backend.belongs_to(service);
+                    }
                     self.slots.insert(NamedBackend {
                         site: at,
                         settings: settings.clone(),
-                        backend: (self.make)(site, index),
+                        backend,
                         metrics: metrics.backend(&settings.name),
                         retries_counted: 0,
                         rows_said: Sparse::every(SAY_ROWS),
@@ -162,9 +166,15 @@ impl Backends {
 
     /// The names of backends lead elsewhere.
     pub(crate) fn relocate(&mut self, relocated: &[Relocated]) {
-        for Relocated { config, peers } in relocated {
+        for Relocated {
+            site,
+            config,
+            peers,
+        } in relocated
+        {
             for (_, slot) in self.slots.iter_mut() {
-                if slot.settings.config.as_ref() == Some(config) && slot.backend.relocate(peers) {
+                let is_it = slot.site == *site && slot.settings.config.as_ref() == Some(config);
+                if is_it && slot.backend.relocate(peers) {
                     slot.settings.peers.clone_from(peers);
                 }
             }
@@ -389,17 +399,23 @@ impl Backends {
         self.waiting.clear();
         self.waiting
             .extend(all.filter_map(|key| Some((key, *self.pending.get(key)?))));
+        // Those that ask the same have one deadline: asked again they would be late by it, too.
+        let is_late = self.waiting.iter().any(|(_, it)| it.deadline <= now);
         // One that has moved without its texts cannot be asked again; another may have them.
         let is_whole = |(_, pending): &(Key, PendingQuery)| {
             let queries = &cohorts.pool.cohort(pending.context).queries;
             queries.is_whole(pending.query as usize)
         };
-        let Some(whole) = self.waiting.iter().position(is_whole) else {
+        let whole = self.waiting.iter().position(is_whole);
+        let Some(whole) = whole.filter(|_| !is_late) else {
+            let why: Failure = match is_late {
+                true => Cause::Late.into(),
+                false => LaneError::MemoryShort.into(),
+            };
             for (key, pending) in self.waiting.drain(..) {
                 self.pending.remove(key);
-                let why = Err(LaneError::MemoryShort.into());
                 let to = (&slot.settings, &*slot.metrics, &mut self.spared);
-                let is_complete = deliver(cohorts, to, &[pending], why, now);
+                let is_complete = deliver(cohorts, to, &[pending], Err(why), now);
                 self.complete.extend(is_complete);
             }
             return;

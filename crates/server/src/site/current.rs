@@ -51,7 +51,8 @@ impl Current {
         let relocated = self.relocated.lock();
         let mut relocated = relocated.unwrap_or_else(PoisonError::into_inner);
         let mut new = Vec::new();
-        for ((site, before), config) in (sites.all().iter().zip(before.all())).zip(&mut *configs) {
+        let all = sites.all().iter().zip(before.all()).zip(&mut *configs);
+        for (index, ((site, before), config)) in all.enumerate() {
             if Arc::ptr_eq(site, before) {
                 continue;
             }
@@ -64,7 +65,7 @@ impl Current {
                 );
             }
             // Its names were looked up as it was loaded.
-            relocated.retain(|known| !before.service().backends.contains(&known.config));
+            relocated.retain(|known| known.site != index);
             new.push((site.clone(), kept));
         }
         *before = sites;
@@ -81,7 +82,10 @@ impl Current {
     pub(crate) fn relocate(&self, relocated: &[Relocated]) {
         let all = self.relocated.lock();
         let mut all = all.unwrap_or_else(PoisonError::into_inner);
-        all.retain(|known| relocated.iter().all(|new| new.config != known.config));
+        let is_same = |new: &Relocated, known: &Relocated| {
+            (new.site, &new.config) == (known.site, &known.config)
+        };
+        all.retain(|known| !relocated.iter().any(|new| is_same(new, known)));
         all.extend_from_slice(relocated);
     }
 
@@ -97,5 +101,59 @@ impl Current {
             drain.hasten(now);
         }
         *drain.get_or_insert_with(|| Drain::begin(options, now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::kinds;
+    use crate::site::SiteSettings;
+    use crate::site::statics::Statics;
+    use rhythm_engine::compile::compile;
+    use rhythm_engine::source::Sources;
+    use rhythm_net::Peer;
+
+    /// A site of this name, whose backend is asked by a name.
+    fn site(name: &str) -> Arc<Site> {
+        let settings = "[backend.db]\nkind = \"besim\"\nurl = \"http://db.test:81/besim\"\n";
+        let files = [("service.toml".to_owned(), settings.to_owned())];
+        let sources = Sources {
+            files: files.into(),
+            ..Sources::default()
+        };
+        let service = compile(&sources, &kinds()).expect("it is sound");
+        let settings = SiteSettings {
+            label: Some(name.to_owned()),
+            names: vec![name.to_owned()],
+            ..SiteSettings::of(&service)
+        };
+        let statics = Statics::new("/static/", Vec::new());
+        Arc::new(Site::new(Arc::new(service), statics, settings).expect("it is sound"))
+    }
+
+    #[test]
+    fn a_reload_of_one_site_leaves_anothers_backend_where_it_is_now() {
+        let [bank, shop] = ["bank.test", "shop.test"].map(site);
+        let sites = |shop: Arc<Site>| {
+            let all = Sites::new(vec![bank.clone(), shop]);
+            Arc::new(all.expect("they are told apart"))
+        };
+        let current = Current::new(sites(shop.clone()));
+        let at = |site: usize, address: &str| Relocated {
+            site,
+            config: bank.service().backends[0].clone(),
+            peers: vec![Peer::tcp("db.test", address.parse().expect("an address"))],
+        };
+        let [of_bank, of_shop] = [at(0, "192.0.2.7:81"), at(1, "192.0.2.7:81")];
+        current.relocate(&[of_bank.clone(), of_shop.clone()]);
+        assert_eq!(current.relocated(), [of_bank.clone(), of_shop]);
+        // Each moves by itself.
+        let later = at(1, "192.0.2.8:81");
+        current.relocate(std::slice::from_ref(&later));
+        assert_eq!(current.relocated(), [of_bank.clone(), later]);
+        // Where those of one are was found as it was loaded.
+        current.reload(sites(site("shop.test")));
+        assert_eq!(current.relocated(), [of_bank]);
     }
 }

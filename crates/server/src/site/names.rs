@@ -29,6 +29,9 @@ const FAILING_EVERY: Duration = Duration::from_secs(1);
 /// A backend that is elsewhere than it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relocated {
+    /// Whose it is of the sites that are served beside each other, by its index: others may say the
+    /// same of theirs.
+    pub site: usize,
     /// What service.toml says of it.
     pub config: BackendConfig,
     /// Where it is.
@@ -95,7 +98,7 @@ impl BackendNames {
             };
             if now.saturating_duration_since(backend.looked_up) >= every {
                 backend.looked_up = now;
-                relocated.extend(backend.look_up(&mut self.resolver));
+                relocated.extend(backend.look_up(index, &mut self.resolver));
             }
         }
         relocated
@@ -129,8 +132,8 @@ fn name_of(peer: &Peer) -> Option<(&str, u16)> {
 }
 
 impl Named {
-    /// Where it is now, if that is elsewhere.
-    fn look_up(&mut self, resolver: &mut Resolver) -> Option<Relocated> {
+    /// Where it is now, if that is elsewhere; it is that site's.
+    fn look_up(&mut self, site: usize, resolver: &mut Resolver) -> Option<Relocated> {
         let (name, port) = self.peers.iter().find_map(name_of)?;
         let backend = &*self.config.name;
         let found = resolver(name, port).and_then(|found| match found.is_empty() {
@@ -178,6 +181,7 @@ impl Named {
         );
         self.peers.clone_from(&peers);
         Some(Relocated {
+            site,
             config: self.config.clone(),
             peers,
         })
@@ -281,7 +285,7 @@ mod tests {
 
     /// The backends that are elsewhere, and where.
     fn told(relocated: &[Relocated]) -> Vec<(String, Vec<String>)> {
-        let told = relocated.iter().map(|Relocated { config, peers }| {
+        let told = relocated.iter().map(|Relocated { config, peers, .. }| {
             let peers = peers.iter().map(Peer::to_string).collect();
             (config.name.clone(), peers)
         });

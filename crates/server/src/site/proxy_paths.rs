@@ -38,9 +38,9 @@ impl ProxyPaths {
         (self.patterns).sort_by(|(one, _), (other, _)| one.specificity(other));
     }
 
-    /// The route that a path has, given as it was sent, which nothing here answers. `is_page` says
-    /// whether something here answers another, given decoded.
-    pub(super) fn find(&self, path: &[u8], is_page: impl FnOnce(&[u8]) -> bool) -> ProxyFound {
+    /// The route that a path has, given as it was sent, which nothing here answers. `is_here` says
+    /// whether something here answers another, given as its segments, decoded.
+    pub(super) fn find(&self, path: &[u8], is_here: impl FnOnce(&[&[u8]]) -> bool) -> ProxyFound {
         if self.patterns.is_empty() || !path.starts_with(b"/") {
             return ProxyFound::Nothing;
         }
@@ -65,8 +65,8 @@ impl ProxyPaths {
             return ProxyFound::Unclear;
         }
         let is_read_alike = all.eq(other.iter().copied());
-        let leads_alike = is_read_alike
-            || self.of(other.iter().copied()) == Some(found) && !is_page(&joined(&other));
+        let leads_alike =
+            is_read_alike || self.of(other.iter().copied()) == Some(found) && !is_here(&other);
         match leads_alike {
             true => ProxyFound::Proxy(found),
             false => ProxyFound::Unclear,
@@ -96,14 +96,6 @@ fn loosely<'a>(segments: impl Iterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
     all
 }
 
-fn joined(segments: &[&[u8]]) -> Vec<u8> {
-    segments.iter().fold(Vec::new(), |mut path, segment| {
-        path.push(b'/');
-        path.extend_from_slice(segment);
-        path
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,7 +105,7 @@ mod tests {
         for (index, pattern) in (0..).zip(patterns) {
             paths.add(&pattern.parse().expect("a pattern"), index);
         }
-        paths.find(path.as_bytes(), |path| path == b"/page")
+        paths.find(path.as_bytes(), |path| path == [b"page"])
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! are looked up first, in a table made for that. What is left, paths with escapes in them and
 //! routes with parameters, is decoded segment by segment and compared.
 
+#[cfg(test)]
+mod tests;
+
 use super::proxy_paths::{ProxyFound, ProxyPaths};
 use rhythm_engine::program::{Route, Segment};
 use rhythm_engine::settings::ProxyPattern;
@@ -53,6 +56,18 @@ impl Captures {
     /// The value of parameter `index`.
     pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
         self.path.get(self.segments.get(index)?.clone())
+    }
+
+    /// A path of these segments, decoded.
+    fn of<'s>(segments: impl IntoIterator<Item = &'s [u8]>) -> Captures {
+        let mut captures = Captures::default();
+        for segment in segments {
+            captures.path.push(b'/');
+            let start = captures.path.len();
+            captures.path.extend_from_slice(segment);
+            captures.segments.push(start..captures.path.len());
+        }
+        captures
     }
 
     /// Decodes a path as it was sent. Whether that is one.
@@ -154,7 +169,8 @@ pub(crate) fn found_by<'r>(routes: &'r [Route], line: &[u8]) -> Option<&'r Route
         _ => captures.fit(&route.segments),
     };
     let all = routes.iter().filter(is_by).filter(is_at);
-    all.min_by_key(|route| rank(&route.segments))
+    // Of two alike the one of HEAD itself goes before that of GET.
+    all.min_by_key(|route| (rank(&route.segments), route.method.as_bytes() != method))
 }
 
 /// The routes of a site.
@@ -252,9 +268,10 @@ impl Routes {
     /// The route to another server that a path has, given as it was sent, which nothing here
     /// answers by this method.
     pub(crate) fn find_proxy(&self, method: Method, path: &[u8]) -> ProxyFound {
-        self.proxies.find(path, |path| {
-            let resource = self.decoded.get(path);
-            resource.is_some_and(|index| self.resources[*index as usize].target(method).is_some())
+        self.proxies.find(path, |segments| {
+            let other = Captures::of(segments.iter().copied());
+            let is_of_host = || self.find_host(&other.path) != self.find_host(path);
+            matches!(self.at(method, &other), Found::Target(..)) || is_of_host()
         })
     }
 
@@ -275,10 +292,12 @@ impl Routes {
     pub(crate) fn find(&self, method: Method, path: &[u8], captures: &mut Captures) -> Found<'_> {
         if let Some(index) = self.raw.get(path) {
             let resource = &self.resources[index as usize];
-            return match resource.target(method) {
-                Some(target) => Found::Target(target, None),
-                None => Found::OtherMethod(&resource.allow),
-            };
+            match resource.target(method) {
+                Some(target) => return Found::Target(target, None),
+                None if self.patterns.is_empty() => return Found::OtherMethod(&resource.allow),
+                // A route with parameters may have its method.
+                None => {}
+            }
         }
         self.find_decoded(method, path, captures)
     }
@@ -296,29 +315,39 @@ impl Routes {
         if !captures.decode(path) {
             return self.find_host(path);
         }
+        match self.at(method, captures) {
+            Found::Nothing => self.find_host(path),
+            Found::Target(target, Some(id)) => {
+                let mut wanted = self.patterns[id].segments.iter();
+                let is_param = |_: &Range<usize>| matches!(wanted.next(), Some(Segment::Param(_)));
+                captures.segments.retain(is_param);
+                Found::Target(target, Some(id))
+            }
+            found => found,
+        }
+    }
+
+    /// What has a path, given decoded, but for hosts.
+    fn at(&self, method: Method, path: &Captures) -> Found<'_> {
         let mut other_method = None;
-        let is_split_alike = captures.segments().all(|segment| !segment.contains(&b'/'));
-        if is_split_alike && let Some(&index) = self.decoded.get(&captures.path) {
+        let is_split_alike = path.segments().all(|segment| !segment.contains(&b'/'));
+        if is_split_alike && let Some(&index) = self.decoded.get(&path.path) {
             let resource = &self.resources[index as usize];
             match resource.target(method) {
                 Some(target) => return Found::Target(target, None),
                 None => other_method = Some(resource.allow.as_str()),
             }
         }
-        for (id, pattern) in self.patterns.iter().enumerate() {
-            if !captures.fit(&pattern.segments) {
-                continue;
+        let patterns = self.patterns.iter().enumerate();
+        for (id, pattern) in patterns.filter(|(_, pattern)| path.fit(&pattern.segments)) {
+            match pattern.resource.target(method) {
+                Some(target) => return Found::Target(target, Some(id)),
+                None => {
+                    other_method.get_or_insert(pattern.resource.allow.as_str());
+                }
             }
-            let Some(target) = pattern.resource.target(method) else {
-                other_method.get_or_insert(pattern.resource.allow.as_str());
-                continue;
-            };
-            let mut wanted = pattern.segments.iter();
-            let is_param = |_: &Range<usize>| matches!(wanted.next(), Some(Segment::Param(_)));
-            captures.segments.retain(is_param);
-            return Found::Target(target, Some(id));
         }
-        other_method.map_or_else(|| self.find_host(path), Found::OtherMethod)
+        other_method.map_or(Found::Nothing, Found::OtherMethod)
     }
 }
 
@@ -398,178 +427,4 @@ fn hash(key: &[u8]) -> u64 {
     last[..rest.len()].copy_from_slice(rest);
     mix(u64::from_le_bytes(last));
     state
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn route(method: &str, path: &str) -> Route {
-        let segments = (path.split('/').skip(1))
-            .map(|segment| match segment.strip_prefix('{') {
-                Some(name) => Segment::Param(name.trim_end_matches('}').to_owned()),
-                None => Segment::Literal(segment.to_owned()),
-            })
-            .collect();
-        Route {
-            method: method.to_owned(),
-            segments,
-        }
-    }
-
-    fn routes(list: &[(&str, &str)]) -> Routes {
-        let mut routes = Routes::default();
-        for (index, (method, path)) in list.iter().enumerate() {
-            routes
-                .add_route(&route(method, path), Target::Page(index as u32))
-                .unwrap();
-        }
-        routes
-    }
-
-    fn find(routes: &Routes, method: Method, path: &str) -> (Option<u32>, String) {
-        let mut captures = Captures::default();
-        match routes.find(method, path.as_bytes(), &mut captures) {
-            Found::Target(Target::Page(page), pattern) => {
-                let values: Vec<String> = (0..routes.names(pattern).len())
-                    .map(|index| String::from_utf8_lossy(captures.get(index).unwrap()).into())
-                    .collect();
-                (Some(page), values.join("|"))
-            }
-            Found::Target(..) => unreachable!("only pages here"),
-            Found::OtherMethod(allow) => (None, allow.to_owned()),
-            Found::Nothing => (None, String::new()),
-        }
-    }
-
-    #[test]
-    fn the_route_of_a_line_is_the_one_that_was_found() {
-        let of_page = [
-            ("GET", "/"),
-            ("GET", "/a/{id}"),
-            ("GET", "/a/new"),
-            ("POST", "/a/{id}"),
-            ("GET", "/{x}/new"),
-        ];
-        let all = of_page.map(|(method, path)| route(method, path));
-        for (line, wanted) in [
-            ("GET / HTTP/1.1", Some(0)),
-            ("GET /?a=/a/new HTTP/1.1", Some(0)),
-            ("GET /a/7?b HTTP/2.0", Some(1)),
-            ("HEAD /a/%6eew HTTP/1.1", Some(2)),
-            ("POST /a/new HTTP/1.1", Some(3)),
-            ("GET /b/new HTTP/1.1", Some(4)),
-            ("PUT /a/7 HTTP/1.1", None),
-            ("GET /a/ HTTP/1.1", None),
-            ("GET http://h/a/7 HTTP/1.1", None),
-            ("GET /a/%zz HTTP/1.1", None),
-            ("", None),
-        ] {
-            let found = found_by(&all, line.as_bytes());
-            let wanted = wanted.map(|index: usize| &all[index]);
-            assert!(found == wanted, "{line}: {found:?}");
-        }
-    }
-
-    #[test]
-    fn finds_literal_paths_by_method() {
-        let routes = routes(&[
-            ("GET", "/"),
-            ("GET", "/a.php"),
-            ("POST", "/a.php"),
-            ("GET", "/a b"),
-        ]);
-        assert_eq!(find(&routes, Method::Get, "/").0, Some(0));
-        assert_eq!(find(&routes, Method::Head, "/a.php").0, Some(1));
-        assert_eq!(find(&routes, Method::Post, "/a.php").0, Some(2));
-        assert_eq!(find(&routes, Method::Post, "/").1, "GET, HEAD, OPTIONS");
-        assert_eq!(
-            find(&routes, Method::Put, "/a.php").1,
-            "GET, HEAD, OPTIONS, POST"
-        );
-        assert_eq!(find(&routes, Method::Get, "/a%20b").0, Some(3));
-        assert_eq!(find(&routes, Method::Get, "/%61.php").0, Some(1));
-        for path in ["/a", "/a.php/", "//", "/a.php%2f", "/%zz", "*"] {
-            assert_eq!(
-                find(&routes, Method::Get, path),
-                (None, String::new()),
-                "{path}"
-            );
-        }
-    }
-
-    #[test]
-    fn many_paths_are_added_in_time_that_grows_with_them() {
-        const PATHS: u32 = 10_000;
-        let path = |index: u32| format!("/files/{index}");
-        let mut table = RawTable::default();
-        for index in 0..PATHS {
-            table.insert(path(index).as_bytes(), index);
-            assert!(table.keys.len() * 2 <= table.places.len());
-        }
-        table.insert(path(7).as_bytes(), 8);
-        assert!(table.placed <= 3 * PATHS as usize, "{} times", table.placed);
-        for index in 0..PATHS {
-            assert_eq!(table.get(path(index).as_bytes()), Some(index));
-        }
-        assert_eq!(table.get(path(PATHS).as_bytes()), None);
-    }
-
-    #[test]
-    fn hosts_get_what_is_below_their_path_and_nothing_else() {
-        let mut routes = routes(&[("GET", "/a/page"), ("GET", "/a/{b}/c")]);
-        for (index, path) in (0..).zip(["/a", "/a/deep/", "/b/", "/a"]) {
-            routes.add_host(path.as_bytes(), index);
-        }
-        let host = |path: &str| {
-            let found = routes.find(Method::Post, path.as_bytes(), &mut Captures::default());
-            match found {
-                Found::Target(Target::Host(host), None) => Some(host),
-                Found::OtherMethod(_) | Found::Nothing => None,
-                found => panic!("{path} is {found:?}"),
-            }
-        };
-        for path in ["/a", "/a/", "/a/x%2f", "/a/%zz", "/a/deeper", "/a//"] {
-            assert_eq!(host(path), Some(0), "{path}");
-        }
-        assert_eq!(host("/a/deep/c/d"), Some(1));
-        assert_eq!((host("/b"), host("/b/c")), (Some(2), Some(2)));
-        // Pages have their paths for themselves, whatever the method.
-        for path in ["/", "/ab", "/bc", "/a/page", "/a/x/c", "*"] {
-            assert_eq!(host(path), None, "{path}");
-        }
-        routes.add_host(b"/", 4);
-        assert_eq!(
-            find_target(&routes, "/ab"),
-            Found::Target(Target::Host(4), None)
-        );
-        assert_eq!(find_target(&routes, "*"), Found::Nothing);
-    }
-
-    fn find_target<'r>(routes: &'r Routes, path: &str) -> Found<'r> {
-        routes.find(Method::Get, path.as_bytes(), &mut Captures::default())
-    }
-
-    #[test]
-    fn literal_segments_go_before_parameters() {
-        let list = [
-            ("GET", "/u/{id}/x"),
-            ("GET", "/u/me/x"),
-            ("PUT", "/u/{id}/x"),
-            ("GET", "/{a}/{b}"),
-        ];
-        let routes = routes(&list);
-        assert_eq!(
-            find(&routes, Method::Get, "/u/7%2f8/x"),
-            (Some(0), "7/8".into())
-        );
-        assert_eq!(find(&routes, Method::Get, "/u/me/x").0, Some(1));
-        assert_eq!(find(&routes, Method::Put, "/u/9/x"), (Some(2), "9".into()));
-        assert_eq!(
-            find(&routes, Method::Delete, "/u/9/x").1,
-            "GET, HEAD, OPTIONS, PUT"
-        );
-        assert_eq!(find(&routes, Method::Get, "/v/w"), (Some(3), "v|w".into()));
-        assert_eq!(find(&routes, Method::Get, "/v/"), (None, String::new()));
-    }
 }

@@ -121,3 +121,61 @@ fn what_has_ended_here_is_not_brought_back_by_what_was_asked_before() {
     let other = SessionId::new(0, random(3));
     assert!(array.adopt(&other, 3, 3).is_some() && !array.has_ended(&other));
 }
+
+#[test]
+fn what_has_ended_for_another_is_not_brought_back_either() {
+    let array = SessionArray::with(SessionRules {
+        per_user_max: NonZeroU32::new(1),
+        ..shared(8)
+    });
+    let foreign = SessionId::new(3, random(1));
+    assert!(array.adopt(&foreign, 7, 0).is_some());
+    let mut ended = Vec::new();
+    let mut end = |id: SessionId| ended.push(id);
+    let own = array.create_for(7, random(2), 0, &mut end).unwrap();
+    let [ended] = ended[..] else {
+        panic!("it has one");
+    };
+    // The store has answered what was asked of it before.
+    array.adopt(&foreign, 7, 1);
+    assert!(array.has_ended(&foreign) && !array.has_ended(&own));
+    assert_eq!((array.lookup(&foreign, 1), array.live()), (None, 1));
+    // It does not take the end.
+    array.go_on(&ended);
+    assert!(array.adopt(&foreign, 7, 2).is_some() && !array.has_ended(&foreign));
+    // What has expired here may go on elsewhere.
+    let late = 10 * EXACT;
+    array.create(7, random(3), late).unwrap();
+    assert!(!array.has_ended(&foreign) && !array.has_ended(&own));
+}
+
+#[test]
+fn what_is_changed_here_is_newer_than_what_was_asked_for_before() {
+    let array = SessionArray::with(shared(4));
+    let id = array.adopt(&SessionId::new(3, random(1)), 7, 0).unwrap();
+    array.confirm(&id, 10);
+    array.confirm(&id, 5);
+    assert!(
+        array.is_confirmed(&id, 9),
+        "no look-up that is late makes it older"
+    );
+    array.changes(&id, 110);
+    array.confirm(&id, 20);
+    assert!(
+        array.is_confirmed(&id, 109),
+        "the store may not have it yet"
+    );
+    array.changed(&id, 110, 31);
+    assert!(array.is_confirmed(&id, 30) && !array.is_confirmed(&id, 31));
+    // Of two changes the later counts.
+    array.changes(&id, 140);
+    array.changes(&id, 150);
+    array.changed(&id, 140, 45);
+    assert!(array.is_confirmed(&id, 149));
+    array.changed(&id, 150, 50);
+    assert!(!array.is_confirmed(&id, 50));
+    array.doubt(&id);
+    assert!(!array.is_confirmed(&id, 0));
+    array.changes(&id, u64::MAX);
+    assert!(array.is_confirmed(&id, 1 << 39));
+}

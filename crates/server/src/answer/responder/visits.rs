@@ -158,8 +158,14 @@ impl Responder {
                 continue;
             }
             if let Some(here) = here {
-                array.confirm(&here, u64::try_from(asked - 1).unwrap_or_default());
-                stored.write_all(&here, &self.words, || array.has(&here));
+                let asked = u64::try_from(asked - 1).unwrap_or_default();
+                array.confirm(&here, asked);
+                // What was set here since, or asked for later, is newer than this.
+                let is_newer = || array.is_confirmed(&here, asked);
+                stored.write_all(&here, &self.words, || array.has(&here) && !is_newer());
+                if is_newer() {
+                    stored.read(&here, &mut self.words);
+                }
             }
             cohort.fields[usize::from(fields.present)].set_int(lane, 1);
             cohort.fields[usize::from(fields.user)].set_int(lane, user);
@@ -185,7 +191,7 @@ impl Responder {
         };
         let sessions = &self.sessions[held.of.site_index];
         match held.failure {
-            None => sessions.kept(&held.to_keep, held.is_there),
+            None => sessions.kept(&held.to_keep, held.is_there, now),
             Some(_) => sessions.not_kept(&held.to_keep),
         }
         let Parts {

@@ -40,6 +40,7 @@ use super::super::asked::CallNumber;
 use super::super::awaited::Taken;
 use super::super::failure::Cause;
 use news::Failing;
+pub(super) use news::Named;
 use outcomes::Outcomes;
 use rhythm_net::Time;
 use std::io::ErrorKind;
@@ -88,8 +89,8 @@ enum State {
 /// A circuit breaker.
 #[derive(Debug)]
 pub(super) struct Circuit {
-    /// The backend's name.
-    name: Box<str>,
+    /// Whose it is.
+    named: Named,
     options: CircuitOptions,
     state: State,
     /// Nobody has asked since, and that was long ago.
@@ -104,7 +105,10 @@ pub(super) struct Circuit {
 impl Circuit {
     pub(super) fn new(name: &str, options: CircuitOptions) -> Circuit {
         Circuit {
-            name: name.into(),
+            named: Named {
+                service: None,
+                backend: name.into(),
+            },
             options,
             state: State::Closed,
             is_calm: false,
@@ -112,6 +116,16 @@ impl Circuit {
             outcomes: Outcomes::none(Time::ZERO),
             unreachable: 0,
         }
+    }
+
+    /// The backend is that of the service of this label.
+    pub(super) fn belongs_to(&mut self, service: &str) {
+        self.named.service = Some(service.into());
+    }
+
+    /// Whose it is.
+    pub(super) fn named(&self) -> &Named {
+        &self.named
     }
 
     /// Whether a query of this one, by this call, may go. After the cool-down some may, as trials.
@@ -161,7 +175,9 @@ impl Circuit {
         // What the last trials told counts: of the calls that fail more come at once.
         self.state = State::Closed;
         if self.failing.take().is_some_and(Failing::end) {
-            tracing::info!(backend = &*self.name, "the backend answers again");
+            let Named { service, backend } = &self.named;
+            let service = service.as_deref();
+            tracing::info!(service, backend = &**backend, "the backend answers again");
         }
     }
 
@@ -218,11 +234,13 @@ impl Circuit {
         if self.failing.is_some() {
             return;
         }
-        let (failing, is_first) = Failing::begin(&self.name);
+        let (failing, is_first) = Failing::begin(&self.named);
         self.failing = Some(failing);
         if is_first {
+            let Named { service, backend } = &self.named;
             tracing::warn!(
-                backend = &*self.name,
+                service = service.as_deref(),
+                backend = &**backend,
                 cause = cause.to_string(),
                 cure = cause.cure(),
                 "the backend fails: its requests are answered 503, but for some tries every {:?}",

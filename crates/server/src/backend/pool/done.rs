@@ -19,7 +19,7 @@ pub(super) struct Done {
     pub(super) under_way: usize,
     /// Bytes that are kept of them.
     held: usize,
-    /// How many they are by who asked.
+    /// How many they are, and their bytes, by who asked.
     under_way_of: UnderWay,
     /// Memory for queries.
     pub(super) spare: Spare,
@@ -28,21 +28,23 @@ pub(super) struct Done {
 impl Done {
     /// Whether one of so many bytes cannot be taken over, of anybody or of this one.
     pub(super) fn is_full(&self, bytes: usize, asker: u64, options: &PoolOptions) -> bool {
+        let left = options.held_max.saturating_sub(self.held);
+        let of_his = self.under_way_of.of(asker);
         self.under_way >= options.queries_max
-            || self.held.saturating_add(bytes) > options.held_max
-            || self.under_way_of.of(asker) >= options.share.calls_max
+            || of_his.calls >= options.share.calls_max
+            || !of_his.may_have(bytes, left)
     }
 
     /// How many queries of this one there are.
     pub(super) fn under_way_of(&self, asker: u64) -> usize {
-        self.under_way_of.of(asker)
+        self.under_way_of.of(asker).calls
     }
 
     /// The beginning of a query of so many bytes.
     pub(super) fn take_over(&mut self, bytes: usize, asker: u64) {
         self.held += bytes;
         self.under_way += 1;
-        self.under_way_of.add(asker);
+        self.under_way_of.add(asker, bytes);
     }
 
     /// The end of a query.
@@ -55,7 +57,7 @@ impl Done {
     pub(super) fn tell_of(&mut self, query: &Taken, answer: Result<i64, Failure>) {
         self.under_way -= 1;
         self.held -= query.bytes;
-        self.under_way_of.remove(query.asker);
+        self.under_way_of.remove(query.asker, query.bytes);
         self.answers.push(query.key, answer);
     }
 

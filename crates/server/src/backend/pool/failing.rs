@@ -33,6 +33,9 @@ impl<W: Wire> ConnectionPool<W> {
             if loss == Loss::Late {
                 let since = pipe.owed().map_or(sent.since, |(_, since)| since);
                 (self.statements).was_late(&sent.query, now.since(since), now);
+                if W::IN_ORDER {
+                    self.wire.was_late(&pipe.connection, &pipe.awaited);
+                }
             }
         }
         if loss == Loss::Unreadable

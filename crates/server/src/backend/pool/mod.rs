@@ -84,7 +84,7 @@ use super::failure::Cause;
 use super::wire::{Unreadable, Verdict, Wire};
 use super::{Asker, Backend, BackendCounts, Batch, Tell};
 use crate::owner::ConnectionOwner;
-use circuit::Circuit;
+use circuit::{Circuit, Named};
 use done::Done;
 use overload::Overload;
 use pace::Pace;
@@ -105,8 +105,6 @@ const SAY_TOO_LARGE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct ConnectionPool<W: Wire> {
     wire: W,
-    /// The backend's, for the log.
-    name: Box<str>,
     options: PoolOptions,
     peers: Vec<Peer>,
     /// The one to connect to next.
@@ -157,7 +155,6 @@ impl<W: Wire> ConnectionPool<W> {
     pub fn new(wire: W, name: &str, peers: Vec<Peer>, options: PoolOptions) -> ConnectionPool<W> {
         ConnectionPool {
             wire,
-            name: name.into(),
             options,
             peers,
             peer_next: 0,
@@ -197,8 +194,10 @@ impl<W: Wire> ConnectionPool<W> {
     /// Says that a query of so many bytes is not sent.
     fn say_too_large(&mut self, bytes: usize, now: Time) {
         if self.too_large_said.line(now).is_some() {
+            let Named { service, backend } = self.circuit.named();
             tracing::warn!(
-                backend = &*self.name,
+                service = service.as_deref(),
+                backend = &**backend,
                 bytes,
                 most = self.options.query_max,
                 "a request to the backend is too long and gets 500: bound the parameters that go \
@@ -462,6 +461,10 @@ impl<W: Wire> ConnectionOwner for ConnectionPool<W> {
 }
 
 impl<W: Wire> Backend for ConnectionPool<W> {
+    fn belongs_to(&mut self, service: &str) {
+        self.circuit.belongs_to(service);
+    }
+
     fn submit(&mut self, _: &mut dyn Port, batch: Batch<'_>, now: Time) {
         let deadline = batch.deadline.min(now + self.options.timeout);
         let call = self.statements.share(batch.call);

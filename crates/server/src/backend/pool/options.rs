@@ -21,7 +21,8 @@ pub struct PoolOptions {
     pub depth_max: usize,
     /// Most queries taken over and not yet answered; beyond, they are refused.
     pub queries_max: usize,
-    /// Most bytes that are kept of those; beyond, they are refused, too.
+    /// Most bytes that are kept of those, and of one who asks at most half of them; beyond, they
+    /// are refused, too.
     pub held_max: usize,
     /// Most bytes of what a query says: the literal parts of its call, and its arguments before
     /// they are encoded.

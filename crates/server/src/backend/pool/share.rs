@@ -1,4 +1,5 @@
-//! What one who asks may hold of a pool: some of its connections, and some of the calls under way.
+//! What one who asks may hold of a pool: some of its connections, and some of the calls under way
+//! and of their bytes.
 //!
 //! Where answers come in order, a connection belongs to whoever has its oldest call: until the
 //! answer comes, or its deadline, it is of no use to others. One whose calls hang would soon hold
@@ -48,24 +49,45 @@ pub(super) fn most_of(all: usize, others_wait: bool) -> usize {
 
 /// Calls under way, by who asked: of those who have any, no more than there are calls.
 #[derive(Debug, Default)]
-pub(super) struct UnderWay(HashMap<u64, usize>);
+pub(super) struct UnderWay(HashMap<u64, Held>);
+
+/// What one who asks has under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Held {
+    pub(super) calls: usize,
+    /// Bytes that are kept of them.
+    pub(super) bytes: usize,
+}
+
+impl Held {
+    /// Whether who holds this may have so many bytes more, of which so many are left. Who has some
+    /// has more only while no less is left to others then: one has half of all at most, two have a
+    /// third each, and so on, and whoever comes next finds some.
+    pub(super) fn may_have(self, bytes: usize, left: usize) -> bool {
+        let left = left.checked_sub(bytes);
+        left.is_some_and(|left| self.calls == 0 || self.bytes + bytes <= left)
+    }
+}
 
 impl UnderWay {
-    /// How many there are of one who asks.
-    pub(super) fn of(&self, asker: u64) -> usize {
-        self.0.get(&asker).copied().unwrap_or(0)
+    /// What one who asks has.
+    pub(super) fn of(&self, asker: u64) -> Held {
+        self.0.get(&asker).copied().unwrap_or_default()
     }
 
-    /// One more.
-    pub(super) fn add(&mut self, asker: u64) {
-        *self.0.entry(asker).or_default() += 1;
+    /// One more, of so many bytes.
+    pub(super) fn add(&mut self, asker: u64, bytes: usize) {
+        let held = self.0.entry(asker).or_default();
+        held.calls += 1;
+        held.bytes += bytes;
     }
 
     /// One less.
-    pub(super) fn remove(&mut self, asker: u64) {
-        let count = self.0.get_mut(&asker).expect("a call of his is under way");
-        *count -= 1;
-        if *count == 0 {
+    pub(super) fn remove(&mut self, asker: u64, bytes: usize) {
+        let held = self.0.get_mut(&asker).expect("a call of his is under way");
+        held.calls -= 1;
+        held.bytes -= bytes;
+        if held.calls == 0 {
             self.0.remove(&asker);
         }
     }

@@ -14,8 +14,9 @@
 //! the types that the server has found the values to have; until it was asked for one query, and
 //! where a type is none of those that every database has, queries are asked one by one.
 //!
-//! What fails as one is done twice. So a failure has the next cohorts asked one by one, the more of
-//! them the more often it fails: who sends values that are wrong costs others little. Nothing is
+//! What fails as one is done twice, and what is late as one is late for all. So either has the next
+//! cohorts asked one by one, the more of them the more often it fails: who sends values that are
+//! wrong, or take long, costs others little. Nothing is
 //! for ever: a statement that the server does not take as one now, since a table is not there, say,
 //! is tried as one again, seldom; and where an answer was too long for so many, more and more go
 //! together again as others are not.
@@ -127,7 +128,7 @@ impl Merging {
         }
     }
 
-    /// Queries of this form were answered as one, or failed so.
+    /// Queries of this form were answered as one, or failed so, or were not answered in time.
     pub(super) fn answered(&mut self, form: &Form, is_well: bool) {
         if let Some(known) = self.known.get_mut(form) {
             match is_well {

@@ -370,6 +370,21 @@ fn merged() -> (Call, (PostgresWire, Connection, Vec<u8>)) {
 }
 
 #[test]
+fn what_is_late_as_one_is_asked_one_by_one_for_a_while() {
+    let mut call = call(Asking::Query);
+    call.merged = true;
+    for (queries, expected) in [(2, [0, 64]), (1, [64, 64])] {
+        let (mut wire, mut connection, mut out) = asked(&call, 0);
+        wire.merging.learn(&call.form, &[20]);
+        assert_eq!(wire.merges(&call), 64);
+        let arguments = (0..queries).map(Argument::Int);
+        wire.encode(&mut connection, 0, &call, arguments, &mut out);
+        wire.was_late(&connection, &Awaited::one(&call));
+        assert_eq!([0; 2].map(|_| wire.merges(&call)), expected, "{queries}");
+    }
+}
+
+#[test]
 fn what_is_merged_and_forgotten_is_asked_one_by_one() {
     let (call, mut world) = merged();
     let tags: Vec<u8> = super::messages::all(&world.2).map(|it| it.tag).collect();

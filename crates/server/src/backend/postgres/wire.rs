@@ -373,6 +373,15 @@ impl Wire for PostgresWire {
         }));
     }
 
+    fn was_late(&mut self, connection: &Connection, awaited: &Awaited) {
+        if let Some(Sent::One(sent)) = connection.sent.front()
+            && sent.merges
+            && let Some(call) = awaited.call(Which::Oldest)
+        {
+            self.merging.answered(&call.form, false);
+        }
+    }
+
     fn goes_on(&mut self, connection: &mut Connection, out: &mut Vec<u8>) {
         out.append(&mut connection.more);
     }

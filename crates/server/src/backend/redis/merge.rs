@@ -3,7 +3,7 @@
 //!
 //! A key without a value is nil in both. But nil is also what `MGET` answers for a key that holds
 //! another kind of value, for which `GET` is an error: so who was answered nil asks by itself.
-//! Where that is often, or `MGET` fails, the next cohorts ask one by one for a while.
+//! Where that is often, or `MGET` fails or is late, the next cohorts ask one by one for a while.
 
 use super::reply::{ANSWER_MAX, Scalar, Token, Tokens};
 use crate::backend::answers::QueryAnswers;
@@ -44,7 +44,7 @@ impl Merging {
         self.longest = bytes.max(self.longest - self.longest / 64);
     }
 
-    /// Queries that were asked as one have failed.
+    /// Queries that were asked as one have failed, or were not answered in time.
     pub(super) fn failed(&mut self) {
         self.pause.failed();
     }

@@ -447,6 +447,16 @@ fn look_ups_are_merged_once_their_length_is_known() {
     let refused = looked_up(&mut wire, &two, b"-NOPERM no 'mget'\r\n");
     assert_eq!(refused, Err(Cause::Refused));
     assert_eq!([0; 3].map(|_| wire.merges(&call)), [0, 0, 64]);
+    // Likewise where it is late; what is late by itself is no reason.
+    for (key_count, left_out) in [(2, 4), (1, 0)] {
+        let (mut connection, mut out) = (Connection::default(), Vec::new());
+        let arguments = two[..key_count].iter().map(|key| Argument::Text(key));
+        wire.encode(&mut connection, 0, &call, arguments, &mut out);
+        wire.was_late(&connection, &Awaited::one(&call));
+        let merges: Vec<usize> = (0..5).map(|_| wire.merges(&call)).collect();
+        let zeros = merges.iter().filter(|most| **most == 0).count();
+        assert_eq!(zeros, left_out, "{merges:?}");
+    }
 }
 
 proptest! {

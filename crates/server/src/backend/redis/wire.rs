@@ -146,6 +146,12 @@ impl Wire for RedisWire {
         connection.sent.push_back(queries);
     }
 
+    fn was_late(&mut self, connection: &Connection, _: &Awaited) {
+        if connection.sent.front().is_some_and(|queries| *queries > 1) {
+            self.merging.failed();
+        }
+    }
+
     fn decode(
         &mut self,
         connection: &mut Connection,

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::world::*;
-use rhythm_engine::cohort::LaneError;
+use rhythm_engine::cohort::{Argument, LaneError};
 
 const ONE: u64 = 7_000_000;
 
@@ -191,4 +191,43 @@ fn calls_beyond_the_bound_of_one_are_refused_to_him_alone() {
     world.submit_by(ONE, 40..49, true);
     world.assert_failed(45..49, LaneError::BackendRefused);
     assert!(!world.is_told(44));
+}
+
+#[test]
+fn bytes_of_one_leave_some_to_others() {
+    let of = |asker: u64, bytes: usize, world: &mut World| {
+        let key = world.told.len() as u64 + 1000 * world.backend.counts().under_way;
+        let text = "x".repeat(bytes);
+        world.submit_one(
+            asker,
+            key,
+            &call(&["1&3&", ""], true),
+            [Argument::Text(text.as_bytes())],
+        );
+        world.poll();
+        !world.is_told(key)
+    };
+    let mut world = World::new(PoolOptions {
+        held_max: 40_000,
+        query_max: 1 << 20,
+        queries_max: 1000,
+        ..options()
+    });
+    let taken = |asker: u64, world: &mut World| (0..100).filter(|_| of(asker, 900, world)).count();
+    // Half of all, a third of it beside one who has that, and so on.
+    let held = [1, 2, 3, 4].map(|one| taken(ONE + one, &mut world));
+    assert!((14..=20).contains(&held[0]), "{held:?}");
+    assert!(held.is_sorted_by(|a, b| a > b) && held[3] > 0, "{held:?}");
+    // One call of anybody is taken while there is room, however large it is.
+    let mut world = World::new(PoolOptions {
+        held_max: 40_000,
+        query_max: 1 << 20,
+        ..options()
+    });
+    assert!(of(ONE, 30_000, &mut world) && !of(ONE, 10, &mut world));
+    assert!(of(ONE + 1, 5_000, &mut world) && !of(ONE + 2, 30_000, &mut world));
+    // What has ended makes room for more.
+    world.pass(100 * MS);
+    assert_eq!(world.backend.counts().under_way, 0);
+    assert!(of(ONE, 30_000, &mut world));
 }
