@@ -145,6 +145,7 @@ impl Turn<'_> {
         at: HashedKey<'_>,
         mut decide: impl FnMut(Option<&Item<'_>>) -> (Change<'v>, T),
     ) -> Result<Updated<T>, NotStored> {
+        self.announce();
         let mut writes = false;
         let now = self.clock.now;
         let updated = self.pinned.update(at.hash, at.key, now, |item| {
@@ -308,6 +309,7 @@ impl Turn<'_> {
             self.shared.store.next_cas();
             return;
         }
+        self.announce();
         self.shared.store.flush_all(at, now);
         if let Some(written) = &mut self.written {
             written.flush(at.saturating_sub(now));
