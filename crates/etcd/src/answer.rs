@@ -1,35 +1,35 @@
 //! One request to a server of etcd, on a connection of its own, and its answer as it comes.
 
+use crate::place::{Place, left};
 use rhythm_protocol::http::body::{ChunkLimits, ChunkedDecoder};
 use rhythm_protocol::http::client::{RequestWriter, ResponseFraming, ResponseHead, parse_response};
 use rhythm_protocol::http::head::Progress;
 use rhythm_protocol::http::request::Method;
 use serde_json::Value;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// How long etcd may take to take a connection, and to answer.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of an answer, and of its head.
 const ANSWER_MAX: usize = 4 << 20;
 const HEAD_MAX: usize = 16 << 10;
+/// Characters that are told of an answer that is no JSON.
+const TEXT_MAX: usize = 200;
 /// Bytes of what a watch tells over its life: then it is begun anew.
 const WATCH_MAX: u64 = 64 << 20;
 
-/// The status and content of an answer.
-pub(crate) fn ask(place: &str, path: &str, body: &Value) -> std::io::Result<(u16, Value)> {
-    let mut answer = Answer::begin(place, path, body, false)?;
-    let until = Instant::now() + PATIENCE;
+/// The status and content of an answer that has come by then. What is no JSON is a text.
+pub(crate) fn ask(
+    place: &mut Place,
+    path: &str,
+    body: &Value,
+    until: Instant,
+) -> std::io::Result<(u16, Value)> {
+    let mut answer = Answer::begin(place, path, body, until)?;
     while !answer.is_whole {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || !answer.more(left)? {
-            let late = format!("it did not answer within {} s", PATIENCE.as_secs());
-            return Err(std::io::Error::new(ErrorKind::TimedOut, late));
-        }
+        answer.more(left(until)?)?;
     }
-    let content = serde_json::from_slice(&answer.body)?;
-    Ok((answer.head.status(), content))
+    Ok(answer.told())
 }
 
 /// An answer that comes.
@@ -44,27 +44,22 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Asks. What comes may be long: it is looked at bit by bit.
     pub(crate) fn begin(
-        place: &str,
+        place: &mut Place,
         path: &str,
         body: &Value,
-        is_long: bool,
+        until: Instant,
     ) -> std::io::Result<Answer> {
-        let mut addresses = place.to_socket_addrs()?;
-        let address = addresses.next().ok_or(ErrorKind::AddrNotAvailable)?;
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        let mut stream = place.connect(until)?;
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(left(until)?))?;
         let mut request = Vec::new();
-        RequestWriter::new(&mut request, Method::Post, path.as_bytes(), place)
+        RequestWriter::new(&mut request, Method::Post, path.as_bytes(), place.name())
             .body(body.to_string().as_bytes());
         stream.write_all(&request)?;
-        let body_max = match is_long {
-            true => WATCH_MAX,
-            false => ANSWER_MAX as u64,
-        };
         let limits = ChunkLimits {
-            body_max,
+            body_max: WATCH_MAX,
             ..ChunkLimits::default()
         };
         Ok(Answer {
@@ -130,13 +125,34 @@ impl Answer {
         }
     }
 
-    /// Whether a line told of a change, and not only that the watch began.
-    pub(crate) fn has_event(&self) -> bool {
+    /// As its head says; of no meaning before that has come.
+    pub(crate) fn status(&self) -> u16 {
+        self.head.status()
+    }
+
+    /// Whether all of it has come.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Its status and content.
+    pub(crate) fn told(&self) -> (u16, Value) {
+        let content = serde_json::from_slice(&self.body);
+        let content = content.unwrap_or_else(|_| {
+            let text = String::from_utf8_lossy(&self.body);
+            Value::String(text.trim().chars().take(TEXT_MAX).collect())
+        });
+        (self.head.status(), content)
+    }
+
+    /// The first line that tells of a change, or why nothing is told any more; others tell that
+    /// the watch began.
+    pub(crate) fn news(&self) -> Option<Value> {
         let lines = self.body.split(|byte| *byte == b'\n');
         let mut told = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-        told.any(|line| {
+        told.find(|line| {
             let result = &line["result"];
-            result["events"].is_array() || result["canceled"] == true || !line["error"].is_null()
+            result["events"].is_array() || result["canceled"] == true || result.is_null()
         })
     }
 }
@@ -146,21 +162,26 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_millis(500)
+    }
+
     #[test]
     fn who_says_nothing_is_late_and_who_hangs_up_has_ended() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let place = listener.local_addr().expect("it has one").to_string();
+        let at = listener.local_addr().expect("it has one").to_string();
+        let mut place = Place::new(&at);
         // The system takes the connection; nobody reads it.
-        let error = ask(&place, "/x", &Value::Null).expect_err("no answer");
+        let error = ask(&mut place, "/x", &Value::Null, soon()).expect_err("no answer");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        assert_eq!(error.to_string(), "it did not answer within 1 s");
+        assert_eq!(error.to_string(), "it did not answer in time");
         let hangs_up = std::thread::spawn(move || {
             drop(listener.accept());
             let (mut stream, _) = listener.accept().expect("the second");
             // All that was asked, so that its end is not a reset.
             let _ = stream.read(&mut [0; 4096]);
         });
-        let error = ask(&place, "/x", &Value::Null).expect_err("no answer");
+        let error = ask(&mut place, "/x", &Value::Null, soon()).expect_err("no answer");
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
         hangs_up.join().expect("it ends");
     }

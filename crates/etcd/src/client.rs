@@ -2,11 +2,19 @@
 //! of 64 bits as text.
 
 use crate::answer::{self, Answer};
+use crate::place::Place;
+use crate::refusal::{self, Refusal};
 use crate::transaction::{Change, Compare, Transaction};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use std::io::{Error, ErrorKind};
 use std::time::{Duration, Instant};
+
+/// How long one server may take to take a connection, and to answer; and all of them together, of
+/// which some may be out of reach.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE_IN_ALL: Duration = Duration::from_secs(2);
 
 /// Why etcd could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +22,8 @@ pub enum EtcdError {
     /// The place is none.
     #[error("{0:?} is no place of etcd: HOST:PORT[,HOST:PORT]/PREFIX")]
     Place(String),
-    /// None of its servers answered; the last one's reason.
+    /// None of its servers answered, or could do it now: asked later, they may. The last one's
+    /// reason.
     #[error("etcd at {at} does not answer: {error}")]
     Silent {
         /// Which.
@@ -22,7 +31,18 @@ pub enum EtcdError {
         /// Why.
         error: std::io::Error,
     },
-    /// It refused.
+    /// Its space is used up: it stores nothing before somebody gives it more.
+    #[error(
+        "etcd at {at} has no space left ({said}): compact and defragment it, or give it more, and \
+         disarm its alarm"
+    )]
+    NoSpace {
+        /// Which.
+        at: String,
+        /// What it said.
+        said: String,
+    },
+    /// It refused: asked later, it will again.
     #[error("etcd at {at} refuses: {said}")]
     Refused {
         /// Which.
@@ -47,6 +67,8 @@ pub struct Entry {
 #[derive(Clone, Debug)]
 pub struct Etcd {
     places: Vec<String>,
+    /// The same, and where they are.
+    servers: Vec<Place>,
     prefix: String,
     /// The one that answered last.
     at: usize,
@@ -69,6 +91,7 @@ impl Etcd {
         match prefix.is_empty() || !places.iter().all(has_port) {
             true => Err(wrong()),
             false => Ok(Etcd {
+                servers: places.iter().map(|place| Place::new(place)).collect(),
                 places,
                 prefix: prefix.to_owned(),
                 at: 0,
@@ -100,9 +123,12 @@ impl Etcd {
     /// # Errors
     /// No server answers, or it refuses.
     pub fn keep_alive(&mut self, lease: i64) -> Result<Option<u64>, EtcdError> {
-        let answer = self.ask("/v3/lease/keepalive", &json!({ "ID": lease }))?;
+        let answer = self.ask_of("/v3/lease/keepalive", &json!({ "ID": lease }))?;
         // Only who says so knows that it is gone.
-        if answer["result"].is_null() && !answer.to_string().contains("not found") {
+        let Some(answer) = answer else {
+            return Ok(None);
+        };
+        if answer["result"].is_null() {
             return Err(self.refused(answer.to_string()));
         }
         let seconds = number(&answer["result"]["TTL"]).unwrap_or(0);
@@ -114,7 +140,7 @@ impl Etcd {
     /// # Errors
     /// No server answers, or it refuses.
     pub fn revoke(&mut self, lease: i64) -> Result<(), EtcdError> {
-        let asked = self.ask("/v3/lease/revoke", &json!({ "ID": lease }));
+        let asked = self.ask_of("/v3/lease/revoke", &json!({ "ID": lease }));
         asked.map(drop)
     }
 
@@ -138,8 +164,9 @@ impl Etcd {
     /// No server answers, or it refuses.
     pub fn transact(&mut self, transaction: &Transaction) -> Result<bool, EtcdError> {
         let body = transaction.body(|key| self.key(key));
-        let answer = self.ask("/v3/kv/txn", &body)?;
-        Ok(answer["succeeded"] == true)
+        // A lease that is not there has no keys.
+        let answer = self.ask_of("/v3/kv/txn", &body)?;
+        Ok(answer.is_some_and(|answer| answer["succeeded"] == true))
     }
 
     /// Has a key, without a lease.
@@ -209,7 +236,7 @@ impl Etcd {
     /// over.
     ///
     /// # Errors
-    /// No server answers, or it refuses.
+    /// No server answers, or it refuses, or it ends the wait before either.
     pub fn wait(&mut self, since: i64, patience: Duration) -> Result<(), EtcdError> {
         let range = json!({ "key": self.key(""), "range_end": self.behind("") });
         self.watch(range, since, patience)
@@ -218,7 +245,7 @@ impl Etcd {
     /// Waits until a key has changed since a revision, or so much time is over.
     ///
     /// # Errors
-    /// No server answers, or it refuses.
+    /// No server answers, or it refuses, or it ends the wait before either.
     pub fn wait_for(&mut self, key: &str, since: i64, patience: Duration) -> Result<(), EtcdError> {
         self.watch(json!({ "key": self.key(key) }), since, patience)
     }
@@ -226,18 +253,38 @@ impl Etcd {
     fn watch(&mut self, mut range: Value, since: i64, patience: Duration) -> Result<(), EtcdError> {
         range["start_revision"] = json!(since + 1);
         let body = json!({ "create_request": range });
-        let place = self.places[self.at].clone();
+        let place = &mut self.servers[self.at];
         let until = Instant::now() + patience;
         let waited = (|| {
-            let mut answer = Answer::begin(&place, "/v3/watch", &body, true)?;
+            let mut answer = Answer::begin(place, "/v3/watch", &body, Instant::now() + PATIENCE)?;
             loop {
+                if let Some(news) = answer.news() {
+                    return Ok(Some((answer.status(), news)));
+                }
+                if answer.is_whole() {
+                    return Err(Error::new(ErrorKind::UnexpectedEof, "it ended a watch"));
+                }
                 let left = until.saturating_duration_since(Instant::now());
-                if left.is_zero() || answer.has_event() || !answer.more(left)? {
-                    return Ok(());
+                if left.is_zero() || !answer.more(left)? {
+                    return Ok(None);
                 }
             }
         })();
-        waited.map_err(|error| self.silent(error))
+        let Some((status, news)) = waited.map_err(|error| self.silent(error))? else {
+            return Ok(());
+        };
+        let result = &news["result"];
+        if result["events"].is_array() {
+            return Ok(());
+        }
+        Err(match refusal::read(status, &news) {
+            Some(Refusal::Final(said)) => self.refused(said),
+            Some(Refusal::NoSpace(said) | Refusal::NotFound(said) | Refusal::Now(said)) => {
+                self.silent(Error::other(said))
+            }
+            // What it was to begin with is compacted by now, or something else.
+            None => self.silent(Error::other(format!("it ended a watch: {result}"))),
+        })
     }
 
     /// The keys of an answer, as they are under the prefix.
@@ -263,45 +310,53 @@ impl Etcd {
         text(&format!("{}{folder}0", self.prefix))
     }
 
-    fn silent(&mut self, error: std::io::Error) -> EtcdError {
-        let at = self.places[self.at].clone();
+    /// The server that was asked did not answer: the next is asked from now on.
+    fn silent(&mut self, error: Error) -> EtcdError {
+        let at = self.place();
         self.at = (self.at + 1) % self.places.len();
         EtcdError::Silent { at, error }
     }
 
     fn refused(&self, said: String) -> EtcdError {
-        let at = self.places[self.at].clone();
+        let at = self.place();
         EtcdError::Refused { at, said }
+    }
+
+    /// The server that is asked.
+    fn place(&self) -> String {
+        self.places[self.at].clone()
     }
 
     /// Asks the servers, one after the other, until one answers.
     fn ask(&mut self, path: &str, body: &Value) -> Result<Value, EtcdError> {
+        let answer = self.ask_of(path, body)?;
+        answer.ok_or_else(|| self.refused("there is no such thing".to_owned()))
+    }
+
+    /// The same, of something that may not be there: then it is none.
+    fn ask_of(&mut self, path: &str, body: &Value) -> Result<Option<Value>, EtcdError> {
+        let until = Instant::now() + PATIENCE_IN_ALL;
         let mut tried = 0;
         loop {
-            match answer::ask(&self.places[self.at], path, body) {
-                Ok((200, answer)) => return Ok(answer),
-                Ok((_, answer))
-                    if answer["error"].as_str().is_some_and(|said| {
-                        said.contains("leader") || said.contains("timed out")
-                    }) =>
-                {
-                    let error = std::io::Error::other("its members do not agree on a leader");
-                    let error = self.silent(error);
-                    tried += 1;
-                    if tried >= self.places.len() {
-                        return Err(error);
+            let place = &mut self.servers[self.at];
+            let soon = until.min(Instant::now() + PATIENCE);
+            let why = match answer::ask(place, path, body, soon) {
+                Ok((status, answer)) => match refusal::read(status, &answer) {
+                    None => return Ok(Some(answer)),
+                    Some(Refusal::NotFound(_)) => return Ok(None),
+                    Some(Refusal::Final(said)) => return Err(self.refused(said)),
+                    Some(Refusal::NoSpace(said)) => {
+                        let at = self.place();
+                        return Err(EtcdError::NoSpace { at, said });
                     }
-                }
-                // A lease that is not there is nothing that a renewal could find.
-                Ok((404, answer)) => return Ok(answer),
-                Ok((_, answer)) => return Err(self.refused(answer.to_string())),
-                Err(error) => {
-                    let error = self.silent(error);
-                    tried += 1;
-                    if tried >= self.places.len() {
-                        return Err(error);
-                    }
-                }
+                    Some(Refusal::Now(said)) => Error::other(said),
+                },
+                Err(error) => error,
+            };
+            let silent = self.silent(why);
+            tried += 1;
+            if tried >= self.places.len() || Instant::now() >= until {
+                return Err(silent);
             }
         }
     }
@@ -329,16 +384,4 @@ fn plain(value: &Value) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_servers_and_a_prefix() {
-        let etcd = Etcd::new("10.0.0.1:2379,[::1]:2379/rings/a/").unwrap();
-        assert_eq!(etcd.places, ["10.0.0.1:2379", "[::1]:2379"]);
-        assert_eq!(etcd.prefix(), "rings/a");
-        for wrong in ["", "host:1", "host/x", "host:1/", "host:0/x", "a:1,,b:2/x"] {
-            assert!(Etcd::new(wrong).is_err(), "{wrong}");
-        }
-    }
-}
+mod tests;

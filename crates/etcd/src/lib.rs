@@ -7,6 +7,8 @@
 
 mod answer;
 mod client;
+mod place;
+mod refusal;
 mod transaction;
 
 pub use client::{Entry, Etcd, EtcdError};

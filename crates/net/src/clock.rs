@@ -5,10 +5,20 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// The monotonic clock now. Answered without entering the kernel where the system allows it (some
-/// 20 ns).
+/// The monotonic clock now, which goes on while the machine sleeps: a lease that others gave ends
+/// then, too. Answered without entering the kernel where the system allows it (some 20 ns).
 pub fn monotonic() -> Time {
-    let now = clock_gettime(ClockId::Monotonic);
+    time(ClockId::Boottime)
+}
+
+/// The same without the time for which the machine slept, which is what the kernel's waits and
+/// systemd call monotonic.
+pub fn awake() -> Time {
+    time(ClockId::Monotonic)
+}
+
+fn time(clock: ClockId) -> Time {
+    let now = clock_gettime(clock);
     Time::from_nanos(now.tv_sec as u64 * NANOS_PER_SECOND + now.tv_nsec as u64)
 }
 
@@ -75,6 +85,15 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
+    }
+
+    #[test]
+    fn the_monotonic_clock_goes_on_while_the_machine_sleeps() {
+        let before = clock_gettime(ClockId::Boottime);
+        let now = monotonic();
+        let behind = clock_gettime(ClockId::Boottime);
+        let nanos = |at: Timespec| at.tv_sec as u64 * NANOS_PER_SECOND + at.tv_nsec as u64;
+        assert!((nanos(before)..=nanos(behind)).contains(&now.as_nanos()));
     }
 
     #[test]

@@ -164,7 +164,7 @@ fn ready(status: &str) -> String {
 
 /// The message that its configuration is read again, with the time that goes with it.
 fn reloading() -> String {
-    let now = clock::monotonic().as_nanos() / 1000;
+    let now = clock::awake().as_nanos() / 1000;
     format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=reading the service again")
 }
 

@@ -67,6 +67,8 @@ pub struct Registration {
     seconds: u64,
     /// Its key stands under the lease, as far as is known.
     stands: bool,
+    /// The lease is to be ended: others take its key for gone.
+    is_void: bool,
     /// Its number among the nodes.
     pub number: usize,
     /// Its lease at the start.
@@ -113,7 +115,7 @@ fn members(entries: &[Entry]) -> BTreeMap<usize, Member> {
 
 /// The lease under which the key of a number is, if there is one.
 fn under(entries: &[Entry], number: usize) -> Option<i64> {
-    let key = format!("nodes/{number}");
+    let key = place_key(number);
     let entry = entries.iter().find(|entry| entry.key == key);
     entry.map(|entry| entry.lease)
 }
@@ -189,6 +191,7 @@ impl Registration {
                         me,
                         seconds,
                         stands: true,
+                        is_void: false,
                         number: place,
                         lease: lease((number, revision), seconds, asked),
                     });
@@ -243,12 +246,22 @@ impl Registration {
     pub fn keep(self, tell: impl Fn(News) + Send + Sync + 'static) -> std::io::Result<Kept> {
         let tell = Arc::new(tell);
         let is_over = Arc::new(AtomicBool::new(false));
-        let (end, ended) = mpsc::channel();
+        let (say, said) = mpsc::channel();
         let watcher = {
-            let (etcd, name) = (self.etcd.clone(), self.me.name.clone());
+            let (etcd, name, number) = (self.etcd.clone(), self.me.name.clone(), self.number);
             let patience = Duration::from_secs(self.seconds);
-            let (tell, is_over) = (Arc::clone(&tell), Arc::clone(&is_over));
-            move || watch(etcd, &name, patience, &*tell, &is_over)
+            let (say, is_over) = (say.clone(), Arc::clone(&is_over));
+            let tell_all = Arc::clone(&tell);
+            let tell = move |news| {
+                let is_missing =
+                    matches!(&news, News::Members(members) if !members.contains_key(&number));
+                tell_all(news);
+                if is_missing {
+                    // At the end nobody hears it any more.
+                    let _ = say.send(Said::Look);
+                }
+            };
+            move || watch(etcd, &name, patience, &tell, &is_over)
         };
         // It may wait for etcd when it is to end, and is not waited for.
         thread::Builder::new()
@@ -260,14 +273,18 @@ impl Registration {
             let mut is_told = false;
             let every = Duration::from_secs(keeper.seconds) / RENEWALS;
             let mut wait = every;
-            while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                wait = every;
+            while let Ok(Said::Look) | Err(RecvTimeoutError::Timeout) = said.recv_timeout(wait) {
                 match keeper.renew() {
                     Ok(news) => {
                         if std::mem::take(&mut is_told) {
                             tracing::info!("etcd answers again");
                         }
                         tell(news);
+                        wait = match keeper.stands {
+                            true => every,
+                            false if keeper.is_void => Duration::ZERO,
+                            false => AGAIN,
+                        };
                     }
                     Err(error) => {
                         wait = AGAIN;
@@ -282,14 +299,19 @@ impl Registration {
             }
         })?;
         Ok(Kept {
-            end: Some(end),
+            say,
             keeper: Some(keeper),
             is_over,
         })
     }
 
-    /// Renews the lease; where it is gone, registers anew.
+    /// Renews the lease; where it is gone, registers anew. One whose key is gone counts no more,
+    /// though it is there: others have heard that this node is not, and take what it serves.
     fn renew(&mut self) -> Result<News, EtcdError> {
+        if self.is_void {
+            self.etcd.revoke(self.lease.number)?;
+            self.is_void = false;
+        }
         let mut asked = clock::monotonic();
         let Lease {
             mut number,
@@ -297,6 +319,11 @@ impl Registration {
             ..
         } = self.lease;
         let seconds = match self.etcd.keep_alive(number)? {
+            Some(_) if self.stands && !self.has_key()? => {
+                tracing::warn!("this node's key in etcd was removed: it registers anew");
+                (self.stands, self.is_void) = (false, true);
+                return Ok(self.without_lease(number));
+            }
             Some(seconds) => seconds,
             None => {
                 tracing::warn!("the lease was over: others may have taken what this node served");
@@ -324,11 +351,27 @@ impl Registration {
                 Some(of) if of == number => self.stands = true,
                 Some(_) => return Ok(News::Replaced),
                 // Another's, which is gone again; or the lease is: the next renewal sees to it.
-                None => {}
+                None => return Ok(self.without_lease(number)),
             }
         }
         self.lease = lease((number, revision), seconds, asked);
         Ok(News::Lease(self.lease))
+    }
+
+    /// Whether its key stands under its lease.
+    fn has_key(&mut self) -> Result<bool, EtcdError> {
+        let (entry, _) = self.etcd.get(&place_key(self.number))?;
+        Ok(entry.is_some_and(|entry| entry.lease == self.lease.number))
+    }
+
+    /// It counts as one whose lease is over, whatever etcd says of this one.
+    fn without_lease(&mut self, number: i64) -> News {
+        self.lease = Lease {
+            until: Time::ZERO,
+            number,
+            ..self.lease
+        };
+        News::Lease(self.lease)
     }
 }
 
@@ -338,7 +381,21 @@ fn create(etcd: &mut Etcd, place: usize, me: &Member, lease: i64) -> Result<bool
         "client": format!("{}:{}", me.host, me.port),
         "backbone": me.backbone.to_string(),
     });
-    etcd.create(&format!("nodes/{place}"), &value.to_string(), lease)
+    etcd.create(&place_key(place), &value.to_string(), lease)
+}
+
+/// The key of a node, by its number.
+fn place_key(number: usize) -> String {
+    format!("nodes/{number}")
+}
+
+/// What the thread that renews the lease is told.
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    /// The node's key may be gone.
+    Look,
+    /// Nobody needs it any more.
+    End,
 }
 
 /// Looks at the keys whenever one changed.
@@ -374,8 +431,7 @@ fn watch(
 /// A node that is kept registered.
 #[derive(Debug)]
 pub struct Kept {
-    /// Its end ends the threads.
-    end: Option<Sender<()>>,
+    say: Sender<Said>,
     keeper: Option<JoinHandle<()>>,
     is_over: Arc<AtomicBool>,
 }
@@ -383,7 +439,8 @@ pub struct Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
-        self.end = None;
+        // Where it panicked it has ended.
+        let _ = self.say.send(Said::End);
         if let Some(keeper) = self.keeper.take() {
             // It has nothing to say, not even if it panicked: the lease ends by itself.
             let _ = keeper.join();

@@ -18,7 +18,7 @@ mod packet;
 mod refuse;
 mod stats;
 
-use crate::ring::Written;
+use crate::ring::{Ticket, Written};
 use crate::shared::{Clock, Counter, Counters, Shared};
 use crate::store::{Hash, Item, Large, Pinned};
 use crate::wire::{self, Command, Commands, Kind};
@@ -42,6 +42,8 @@ pub struct Turn<'a> {
     long: Option<(usize, Arc<Large>)>,
     /// What was written, where somebody wants to know.
     written: Option<Written>,
+    /// Under which others of the ring will hear of it; none: that was said, or nobody asks.
+    announces: Option<Ticket>,
     /// What writes is executed, and not refused.
     may_write: bool,
 }
@@ -70,6 +72,7 @@ impl<'a> Turn<'a> {
             counters,
             long: None,
             written: None,
+            announces: None,
             may_write: true,
         }
     }
@@ -83,6 +86,24 @@ impl<'a> Turn<'a> {
     pub(crate) fn noting(self, written: Written) -> Turn<'a> {
         let written = Some(written);
         Turn { written, ..self }
+    }
+
+    /// Has it say before its first write that there is one, under this ticket.
+    pub(crate) fn announcing(self, ticket: Option<Ticket>) -> Turn<'a> {
+        Turn {
+            announces: ticket,
+            ..self
+        }
+    }
+
+    /// It is about to write.
+    #[inline]
+    fn announce(&mut self) {
+        if let Some(ticket) = self.announces.take()
+            && let Some(view) = &self.shared.ring
+        {
+            view.writes(ticket);
+        }
     }
 
     /// What was written so far, if that is noted.

@@ -145,6 +145,7 @@ impl Turn<'_> {
         at: HashedKey<'_>,
         mut decide: impl FnMut(Option<&Item<'_>>) -> (Change<'v>, T),
     ) -> Result<Updated<T>, NotStored> {
+        self.announce();
         let mut writes = false;
         let now = self.clock.now;
         let updated = self.pinned.update(at.hash, at.key, now, |item| {
@@ -315,6 +316,7 @@ impl Turn<'_> {
             Some(written) => written.flush(),
             None => {}
         }
+        self.announce();
         self.shared.store.flush_all(at, now);
     }
 }

@@ -4,8 +4,21 @@
 //! so what a neighbor gets of a key is never older than what it got before, whichever worker wrote
 //! first.
 
+use super::NODES_MAX;
 use super::wire::{self, Copy, Message, Of};
-use crate::store::{Change, Item, Marks, New, Pinned, Value};
+use crate::store::{CasIds, Change, Item, Marks, New, Pinned, Value};
+
+/// The CAS ids of a node that began in this nanosecond since 1970. What a client was told by one
+/// node may come to another, which took its place, so nobody else gives them away: no other node,
+/// nor this one in another life. They grow more slowly than the time does, as long as there are
+/// fewer than 15 million writes a second.
+pub(crate) fn cas_ids(node: usize, began: u64) -> CasIds {
+    let step = NODES_MAX as u64;
+    CasIds {
+        from: began - began % step + node as u64 % step,
+        step,
+    }
+}
 
 /// The store under a guard, at a second.
 pub struct Local<'a, 'w> {
@@ -98,5 +111,34 @@ impl<'a, 'w> Local<'a, 'w> {
     /// The keys in a bucket of the table, as the next step of a walk. False: it is over.
     pub(super) fn walk(&self, bucket: usize, mut each: impl FnMut(&[u8])) -> bool {
         self.pinned.walk(bucket, |item| each(item.key()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Store, StoreOptions};
+    use std::collections::BTreeSet;
+
+    /// A client may have asked one of them for an item, and then comes to the next.
+    #[test]
+    fn no_two_nodes_and_no_two_lives_give_away_one_cas_id() {
+        const WRITES: usize = 100;
+        let mut all = BTreeSet::new();
+        let lives = (0..3).flat_map(|node| [0, 10_000].map(|later| (node, later)));
+        for (node, later) in lives {
+            let options = StoreOptions {
+                memory: 1 << 20,
+                cas_ids: cas_ids(node, 1_800_000_000_000_000_017 + later),
+                ..StoreOptions::default()
+            };
+            let store = Store::new(options).expect("memory");
+            all.extend((0..WRITES).map(|_| store.next_cas()));
+        }
+        assert_eq!(all.len(), 6 * WRITES);
+        assert!(
+            all.iter().all(|cas| i64::try_from(*cas).is_ok()),
+            "for clients' numbers"
+        );
     }
 }

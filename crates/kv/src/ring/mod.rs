@@ -42,6 +42,7 @@ pub mod wire;
 mod written;
 
 pub use local::Local;
+pub(crate) use local::cas_ids;
 pub use members::{Lease, Member};
 pub use node::{Effects, Execute, Node, Options, Ticket, Unanswered};
 pub use placement::Placement;

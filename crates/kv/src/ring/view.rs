@@ -2,10 +2,10 @@
 //! whether there is room for writes; and how the ring is, for those who ask.
 
 use super::wire::Claim;
-use super::{Member, Placement};
+use super::{Member, Placement, Ticket};
 use rhythm_net::Time;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -75,6 +75,8 @@ pub struct View {
     may_write_until: AtomicU64,
     /// Until when nobody else can serve what this node does.
     serves_until: AtomicU64,
+    /// Of each worker, the number of the last ticket under which it wrote.
+    wrote: Box<[AtomicU64]>,
     status: Mutex<Status>,
     members: Mutex<BTreeMap<usize, Member>>,
 }
@@ -93,9 +95,46 @@ impl View {
             crowded: AtomicU64::new(0),
             may_write_until: AtomicU64::new(u64::MAX),
             serves_until: AtomicU64::new(u64::MAX),
+            wrote: Box::default(),
             status: Mutex::default(),
             members: Mutex::default(),
         }
+    }
+
+    /// With so many workers, who may write.
+    pub fn with_workers(self, workers: usize) -> View {
+        View {
+            wrote: (0..workers).map(|_| AtomicU64::new(0)).collect(),
+            ..self
+        }
+    }
+
+    /// A worker is about to write: others see it from now on, and the node is told of it when the
+    /// worker's turn has ended.
+    #[inline]
+    pub fn writes(&self, Ticket { worker, number }: Ticket) {
+        if let Some(of) = self.wrote.get(worker) {
+            of.store(number, Ordering::Relaxed);
+        }
+        // Who sees something of what is written behind this, and tells the node that it did, has it
+        // see this.
+        fence(Ordering::Release);
+    }
+
+    /// Whether a worker said that it writes under this ticket, its last one.
+    pub(crate) fn wrote_under(&self, Ticket { worker, number }: Ticket) -> bool {
+        let of = self.wrote.get(worker);
+        of.is_some_and(|of| of.load(Ordering::Relaxed) == number)
+    }
+
+    /// Of each worker, the last ticket under which it wrote, or is about to; of those at least who
+    /// wrote what has been seen. Tickets that are handed over later may be among them.
+    pub(crate) fn wrote(&self) -> impl Iterator<Item = Ticket> {
+        // Pairs with `writes`.
+        fence(Ordering::Acquire);
+        let numbers = self.wrote.iter().map(|of| of.load(Ordering::Relaxed));
+        let tickets = numbers.enumerate();
+        tickets.map(|(worker, number)| Ticket { worker, number })
     }
 
     /// Who owns what.

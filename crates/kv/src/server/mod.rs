@@ -23,9 +23,10 @@ pub use listen::{Address, BindError};
 use crate::etcd::Kept;
 use crate::lines;
 use crate::membership::{Membership, Transport};
+use crate::ring::cas_ids;
 use crate::ring::ether::ETHER_TYPE;
 use crate::shared::{Settings, Shared, Start};
-use crate::store::{FileError, OpenError, Store, StoreError, StoreOptions};
+use crate::store::{CasIds, FileError, OpenError, Store, StoreError, StoreOptions};
 use crate::wire::Users;
 use backbone::Backbone;
 use orders::{Order, RingOrder};
@@ -146,12 +147,17 @@ impl Server {
         let (entrances, addresses) = listen::bind(&settings)?;
         let admin = listen::admin(&settings)?;
         let start_unix = unix_now();
+        // The session in which it speaks to other nodes: greater than those of its earlier lives.
+        let session = SystemTime::now().duration_since(UNIX_EPOCH);
+        let session = session.map_or(1, |since| since.as_nanos() as u64);
+        let node = settings.ring.as_ref().map(|ring| ring.me);
         let options = StoreOptions {
             memory: settings.memory as usize,
             memory_max: settings.memory_max as usize,
             item_max: settings.item_max as usize,
             evict: settings.evict,
             cas: settings.cas,
+            cas_ids: node.map_or_else(CasIds::default, |node| cas_ids(node, session)),
             // One for the thread of the ring.
             workers: threads + usize::from(settings.ring.is_some()),
             resident: settings.resident,
@@ -182,7 +188,7 @@ impl Server {
         let ring = settings.ring.clone();
         let shared = Shared::new(settings, store, start, on_shut_down);
         let shared = Arc::new(shared);
-        let backbone = ring.map(|ring| start_backbone(&ring, &shared));
+        let backbone = ring.map(|ring| start_backbone(&ring, session, &shared));
         let backbone = backbone.transpose()?;
         let registration = match (&backbone, &shared.settings.ring) {
             (
@@ -311,6 +317,7 @@ fn unix_now() -> u64 {
 /// Starts the thread of the ring. It knows its workers when they are there.
 fn start_backbone(
     ring: &Membership,
+    session: u64,
     shared: &Arc<Shared>,
 ) -> Result<Workers<RingOrder>, ServerError> {
     let role = Role::default();
@@ -338,8 +345,6 @@ fn start_backbone(
         },
         ..WorkerOptions::default()
     };
-    let session = SystemTime::now().duration_since(UNIX_EPOCH);
-    let session = session.map_or(1, |since| since.as_nanos() as u64);
     let (shared, ring) = (Arc::clone(shared), ring.clone());
     let make = move |_: WorkerThread<'_, RingOrder>| {
         // What it says is awaited by other nodes, which take it for dead otherwise, and it is

@@ -75,8 +75,10 @@ impl Shared {
             counters: (0..=settings.threads)
                 .map(|_| Counters::default())
                 .collect(),
-            ring: (settings.ring.as_ref())
-                .map(|ring| Arc::new(View::new(ring.placement(), ring.me))),
+            ring: (settings.ring.as_ref()).map(|ring| {
+                let view = View::new(ring.placement(), ring.me);
+                Arc::new(view.with_workers(settings.threads))
+            }),
             figures: (0..settings.threads).map(|_| Figures::default()).collect(),
             baseline: Mutex::new([0; Counter::COUNT]),
             verbosity: AtomicU32::new(settings.verbosity),

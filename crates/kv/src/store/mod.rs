@@ -87,6 +87,8 @@ pub struct StoreOptions {
     pub evict: bool,
     /// Do items have CAS ids? Without, all are 0.
     pub cas: bool,
+    /// Which CAS ids there are.
+    pub cas_ids: CasIds,
     /// The most workers at a time.
     pub workers: usize,
     /// Is all memory for items made resident by [`Store::prepare`], and not what is used next?
@@ -104,10 +106,27 @@ impl Default for StoreOptions {
             item_max: 1 << 20,
             evict: true,
             cas: true,
+            cas_ids: CasIds::default(),
             workers: 4,
             resident: false,
             secret: None,
         }
+    }
+}
+
+/// CAS ids that a store gives away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CasIds {
+    /// The one before the first.
+    pub from: u64,
+    /// From one to the next.
+    pub step: u64,
+}
+
+impl Default for CasIds {
+    /// 1, 2, 3 and so on, as memcached's.
+    fn default() -> CasIds {
+        CasIds { from: 0, step: 1 }
     }
 }
 
@@ -182,7 +201,7 @@ impl Store {
             items,
             reclaim: Mutex::new(Reclaim::new()),
             flushes: Flushes::default(),
-            cas: AtomicU64::new(0),
+            cas: AtomicU64::new(options.cas_ids.from),
             counters: (0..options.workers).map(|_| Counters::default()).collect(),
             reset: Mutex::default(),
             file: None,
@@ -340,7 +359,10 @@ impl Store {
     /// A CAS id that no item has.
     pub(crate) fn next_cas(&self) -> u64 {
         match self.options.cas {
-            true => self.cas.fetch_add(1, Ordering::Relaxed) + 1,
+            true => {
+                let step = self.options.cas_ids.step;
+                self.cas.fetch_add(step, Ordering::Relaxed) + step
+            }
             false => 0,
         }
     }

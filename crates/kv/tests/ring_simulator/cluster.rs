@@ -126,7 +126,7 @@ impl Live {
         let terms = Terms::new("node", []);
         let new = |bytes_max| Ether::new(&terms, places, me, session, bytes_max, now);
         let ether = ether.map(new);
-        let view = Arc::new(View::new(placement.clone(), me));
+        let view = Arc::new(View::new(placement.clone(), me).with_workers(1));
         let store = Store::new(StoreOptions {
             memory: 1 << 20,
             workers: 1,
@@ -218,6 +218,12 @@ impl Live {
                 done.push((*client, Err(Unanswered::NotDone)));
                 continue;
             }
+            if *op != Op::Get {
+                self.view.writes(Ticket {
+                    worker: 0,
+                    number: self.tickets + 1,
+                });
+            }
             let answer = execute(*op, *number, second, &mut self.store.pin(), &mut written);
             if self.is_chain && is_elsewhere {
                 done.push((*client, Ok(answer)));
@@ -289,7 +295,10 @@ impl Live {
             let mut pinned = self.store.pin();
             let local = Local::new(&mut pinned, second);
             match handed {
-                Handed::Written(ticket, written) => self.node.written(ticket, &written, &local),
+                Handed::Written(ticket, written) => {
+                    self.node.written(ticket, &written, &local);
+                    self.node.took(ticket);
+                }
                 Handed::Forward(ticket, road, command) => {
                     self.node.forward(ticket, road, command, now, effects);
                 }

@@ -59,10 +59,10 @@ impl Leases {
         self.given[node]
     }
 
-    /// A node ends its lease.
-    pub(crate) fn revoke(&mut self, node: usize) {
+    /// A node ends its lease, or somebody removes its key. Which lease it was.
+    pub(crate) fn revoke(&mut self, node: usize) -> Option<i64> {
         self.revision += 1;
-        self.held[node] = None;
+        self.held[node].take().map(|(number, _)| number)
     }
 
     /// Leases end that are over. Whether one did.

@@ -35,6 +35,7 @@ pub(crate) struct Counts {
     pub(crate) leased: u64,
     pub(crate) stops: u64,
     pub(crate) unreached: u64,
+    pub(crate) removed: u64,
     pub(crate) frames: u64,
     pub(crate) of_copies: u64,
     pub(crate) of_tails: u64,
@@ -53,6 +54,7 @@ impl Counts {
         self.leased += other.leased;
         self.stops += other.stops;
         self.unreached += other.unreached;
+        self.removed += other.removed;
         self.frames += other.frames;
         self.of_copies += other.of_copies;
         self.of_tails += other.of_tails;
@@ -119,8 +121,13 @@ struct World {
     stopped: Vec<u64>,
     /// Until when none of each node and etcd hears the other.
     unreached: Vec<u64>,
-    /// Who does not, and when; of its own, as below.
+    /// Who does not, and when; of its own, as below; and whose key is removed.
     of_etcd: Random,
+    of_keys: Random,
+    /// The lease whose key was removed, until its node asks for it to be renewed; and until when
+    /// the node may not know of that.
+    removed: Vec<Option<i64>>,
+    unaware: Vec<u64>,
     options: Options,
     /// Frames go in pieces of so many bytes, over Ethernet.
     ether: Option<usize>,
@@ -200,6 +207,9 @@ pub(crate) fn run(seed: u64) -> Counts {
         stopped: vec![0; count],
         unreached: vec![0; count],
         of_etcd: Random::new(seed ^ 0xe7cd),
+        of_keys: Random::new(seed ^ 0x6e75),
+        removed: vec![None; count],
+        unaware: vec![0; count],
         options,
         ether,
         nodes: (0..count).map(|_| None).collect(),
@@ -319,6 +329,7 @@ impl World {
                         return self.push(after, Event::Back(node));
                     }
                     self.lives[node] += 1;
+                    self.removed[node] = None;
                     let session = 1000 * self.lives[node];
                     let asked = self.now;
                     let lease = self.leases.as_mut().map(|all| all.renew(node, asked));
@@ -368,6 +379,16 @@ impl World {
             }
             Event::Renew(node, life) => {
                 let asked = self.now;
+                if self.lives[node] == life
+                    && let Some(number) = self.removed[node].take()
+                {
+                    // It sees that it is gone.
+                    let lease = Lease {
+                        until: Time::ZERO,
+                        ..self.lease(node, number, asked)
+                    };
+                    self.with(node, |live, out| live.node.renewed(lease, now, out));
+                }
                 if self.lives[node] == life
                     && self.nodes[node].is_some()
                     && let Some(leases) = &mut self.leases

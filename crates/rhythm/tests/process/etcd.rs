@@ -1,6 +1,6 @@
 //! `rhythm kv --ring etcd://`: three processes that etcd knows, of which one dies, one is stopped
-//! for a while, one is removed; and etcd that is gone for a while. Every write that was confirmed
-//! is there, and it says how long nobody served the keys of who died.
+//! for a while, one is removed, or only its key; and etcd that is gone for a while. Every write
+//! that was confirmed is there, and it says how long nobody served the keys of who died.
 //!
 //! Needs Debian's `etcd-server`. `RHYTHM_KILLS=200` kills so many; without it each node once.
 
@@ -76,6 +76,15 @@ impl Etcd {
         }
     }
 
+    /// Does something with a key; what is said.
+    fn with(&self, what: &str, key: &str) -> String {
+        let stream = TcpStream::connect(self.places[0]).expect("it is there");
+        let body = format!("{{\"key\": \"{key}\"}}");
+        let path = format!("/v3/kv/{what}");
+        let answer = Client::of(stream).ask("POST", &path, &body);
+        answer.expect("it answers").body
+    }
+
     fn place(&self) -> String {
         format!("etcd://{}/ring", self.places[0])
     }
@@ -127,6 +136,29 @@ fn nodes_that_etcd_knows_die_and_come_back_and_nothing_confirmed_is_lost() {
             false => ring.begin(victim),
         }
         gap
+    });
+    println!("{outcome}");
+    assert!(outcome.confirmed > 0 && outcome.lost == 0);
+}
+
+/// Others take what it serves at once, though its lease is there.
+#[test]
+fn a_node_whose_key_is_removed_comes_back_and_nothing_confirmed_is_lost() {
+    // `ring/nodes/0` and so on, as the gateway takes them.
+    const KEYS: [&str; 3] = ["cmluZy9ub2Rlcy8w", "cmluZy9ub2Rlcy8x", "cmluZy9ub2Rlcy8y"];
+    let etcd = Etcd::start("kv-etcd-keys");
+    let mut ring = Ring::of_etcd("kv-etcd-keys", etcd.place(), ACKED);
+    (0..3).for_each(|node| ring.begin(node));
+    ring.until_whole();
+    let outcome = under_load(ring, Harm::Errors, 3, |_, round, _| {
+        let (begun, key) = (Instant::now(), KEYS[round % 3]);
+        let said = etcd.with("deleterange", key);
+        assert!(said.contains("\"deleted\":\"1\""), "{said}");
+        while !etcd.with("range", key).contains("\"count\":\"1\"") {
+            assert!(begun.elapsed() < NEVER, "it does not come back");
+            thread::sleep(Duration::from_millis(20));
+        }
+        begun.elapsed()
     });
     println!("{outcome}");
     assert!(outcome.confirmed > 0 && outcome.lost == 0);

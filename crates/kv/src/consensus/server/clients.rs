@@ -10,15 +10,17 @@
 //! which is said without asking it. So work ends soon that nobody waits for any more, such as that
 //! of a crowd that asked for much, and went.
 
+mod client;
+
 use super::figures::Figures;
 use super::watches::Watches;
-use crate::consensus::keyspace::{Change, Outcome};
+use crate::consensus::keyspace::Change;
 use crate::consensus::node::{Answer, PATIENCE, Request, Ticket};
-use crate::consensus::text::{COMMAND_MAX, How, Parser, Wanted, rules};
-use crate::input::Input;
+use crate::consensus::text::{COMMAND_MAX, How, Wanted, rules};
 use crate::wire::Rules;
-use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Outgoing, Port, Time};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use client::{Client, Wait};
+use rhythm_net::{ConnectionId, ConnectionTable, Flushed, Port, Time};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Clients at a time.
@@ -31,46 +33,6 @@ const UNTAKEN_MAX: usize = 1 << 20;
 const HELD_MAX: usize = 256 << 20;
 /// What a client may watch.
 const WATCHES_MAX: usize = 16;
-
-/// Something that the node was asked.
-#[derive(Debug)]
-struct Wait {
-    ticket: Ticket,
-    how: How,
-    /// Bytes of the value in its answer, or in the one that is likely.
-    bytes: usize,
-    answer: Option<Answer>,
-}
-
-/// A client.
-#[derive(Debug, Default)]
-struct Client {
-    input: Input,
-    parser: Parser,
-    asked: VecDeque<Wanted>,
-    /// What the node was asked, and has answered or not; and the bytes of all of that.
-    waits: VecDeque<Wait>,
-    awaited: usize,
-    /// When bytes last came from it, or were taken by it.
-    moved: Time,
-    /// Since when what comes next waits for room at the node.
-    stalled: Option<Time>,
-    is_listed: bool,
-    /// Of those that wait: whether they may change something; none: by itself.
-    kind: Option<bool>,
-    /// A key of the `get` at hand could not be read.
-    in_error: bool,
-    lease: Option<u64>,
-    /// Prefixes, and the revision of the change that was told last.
-    watches: Vec<Vec<u8>>,
-    told: u64,
-    /// Some keys of a `get` are said, and not yet all; and what is to be told behind it.
-    is_amid: bool,
-    told_later: Vec<u8>,
-    out: Outgoing,
-    /// Nothing more comes, or nothing more is wanted.
-    is_closing: bool,
-}
 
 /// All of them.
 #[derive(Debug)]
@@ -216,7 +178,17 @@ impl Clients {
                 _ => 0,
             };
             client.awaited = client.awaited - wait.bytes + bytes;
+            let watched = match (&wait.how, &answer) {
+                (How::Watch(prefix), Answer::Revision(revision)) => {
+                    Some((prefix.clone(), *revision))
+                }
+                _ => None,
+            };
             (wait.bytes, wait.answer) = (bytes, Some(answer));
+            // It begins here: the client may take its time to be told so.
+            if let Some((prefix, revision)) = watched {
+                client.watch(id, prefix, revision, &mut self.watches);
+            }
         }
         if client.is_answered() {
             self.go_on(port, id, node);
@@ -240,7 +212,7 @@ impl Clients {
             let Some(client) = self.table.get_mut(id) else {
                 continue;
             };
-            if !client.is_amid {
+            if client.may_be_told() {
                 client.out.push(&std::mem::take(&mut client.told_later));
             }
             if client.is_slow() || client.out.flush(port, id) == Flushed::Gone {
@@ -316,7 +288,7 @@ impl Clients {
         // What is taken at once makes room for more.
         while client.out.is_empty() && client.is_answered() {
             said.clear();
-            client.say(id, &mut self.watches, &mut said);
+            client.say(&mut said);
             if client.out.send(port, id, &said) == Flushed::Gone {
                 self.gone(id);
                 return false;
@@ -410,83 +382,6 @@ impl Clients {
             port.resume(id);
         }
         false
-    }
-}
-
-impl Client {
-    /// Takes the next command from what came. False: there is none.
-    fn parse(&mut self, rules: &Rules) -> bool {
-        while self.asked.is_empty() {
-            let (bytes, lease) = (self.input.rest(), self.lease);
-            match (self.parser).next(rules, bytes, lease, &mut self.asked) {
-                0 => return false,
-                taken => self.input.take(taken),
-            }
-        }
-        true
-    }
-
-    /// Whether what was asked first is answered.
-    fn is_answered(&self) -> bool {
-        matches!(self.waits.front(), Some(wait) if wait.answer.is_some())
-    }
-
-    /// Bytes of answers that it holds.
-    fn holds(&self) -> usize {
-        self.out.unsent() + self.told_later.len() + self.awaited
-    }
-
-    /// Whether it takes too little of what it is told.
-    fn is_slow(&self) -> bool {
-        self.out.unsent() + self.told_later.len() > 2 * UNTAKEN_MAX
-    }
-
-    /// Notes a change that it is to be told of, once, for whichever of its watches.
-    fn tell(&mut self, change: &Change) {
-        if self.told == change.revision || self.is_slow() {
-            return;
-        }
-        self.told = change.revision;
-        let what = if change.is_deleted { "delete" } else { "set" };
-        self.told_later.extend_from_slice(b"CHANGED ");
-        self.told_later.extend_from_slice(&change.key);
-        let rest = format!(" {} {what}\r\n", change.revision);
-        self.told_later.extend_from_slice(rest.as_bytes());
-    }
-
-    /// Says what is answered, in the order in which it was asked, as far as there is room.
-    fn say(&mut self, id: ConnectionId, watches: &mut Watches, said: &mut Vec<u8>) {
-        while said.len() < UNTAKEN_MAX
-            && self.is_answered()
-            && let Some(Wait {
-                how,
-                bytes,
-                answer: Some(answer),
-                ..
-            }) = self.waits.pop_front()
-        {
-            self.awaited -= bytes;
-            how.say(&answer, &mut self.in_error, said);
-            self.is_amid = matches!(how, How::Get { is_last: false, .. });
-            if !self.is_amid {
-                said.append(&mut self.told_later);
-            }
-            match (how, answer) {
-                (How::Open | How::Attach(_), Answer::Done(Outcome::Alive(lease))) => {
-                    self.lease = Some(lease);
-                }
-                (How::Watch(prefix), Answer::Revision(revision)) => {
-                    if watches.begin(&prefix, id, revision) {
-                        self.watches.push(prefix);
-                    }
-                    // The first gives way to the one too many.
-                    if self.watches.len() > WATCHES_MAX {
-                        watches.end(&self.watches.remove(0), id);
-                    }
-                }
-                _ => {}
-            }
-        }
     }
 }
 

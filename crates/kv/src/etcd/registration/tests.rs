@@ -61,11 +61,17 @@ impl Fake {
                 json!({ "succeeded": is_new })
             }
             "/v3/kv/range" => {
+                let is_one = body["range_end"].is_null();
                 let keys = self.keys.iter();
+                let keys = keys.filter(|(key, _)| !is_one || **key == body["key"]);
                 let keys = keys.map(|(key, (value, lease))| {
                     json!({ "key": key, "value": value, "lease": lease.to_string() })
                 });
                 json!({ "header": { "revision": "7" }, "kvs": keys.collect::<Vec<_>>() })
+            }
+            "/v3/lease/revoke" => {
+                self.end(body["ID"].as_i64().expect("a lease"));
+                json!({})
             }
             _ => json!({}),
         })
@@ -190,4 +196,29 @@ fn a_lease_that_ends_before_the_place_is_free_is_another() {
     let node = Registration::new(etcd, me(), 1).expect("the other one is gone");
     ends.join().expect("it ends");
     assert_eq!(of_key(&fake), Some(node.lease.number));
+}
+
+/// Others have heard that it is not there, and take what it serves, whatever its lease says.
+#[test]
+fn a_node_whose_key_was_removed_has_no_lease_until_it_has_registered_anew() {
+    let (etcd, fake) = etcd(Fake::default());
+    let mut node = Registration::new(etcd, me(), 1).expect("it is the only one");
+    let before = node.lease.number;
+    assert!(matches!(node.renew(), Ok(News::Lease(lease)) if lease.until > Time::ZERO));
+    fake.lock().expect("nobody panics").keys.clear();
+    let without = |number| {
+        let (until, revision) = (Time::ZERO, 7);
+        Ok(News::Lease(Lease {
+            until,
+            number,
+            revision,
+        }))
+    };
+    let said = node.renew();
+    assert_eq!(said.map_err(|error| error.to_string()), without(before));
+    assert!(matches!(node.renew(), Ok(News::Lease(lease)) if lease.until > Time::ZERO));
+    assert_ne!(node.lease.number, before);
+    assert_eq!(of_key(&fake), Some(node.lease.number));
+    let leases = fake.lock().expect("nobody panics").leases.clone();
+    assert_eq!(leases, [node.lease.number].into(), "the other is ended");
 }

@@ -14,14 +14,54 @@ impl Node {
     pub fn written(&mut self, ticket: Ticket, written: &Written, local: &Local<'_, '_>) {
         let (batch, ranges) = self.replicate(written, local);
         if self.options.acked {
-            self.await_copies(batch, ranges | written.shown(), Waiter::Worker(ticket));
+            let mut behind = match written.shown() {
+                0 => Vec::new(),
+                _ => self.not_taken(),
+            };
+            behind.retain(|other| other.worker != ticket.worker);
+            let ranges = ranges | written.shown();
+            self.await_copies(batch, ranges, behind, Waiter::Worker(ticket));
         }
     }
 
-    pub(super) fn await_copies(&mut self, batch: u64, ranges: u64, waiter: Waiter) {
+    /// All that a worker wrote under its tickets up to this one has come here.
+    pub fn took(&mut self, ticket: Ticket) {
+        let Ticket { worker, number } = ticket;
+        if let Some(taken) = self.taken.get_mut(worker) {
+            *taken = number;
+        }
+        if !self.options.scheme.is_chain() {
+            return;
+        }
+        for waiting in &mut self.waiting {
+            let before = waiting.behind.len();
+            (waiting.behind).retain(|of| of.worker != worker || of.number > number);
+            if waiting.behind.len() < before {
+                // What was written is of this batch, or of one before it.
+                waiting.batch = self.batch;
+            }
+        }
+    }
+
+    /// What workers may have written, and not handed over. Whoever reads the store sees that at
+    /// once, and nobody else has it.
+    pub(super) fn not_taken(&self) -> Vec<Ticket> {
+        let wrote = self.view.wrote().zip(&self.taken);
+        let open = wrote.filter(|(of, taken)| of.number > **taken);
+        open.map(|(of, _)| of).collect()
+    }
+
+    pub(super) fn await_copies(
+        &mut self,
+        batch: u64,
+        ranges: u64,
+        behind: Vec<Ticket>,
+        waiter: Waiter,
+    ) {
         self.waiting.push_back(Waiting {
             batch,
             ranges,
+            behind,
             waiter,
         });
     }
@@ -78,7 +118,8 @@ impl Node {
         }
         self.forget_confirmed();
         let confirmed = self.confirmed();
-        while self.waiting.front().is_some_and(|of| of.batch <= confirmed)
+        let may_go = |of: &Waiting| of.batch <= confirmed && of.behind.is_empty();
+        while self.waiting.front().is_some_and(may_go)
             && let Some(Waiting { waiter, .. }) = self.waiting.pop_front()
         {
             match waiter {
@@ -103,5 +144,66 @@ impl Node {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Options, Placement, Road, Roster, Scheme, Terms, View};
+    use super::*;
+    use crate::store::{Store, StoreOptions};
+    use std::sync::Arc;
+
+    /// A store has at once what a worker writes, and the node hears of it when its turn ends: who
+    /// reads it before is shown what nobody else has.
+    #[test]
+    fn what_a_chain_shows_waits_for_what_other_workers_have_not_handed_over() {
+        let store = Store::new(StoreOptions {
+            memory: 1 << 20,
+            ..StoreOptions::default()
+        });
+        let mut store = Store::worker(&Arc::new(store.expect("memory"))).expect("a seat");
+        let mut pinned = store.pin();
+        let mut local = Local::new(&mut pinned, 1);
+        let view = Arc::new(View::new(Placement::whole(), 0).with_workers(3));
+        let options = Options {
+            scheme: Scheme::Chain,
+            acked: true,
+            ..Options::default()
+        };
+        let (terms, roster, now) = (Terms::new("node", []), Roster::round(1, 1), Time::ZERO);
+        let mut node = Node::new(terms, 1, options, Arc::clone(&view), roster, now);
+        let (mut out, mut written) = (Effects::default(), Written::default());
+        node.tick(&mut local, now, &mut out);
+        let ticket = |worker, number| Ticket { worker, number };
+        written.shows(1);
+        let mut released = |node: &mut Node| {
+            node.flush(now, &mut out);
+            std::mem::take(&mut out.released)
+        };
+        // Its own turn that follows is none of these.
+        view.writes(ticket(0, 2));
+        view.writes(ticket(1, 7));
+        node.written(ticket(0, 1), &written, &local);
+        node.took(ticket(0, 1));
+        assert_eq!(released(&mut node), []);
+        // What the third writes came later.
+        view.writes(ticket(2, 9));
+        node.took(ticket(1, 6));
+        assert_eq!(released(&mut node), []);
+        node.took(ticket(1, 7));
+        assert_eq!(released(&mut node), [ticket(0, 1)]);
+        // One that the node executes waits likewise; what shows nothing does not.
+        let road = Road::to_server(0);
+        node.forward(ticket(1, 8), road, b"get".to_vec(), now, &mut out);
+        let executes = std::mem::take(&mut out.executes);
+        let nothing = Written::default();
+        node.executed(&executes[0], b"END".to_vec(), &nothing, &local, &mut out);
+        node.flush(now, &mut out);
+        assert_eq!(out.answers, []);
+        node.took(ticket(2, 9));
+        node.took(ticket(0, 2));
+        node.flush(now, &mut out);
+        assert_eq!(out.answers, [(ticket(1, 8), Ok(b"END".to_vec()))]);
     }
 }

@@ -257,7 +257,8 @@ impl Node {
                 let ranges = execute.shows.map_or(ranges, |range| ranges | 1 << range);
                 self.answers_held += answer.len();
                 let waiter = Waiter::Answer(execute.origin, answer);
-                self.await_copies(batch, ranges, waiter);
+                let behind = execute.shows.map_or_else(Vec::new, |_| self.not_taken());
+                self.await_copies(batch, ranges, behind, waiter);
             }
             false => self.answer(execute.origin, answer, out),
         }

@@ -15,7 +15,9 @@
 //!    it: until then none of them knows that its lease is over. Who takes a range confirms nothing
 //!    of it for as long as that counts. So no read finds less than what was confirmed before, and
 //!    where etcd is gone, and nobody else, all can be read.
-//! 5. One that was told to serve a range may do so as long as it has its lease, heard or not: who
+//! 5. One that is in the roster no more, though its lease is there, as when somebody removed its
+//!    key, is as one without a lease: others take what it serves as soon as they hear of it.
+//! 6. One that was told to serve a range may do so as long as it has its lease, heard or not: who
 //!    told it does not go on.
 
 use super::super::members::Lease;
@@ -35,6 +37,9 @@ impl Node {
         let gone = self.roster.members() & !roster.members() & !(1 << self.me);
         self.lease.unmet &= roster.members();
         self.roster = roster;
+        if !self.is_listed() {
+            self.lease.until = Time::ZERO;
+        }
         for node in bits(gone) {
             let name = self.view.name(node);
             tracing::warn!(node = name, "the lease of a node of the ring is over");
@@ -51,13 +56,19 @@ impl Node {
             number,
             revision,
         } = lease;
+        let is_same = self.lease.number == number;
         if self.lease.number == 0 {
             // Nobody is to take what it serves because he does not know of it.
             self.lease.unmet = self.roster.members() & !(1 << self.me);
-        } else if self.lease.number != number {
+        } else if !is_same {
             self.begin_anew(now, out);
         }
-        (self.lease.until, self.lease.number) = (until, number);
+        // What was said of it before it was known to be in the roster no more is late.
+        self.lease.until = match is_same && !self.is_listed() {
+            true => Time::ZERO,
+            false => until,
+        };
+        self.lease.number = number;
         // Where all who knew of a claim are gone, but for one who was stopped, the next claim is to
         // be greater all the same. A range changes hands twice, at most, when a node comes or goes.
         self.lease.epoch = revision.unsigned_abs().saturating_mul(EPOCHS);
@@ -104,9 +115,14 @@ impl Node {
     pub(super) fn may_write_until(&self) -> Time {
         match self.options.lease {
             None => Time::NEVER,
-            Some(_) if self.lease.unmet == 0 => self.lease.until,
+            Some(_) if self.lease.unmet == 0 && self.is_listed() => self.lease.until,
             Some(_) => Time::ZERO,
         }
+    }
+
+    /// Whether others know that this node is there.
+    fn is_listed(&self) -> bool {
+        self.roster.members() & 1 << self.me != 0
     }
 
     /// Until when nobody serves what this node does, as far as it can know.
@@ -276,6 +292,38 @@ mod tests {
         assert_eq!(out.answers, []);
         node.renewed(lease(2), now, &mut out);
         assert_eq!(out.answers, [(ticket, Err(Unanswered::Unknown))]);
+    }
+
+    /// Somebody removed its key from etcd, and its lease is there.
+    #[test]
+    fn who_is_in_the_roster_no_more_has_no_lease_until_it_has_another() {
+        let view = Arc::new(View::new(Placement::whole(), 0));
+        let options = Options {
+            lease: Some(Duration::from_secs(3)),
+            ..Options::default()
+        };
+        let terms = Terms::new("node", []);
+        let (with, without) = (Roster::round(1, 1), Roster::ranked(std::iter::empty(), 1));
+        let mut node = Node::new(terms, 1, options, view, with.clone(), Time::ZERO);
+        let mut out = Effects::default();
+        let lease = |number| Lease {
+            until: Time::from_nanos(3_000_000_000),
+            number,
+            revision: number,
+        };
+        node.renewed(lease(1), Time::ZERO, &mut out);
+        assert_eq!(node.may_write_until(), lease(1).until);
+        node.enroll(without.clone(), Time::ZERO, &mut out);
+        assert_eq!(node.may_write_until(), Time::ZERO);
+        // It was renewed before; and what is there again does not count before the lease is another.
+        node.renewed(lease(1), Time::ZERO, &mut out);
+        node.enroll(with.clone(), Time::ZERO, &mut out);
+        assert_eq!(node.may_write_until(), Time::ZERO);
+        node.enroll(without, Time::ZERO, &mut out);
+        node.renewed(lease(2), Time::ZERO, &mut out);
+        assert_eq!(node.may_write_until(), Time::ZERO);
+        node.enroll(with, Time::ZERO, &mut out);
+        assert_eq!(node.may_write_until(), lease(2).until);
     }
 
     /// A claim of an epoch that is no greater than that of one who is gone would not count.

@@ -142,6 +142,8 @@ pub struct Node {
     /// Of each range, where there are chains.
     chains: Vec<Chain>,
     waiting: VecDeque<Waiting>,
+    /// Of each worker, the number of the last ticket that came.
+    taken: Vec<u64>,
     /// Bytes of the answers among these.
     answers_held: usize,
     /// Ranges that another serves, who was not given them: what was written of them is lost.
@@ -169,6 +171,7 @@ impl Node {
     ) -> Node {
         let (nodes, ranges) = (roster.places(), view.placement().ranges());
         let chains = (0..ranges).map(|_| Chain::default());
+        let workers = view.wrote().count();
         Node {
             me: view.me(),
             terms,
@@ -205,6 +208,7 @@ impl Node {
             renewed: 0,
             chains: chains.collect(),
             waiting: VecDeque::new(),
+            taken: vec![0; workers],
             answers_held: 0,
             disputed: 0,
             untold: 0,

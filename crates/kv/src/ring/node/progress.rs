@@ -100,6 +100,8 @@ pub(super) struct Waiting {
     pub(super) batch: u64,
     /// The ranges that it is of, a bit each.
     pub(super) ranges: u64,
+    /// What workers may have written before, and not handed over yet: what waits may show it.
+    pub(super) behind: Vec<Ticket>,
     pub(super) waiter: Waiter,
 }
 

@@ -468,12 +468,14 @@ impl rhythm_net::Worker for Backbone {
                 is_awaited,
                 forwards,
             } => self.with(|node, local, now, out| {
+                let ticket = Ticket { worker, number };
                 if is_awaited || !written.is_empty() {
-                    node.written(Ticket { worker, number }, &written, local);
+                    node.written(ticket, &written, local);
                 }
                 if let Some(second) = written.flushes_at() {
                     node.flush_at(second);
                 }
+                node.took(ticket);
                 for Forward {
                     number,
                     road,

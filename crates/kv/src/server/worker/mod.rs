@@ -192,6 +192,7 @@ impl Worker {
         if let Some(ring) = &mut self.ring {
             turn = turn
                 .noting(ring.take_written())
+                .announcing(ring.announces())
                 .writing_if(ring.may_write());
         }
         let mut batch = 0..0;

@@ -7,7 +7,7 @@
 use super::super::held::{Asked, Until};
 use super::super::orders::{Forward, RingOrder};
 use crate::cohort::{Cohort, Part};
-use crate::ring::{Road, Scheme, View, Written};
+use crate::ring::{Road, Scheme, Ticket, View, Written};
 use crate::wire::{Command, Commands, Kind, What, drop_key};
 use rhythm_net::{ConnectionId, Inbox, Time, clock};
 use std::collections::{HashMap, VecDeque};
@@ -67,7 +67,7 @@ impl Ring {
         (scheme, is_acked): (Scheme, bool),
         now: Time,
     ) -> Ring {
-        Ring {
+        let mut ring = Ring {
             view,
             backbone,
             worker,
@@ -85,7 +85,13 @@ impl Ring {
             asking: HashMap::new(),
             stalled: Stalled::default(),
             look_at: None,
+        };
+        if scheme.is_chain() {
+            // What the worker before this one wrote when it panicked nobody hands over: nor is it
+            // waited for.
+            ring.hand_over();
         }
+        ring
     }
 
     /// Where a command of a connection is executed whose commands took some roads already, and have
@@ -227,9 +233,27 @@ impl Ring {
         std::mem::take(&mut self.written)
     }
 
+    /// The ticket of this turn, where answers of others may show what it writes before it is
+    /// confirmed, and are to wait for that.
+    pub(super) fn announces(&self) -> Option<Ticket> {
+        self.scheme.is_chain().then_some(Ticket {
+            worker: self.worker,
+            number: self.ticket,
+        })
+    }
+
+    /// Whether it was announced that this ticket has writes: others may wait for it, whether
+    /// something was written in the end or not.
+    fn has_announced(&self) -> bool {
+        self.announces().is_some_and(|of| self.view.wrote_under(of))
+    }
+
     /// A turn ended that wrote this.
     pub(super) fn turn_ended(&mut self, written: Written, now: Time) {
         self.written = written;
+        if self.has_announced() {
+            return self.hand_over();
+        }
         let is_urgent = self.is_acked || self.written.bytes() >= TOGETHER_BYTES;
         let is_due = self.hand_at.is_some_and(|at| at <= now);
         let has_written = !self.written.is_empty();

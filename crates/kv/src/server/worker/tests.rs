@@ -17,6 +17,15 @@ struct Alone {
 
 impl Alone {
     fn new(memory: usize) -> Alone {
+        Alone::made(memory, None)
+    }
+
+    /// One whose writes are announced there.
+    fn in_ring(memory: usize, view: Arc<View>) -> Alone {
+        Alone::made(memory, Some(view))
+    }
+
+    fn made(memory: usize, view: Option<Arc<View>>) -> Alone {
         let options = StoreOptions {
             memory,
             ..StoreOptions::default()
@@ -28,7 +37,8 @@ impl Alone {
         };
         let of_worker = store.worker().expect("the first");
         let held_most = settings.buffers_max;
-        let shared = Shared::new(settings, store, Start::new(Time::ZERO, 0), |_| {});
+        let mut shared = Shared::new(settings, store, Start::new(Time::ZERO, 0), |_| {});
+        shared.ring = view;
         Alone {
             worker: Worker::new(Arc::new(shared), 0, of_worker, held_most, Time::ZERO),
             port: TestPort::default(),
@@ -198,6 +208,57 @@ fn what_is_for_a_range_without_room_waits_and_what_is_for_others_does_not() {
     assert_eq!(alone.turn(ids[0], get(&well).as_bytes()), found.as_bytes());
     alone.turn(ids[0], format!("delete {well}\r\n").as_bytes());
     assert_eq!(asks(&alone, ids[0]), (true, true));
+    backbone.stop();
+    backbone.join().expect("it is told to");
+}
+
+/// The thread of a ring that notes the tickets that it gets, and which have writes.
+struct Noting(std::sync::mpsc::Sender<(u64, bool)>);
+
+impl Handler for Noting {}
+
+impl rhythm_net::Worker for Noting {
+    type Command = RingOrder;
+
+    fn obey(&mut self, _: &mut dyn Port, order: RingOrder, _: Time) {
+        if let RingOrder::Turn {
+            ticket, written, ..
+        } = order
+        {
+            // Who asks may be gone at the end.
+            let _ = self.0.send((ticket, !written.is_empty()));
+        }
+    }
+}
+
+/// Others wait for the ticket, whatever comes of the command.
+#[test]
+fn what_a_worker_of_a_chain_announces_it_hands_over() {
+    let (said, heard) = std::sync::mpsc::channel();
+    let options = WorkerOptions::default();
+    let make = move |_: workers::WorkerThread<'_, RingOrder>| Ok::<_, String>(Noting(said.clone()));
+    let backbone: Workers<RingOrder> = workers::start(&options, Vec::new(), make).expect("one");
+    let view = Arc::new(View::new(Placement::whole(), 0).with_workers(1));
+    view.set_route(0, Some(0));
+    let mut alone = Alone::in_ring(1 << 20, Arc::clone(&view));
+    let inbox = backbone.inboxes()[0].clone();
+    let how = (Scheme::Chain, true);
+    let ring = Ring::new(Arc::clone(&view), inbox, 0, how, Time::from_nanos(100));
+    alone.worker.ring = Some(ring);
+    let next = || heard.recv_timeout(Duration::from_secs(10));
+    assert_eq!(next(), Ok((100, false)), "it begins");
+    let id = alone.connect(0, usize::MAX);
+    for (command, ticket, writes, announces) in [
+        ("set k 0 0 1\r\nx\r\n", 101, true, true),
+        ("gets k\r\n", 102, false, false),
+        ("cas k 0 0 1 99 noreply\r\ny\r\n", 103, false, true),
+        ("flush_all\r\n", 104, true, true),
+    ] {
+        alone.turn(id, command.as_bytes());
+        assert_eq!(next(), Ok((ticket, writes)), "{command}");
+        let wrote = view.wrote().next().expect("there is one");
+        assert_eq!(wrote.number == ticket, announces, "{command}");
+    }
     backbone.stop();
     backbone.join().expect("it is told to");
 }

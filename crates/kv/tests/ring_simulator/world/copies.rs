@@ -14,6 +14,11 @@ impl World {
         let range = self.placement.range(key(number).as_bytes());
         for (node, live) in self.nodes.iter_mut().enumerate() {
             let Some(live) = live else { continue };
+            // One whose key was just removed is heard by nobody, and takes nothing before it hears
+            // of that.
+            if self.unaware[node] > self.now {
+                continue;
+            }
             // One without a lease takes nothing, and has nothing when it has another.
             if live.node.complete() & 1 << range == 0 || !live.may_write(now) {
                 continue;

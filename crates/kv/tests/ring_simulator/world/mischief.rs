@@ -21,6 +21,10 @@ impl World {
             // copy if another goes.
             return self.push(200_000, Event::Mischief);
         }
+        if self.remove_key() {
+            // It may go on until it hears of that: it is reached, and not stopped.
+            return self.push(500_000, Event::Mischief);
+        }
         match self.random.below(11) {
             // Somebody is stopped, for long enough to lose its lease.
             5 if self.leases.is_some() && self.nodes[victim].is_some() && self.spare > 0 => {
@@ -128,6 +132,29 @@ impl World {
             self.unreached[victim] = self.now + lasts / 2 + random.below(3 * lasts);
             self.say(|| format!("node {victim} does not reach etcd"));
         }
+    }
+
+    /// Somebody removes the key of a node whose lease is there: others hear that it is not, and take
+    /// what it serves. Whether that was done.
+    fn remove_key(&mut self) -> bool {
+        let Some(leases) = self.leases.as_mut().filter(|_| self.options.acked) else {
+            return false;
+        };
+        let random = &mut self.of_keys;
+        let victim = random.below(self.nodes.len() as u64) as usize;
+        let is_leaving = self.nodes.iter().flatten().any(|live| live.is_leaving);
+        let are_going = self.stopped.iter().all(|until| *until <= self.now);
+        let may = are_going && self.nodes[victim].is_some() && !is_leaving && self.spare > 0;
+        if !random.percent(10) || !may || leases.ends(victim).is_none() {
+            return false;
+        }
+        self.removed[victim] = leases.revoke(victim);
+        self.unaware[victim] = self.now + leases.slow();
+        self.counts.removed += 1;
+        self.spare -= 1;
+        self.tell_members();
+        self.say(|| format!("the key of node {victim} is removed"));
+        true
     }
 
     pub(super) fn crash(&mut self, victim: usize) {

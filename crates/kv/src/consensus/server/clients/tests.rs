@@ -1,6 +1,7 @@
 use super::*;
 use crate::consensus::keyspace::Item;
 use rhythm_net::testing::TestPort;
+use std::collections::VecDeque;
 
 /// The length of every value.
 const LONG: usize = 250_000;
@@ -86,6 +87,35 @@ fn answers_that_wait_for_others_to_be_taken_are_counted() {
     assert_eq!((client.awaited, client.holds()), (0, 0));
     let said = format!("VALUE k 0 {LONG}\r\n{}\r\nEND\r\n", "x".repeat(LONG));
     assert!(port.at(id(0)).sent == said.repeat(GETS).as_bytes());
+}
+
+/// It is told so when it has taken what was said before.
+#[test]
+fn a_watch_tells_what_changes_before_the_client_has_taken_that_it_watches() {
+    let mut port = TestPort::with(id(0), 0);
+    let (mut clients, mut node) = (Clients::new(Arc::default()), Fake::new());
+    clients.opened(&mut port, id(0));
+    clients.received(&mut port, id(0), b"watchkeys a\r\n", &mut node);
+    let begun = |node: &mut Fake| node.asked.pop_front().expect("it is asked");
+    clients.answered(&mut port, begun(&mut node), Answer::Revision(5), &mut node);
+    // A second one, while the client has not taken what is said of the first.
+    clients.received(&mut port, id(0), b"watchkeys b\r\n", &mut node);
+    clients.answered(&mut port, begun(&mut node), Answer::Revision(7), &mut node);
+    let change = |key: &[u8], revision| Change {
+        key: key.into(),
+        revision,
+        is_deleted: false,
+    };
+    let changes = [(&b"b"[..], 7), (b"b", 8), (b"a", 9), (b"c", 10)];
+    let changes = changes.map(|(key, revision)| change(key, revision));
+    clients.changed(&mut port, &changes);
+    port.at(id(0)).room = usize::MAX;
+    clients.writable(&mut port, id(0), &mut node);
+    let said = "WATCHING 5\r\nWATCHING 7\r\nCHANGED b 8 set\r\nCHANGED a 9 set\r\n";
+    let sent = std::mem::take(&mut port.at(id(0)).sent);
+    assert_eq!(String::from_utf8_lossy(&sent), said);
+    clients.changed(&mut port, &[change(b"a", 11)]);
+    assert_eq!(port.at(id(0)).sent, b"CHANGED a 11 set\r\n");
 }
 
 #[test]

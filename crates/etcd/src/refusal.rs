@@ -1,0 +1,114 @@
+//! What an answer of etcd's says that is none.
+//!
+//! The gateway writes the same error in several ways: `{"error", "code", "message"}` up to 3.5,
+//! `{"code", "message"}` from 3.6 on, and either as an object under `error` where an answer is a
+//! stream, such as a renewal's. The code is gRPC's; HTTP's follows from it, and says less.
+
+use serde_json::Value;
+
+/// Why it is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// What it is about is not there, such as a lease.
+    NotFound(String),
+    /// All space is used up.
+    NoSpace(String),
+    /// It cannot be done now, or here: by a member that starts, ends, has too much to do, or does
+    /// not know who leads.
+    Now(String),
+    /// It is not done, whoever is asked.
+    Final(String),
+}
+
+/// gRPC's codes.
+const CANCELED: u64 = 1;
+const UNKNOWN: u64 = 2;
+const DEADLINE_EXCEEDED: u64 = 4;
+const NOT_FOUND: u64 = 5;
+const RESOURCE_EXHAUSTED: u64 = 8;
+const FAILED_PRECONDITION: u64 = 9;
+const ABORTED: u64 = 10;
+const INTERNAL: u64 = 13;
+const UNAVAILABLE: u64 = 14;
+const DATA_LOSS: u64 = 15;
+
+/// Why this answer is none, if it is none.
+pub(crate) fn read(status: u16, answer: &Value) -> Option<Refusal> {
+    let error = &answer["error"];
+    if status == 200 && error.is_null() {
+        return None;
+    }
+    let codes = [&error["grpc_code"], &error["code"], &answer["code"]];
+    let said = [&error["message"], &answer["message"], error, answer];
+    let said = said.into_iter().find_map(Value::as_str);
+    let said = said.map_or_else(|| answer.to_string(), str::to_owned);
+    let code = codes.into_iter().find_map(Value::as_u64);
+    Some(match code {
+        Some(NOT_FOUND) => Refusal::NotFound(said),
+        Some(RESOURCE_EXHAUSTED) if said.contains("space exceeded") => Refusal::NoSpace(said),
+        // Not the one that leads, a learner; a proposal that was dropped, which has no code.
+        Some(FAILED_PRECONDITION | UNKNOWN) => Refusal::Now(said),
+        Some(CANCELED | DEADLINE_EXCEEDED | RESOURCE_EXHAUSTED | ABORTED) => Refusal::Now(said),
+        Some(INTERNAL | UNAVAILABLE | DATA_LOSS) => Refusal::Now(said),
+        Some(_) => Refusal::Final(said),
+        // Somebody in between says it.
+        None if matches!(status, 408 | 429 | 500..) => Refusal::Now(said),
+        None => Refusal::Final(said),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_all_versions_are_read() {
+        let now = |said: &str| Some(Refusal::Now(said.to_owned()));
+        for (status, answer, refusal) in [
+            (200, r#"{"header":{},"code":5}"#, None),
+            (
+                503,
+                r#"{"error":"etcdserver: no leader","message":"etcdserver: no leader","code":14}"#,
+                now("etcdserver: no leader"),
+            ),
+            (
+                503,
+                r#"{"code":14,"message":"etcdserver: leader changed","details":[]}"#,
+                now("etcdserver: leader changed"),
+            ),
+            // A renewal's, at a member that is alone.
+            (
+                503,
+                r#"{"error":{"grpc_code":14,"http_code":503,"message":"etcdserver: no leader"}}"#,
+                now("etcdserver: no leader"),
+            ),
+            (
+                200,
+                r#"{"error":{"code":14,"message":"etcdserver: request timed out"}}"#,
+                now("etcdserver: request timed out"),
+            ),
+            (
+                500,
+                r#"{"code":2,"message":"raft proposal dropped"}"#,
+                now("raft proposal dropped"),
+            ),
+            (
+                412,
+                r#"{"error":"etcdserver: rpc not supported for learner","code":9}"#,
+                now("etcdserver: rpc not supported for learner"),
+            ),
+            (502, r#""bad gateway""#, now("bad gateway")),
+            (
+                400,
+                r#"{"code":3,"message":"etcdserver: request is too large"}"#,
+                Some(Refusal::Final(
+                    "etcdserver: request is too large".to_owned(),
+                )),
+            ),
+            (401, "{}", Some(Refusal::Final("{}".to_owned()))),
+        ] {
+            let answer = serde_json::from_str(answer).expect("JSON");
+            assert_eq!(read(status, &answer), refusal, "{answer}");
+        }
+    }
+}
